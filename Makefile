@@ -1,0 +1,44 @@
+# make demo: a real 8-rank job, live.  make test: lint, types, import directions, all tests.
+PYTHON ?= python3
+TORCH  ?= torch==2.13.0
+FAULT  ?= slow-rank=5,x=1.6,from=8
+VENV   := .venv
+BIN    := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test test-kill lint bench samples clean
+
+# CPU torch first: with it in place no later requirement can pull a CUDA build
+$(VENV)/.torch: Makefile
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet -c constraints.txt numpy "$(TORCH)"
+	touch $@
+
+$(VENV)/.ready: $(VENV)/.torch pyproject.toml trace_hooks/pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet -c constraints.txt -e ./trace_hooks -e ".[dev]"
+	touch $@
+
+demo: $(VENV)/.ready
+	$(BIN)/rankscope demo --fault "$(FAULT)"
+
+test: lint
+	$(BIN)/python -m pytest -q
+
+test-kill: $(VENV)/.ready
+	KILL_ROUNDS=20 $(BIN)/python -m pytest -q -m kill
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/.ready
+	$(BIN)/python benchmarks/hook_overhead.py
+
+# records the two runs in sample_traces/ again
+samples: $(VENV)/.ready
+	$(BIN)/python -m sample_traces.jobs.record
+
+clean:
+	rm -rf $(VENV)

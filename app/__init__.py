@@ -1,0 +1,1 @@
+"""The command line and, on top of it, the dashboard."""

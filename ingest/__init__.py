@@ -1,0 +1,1 @@
+"""Readers, run store, manifest, index and questions."""

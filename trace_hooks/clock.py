@@ -1,0 +1,71 @@
+"""One interface over the CPU's and the accelerator's clock.
+
+Host times are a monotonic clock anchored once per process to Unix UTC. Work on an accelerator is
+stamped by events; what they say is known later, so a drain thread resolves them. The CPU clock has
+no events: its marks are final at once. Both go through the same calls.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+now = time.perf_counter_ns
+"""Monotonic host ns; Anchor.unix_ns turns them into Unix ns."""
+
+thread_cpu = time.thread_time_ns
+
+
+class Anchor:
+    """Ties the monotonic clock to Unix UTC, once per process (the tightest of a few readings)."""
+
+    def __init__(self, readings: int = 16) -> None:
+        best = None
+        for _ in range(readings):
+            before, wall, after = now(), time.time_ns(), now()
+            if best is None or after - before < best[0]:
+                best = (after - before, wall - (before + after) // 2)
+        assert best is not None
+        self.err_ns, self.offset_ns = best
+
+    def unix_ns(self, monotonic_ns: int) -> int:
+        """Unix ns of a reading of `now`."""
+        return monotonic_ns + self.offset_ns
+
+
+class DeviceClock(Protocol):
+    """What a source needs of an accelerator's clock; CPU jobs have the one that says None."""
+
+    track: str
+    """Track of device spans, such as 'cuda:0 stream 7'; empty on CPU."""
+
+    def mark(self) -> Any | None:
+        """Stamp the current stream; None where host times are the truth."""
+
+    def begin_step(self) -> None:
+        """Re-anchor to the host clock; never waits for the device."""
+
+    def resolve(self, event: Any) -> int | None:
+        """Monotonic host ns of a stamp; None while it is not reached. Drain thread only."""
+
+    def release(self, event: Any) -> None:
+        """Give a resolved stamp back to the pool."""
+
+
+class HostClock:
+    """DeviceClock of a CPU job."""
+
+    track = ""
+
+    def mark(self) -> None:
+        """There is no device to stamp."""
+
+    def begin_step(self) -> None:
+        """Nothing drifts against itself."""
+
+    def resolve(self, event: Any) -> int | None:
+        """Marks of this clock are final; there is nothing to resolve."""
+        return None
+
+    def release(self, event: Any) -> None:
+        """Nothing was taken from a pool."""
