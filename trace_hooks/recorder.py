@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from threading import get_ident
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from trace_hooks.clock import DeviceClock, HostClock, now, thread_cpu
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
@@ -91,6 +91,24 @@ class CollectiveRow(NamedTuple):
     source: str
 
 
+class EnqueueRing(Protocol):
+    """Write-ahead log of collectives: what a rank was about to enter survives the rank."""
+
+    def write(
+        self,
+        group_id: int,
+        seq: int,
+        op: str,
+        dtype: str,
+        num_bytes: int,
+        peer: int,
+        tag: int,
+        step: int,
+        time_ns: int,
+    ) -> None:
+        """Store one record, before the call it announces; no flush, no system call."""
+
+
 class _Depth(threading.local):
     value = 0
 
@@ -110,6 +128,7 @@ class Recorder:
         self.spans: list[Any] = []  # flat, SPAN_FIELDS per span
         self.collectives: list[CollectiveRow] = []
         self.rows: list[tuple[str, dict[str, Any]]] = []  # (table, row) of the rare tables
+        self.ring: EnqueueRing | None = None  # set by the tracer
         self._site_ids: dict[Site, int] = {}
         self._depth = _Depth()
 

@@ -16,12 +16,15 @@ Times are int64 nanoseconds of Unix UTC on the rank's own clock (`clock: absolut
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 SCHEMA_MAJOR = 1
 SCHEMA_MINOR = 0
@@ -234,6 +237,8 @@ class RunInfo(TypedDict):
     provenance: NotRequired[list[str]]
     guesses: NotRequired[list[str]]
     problems: NotRequired[list[str]]
+    events_per_rank: NotRequired[dict[str, int]]
+    """elements of each imported file's traceEvents, where the format has them"""
     truth: NotRequired[dict[str, Any]]
     """what was injected, in recorded samples and synthetic runs"""
 
@@ -304,10 +309,6 @@ def check_version(text: str, where: str | Path) -> None:
         )
 
 
-WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "compression_level": 1}
-"""Arguments of pyarrow.parquet.write_table common to every file we write."""
-
-
 def column_encodings(table: str) -> dict[str, str]:
     """Parquet encodings of the integer time and sequence columns (specs: 6 bytes an event)."""
     return {
@@ -320,4 +321,42 @@ def column_encodings(table: str) -> dict[str, str]:
 def dictionary_columns(table: str) -> list[str]:
     """Columns to write with a Parquet dictionary: all but those column_encodings names."""
     encoded = column_encodings(table)
-    return [c.name for c in TABLES[table].columns if c.name not in encoded and c.name != "ranks"]
+    return [
+        f"{c.name}.list.element" if pa.types.is_list(c.type) else c.name
+        for c in TABLES[table].columns
+        if c.name not in encoded
+    ]
+
+
+def publish_table(rows: pa.Table, path: Path, row_group_size: int | None = None) -> int:
+    """Write a table whole under a temporary name, then rename it to `path`; returns its bytes.
+
+    `rows` must have the schema of the table its metadata names. No reader ever sees half a file.
+    """
+    name = (rows.schema.metadata or {})[b"rankscope.table"].decode()
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        pq.write_table(
+            rows,
+            temporary,
+            row_group_size=row_group_size,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=dictionary_columns(name),
+            column_encoding=column_encodings(name),
+        )
+        num_bytes = temporary.stat().st_size
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return num_bytes
+
+
+def publish_json(data: Any, path: Path) -> None:
+    """Write a JSON file whole under a temporary name, then rename it to `path`."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,51 @@
+"""The `rankscope` command: a flat list of verbs; only main() turns errors into exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from ingest.errors import UserError
+
+VERBS = {
+    "demo": "run a real 8-rank training job and watch it live",
+    "import": "read trace files of any known format into a run folder",
+    "info": "what a run, a file or a folder of traces holds",
+    "query": "ask a run a question in SQL, or list the ready ones",
+    "index": "index a folder of runs, once or following it",
+    "generate": "make a synthetic run with known faults",
+}
+
+EXIT_OK = 0
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb; returns 0 healthy, 2 user error, 130 interrupted."""
+    parser = argparse.ArgumentParser(
+        prog="rankscope",
+        description="See what every rank of a distributed training job does, and who is slow.",
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for verb, help_text in VERBS.items():
+        module = import_module(f"app.commands.{verb}_verb")
+        own = verbs.add_parser(verb, help=help_text, description=module.__doc__)
+        module.add_arguments(own)
+        own.set_defaults(run=module.run)
+    chosen = parser.parse_args(arguments)
+    try:
+        code: int = chosen.run(chosen)
+    except UserError as error:
+        print(f"rankscope {chosen.verb}: {error}", file=sys.stderr)
+        return EXIT_USER_ERROR
+    except KeyboardInterrupt:
+        print(f"rankscope {chosen.verb}: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+    return code

@@ -1,0 +1,1 @@
+"""Lightweight hooks that write what a training job does to Parquet."""

@@ -1,0 +1,57 @@
+"""What every source of events has in common."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from trace_hooks.recorder import Recorder
+
+LEVELS = ("steps", "blocks", "layers")
+"""How much modules record: nothing, whole blocks, or also attention and MLP inside them."""
+
+
+class Steps(Protocol):
+    """How a source that recognises steps by itself tells the tracer (unmodified scripts)."""
+
+    explicit: bool
+    """The user's own `with tracer.step(n)` is in charge; automatic steps keep out of the way."""
+
+    def begin(self, number: int | None = None, at_ns: int | None = None) -> None:
+        """A step begins (at a `clock.now()` reading, default now); None takes the next number."""
+
+    def end(self, at_ns: int | None = None) -> None:
+        """The running step ends."""
+
+
+class Source:
+    """Something that sees events: installs its hooks, and takes every one of them away again.
+
+    `install`, `uninstall`, `watch`, `step_begin` and `step_end` run on the training thread, `poll`
+    about once a second on the drain thread. Callers guard them all; code a source leaves behind
+    inside the user's calls (hooks, wrappers) guards itself with `guard.guarded`.
+    """
+
+    name = ""
+
+    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
+        self.recorder = recorder
+        self.steps = steps
+        self.level = level
+
+    def install(self) -> None:
+        """Put the hooks in place."""
+
+    def uninstall(self) -> None:
+        """Take away everything `install` and `watch` put in place."""
+
+    def watch(self, model: Any, stage: int | None = None) -> None:
+        """Hook a user's module; `stage` is its global (virtual) pipeline stage."""
+
+    def step_begin(self) -> None:
+        """A step has just begun."""
+
+    def step_end(self) -> None:
+        """A step is about to end."""
+
+    def poll(self) -> None:
+        """Look at what cannot be hooked (drain thread)."""
