@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # CPU torch first: with it in place no later requirement can pull a CUDA build
 $(VENV)/.torch: Makefile
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { echo "make: $(PYTHON) has no venv module (Debian: apt-get install python3-venv)"; exit 1; }
 	$(BIN)/pip install --quiet -c constraints.txt numpy "$(TORCH)"
 	touch $@
 

@@ -1,0 +1,157 @@
+"""Both distributions, built through their sdists and installed where nothing else is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.packaging
+
+REPO = Path(__file__).resolve().parents[2]
+# what a training environment has beside torch itself
+TORCH_AND_ITS_NEEDS = (
+    "torch", "torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe",
+    "filelock", "fsspec", "typing_extensions.py",
+)  # fmt: skip
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> str:
+    """Output of a command in a clean environment; its errors fail the test."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TRACE_HOOKS"))}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=clean | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def clean_python(folder: Path, *wheels: Path) -> Path:
+    """Python of a new venv with only these wheels and what they need."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
+    python = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
+    run(*pip, "install", "--quiet", "-c", REPO / "constraints.txt", *wheels, cwd=folder.parent)
+    return python
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Built wheels by distribution; `build` makes each from its sdist."""
+    out = tmp_path_factory.mktemp("dist")
+    for source in (REPO / "trace_hooks", REPO):
+        run(
+            sys.executable, "-m", "build", "--no-isolation", "--outdir", out, source, cwd=REPO
+        )  # fmt: skip
+    assert len(list(out.glob("*.tar.gz"))) == 2
+    return {path.name.split("-")[0]: path for path in out.glob("*.whl")}
+
+
+@pytest.fixture(scope="session")
+def training_python(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training environment that took the hooks and nothing else."""
+    return clean_python(tmp_path_factory.mktemp("hooks") / "venv", wheels["rankscope_hooks"])
+
+
+def test_wheels_hold_every_file_of_the_checkout(wheels: dict[str, Path]) -> None:
+    tracked = run("git", "ls-files", cwd=REPO).split()
+    hooks = {name for name in tracked if name.startswith("trace_hooks/") and name.endswith(".py")}
+    ours = {
+        name
+        for name in tracked
+        if name.startswith(("app/", "ingest/", "diagnosis/", "sample_traces/"))
+    }
+    in_hooks = set(zipfile.ZipFile(wheels["rankscope_hooks"]).namelist())
+    in_ours = set(zipfile.ZipFile(wheels["rankscope"]).namelist())
+    assert not hooks - in_hooks
+    assert not ours - in_ours
+    assert {n.split("/")[0] for n in in_hooks if ".dist-info/" not in n} == {"trace_hooks"}
+    assert not any(n.startswith("trace_hooks/") for n in in_ours)
+
+
+def test_hooks_import_without_torch_and_write_a_segment(
+    training_python: Path, tmp_path: Path
+) -> None:
+    script = """
+import sys
+import trace_hooks as th
+assert not {"torch", "dash", "duckdb", "pandas"} & set(sys.modules), "imports too much"
+tracer = th.start("runs")
+for number in range(3):
+    with tracer.step(number), tracer.span("work", kind="host"):
+        sum(range(1000))
+tracer.stop()
+import pyarrow.parquet as pq
+from pathlib import Path
+files = sorted(Path("runs").glob("*/segments/spans-*.parquet"))
+print(sum(pq.read_table(file).num_rows for file in files))
+"""
+    assert run(training_python, "-c", script, cwd=tmp_path).split() == ["3"]
+
+
+@pytest.mark.torch
+def test_training_beside_a_users_own_app_and_ingest_folders(
+    training_python: Path, tmp_path: Path
+) -> None:
+    import torch
+
+    borrowed = tmp_path / "site"
+    borrowed.mkdir()
+    packages = Path(torch.__file__).parents[1]
+    for name in TORCH_AND_ITS_NEEDS:
+        (borrowed / name).symlink_to(packages / name)
+    for name in ("app", "ingest"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"OWNER = 'the user, {name}'\n")
+    (tmp_path / "train.py").write_text(
+        """
+import app, ingest, torch
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+print(app.OWNER, ingest.OWNER, sep="; ")
+"""
+    )
+    printed = run(
+        training_python, "-m", "trace_hooks", "train.py",
+        cwd=tmp_path, PYTHONPATH=str(borrowed), TRACE_HOOKS_FOLDER="runs",
+    )  # fmt: skip
+    assert printed.strip() == "the user, app; the user, ingest"
+    assert list(tmp_path.glob("runs/*/segments/steps-*.parquet"))
+
+
+def test_rankscope_wheel_runs_its_commands_in_an_empty_folder(
+    wheels: dict[str, Path], tmp_path: Path
+) -> None:
+    python = clean_python(tmp_path / "venv", wheels["rankscope_hooks"], wheels["rankscope"])
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    rankscope = python.parent / "rankscope"
+    assert "demo" in run(rankscope, "--help", cwd=empty)
+    recorded = run(
+        python, "-c", "import sample_traces; print(*sample_traces.recorded_runs(), sep='\\n')",
+        cwd=empty,
+    ).split()  # fmt: skip
+    assert len(recorded) == 2
+    for run_folder in recorded:
+        info = json.loads(run(rankscope, "info", run_folder, "--json", cwd=empty))
+        assert info["num_ranks"] == 8
+        assert info["layout"] == {"pp": 2, "dp": 2, "tp": 2}
+    run(rankscope, "generate", "made", "--ranks", "8", "--steps", "4", cwd=empty)
+    (made,) = (path.parent for path in (empty / "made").rglob("run.json"))
+    steps = run(rankscope, "query", made, "SELECT count(DISTINCT step) AS n FROM steps", "--csv",
+                cwd=empty)  # fmt: skip
+    assert steps.split() == ["n", "4"]
