@@ -1,0 +1,53 @@
+"""The documentation says what the code has, no more and no less."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from app.cli import VERBS
+from trace_hooks.schema import KINDS, TABLES
+from trace_hooks.sources import SOURCES
+
+REPO = Path(__file__).resolve().parents[1]
+PAGES = [REPO / "README.md", *sorted((REPO / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+    missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
+    assert not missing
+
+
+def test_every_setting_of_the_hooks_is_documented() -> None:
+    pattern = re.compile(r"\bTRACE_HOOKS(?:_[A-Z]+)*\b")
+    code = "\n".join(path.read_text() for path in (REPO / "trace_hooks").rglob("*.py"))
+    assert set(pattern.findall((REPO / "docs" / "hooks.md").read_text())) == set(
+        pattern.findall(code)
+    )
+
+
+def test_every_source_is_documented() -> None:
+    text = (REPO / "docs" / "hooks.md").read_text()
+    assert not [name for name in SOURCES if f"`{name}`" not in text]
+
+
+def test_every_verb_is_documented() -> None:
+    text = (REPO / "docs" / "cli.md").read_text()
+    assert not [verb for verb in VERBS if f"rankscope {verb}" not in text]
+
+
+def test_every_table_column_and_kind_is_documented() -> None:
+    text = (REPO / "docs" / "data-model.md").read_text()
+    columns = {column.name for table in TABLES.values() for column in table.columns}
+    assert not [word for word in (*TABLES, *columns, *KINDS) if f"`{word}`" not in text]
+
+
+def test_every_question_is_documented() -> None:
+    text = (REPO / "docs" / "data-model.md").read_text()
+    questions = [path.stem for path in (REPO / "ingest" / "sql").glob("*.sql")]
+    assert questions
+    assert not [name for name in questions if f"`{name}`" not in text]
