@@ -13,6 +13,7 @@ from threading import get_ident
 from typing import Any, NamedTuple, Protocol
 
 from trace_hooks.clock import DeviceClock, HostClock, now, thread_cpu
+from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
 
 MAX_ROWS = 2_000_000
@@ -129,6 +130,7 @@ class Recorder:
         self.collectives: list[CollectiveRow] = []
         self.rows: list[tuple[str, dict[str, Any]]] = []  # (table, row) of the rare tables
         self.ring: EnqueueRing | None = None  # set by the tracer
+        self.layout: ParallelLayout | None = None  # set by the tracer, also later
         self._site_ids: dict[Site, int] = {}
         self._depth = _Depth()
 

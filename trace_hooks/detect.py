@@ -1,0 +1,123 @@
+"""Find the parallel layout of a job that did not state one.
+
+Looks only at what is already imported (torch's device meshes, Megatron's parallel_state): asking
+costs no import, no collective and no change of any state.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+from typing import Any
+
+from trace_hooks.layout import ParallelLayout
+
+AXIS_OF_NAME = {
+    "pp": "pp", "pipe": "pp", "pipeline": "pp", "pipeline_model_parallel_group": "pp",
+    "tp": "tp", "model": "tp", "tensor": "tp", "tensor_model_parallel_group": "tp",
+    "cp": "cp", "context": "cp", "context_parallel_group": "cp",
+    "dp": "dp", "ddp": "dp", "data": "dp", "fsdp": "dp", "dp_cp": "dp", "dp_shard_cp": "dp",
+    "dp_shard": "dp_shard", "shard": "dp_shard", "dp_replicate": "dp_replicate",
+    "replicate": "dp_replicate", "data_parallel_group": "dp", "data_parallel_group_with_cp": "dp",
+    "ep": "ep", "expert": "ep", "expert_model_parallel_group": "ep",
+}  # fmt: skip
+"""Parallel axis by the names that DeviceMesh users and Megatron's groups carry (lower case)."""
+
+MEGATRON_SIZES = {
+    "tp": "get_tensor_model_parallel_world_size",
+    "cp": "get_context_parallel_world_size",
+    "dp": "get_data_parallel_world_size",
+    "pp": "get_pipeline_model_parallel_world_size",
+}
+MEGATRON_RANK_LISTS = {
+    "tp": "_TENSOR_MODEL_PARALLEL_GLOBAL_RANKS",
+    "pp": "_PIPELINE_GLOBAL_RANKS",
+    "cp": "_CONTEXT_PARALLEL_GLOBAL_RANKS",
+    "dp": "_DATA_PARALLEL_GLOBAL_RANKS",
+}
+
+
+def axis_of_name(name: str) -> str | None:
+    """Axis a mesh dimension or group description names, such as mesh_tp; None where it names none.
+
+    >>> axis_of_name("mesh_tp"), axis_of_name("default_pg")
+    ('tp', None)
+    """
+    plain = re.sub(r"^mesh_(dim_)?", "", name.lower())
+    return AXIS_OF_NAME.get(plain)
+
+
+def detect_layout() -> ParallelLayout | None:
+    """Layout of this process's job from its root DeviceMesh or Megatron; None where unknown.
+
+    Never raises for a mesh it cannot read: an unknown dimension name is an unknown layout. Walks
+    the garbage collector's objects once (about 10 ms per 100,000), so ask at start and at the first
+    steps, not in a loop.
+    """
+    return _from_megatron() or _from_meshes()
+
+
+def _from_meshes() -> ParallelLayout | None:
+    """Layout of the root mesh with the most dimensions that covers the whole job."""
+    module = sys.modules.get("torch.distributed.device_mesh")
+    mesh_type = getattr(module, "DeviceMesh", None)
+    if mesh_type is None:
+        return None
+    found = [
+        layout
+        for candidate in gc.get_objects()
+        if type(candidate) is mesh_type and (layout := _layout_of_mesh(candidate)) is not None
+    ]
+    world = _world_size()
+    whole = [layout for layout in found if world is None or layout.world_size == world]
+    return max(whole, key=lambda layout: len(layout.axes), default=None)
+
+
+def _layout_of_mesh(mesh: Any) -> ParallelLayout | None:
+    """Layout of a mesh with its own names translated to axes; None where one stays unknown."""
+    names = [axis_of_name(str(name)) for name in mesh.mesh_dim_names or ()]
+    if not names or None in names or len(set(names)) != len(names):
+        return None
+    shape = tuple(int(size) for size in mesh.mesh.shape)
+    ranks = tuple(int(rank) for rank in mesh.mesh.flatten().tolist())
+    plain = ranks == tuple(range(len(ranks)))
+    axes = tuple((str(name), size) for name, size in zip(names, shape, strict=True))
+    try:
+        return ParallelLayout(axes, (), None if plain else ranks)
+    except ValueError:  # an ep mesh, or dp beside dp_shard
+        return None
+
+
+def _world_size() -> int | None:
+    dist = sys.modules.get("torch.distributed")
+    if dist is None or not dist.is_available() or not dist.is_initialized():
+        return None
+    return int(dist.get_world_size())
+
+
+def _from_megatron() -> ParallelLayout | None:
+    """Layout of Megatron's initialised parallel_state: sizes by its getters, order by its ranks.
+
+    The order of the axes is the order of the strides between neighbours of this rank's groups.
+    """
+    state: Any = sys.modules.get("megatron.core.parallel_state")
+    if state is None or not state.model_parallel_is_initialized():
+        return None
+    sizes = {axis: int(getattr(state, getter)()) for axis, getter in MEGATRON_SIZES.items()}
+    strides: dict[str, int] = {}
+    for axis, size in sizes.items():
+        ranks = getattr(state, MEGATRON_RANK_LISTS[axis], None)
+        if size > 1 and ranks and isinstance(ranks[0], int):
+            strides[axis] = ranks[1] - ranks[0]
+    default = ("tp", "cp", "dp", "pp")  # Megatron's own default order, fastest first
+    ordered = sorted(
+        (axis for axis in default if sizes[axis] > 1),
+        key=lambda axis: (strides.get(axis, sys.maxsize), default.index(axis)),
+    )
+    experts = {"ep": int(state.get_expert_model_parallel_world_size())}
+    return ParallelLayout.from_sizes(
+        list(reversed(ordered)),
+        **{axis: sizes[axis] for axis in ordered},
+        **{axis: size for axis, size in experts.items() if size > 1},
+    )

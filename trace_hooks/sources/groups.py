@@ -1,0 +1,175 @@
+"""Process groups: who is in them, what they are called in the data, which number comes next.
+
+Members must give one instance of a collective the same number without talking to each other, also
+where half of the instances are seen by Python wrappers and the rest by torch's Flight Recorder.
+So the number is the process group's own: collectives it has counted so far. Two things are put
+right: gloo also counts point-to-point operations (which members do not share), and a group with
+two backends counts one of them only. Measured with torch 2.13, gloo; the tests hold it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from trace_hooks.detect import axis_of_name
+from trace_hooks.recorder import Recorder
+
+KIND_OF_AXIS = {
+    "tp": "tp_comm",
+    "pp": "pp_comm",
+    "dp": "dp_comm",
+    "ep": "ep_comm",
+}
+
+
+def group_id(ranks: Sequence[int], ordinal: int) -> int:
+    """Stable positive 63-bit id of the `ordinal`-th group made of these ordered global ranks."""
+    text = f"{ordinal}:{','.join(map(str, ranks))}"
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1 or 1
+
+
+class Group:
+    """One process group of this rank and where its numbering stands."""
+
+    def __init__(self, pg: Any, ordinal: int, ranks: tuple[int, ...]) -> None:
+        self.pg = weakref.ref(pg)  # holding a group would keep its communicator alive
+        self.name = str(pg.group_name)
+        self.desc = str(pg.group_desc)
+        self.backend = str(pg.name())
+        self.ranks = ranks
+        self.group_id = group_id(ranks, ordinal)
+        self.axis = "unknown"
+        self.claimed = 0  # number of the last collective that a wrapper entered
+        self.unseen: dict[int, int] = {}  # Flight Recorder number: our number, not yet a row
+        self.in_call = 0  # wrapped calls whose numbers are not final yet
+        self.p2p_counted = 0  # point-to-point operations among the group's own count
+        self.uncounted = 0  # collectives of a second backend, absent from the group's own count
+        self._p2p: dict[tuple[int, int, int], int] = {}
+        self._by_backend = True
+
+    @property
+    def kind(self) -> str:
+        """Span kind of this group's communication."""
+        return KIND_OF_AXIS.get(self.axis, "other_comm")
+
+    def count(self) -> int:
+        """Operations the group itself has counted; its wrappers' own count where it has none."""
+        pg = self.pg()
+        if self._by_backend and pg is not None:
+            try:
+                return int(pg._get_sequence_number_for_group())
+            except RuntimeError:  # a backend without sequence numbers (mpi, fake)
+                self._by_backend = False
+        return self.claimed + self.p2p_counted - self.uncounted
+
+    def number_now(self) -> int:
+        """Number of the last collective issued, by whomever."""
+        return self.count() - self.p2p_counted + self.uncounted
+
+    def note_unseen(self) -> None:
+        """Remember the collectives no wrapper entered (DDP's, compiled ones)."""
+        number = self.number_now()
+        for missed in range(self.claimed + 1, number + 1):
+            self.unseen[missed - self.uncounted] = missed
+        self.claimed = max(self.claimed, number)
+
+    def next_p2p(self, src: int, dst: int, tag: int) -> int:
+        """Number of the next message on the way src -> dst (global ranks) with this tag."""
+        key = (src, dst, tag)
+        number = self._p2p.get(key, 0)
+        self._p2p[key] = number + 1
+        return number
+
+
+class Groups:
+    """The process groups this rank has met; writes the `groups` row of each once."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._known: dict[int, Group] = {}  # by id() of the ProcessGroup
+        self._ordinals: dict[tuple[int, ...], int] = {}
+        self._lock = threading.Lock()  # the drain thread meets groups as well
+
+    def of(self, pg: Any) -> Group:
+        """Group of a torch ProcessGroup."""
+        group = self._known.get(id(pg))
+        if group is not None and group.pg() is pg:
+            return group
+        self.scan()
+        group = self._known.get(id(pg))
+        if group is None or group.pg() is not pg:
+            with self._lock:
+                group = self._meet(pg, _ranks_of(pg))
+        return group
+
+    def scan(self) -> list[Group]:
+        """Meet all groups there are, in the order of their creation, which members share."""
+        from torch.distributed import distributed_c10d
+
+        world = distributed_c10d._world
+        with self._lock:
+            for pg in list(world.pg_names):
+                group = self._known.get(id(pg))
+                if group is None or group.pg() is not pg:
+                    self._meet(pg, _in_group_order(world.pg_group_ranks[pg]))
+            return [group for group in self._known.values() if group.pg() is not None]
+
+    def start_from_now(self, last_numbers: dict[str, int]) -> None:
+        """Take what the groups have done until now as past.
+
+        `last_numbers`: the Flight Recorder's last number by group name; what a group counts beyond
+        it were point-to-point operations.
+        """
+        for group in self.scan():
+            counted = group.count()
+            group.p2p_counted = counted - last_numbers.get(group.name, counted)
+            group.claimed = group.number_now()
+
+    def resolve_axes(self) -> None:
+        """Look again at groups of unknown axis, now that a layout may be known."""
+        for group in list(self._known.values()):
+            if group.axis == "unknown":
+                group.axis = self._axis(group)
+
+    def _axis(self, group: Group) -> str:
+        named = axis_of_name(group.desc)
+        if named is not None:
+            return "dp" if named.startswith("dp") else named
+        layout = self._recorder.layout
+        return "unknown" if layout is None else layout.axis_of(group.ranks)
+
+    def _meet(self, pg: Any, ranks: tuple[int, ...]) -> Group:
+        ordinal = self._ordinals.get(ranks, 0)
+        self._ordinals[ranks] = ordinal + 1
+        group = Group(pg, ordinal, ranks)
+        group.axis = self._axis(group)
+        self._known[id(pg)] = group
+        self._recorder.add_row(
+            "groups",
+            group_id=group.group_id,
+            name=group.name,
+            desc=group.desc,
+            axis=group.axis,
+            ranks=list(ranks),
+        )
+        return group
+
+
+def _in_group_order(group_rank_of: dict[int, int]) -> tuple[int, ...]:
+    """Global ranks of a group, from torch's {global rank: group rank}."""
+    return tuple(sorted(group_rank_of, key=group_rank_of.__getitem__))
+
+
+def _ranks_of(pg: Any) -> tuple[int, ...]:
+    """Global ranks of a group torch's registry does not hold, 0 .. size - 1 where unknown."""
+    from torch.distributed import distributed_c10d
+
+    try:
+        return tuple(distributed_c10d.get_process_group_ranks(pg))
+    except (KeyError, RuntimeError, ValueError):
+        return tuple(range(pg.size()))
