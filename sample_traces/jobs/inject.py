@@ -1,0 +1,173 @@
+"""What the faults of faults.py do to a running job."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from sample_traces.jobs.faults import Fault
+from sample_traces.jobs.model import MLP, Attention, Stage
+
+Announce = Callable[[Fault], None]
+
+
+class Injector:
+    """Makes the faults that concern one rank happen, and announces each when it begins.
+
+    `announce` is called once per fault, on the rank it hits (kill: on the rank after it, which
+    lives on to write it down; faults of every rank: on rank 0).
+    """
+
+    def __init__(
+        self, faults: Sequence[Fault], rank: int, world_size: int, seed: int, device: torch.device,
+        announce: Announce,
+    ) -> None:  # fmt: skip
+        self.faults = faults
+        self.rank = rank
+        self.world_size = world_size
+        self.seed = seed
+        self.device = device
+        self.announce = announce
+        self.step = -1
+
+    def install(self, stage: Stage) -> None:
+        """Prepare slow-rank and late-rank faults in the blocks of a stage."""
+        for fault in self.faults:
+            if fault.rank != self.rank:
+                continue
+            for module in stage.modules():
+                if fault.kind == "slow-rank" and isinstance(module, Attention | MLP):
+                    self._slow_down(module, fault)
+                elif fault.kind == "late-rank" and isinstance(module, Attention | MLP):
+                    reducing = module.out if isinstance(module, Attention) else module.down
+                    self._delay(reducing, fault)
+
+    def begin_step(self, step: int) -> None:
+        """Announce what begins in this step, and do what happens at its beginning."""
+        self.step = step
+        for fault in self.faults:
+            if fault.first_step == step and self._writer(fault) == self.rank:
+                self.announce(fault)
+        for fault in self.faults:
+            if fault.active(step) and self._hit(fault, step) == self.rank:
+                _AT_STEP_BEGIN.get(fault.kind, _nothing)(fault)
+
+    def after_backward(self, parameters: Sequence[nn.Parameter]) -> None:
+        """Spoil a gradient where a nan fault says so."""
+        for fault in self.faults:
+            if fault.kind == "nan" and fault.rank == self.rank and fault.active(self.step):
+                gradient: Any = parameters[0].grad
+                gradient.to_local().view(-1)[0] = float("nan")
+
+    def _hit(self, fault: Fault, step: int) -> int:
+        """Rank a fault hits in a step: the one it names, else another one each step."""
+        if fault.rank is not None:
+            return fault.rank
+        return random.Random(f"{self.seed} {step}").randrange(self.world_size)
+
+    def _writer(self, fault: Fault) -> int:
+        if fault.rank is None:
+            return 0
+        return (fault.rank + 1) % self.world_size if fault.kind == "kill" else fault.rank
+
+    def _delay(self, module: nn.Module, fault: Fault) -> None:
+        def before(_module: nn.Module, _args: Any) -> None:
+            if fault.active(self.step):
+                time.sleep(fault.ms / 1_000)
+
+        module.register_forward_pre_hook(before)
+
+    def _slow_down(self, module: nn.Module, fault: Fault) -> None:
+        """After each forward and backward of `module`, matrix products for (x - 1) of its time."""
+        work = ExtraWork(self.device)
+        share = fault.x - 1
+
+        def before_forward(_module: nn.Module, args: tuple[Any, ...]) -> None:
+            if not fault.active(self.step):
+                return
+            work.begun_s = work.spent_s()
+            if args[0].requires_grad:
+                args[0].register_hook(after_backward)
+
+        def after_forward(_module: nn.Module, _args: Any, output: Any) -> None:
+            if fault.active(self.step):
+                work.run((work.spent_s() - work.begun_s) * share)
+                if output.requires_grad:
+                    output.register_hook(before_backward)
+
+        def before_backward(_gradient: Any) -> None:
+            work.begun_s = work.spent_s()
+
+        def after_backward(_gradient: Any) -> None:
+            work.run((work.spent_s() - work.begun_s) * share)
+
+        module.register_forward_pre_hook(before_forward)
+        module.register_forward_hook(after_forward)
+
+
+class ExtraWork:
+    """Real work for a measured time: thread CPU time on CPU, time on the device elsewhere."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.begun_s = 0.0
+        size = 64 if device.type == "cpu" else 2048
+        self.matrix = torch.ones(size, size, device=device)
+        self.product = torch.empty_like(self.matrix)
+
+    def spent_s(self) -> float:
+        """Seconds this rank has computed so far."""
+        if self.device.type == "cpu":
+            return time.thread_time()
+        torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def run(self, seconds: float) -> None:
+        """Multiply matrices until `seconds` more are spent."""
+        end = self.spent_s() + seconds
+        with torch.no_grad():
+            while self.spent_s() < end:
+                torch.mm(self.matrix, self.matrix, out=self.product)
+
+
+def _collect_garbage(fault: Fault) -> None:
+    """Objects in cycles, and a full collection that must look through them."""
+    cycles = [[None] for _ in range(fault.objects)]
+    for cycle in cycles:
+        cycle[0] = cycle  # type: ignore[call-overload]
+    del cycles
+    gc.collect()
+
+
+def _hang(fault: Fault) -> None:
+    time.sleep(fault.seconds)
+
+
+def _hold_gil(fault: Fault) -> None:
+    """Sleep in C without giving the GIL back: no Python thread of the process runs."""
+    ctypes.PyDLL(None).sleep(int(fault.seconds))
+
+
+def _kill(fault: Fault) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _nothing(fault: Fault) -> None:
+    """Faults that act elsewhere: in hooks, in the data set, on gradients."""
+
+
+_AT_STEP_BEGIN: dict[str, Callable[[Fault], None]] = {
+    "gc": _collect_garbage,
+    "hang": _hang,
+    "hold-gil": _hold_gil,
+    "kill": _kill,
+}

@@ -1,0 +1,151 @@
+"""How the small GPT is spread over ranks: pipeline stages, FSDP2 over dp, tensor parallel over tp.
+
+The order matters: cut into stages, then parallelize_module over tp, then fully_shard over dp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.pipelining import PipelineStage
+from torch.distributed.pipelining.schedules import (
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+    ScheduleZBVZeroBubble,
+)
+from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    PrepareModuleInput,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
+
+from sample_traces.jobs.model import Stage
+
+SCHEDULES: dict[str, Any] = {
+    "1f1b": Schedule1F1B,
+    "gpipe": ScheduleGPipe,
+    "interleaved": ScheduleInterleaved1F1B,
+    "zero-bubble": ScheduleInterleavedZeroBubble,
+    "zbv": ScheduleZBVZeroBubble,
+}
+
+_ONE_STAGE = ("1f1b", "gpipe")
+
+
+def stage_indices(schedule: str, pp: int, pp_size: int) -> tuple[int, ...]:
+    """Global indices of the stages that pipeline rank `pp` runs, in order of its chunks."""
+    if schedule in _ONE_STAGE:
+        return (pp,)
+    return (pp, 2 * pp_size - 1 - pp) if schedule == "zbv" else (pp, pp_size + pp)
+
+
+def num_stages(schedule: str, pp_size: int) -> int:
+    """Stages of the whole pipeline."""
+    return pp_size * (1 if schedule in _ONE_STAGE else 2)
+
+
+def spread(stage: Stage, mesh: DeviceMesh, sequence_parallel: bool) -> None:
+    """Shard the blocks of a stage over mesh["tp"] and everything over mesh["dp"], in place."""
+    for block in stage.blocks.values():
+        if mesh["tp"].size() > 1:
+            parallelize_module(block, mesh["tp"], _tensor_plan(sequence_parallel))
+        fully_shard(block, mesh=mesh["dp"], reshard_after_forward=False)
+    if mesh["tp"].size() > 1 and sequence_parallel:
+        edges = {
+            "embedding": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
+            "norm": SequenceParallel(),
+            "head": PrepareModuleInput(
+                input_layouts=(Shard(1),),
+                desired_input_layouts=(Replicate(),),
+                use_local_output=True,
+            ),
+        }
+        own = {name: plan for name, plan in edges.items() if getattr(stage, name) is not None}
+        parallelize_module(stage, mesh["tp"], own)
+    fully_shard(stage, mesh=mesh["dp"], reshard_after_forward=False)
+
+
+def _tensor_plan(sequence_parallel: bool) -> dict[str, Any]:
+    """Two all-reduces a block and direction; with sequence parallel the same bytes as gathers."""
+    if not sequence_parallel:
+        return {
+            "attention.qkv": ColwiseParallel(),
+            "attention.out": RowwiseParallel(),
+            "mlp.up": ColwiseParallel(),
+            "mlp.down": RowwiseParallel(),
+        }
+    gather = PrepareModuleInput(
+        input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),), use_local_output=False
+    )
+    return {
+        "attention_norm": SequenceParallel(),
+        "attention": gather,
+        "attention.qkv": ColwiseParallel(),
+        "attention.out": RowwiseParallel(output_layouts=Shard(1)),
+        "mlp_norm": SequenceParallel(),
+        "mlp": gather,
+        "mlp.up": ColwiseParallel(),
+        "mlp.down": RowwiseParallel(output_layouts=Shard(1)),
+    }
+
+
+def build_schedule(
+    name: str,
+    modules: Sequence[nn.Module],
+    mesh: DeviceMesh,
+    device: torch.device,
+    num_microbatches: int,
+    loss: Callable[..., torch.Tensor],
+) -> Any:
+    """The pipeline schedule of this rank over its stages, in order of its chunks."""
+    group = mesh["pp"].get_group()
+    total = num_stages(name, mesh["pp"].size())
+    indices = stage_indices(name, mesh.get_local_rank("pp"), mesh["pp"].size())
+    stages = [
+        PipelineStage(module, index, total, device, group=group)
+        for index, module in zip(indices, modules, strict=True)
+    ]
+    make = SCHEDULES[name]
+    if name in _ONE_STAGE:
+        return make(stages[0], num_microbatches, loss_fn=loss)
+    return make(stages, num_microbatches, loss_fn=loss)
+
+
+def reduce_norm_and_loss(
+    parameters: Iterable[nn.Parameter], loss: torch.Tensor, mesh: DeviceMesh
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gradient norm over the whole model and mean loss over dp, equal on every rank.
+
+    `loss`: this rank's mean loss, 0 where no last stage is. One all-reduce over all ranks; a
+    parameter that tensor-parallel ranks hold in full is counted once.
+    """
+    tp = mesh["tp"].size()
+    squares = torch.zeros((), device=loss.device)
+    for parameter in parameters:
+        gradient: Any = parameter.grad
+        if gradient is not None:
+            axes = gradient.device_mesh.mesh_dim_names
+            sharded = "tp" in axes and gradient.placements[axes.index("tp")].is_shard()
+            squares += gradient.to_local().square().sum() / (1 if sharded else tp)
+    both = torch.stack([squares, loss / (tp * mesh["dp"].size())])
+    dist.all_reduce(both)
+    return both[0].sqrt(), both[1]
+
+
+def scale_gradients(parameters: Iterable[nn.Parameter], factor: torch.Tensor) -> None:
+    """Multiply every gradient by `factor`, shard by shard."""
+    for parameter in parameters:
+        gradient: Any = parameter.grad
+        if gradient is not None:
+            gradient.to_local().mul_(factor)
