@@ -1,1 +1,59 @@
-"""Lightweight hooks that write what a training job does to Parquet."""
+"""Lightweight hooks that write what a training job does to Parquet.
+
+>>> import trace_hooks as th
+>>> tracer = th.start("runs")                         # doctest: +SKIP
+>>> with tracer.step(): ...                           # doctest: +SKIP
+>>> tracer.stop()                                     # doctest: +SKIP
+
+Importing this package costs nothing: torch is never imported by it, pyarrow only by `start`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trace_hooks.layout import ParallelLayout
+
+if TYPE_CHECKING:
+    from trace_hooks.tracer import Tracer
+
+__version__ = "0.1.0"
+__all__ = ["ParallelLayout", "Tracer", "start"]
+
+
+def start(
+    folder: str | Path | None = None,
+    *,
+    run: str | None = None,
+    model: Any = None,
+    layout: ParallelLayout | Mapping[str, int] | str | Any | None = None,
+    level: str | None = None,
+    sources: Sequence[str] | None = None,
+) -> Tracer:
+    """Start recording this process; a second call returns the tracer that is already running.
+
+    `folder`: where runs are kept, one folder each (default TRACE_HOOKS_FOLDER, else "runs").
+    `run`: the run's name (default TRACE_HOOKS_RUN, else the scheduler's job id, else made up).
+    `model`: a torch module to watch, or a dict that describes the model in run.json.
+    `layout`: a ParallelLayout, a DeviceMesh, axis sizes slowest first ({"pp": 2, "dp": 2, "tp": 2}
+    or "pp=2,dp=2,tp=2"); None detects it where it can be known.
+    `level`: steps | blocks | layers (default), how deep modules are recorded.
+    `sources`: names of trace_hooks.sources.SOURCES to record, or with a leading "-" to leave out.
+
+    Raises ValueError for a level, source, run name or layout that is none; never for what the
+    environment cannot do (an unwritable folder, a missing torch). TRACE_HOOKS=0 returns a tracer
+    that does nothing.
+    """
+    from trace_hooks import tracer
+
+    return tracer.start(folder, run=run, model=model, layout=layout, level=level, sources=sources)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Tracer":
+        from trace_hooks.tracer import Tracer
+
+        return Tracer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -28,29 +28,49 @@ class Account:
     """What hooks have cost and how they failed, for this process."""
 
     def __init__(self) -> None:
-        self.self_ns = 0  # wall ns inside guarded hooks, drain thread's CPU added by the tracer
+        self.self_ns = 0  # wall ns inside guarded hooks on the threads of training
+        self.drain_cpu_ns = 0  # CPU ns of the drain thread
         self.errors: dict[str, int] = {}
         self.news: list[tuple[str, str]] = []  # (hook, error) not yet written as marks
 
-    def failed(self, name: str, error: BaseException) -> None:
-        """Count an error of hook `name`, switch it off, log it once."""
+    def failed(self, name: str, error: BaseException, switch_off: bool = True) -> None:
+        """Count an error of hook `name`, log it once; switch the hook off unless told otherwise."""
         first = name not in self.errors
         self.errors[name] = self.errors.get(name, 0) + 1
-        disabled.add(name)
+        if switch_off:
+            disabled.add(name)
         if first:
             self.news.append((name, f"{type(error).__name__}: {error}"))
-            log.warning(
-                "hook %s failed and is off from now on, training is not affected: %r", name, error
-            )
+            outcome = "is off from now on" if switch_off else "was left out"
+            log.warning("hook %s failed and %s, training goes on: %r", name, outcome, error)
+
+    def take_news(self) -> list[tuple[str, str]]:
+        """Errors since the last call, each hook's first only."""
+        taken = self.news[: len(self.news)]
+        del self.news[: len(taken)]
+        return taken
+
+    def reset(self) -> None:
+        """Start counting anew and switch every hook on again."""
+        self.self_ns = self.drain_cpu_ns = 0
+        self.errors.clear()
+        self.news.clear()
+        disabled.clear()
 
 
 account = Account()
 
 
-def guarded(name: str) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
+def switch_all_off() -> None:
+    """Make every hook there is do nothing until the next start (a forked child's hooks)."""
+    disabled.update(HOOKS)
+
+
+def guarded(name: str, stays_on: bool = False) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
     """Make a function safe to call from training: returns None where it raises or is off.
 
-    Its wall time is added to `account.self_ns`, so it must never contain the user's own work.
+    `stays_on` keeps it on after an error: for calls whose arguments the user chose. Its wall time
+    is added to `account.self_ns`, so it must never contain the user's own work.
     Source: specs/hooks.md rule 1.
     """
 
@@ -65,7 +85,7 @@ def guarded(name: str) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
             try:
                 return HOOKS[name](*args, **kwargs)  # type: ignore[no-any-return]
             except Exception as error:  # noqa: BLE001 - the boundary, see the module's docstring
-                account.failed(name, error)
+                account.failed(name, error, switch_off=not stays_on)
                 return None
             finally:
                 account.self_ns += perf_counter_ns() - begun
@@ -73,3 +93,23 @@ def guarded(name: str) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
         return hook
 
     return decorate
+
+
+def attempt(name: str, function: Callable[[], R], switch_off: bool = True) -> R | None:
+    """Call a function of one object under the boundary; None where it raises or `name` is off.
+
+    HOOKS[name] is what calls it, for a test to put a failing one in place. Its time is not
+    accounted: the drain thread, where most of these run, counts its own CPU time.
+    """
+    HOOKS.setdefault(name, _call)
+    if name in disabled:
+        return None
+    try:
+        return HOOKS[name](function)  # type: ignore[no-any-return]
+    except Exception as error:  # noqa: BLE001 - the boundary, see the module's docstring
+        account.failed(name, error, switch_off)
+        return None
+
+
+def _call(function: Callable[[], R]) -> R:
+    return function()

@@ -111,7 +111,22 @@ class EnqueueRing(Protocol):
 
 
 class _Depth(threading.local):
-    value = 0
+    """Nesting depth of each thread; a thread's first span also notes what the thread is called."""
+
+    def __init__(self, thread_names: dict[int, str]) -> None:
+        self.value = 0
+        ident = get_ident()
+        thread_names[ident] = _thread_name(ident, thread_names)
+
+
+def _thread_name(ident: int, thread_names: dict[int, str]) -> str:
+    if ident == threading.main_thread().ident:
+        return "main"
+    for thread in threading.enumerate():
+        if thread.ident == ident and not isinstance(thread, threading._DummyThread):
+            return thread.name
+    number = sum(name.startswith("autograd") for name in thread_names.values())
+    return f"autograd {number}"  # a thread that Python did not start
 
 
 class Recorder:
@@ -132,7 +147,8 @@ class Recorder:
         self.ring: EnqueueRing | None = None  # set by the tracer
         self.layout: ParallelLayout | None = None  # set by the tracer, also later
         self._site_ids: dict[Site, int] = {}
-        self._depth = _Depth()
+        self.thread_names: dict[int, str] = {}  # by ident, of every thread that recorded a span
+        self._depth = _Depth(self.thread_names)
 
     def site(self, name: str, kind: str, mode: str = "eager", chunk: int = UNKNOWN) -> int:
         """Number of a place that records spans, to be asked for once and kept."""

@@ -1,0 +1,157 @@
+"""Empties the recorder into Arrow tables; holds device spans back until the device has got there.
+
+Drain thread only. Source of the bounds: specs/hooks.md rules 1, 4 and 8.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from typing import Any
+
+import pyarrow as pa
+
+from trace_hooks import guard
+from trace_hooks.clock import Anchor
+from trace_hooks.columns import PIECE_SPANS, collective_table, good_rows, span_table
+from trace_hooks.recorder import SPAN_FIELDS, Recorder, SpanRow
+from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS
+
+MAX_WAITING = 200_000
+"""Device spans held back at most; beyond it the oldest are dropped and counted."""
+
+_GIVE_UP_AFTER = 256
+"""Unresolved device spans looked at in one pass: those behind them are hardly done."""
+
+_ON_DEVICE = frozenset(COMPUTE_KINDS + COMM_KINDS)
+"""Kinds whose work the accelerator does; the others are the host's even in an accelerator job."""
+
+_DEVICE_TRACK = -1
+_EVENT = SpanRow._fields.index("begin_event")
+
+
+class Batches:
+    """What was taken from a recorder, by table, until a writer takes it."""
+
+    def __init__(self, recorder: Recorder, anchor: Anchor) -> None:
+        self._recorder = recorder
+        self._anchor = anchor
+        self._waiting: deque[SpanRow] = deque()
+        self.tables: dict[str, list[pa.Table]] = defaultdict(list)
+
+    def num_rows(self) -> int:
+        """Rows converted and not yet taken."""
+        return sum(table.num_rows for tables in self.tables.values() for table in tables)
+
+    def waiting_rows(self) -> int:
+        """Rows still in the recorder's lists."""
+        recorder = self._recorder
+        return len(recorder.spans) // SPAN_FIELDS + len(recorder.collectives) + len(recorder.rows)
+
+    def collect(self, last: bool = False) -> None:
+        """Convert everything recorded so far; `last` drops what the device has not reached."""
+        spans = self._recorder.spans
+        end = len(spans) // SPAN_FIELDS * SPAN_FIELDS  # what comes in meanwhile waits its turn
+        while end > 0:
+            size = min(end, PIECE_SPANS * SPAN_FIELDS)
+            piece = spans[:size]
+            del spans[:size]
+            end -= size
+            self._add_spans(piece)
+        self._add_resolved()
+        if last and self._waiting:
+            self._recorder.dropped += len(self._waiting)
+            self._waiting.clear()
+        self._collect_collectives()
+        self._collect_rows()
+
+    def take(self) -> dict[str, list[pa.Table]]:
+        """Everything converted so far, by table."""
+        taken, self.tables = self.tables, defaultdict(list)
+        return taken
+
+    def drop(self) -> None:
+        """Forget what was converted, and count it."""
+        self._recorder.dropped += self.num_rows()
+        self.tables = defaultdict(list)
+
+    def _add_spans(self, piece: list[Any]) -> None:
+        if any(event is not None for event in piece[_EVENT::SPAN_FIELDS]):
+            piece = self._hold_back(piece)
+        if piece:
+            names = self._recorder.thread_names
+            device = self._recorder.device_clock.track
+            threads = piece[SpanRow._fields.index("thread") :: SPAN_FIELDS]
+            tracks = [
+                device if ident == _DEVICE_TRACK else names.get(ident) or f"thread {ident}"
+                for ident in threads
+            ]
+            sites = self._recorder.sites
+            self.tables["spans"].append(span_table(piece, sites, tracks, self._anchor))
+
+    def _hold_back(self, piece: list[Any]) -> list[Any]:
+        """Put device spans aside; returns the others, flat."""
+        ready: list[Any] = []
+        for at in range(0, len(piece), SPAN_FIELDS):
+            row = SpanRow(*piece[at : at + SPAN_FIELDS])
+            if row.begin_event is None or row.end_event is None:
+                ready += row
+            elif self._recorder.sites[row.site].kind in _ON_DEVICE:
+                self._waiting.append(row)
+            else:
+                self._release(row)
+                ready += row
+        while len(self._waiting) > MAX_WAITING:
+            self._release(self._waiting.popleft())
+            self._recorder.dropped += 1
+        return ready
+
+    def _add_resolved(self) -> None:
+        clock = self._recorder.device_clock
+        done: list[Any] = []
+        unresolved: list[SpanRow] = []
+        while self._waiting and len(unresolved) < _GIVE_UP_AFTER:
+            row = self._waiting.popleft()
+            end_ns = clock.resolve(row.end_event)
+            begin_ns = clock.resolve(row.begin_event) if end_ns is not None else None
+            if begin_ns is None or end_ns is None:
+                unresolved.append(row)
+                continue
+            self._release(row)
+            done += row._replace(
+                begin_ns=begin_ns,
+                end_ns=max(begin_ns, end_ns),
+                thread=_DEVICE_TRACK,
+                begin_event=None,
+                end_event=None,
+            )
+        self._waiting.extendleft(reversed(unresolved))
+        if done:
+            self._add_spans(done)
+
+    def _release(self, row: SpanRow) -> None:
+        clock = self._recorder.device_clock
+        clock.release(row.begin_event)
+        clock.release(row.end_event)
+
+    def _collect_collectives(self) -> None:
+        rows = self._recorder.collectives
+        taken = rows[: len(rows)]
+        del rows[: len(taken)]
+        if taken:
+            self.tables["collectives"].append(collective_table(taken, self._anchor))
+
+    def _collect_rows(self) -> None:
+        rows = self._recorder.rows
+        taken = rows[: len(rows)]
+        del rows[: len(taken)]
+        by_table: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for name, row in taken:
+            by_table[name].append(row)
+        for name, members in by_table.items():
+            table = good_rows(name, members, self._anchor, self._bad_row)
+            if table is not None:
+                self.tables[name].append(table)
+
+    def _bad_row(self, error: Exception) -> None:
+        self._recorder.dropped += 1
+        guard.account.failed("recorder.add_row", error, switch_off=False)

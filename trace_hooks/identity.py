@@ -1,0 +1,187 @@
+"""Which run and attempt this process belongs to.
+
+Rank 0 decides and shares it through the key-value store that torch.distributed has already made:
+a few bytes, no barrier. The other ranks look for it now and then and keep their rows meanwhile.
+Everything here runs on the drain thread.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trace_hooks.place import Place, agent_key, distributed, find_place, may_still_join, short_hash
+from trace_hooks.run_files import highest_attempt
+from trace_hooks.settings import Settings
+
+log = logging.getLogger("trace_hooks")
+
+JOIN_WAIT_S = 5.0
+"""How long a process nobody gave a rank waits for torch.distributed, unless steps begin before."""
+
+GROUP_WAIT_S = 120.0
+"""How long one rank of several waits for the group's store before it helps itself."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What rank 0 tells the others."""
+
+    run: str
+    attempt: int
+    created_ns: int  # t0 of the run, Unix ns
+    clock_domain: str  # of rank 0
+    clock_offset_ns: int  # Unix - monotonic on rank 0
+    clock_err_ns: int
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What one process is in its run."""
+
+    shared: Shared
+    place: Place
+    folder: Path  # of the run
+    guesses: tuple[str, ...] = ()
+
+
+class IdentityFinder:
+    """Finds the identity of this process, bit by bit; ask `poll` until it answers."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: tuple[str, int, int],
+        ordinal: int = 0,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """`clock`: domain, Unix - monotonic and its error; `ordinal`: of starts in this process."""
+        self._settings = settings
+        self._clock = clock
+        self._environ = environ
+        self._key = f"trace_hooks/{ordinal}/run"
+        self._agent = agent_key(environ)
+        self._agent_file = short_hash(self._agent, ordinal) if self._agent else None
+        self._begun_s, self._begun_ns = time.monotonic(), time.time_ns()
+        self._decided: Shared | None = None
+        self._shared_with: Any = None
+        self.store: Any = None  # of our own connection, once the group has one
+
+    def poll(self, stepping: bool = False, last_call: bool = False) -> Identity | None:
+        """Identity, as soon as it is known. `stepping`: training has begun; `last_call`: it ends."""
+        waited_s = time.monotonic() - self._begun_s
+        place = find_place(self._environ)
+        if place is None:
+            wait_more = may_still_join() and not stepping and waited_s < JOIN_WAIT_S
+            if wait_more and not last_call:
+                return None
+            return self._identity(self._decide(), Place(0, 1, 0, sure=True))
+        alone = last_call or waited_s > GROUP_WAIT_S
+        if not place.sure and not alone:
+            return None
+        if place.rank == 0:
+            return self._identity(self._decide(), place)
+        found = self._ask_store()
+        if found is not None:
+            return self._identity(found, place)
+        return self._without_group(place) if alone else None
+
+    def share(self, identity: Identity) -> bool:
+        """Tell the other ranks, once the group has a store; True when there is nothing to do."""
+        if identity.place.rank != 0 or identity.place.world_size == 1:
+            return True
+        store = self._own_store()
+        if store is None:
+            return False
+        if self._shared_with is not store:
+            store.set(self._key, json.dumps(asdict(identity.shared)))
+            self._shared_with = store
+        return True
+
+    def leave_agent_file(self, identity: Identity) -> None:
+        """Leave a trace of the launcher by which a restarted rank 0 recognises its run."""
+        if self._agent_file is not None:
+            path = identity.folder / "agents" / self._agent_file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
+    def _identity(self, shared: Shared, place: Place, *guesses: str) -> Identity:
+        return Identity(shared, place, self._settings.folder / shared.run, guesses)
+
+    def _decide(self) -> Shared:
+        if self._decided is None:
+            run = self._settings.run or self._run_of_agent() or _new_name(self._begun_ns)
+            folder = self._settings.folder / run
+            created_ns = _created_ns(folder) or self._begun_ns
+            self._decided = Shared(run, highest_attempt(folder) + 1, created_ns, *self._clock)
+        return self._decided
+
+    def _run_of_agent(self) -> str | None:
+        """Run that an earlier attempt under the same torchrun agent made."""
+        if self._agent_file is None or not self._settings.folder.is_dir():
+            return None
+        for folder in self._settings.folder.iterdir():
+            if (folder / "agents" / self._agent_file).exists():
+                return folder.name
+        return None
+
+    def _own_store(self) -> Any:
+        if self.store is None and (group := distributed()) is not None:
+            self.store = _own_connection(group.distributed_c10d._get_default_store())
+        return self.store
+
+    def _ask_store(self) -> Shared | None:
+        store = self._own_store()
+        if store is None or not store.check([self._key]):
+            return None
+        return Shared(**json.loads(store.get(self._key)))
+
+    def _without_group(self, place: Place) -> Identity:
+        """Identity of a rank whose job never initialised its group: by what the folder says."""
+        guess = (
+            f"rank {place.rank} of {place.world_size} never saw a process group; its attempt is a "
+            "guess by the run folder"
+        )
+        run = self._settings.run or self._run_of_agent()
+        if run is None:
+            run = f"{_new_name(self._begun_ns)}-rank{place.rank}"
+        folder = self._settings.folder / run
+        taken = set(_attempts_of(folder, place.rank))
+        attempt = next(n for n in range(len(taken) + 1) if n not in taken)
+        created_ns = _created_ns(folder) or self._begun_ns
+        return self._identity(Shared(run, attempt, created_ns, *self._clock), place, guess)
+
+
+def _own_connection(store: Any) -> Any:
+    """A connection of our own, so that a rank blocked in the job's one does not block ours."""
+    try:
+        return store.clone()
+    except (AttributeError, NotImplementedError, RuntimeError) as error:
+        log.debug("the store cannot be cloned, its own connection is used: %s", error)
+        return store
+
+
+def _new_name(now_ns: int) -> str:
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ns // 1_000_000_000))
+    return f"{stamp}-{secrets.token_hex(3)}"
+
+
+def _created_ns(folder: Path) -> int | None:
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return int(json.loads((folder / "run.json").read_text(encoding="utf-8"))["created_ns"])
+    return None
+
+
+def _attempts_of(folder: Path, rank: int) -> Iterator[int]:
+    for path in (folder / "ranks").glob(f"*-{rank:05d}.json"):
+        attempt = path.name.partition("-")[0]
+        if attempt.isdecimal():
+            yield int(attempt)

@@ -1,0 +1,75 @@
+"""Numbers a job logs: read at once where that is free, later where a device still computes them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+LOGGED = ("loss", "grad_norm", "tokens", "flops", "lr")
+
+
+class Value(Protocol):
+    """A number that is known, or will be."""
+
+    def is_ready(self) -> bool:
+        """Whether `number` answers without waiting."""
+
+    def number(self) -> float:
+        """The number."""
+
+
+class Known:
+    """A number that is here."""
+
+    def __init__(self, number: float) -> None:
+        self._number = number
+
+    def is_ready(self) -> bool:
+        """It is."""
+        return True
+
+    def number(self) -> float:
+        """The number."""
+        return self._number
+
+
+class OnDevice:
+    """A number an accelerator still computes: copied to the host behind that work, never awaited."""
+
+    def __init__(self, tensor: Any, torch: Any) -> None:
+        # pinned: a copy to pageable memory would wait for the device
+        self._copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        self._copy.copy_(tensor, non_blocking=True)
+        self._done = torch.cuda.Event()
+        self._done.record()
+
+    def is_ready(self) -> bool:
+        """Whether the copy has arrived."""
+        return bool(self._done.query())
+
+    def number(self) -> float:
+        """The number; only after is_ready."""
+        return float(self._copy)
+
+
+def logged_value(value: Any) -> Value:
+    """Value of a number or a tensor with one element.
+
+    Raises ValueError for what is neither, and for a distributed tensor whose parts would have to
+    be gathered first: hooks never communicate.
+    """
+    if hasattr(value, "detach"):
+        value = value.detach()
+        if hasattr(value, "to_local"):
+            if any(not placement.is_replicate() for placement in value.placements):
+                raise ValueError("a sharded tensor cannot be logged; reduce it first")
+            value = value.to_local()
+        if value.numel() != 1:
+            raise ValueError(f"only single numbers can be logged, not {tuple(value.shape)}")
+        if value.is_cuda:
+            import torch
+
+            return OnDevice(value, torch)
+    try:
+        return Known(float(value))
+    except (TypeError, ValueError):
+        raise ValueError(f"{value!r} is no number") from None

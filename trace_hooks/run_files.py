@@ -1,0 +1,95 @@
+"""run.json and ranks/ATTEMPT-RANK.json: who this run and this rank are."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from trace_hooks import __version__
+from trace_hooks.layout import ParallelLayout
+from trace_hooks.place import host_name
+from trace_hooks.schema import SCHEMA_VERSION, RankInfo, RunInfo
+
+
+def run_info(
+    run: str, created_ns: int, model: dict[str, Any] | None, guesses: list[str]
+) -> RunInfo:
+    """What run.json says of a traced run."""
+    torch = sys.modules.get("torch")
+    versions = {"python": platform.python_version(), "trace_hooks": __version__}
+    if torch is not None:
+        versions["torch"] = str(torch.__version__)
+    info = RunInfo(
+        schema=SCHEMA_VERSION,
+        run=run,
+        created_ns=created_ns,
+        clock="absolute",
+        source="hooks",
+        framework="torch" if torch is not None else "python",
+        versions=versions,
+    )
+    if model is not None:
+        info["model"] = model
+    if guesses:
+        info["guesses"] = guesses
+    return info
+
+
+def rank_info(
+    *,
+    attempt: int,
+    rank: int,
+    world_size: int,
+    local_rank: int,
+    started_ns: int,
+    layout: ParallelLayout | None,
+    end: dict[str, Any] | None,
+    hooks: dict[str, Any],
+) -> RankInfo:
+    """What a rank's file says; coordinates are None where the layout does not have the rank."""
+    fits = layout is not None and layout.world_size == world_size
+    device, device_uuid = device_of_this_process()
+    return RankInfo(
+        schema=SCHEMA_VERSION,
+        attempt=attempt,
+        rank=rank,
+        world_size=world_size,
+        host=host_name(),
+        pid=os.getpid(),
+        local_rank=local_rank,
+        device=device,
+        device_uuid=device_uuid,
+        started_ns=started_ns,
+        layout=layout.to_json() if layout is not None else None,
+        coords=layout.coords(rank) if layout is not None and fits else None,
+        end=end,
+        hooks=hooks,
+    )
+
+
+def device_of_this_process() -> tuple[str, str]:
+    """Name and uuid of the accelerator torch uses here; ("cpu", "") where it uses none."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "cuda") or not torch.cuda.is_initialized():
+        return "cpu", ""
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return str(properties.name), str(getattr(properties, "uuid", ""))
+
+
+def describe_model(model: Any) -> dict[str, Any] | None:
+    """What run.json says of the model given to `start`: the user's dict, or a module's size."""
+    if model is None or isinstance(model, dict):
+        return model
+    found: dict[str, Any] = {"class": type(model).__name__}
+    if hasattr(model, "parameters"):
+        found["parameters_of_rank_0"] = sum(int(p.numel()) for p in model.parameters())
+    return found
+
+
+def highest_attempt(folder: Path) -> int:
+    """Number of the newest attempt that has left a rank's file in a run folder; -1 for none."""
+    names = (path.name.partition("-")[0] for path in (folder / "ranks").glob("*.json"))
+    return max((int(name) for name in names if name.isdecimal()), default=-1)

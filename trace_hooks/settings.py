@@ -1,0 +1,148 @@
+"""What a user chose: arguments of `start` first, then TRACE_HOOKS_* of the environment."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trace_hooks.layout import ParallelLayout
+from trace_hooks.sources import SOURCES
+from trace_hooks.sources.base import LEVELS
+
+JOB_ID_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "TORCHX_JOB_ID")
+"""Where schedulers tell a job's id, which a requeued job keeps."""
+
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one process is to be traced."""
+
+    folder: Path
+    run: str | None  # None: rank 0 makes one
+    level: str
+    sources: tuple[str, ...]
+    layout: ParallelLayout | None
+    ring_folder: Path | None  # None: /dev/shm, else the temporary folder
+    silent_s: float  # a rank without a heartbeat this long is silent ...
+    lost_s: float  # ... and lost
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS:
+            raise ValueError(f"unknown level {self.level!r}; use one of {', '.join(LEVELS)}")
+        if self.run is not None and not _RUN_NAME.fullmatch(self.run):
+            raise ValueError(
+                f"run name {self.run!r} cannot name a folder; use up to 120 letters, digits "
+                "and ._+=@- beginning with a letter or digit"
+            )
+
+
+def is_off(environ: Mapping[str, str]) -> bool:
+    """Whether TRACE_HOOKS switches everything off."""
+    return environ.get("TRACE_HOOKS", "1").strip().lower() in ("0", "off", "false", "no")
+
+
+def read_settings(
+    environ: Mapping[str, str],
+    *,
+    folder: str | Path | None = None,
+    run: str | None = None,
+    layout: Any = None,
+    level: str | None = None,
+    sources: Sequence[str] | None = None,
+) -> Settings:
+    """Settings from arguments, where given, else from the environment.
+
+    Raises ValueError naming the value and what would be right.
+    """
+    text = environ.get("TRACE_HOOKS_SOURCES", "")
+    chosen = sources if sources is not None else [part.strip() for part in text.split(",") if part]
+    ring_folder = environ.get("TRACE_HOOKS_RING_DIR")
+    return Settings(
+        folder=Path(folder or environ.get("TRACE_HOOKS_FOLDER") or "runs").absolute(),
+        run=run or environ.get("TRACE_HOOKS_RUN") or _job_id(environ),
+        level=level or environ.get("TRACE_HOOKS_LEVEL") or LEVELS[-1],
+        sources=chosen_sources(chosen),
+        layout=read_layout(layout if layout is not None else environ.get("TRACE_HOOKS_LAYOUT")),
+        ring_folder=Path(ring_folder) if ring_folder else None,
+        silent_s=_seconds(environ, "TRACE_HOOKS_SILENT_S", 10.0),
+        lost_s=_seconds(environ, "TRACE_HOOKS_LOST_S", 60.0),
+    )
+
+
+def _job_id(environ: Mapping[str, str]) -> str | None:
+    found = next((environ[name] for name in JOB_ID_VARIABLES if environ.get(name)), None)
+    if found is None:
+        return None
+    return re.sub(r"[^A-Za-z0-9._+=@-]", "_", found).lstrip("._+=@-")[:120] or None
+
+
+def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
+    text = environ.get(name, "")
+    try:
+        seconds = float(text or default)
+    except ValueError:
+        raise ValueError(f"{name} is {text!r}; give a number of seconds") from None
+    if not 0 < seconds < 1e6:
+        raise ValueError(f"{name} is {text!r}; give a number of seconds above 0")
+    return seconds
+
+
+def chosen_sources(names: Sequence[str]) -> tuple[str, ...]:
+    """Sources to install: those named, or all but those with a leading '-'; all if none is named.
+
+    Raises ValueError for a name that is no source.
+    """
+    for name in names:
+        if name.removeprefix("-") not in SOURCES:
+            raise ValueError(f"unknown source {name!r}; known: {', '.join(SOURCES)}")
+    left_out = {name.removeprefix("-") for name in names if name.startswith("-")}
+    taken = {name for name in names if not name.startswith("-")} or set(SOURCES)
+    return tuple(name for name in SOURCES if name in taken - left_out)
+
+
+def read_layout(value: Any) -> ParallelLayout | None:
+    """Layout from what a user may give: one, a DeviceMesh, sizes, "pp=2,dp=2,tp=2", JSON or None.
+
+    Raises ValueError.
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, ParallelLayout):
+        return value
+    if isinstance(value, str):
+        return _layout_from_text(value)
+    if isinstance(value, Mapping):
+        return _layout_from_mapping(value)
+    if hasattr(value, "mesh_dim_names"):
+        return ParallelLayout.from_device_mesh(value)
+    raise ValueError(
+        f"a layout cannot be made of {type(value).__name__}; give a ParallelLayout, a DeviceMesh "
+        "or the axis sizes, slowest first"
+    )
+
+
+def _layout_from_mapping(value: Mapping[str, Any]) -> ParallelLayout:
+    if "axes" in value:
+        return ParallelLayout.from_json(value)
+    return ParallelLayout.from_sizes([n for n in value if n not in ("ep", "etp")], **value)
+
+
+def _layout_from_text(text: str) -> ParallelLayout:
+    if text.lstrip().startswith("{"):
+        try:
+            return _layout_from_mapping(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"the layout {text!r} is no JSON: {error}") from None
+    sizes = {}
+    for part in text.split(","):
+        name, equals, size = part.partition("=")
+        if not equals or not size.strip().isdecimal():
+            raise ValueError(f"the layout {text!r} is no list of sizes such as pp=2,dp=2,tp=2")
+        sizes[name.strip()] = int(size)
+    return _layout_from_mapping(sizes)
