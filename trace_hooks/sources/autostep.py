@@ -1,0 +1,106 @@
+"""Where the steps of an unmodified script begin and end, told from its optimizers.
+
+A step ends when every optimizer of a cycle has stepped. The cycle is learned: the first step ends
+when an optimizer that has stepped in it is about to step again, in hindsight at the last optimizer
+step before. So two optimizers (GAN) make one step per cycle, an optimizer per parameter stepping
+inside the backward pass one per iteration, and gradient accumulation counts optimizer steps only.
+An optimizer that sits out once (GradScaler found an overflow) does not change the cycle; a smaller
+cycle is adopted when it was seen twice in a row. An iteration in which no optimizer steps belongs
+to the step after it.
+
+Steps are numbered from 0; that a resumed job goes on from its checkpoint's number is not known, so
+the number is a guess there. `Steps.explicit` (the user's own `with tracer.step(n)`) switches all of
+it off.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+from trace_hooks.sources.base import Steps
+
+
+class AutoSteps:
+    """Drives `steps` from optimizer steps; times are `clock.now()` readings."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = weakref.ref(steps)
+        self._on = False
+        self.waiting = False
+        """a step would begin with the next activity"""
+        self._boundary_ns: int | None = None  # end of the last step
+        self._stepped: list[int] = []  # ids of the optimizers that stepped in this step
+        self._last_ns = 0  # end of the latest optimizer step
+        self._cycle: set[int] = set()
+        self._candidate: set[int] = set()
+
+    @classmethod
+    def shared(cls, steps: Steps) -> AutoSteps:
+        """The one instance that all sources of a tracer tell."""
+        found = _by_steps.get(steps)
+        if found is None:
+            found = _by_steps[steps] = cls(steps)
+        return found
+
+    def switch(self, on: bool) -> None:
+        """Begin (or stop) to recognise steps; the first begins with the next activity."""
+        self.waiting = on
+        self._on = on
+        self._stepped.clear()
+        self._cycle.clear()
+        self._boundary_ns = None
+
+    def activity(self, at_ns: int) -> None:
+        """A training forward began or a batch was fetched: a step begins if none is running.
+
+        Steps follow each other without a gap: it begins where the last one ended.
+        """
+        steps = self._active()
+        if steps is not None and self.waiting:
+            self.waiting = False
+            steps.begin(at_ns=at_ns if self._boundary_ns is None else self._boundary_ns)
+
+    def optimizer_begins(self, optimizer: int, at_ns: int) -> None:
+        """Optimizer with this id is about to step."""
+        if self._active() is None:
+            return
+        if optimizer in self._stepped:
+            self._learn(set(self._stepped))
+            self._end(self._last_ns)
+        self.activity(at_ns)
+
+    def optimizer_ended(self, optimizer: int, at_ns: int) -> None:
+        """Optimizer with this id has stepped."""
+        if self._active() is None:
+            return
+        self._stepped.append(optimizer)
+        self._last_ns = at_ns
+        if self._cycle and self._cycle <= set(self._stepped):
+            self._learn(set(self._stepped))
+            self._end(at_ns)
+
+    def _active(self) -> Steps | None:
+        steps = self._steps() if self._on else None
+        if steps is None or steps.explicit:
+            self.waiting = False
+            return None
+        return steps
+
+    def _learn(self, seen: set[int]) -> None:
+        if not self._cycle or seen > self._cycle or seen == self._candidate:
+            self._cycle, self._candidate = seen, set()
+        elif seen == self._cycle:
+            self._candidate = set()
+        else:
+            self._candidate = seen
+
+    def _end(self, at_ns: int) -> None:
+        steps = self._active()
+        self._stepped = []
+        if steps is not None and not self.waiting:
+            steps.end(at_ns=at_ns)
+            self._boundary_ns = at_ns
+            self.waiting = True
+
+
+_by_steps: weakref.WeakKeyDictionary[Steps, AutoSteps] = weakref.WeakKeyDictionary()

@@ -1,0 +1,104 @@
+"""Batches handed out by torch's DataLoader, and how long the step was blocked on them.
+
+Sees: every `next()` of a DataLoader iterator in the training process. Without workers it is the
+fetching itself (data_fetch); with workers it is the wait for one (data_wait), the exposed part.
+Each batch is a row of data_batches.
+Misses: the fetching inside worker processes (fetch_ns is -1): they record nothing, and timing them
+would mean changing what they send. Other loaders (DALI, tf.data, a plain generator) are not seen.
+Costs: two clock readings and one look at the batch; see benchmarks/hook_overhead.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils.data import dataloader
+
+from trace_hooks.clock import now, thread_cpu
+from trace_hooks.guard import guarded
+from trace_hooks.recorder import Recorder
+from trace_hooks.schema import UNKNOWN
+from trace_hooks.sources.autostep import AutoSteps
+from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.patching import Patches
+
+TOKEN_KEYS = ("input_ids", "tokens", "token_ids")
+"""Keys of a batch under which token ids are found."""
+
+
+class DataLoaders(Source):
+    """Spans and rows of DataLoader batches, see the module's docstring."""
+
+    name = "data"
+
+    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
+        super().__init__(recorder, steps, level)
+        self._auto = AutoSteps.shared(steps)
+        self._patches = Patches()
+        self._pid = os.getpid()
+
+    def install(self) -> None:
+        """Wrap `next()` of all DataLoader iterators."""
+        iterator = dataloader._BaseDataLoaderIter
+        self._pid = os.getpid()
+        self._patches.replace(iterator, "__next__", self._recorded)
+
+    def uninstall(self) -> None:
+        """Restore `next()`."""
+        self._patches.restore()
+
+    def _recorded(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def __next__(iterator: Any) -> Any:
+            begin_ns, cpu_ns = now(), thread_cpu()
+            batch = original(iterator)  # StopIteration and workers' errors pass: no batch, no row
+            self._fetched(iterator, batch, begin_ns, cpu_ns)
+            return batch
+
+        __next__.__wrapped__ = original  # type: ignore[attr-defined]
+        return __next__
+
+    @guarded("data.fetched")
+    def _fetched(self, iterator: Any, batch: Any, begin_ns: int, cpu_ns: int) -> None:
+        end_ns = now()
+        if os.getpid() != self._pid:  # a worker that iterates a loader of its own
+            return
+        self._auto.activity(begin_ns)
+        in_workers = isinstance(iterator, dataloader._MultiProcessingDataLoaderIter)
+        source = type(iterator._dataset).__name__
+        _record_span(self.recorder, source, in_workers, begin_ns, end_ns, cpu_ns)
+        self.recorder.add_row(
+            "data_batches",
+            ts_ns=begin_ns,
+            source=source,
+            fetch_ns=UNKNOWN if in_workers else end_ns - begin_ns,
+            exposed_ns=end_ns - begin_ns,
+            tokens=num_tokens(batch),
+            sum_sq_len=UNKNOWN,
+        )
+
+
+def _record_span(
+    recorder: Recorder, source: str, in_workers: bool, begin_ns: int, end_ns: int, cpu_ns: int
+) -> None:
+    site = recorder.site(source, "data_wait" if in_workers else "data_fetch")
+    recorder.add_span(
+        site, begin_ns, end_ns, step=recorder.step, cpu_ns=thread_cpu() - cpu_ns,
+        microbatch=recorder.microbatch,
+    )  # fmt: skip
+
+
+def num_tokens(batch: Any) -> int:
+    """Token ids in a batch: those of a known key, or of a first integer matrix; -1 not obvious."""
+    if isinstance(batch, Mapping):
+        batch = next((batch[key] for key in TOKEN_KEYS if key in batch), None)
+    elif isinstance(batch, Sequence) and not isinstance(batch, str) and batch:
+        batch = batch[0]
+    if isinstance(batch, torch.Tensor) and batch.dim() >= 2 and batch.dtype in _INTEGERS:
+        return batch.numel()
+    return UNKNOWN
+
+
+_INTEGERS = (torch.int64, torch.int32)
