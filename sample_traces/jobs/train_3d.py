@@ -169,7 +169,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     given = options.nproc or int(os.environ.get("WORLD_SIZE", "0"))
     if given != world:
         parser.error(
-            f"pp {options.pp} x dp {options.dp} x tp {options.tp} makes {world} ranks, not {given}; "
+            f"pp {options.pp} x dp {options.dp} x tp {options.tp} is {world} ranks, not {given}: "
             f"give --nproc {world} or start it with torchrun --nproc-per-node {world}"
         )
     for fault in options.fault:

@@ -1,0 +1,64 @@
+"""Make a synthetic run with known faults, from 8 ranks to many thousands."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from ingest.errors import UserError
+from sample_traces.generate.faults import KINDS, SyntheticFault
+from sample_traces.generate.job import LEVELS, SyntheticJob
+from sample_traces.generate.write import generate
+
+PROGRESS_EVERY_S = 2.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `rankscope generate`."""
+    add = parser.add_argument
+    add("out", type=Path, metavar="OUT", help="run folder to write; must be new or empty")
+    add("--ranks", type=int, default=8, help="ranks of the job (%(default)s)")
+    add("--pp", type=int, default=2, help="pipeline stages (%(default)s)")
+    add("--tp", type=int, default=2, help="tensor-parallel size (%(default)s); dp is the rest")
+    add("--steps", type=int, default=20, help="optimizer steps (%(default)s)")
+    add("--microbatches", type=int, default=8, help="micro-batches a step (%(default)s)")
+    add("--level", choices=LEVELS, default="spans", help="sums per step, or every operation")
+    add("--seed", type=int, default=1, help="equal seeds give equal runs (%(default)s)")
+    known = ", ".join(KINDS)
+    what = f"plant a fault, such as slow_worker=5,x=1.3,from=8 (several allowed); known: {known}"
+    add("--fault", action="append", default=[], metavar="KIND=WHERE,...", help=what)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the run and say where it is."""
+    shown_s = time.monotonic()
+
+    def progress(num_ranks: int) -> None:
+        nonlocal shown_s
+        if time.monotonic() - shown_s > PROGRESS_EVERY_S:
+            shown_s = time.monotonic()
+            print(f"{num_ranks} of {arguments.ranks} ranks", file=sys.stderr, flush=True)
+
+    try:
+        job = SyntheticJob(
+            num_ranks=arguments.ranks,
+            pp=arguments.pp,
+            tp=arguments.tp,
+            num_steps=arguments.steps,
+            num_microbatches=arguments.microbatches,
+            level=arguments.level,
+            seed=arguments.seed,
+            faults=tuple(SyntheticFault.parse(text) for text in arguments.fault),
+        )
+        num_spans = generate(job, arguments.out, progress)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(f"{arguments.out} cannot be written ({error.strerror})") from error
+    print(
+        f"{arguments.out}: {job.num_ranks} ranks ({job.layout}), {job.steps_completed} steps, "
+        f"{num_spans} spans; look with: rankscope info {arguments.out}"
+    )
+    return 0

@@ -1,0 +1,86 @@
+"""What a synthetic job is: its size and the faults planted in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from sample_traces.generate.faults import KINDS, SyntheticFault
+from trace_hooks.layout import ParallelLayout
+
+LEVELS = ("steps", "spans")
+"""steps: the phases of each step as sums; spans: every forward, backward and collective."""
+
+RANKS_PER_HOST = 8
+
+MAX_RANKS = 65_536
+
+
+@dataclass(frozen=True)
+class SyntheticJob:
+    """Sizes, level, seed and faults of a job; raises ValueError naming the value and the remedy."""
+
+    num_ranks: int
+    pp: int = 1
+    tp: int = 1
+    num_steps: int = 20
+    num_microbatches: int = 8
+    level: str = "spans"
+    seed: int = 1
+    faults: tuple[SyntheticFault, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("num_ranks", "pp", "tp", "num_steps", "num_microbatches"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; give a whole number from 1")
+        if self.num_ranks > MAX_RANKS:
+            raise ValueError(f"{self.num_ranks} ranks are too many; give at most {MAX_RANKS}")
+        if self.num_ranks % (self.pp * self.tp):
+            raise ValueError(
+                f"{self.num_ranks} ranks do not divide by pp {self.pp} x tp {self.tp}; "
+                f"give a multiple of {self.pp * self.tp}"
+            )
+        if self.level not in LEVELS:
+            raise ValueError(f"unknown level {self.level!r}; known: {', '.join(LEVELS)}")
+        for fault in self.faults:
+            self._check(fault)
+
+    def _check(self, fault: SyntheticFault) -> None:
+        target = KINDS[fault.kind].target
+        room = {"rank": self.num_ranks, "stage": self.pp, "host": self.num_hosts}.get(target)
+        if room is not None and (fault.where is None or fault.where >= room):
+            raise ValueError(
+                f"fault {fault.kind} hits {target} {fault.where} of {room}; they count from 0"
+            )
+        if fault.first_step >= self.num_steps:
+            raise ValueError(
+                f"fault {fault.kind} begins in step {fault.first_step} of {self.num_steps}; "
+                "lower from= or raise the number of steps"
+            )
+        last_stage = self.num_ranks - self.dp * self.tp
+        if fault.kind == "slow_link" and fault.where is not None and fault.where >= last_stage:
+            raise ValueError(
+                f"rank {fault.where} is on the last stage and sends no activations; "
+                "name a rank of an earlier stage, or raise --pp"
+            )
+
+    @property
+    def dp(self) -> int:
+        """Data-parallel size."""
+        return self.num_ranks // (self.pp * self.tp)
+
+    @property
+    def num_hosts(self) -> int:
+        """Hosts, of RANKS_PER_HOST ranks each."""
+        return -(-self.num_ranks // RANKS_PER_HOST)
+
+    @cached_property
+    def layout(self) -> ParallelLayout:
+        """pp x dp x tp, tp fastest."""
+        return ParallelLayout((("pp", self.pp), ("dp", self.dp), ("tp", self.tp)))
+
+    @property
+    def steps_completed(self) -> int:
+        """Steps that end: a dead rank stops the job."""
+        deaths = [fault.first_step for fault in self.faults if fault.kind == "dead_rank"]
+        return min([self.num_steps, *deaths])
