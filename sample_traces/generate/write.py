@@ -32,8 +32,8 @@ def generate(
 ) -> int:
     """Write `job` to `folder` (made if missing, must be empty); returns the number of spans.
 
-    Files hold RANKS_PER_FILE ranks each and count as merged already. `progress` is called with the number of ranks written.
-    Raises ValueError when the folder holds something.
+    Files hold RANKS_PER_FILE ranks each and count as merged already. `progress` is called with
+    the number of ranks written. Raises ValueError when the folder holds something.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} is not empty; name a new folder")
