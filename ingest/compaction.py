@@ -1,0 +1,207 @@
+"""Merges a run's many small segments into few files, losing and doubling nothing.
+
+Files of one (table, attempt, band of 64 ranks) are merged in tiers: so many of a tier become one of
+the next, sorted by (rank, time). Written whole and published by rename, a merged file names the
+files it replaces in its own metadata. So a crash at any point is harmless: before the rename there
+is no merged file; after it whoever reads the folder next, with or without an index, takes the
+merged file and leaves its inputs out. Inputs are deleted when readers had time to move on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ingest.manifest import MERGED_FROM, SPAN_OF_TIME, FileEntry, read_entry
+from ingest.rollup_pass import BAND
+from trace_hooks.schema import TABLES, VERSION_BYTES, column_encodings, dictionary_columns
+
+if TYPE_CHECKING:
+    from ingest.indexer import Indexer
+
+FIRST_FAN_IN = 32
+"""Segments of a (table, attempt, band) that become one file of the first tier."""
+FAN_IN = 8
+"""Files of a tier that become one of the next."""
+CLOSED_S = 60.0
+"""A table that got no new file for so long is merged as far as ROWS_PER_FILE allows."""
+ROWS_PER_FILE = 2_000_000
+"""A file this long is not merged again: about 12 MB of spans."""
+GRACE_S = 60.0
+"""Time between a merge and the deletion of its inputs, for readers of older snapshots."""
+ROW_GROUP = 16_384
+"""Rows from which a row group ends with its rank."""
+
+_TIME = {table: (plan[0][-1] if plan else None) for table, plan in SPAN_OF_TIME.items()}
+
+
+class Compaction:
+    """The merging half of an indexer."""
+
+    def __init__(self, owner: Indexer) -> None:
+        self.owner = owner
+        self.grace_s = GRACE_S
+        self._newest: dict[tuple[str, int, int], float] = {}
+
+    def merge_due(self) -> int:
+        """Merge what is due; returns the number of files merged away."""
+        merged = 0
+        for entries in self._groups():
+            for batch in self._batches(entries):
+                merged += self._merge(batch)
+        return merged
+
+    def _groups(self) -> list[list[FileEntry]]:
+        groups: dict[tuple[str, int, int], list[FileEntry]] = defaultdict(list)
+        for entry in self.owner.manifest.entries():
+            if entry.rank_min // BAND == entry.rank_max // BAND:
+                groups[entry.table_name, entry.attempt, entry.rank_min // BAND].append(entry)
+        return list(groups.values())
+
+    def _batches(self, entries: list[FileEntry]) -> list[list[FileEntry]]:
+        """Files to merge now: full tiers; everything once the group is closed."""
+        entries = [entry for entry in entries if entry.num_rows < ROWS_PER_FILE]
+        if len(entries) > 1 and self._is_closed(entries):
+            return [batch for batch in _cut_by_rows(entries) if len(batch) > 1]
+        tiers: dict[int, list[FileEntry]] = defaultdict(list)
+        for entry in entries:
+            tiers[entry.tier].append(entry)
+        return [
+            batch
+            for tier, members in tiers.items()
+            if len(members) >= (FAN_IN if tier else FIRST_FAN_IN)
+            for batch in _cut_by_rows(members)
+            if len(batch) > 1
+        ]
+
+    def _is_closed(self, entries: list[FileEntry]) -> bool:
+        newest = 0.0
+        for entry in entries:
+            try:
+                newest = max(newest, (self.owner.folder / entry.path).stat().st_mtime)
+            except OSError:
+                return False
+        return time.time() - newest > CLOSED_S
+
+    def _merge(self, batch: list[FileEntry]) -> int:
+        owner = self.owner
+        folder = owner.folder / "compacted"
+        folder.mkdir(exist_ok=True)
+        first = batch[0]
+        tier = max(entry.tier for entry in batch) + 1
+        band = first.rank_min // BAND
+        name = f"{first.table_name}-{first.attempt:04d}-band{band:05d}-{time.time_ns()}.parquet"
+        try:
+            rows = _merged_rows(first.table_name, [owner.folder / entry.path for entry in batch])
+        except (pa.ArrowException, OSError):
+            return self._set_damaged_aside(batch)
+        inputs = [entry.path for entry in batch]
+        still_there = owner.connection.execute("SELECT path FROM retired ORDER BY path").fetchall()
+        _publish_merged(rows, folder / name, inputs + [path for (path,) in still_there])
+        entry, _ = read_entry(owner.folder, f"compacted/{name}", tier)
+        if entry.problem:
+            raise OSError(entry.problem)
+        owner.connection.execute("BEGIN")
+        try:
+            owner.manifest.add([entry])
+            owner.manifest.retire(inputs, time.time_ns())
+            owner.connection.execute("COMMIT")
+        except BaseException:
+            owner.connection.execute("ROLLBACK")
+            raise
+        owner.remember(entry.path)
+        return len(batch)
+
+    def _set_damaged_aside(self, batch: list[FileEntry]) -> int:
+        for entry in batch:
+            try:
+                pq.read_table(self.owner.folder / entry.path)
+            except (pa.ArrowException, OSError) as error:
+                reason = " ".join(str(error).split())[:400]
+                self.owner.manifest.set_aside(entry.path, f"{entry.path} was set aside: {reason}")
+        return 0
+
+    def delete_retired(self) -> int:
+        """Delete files that were merged away long enough ago; returns how many."""
+        connection = self.owner.connection
+        before_ns = time.time_ns() - int(self.grace_s * 1e9)
+        rows = connection.execute(
+            "SELECT path FROM retired WHERE retired_ns <= ? ORDER BY retired_ns, path", [before_ns]
+        ).fetchall()
+        for (path,) in rows:
+            (self.owner.folder / path).unlink(missing_ok=True)
+            connection.execute("DELETE FROM retired WHERE path = ?", [path])
+        return len(rows)
+
+
+def _cut_by_rows(entries: list[FileEntry]) -> list[list[FileEntry]]:
+    """Neighbours in time, together at most about ROWS_PER_FILE rows."""
+    batches: list[list[FileEntry]] = [[]]
+    rows = 0
+    for entry in sorted(entries, key=lambda e: (e.step_min, e.ts_min or 0, e.path)):
+        if rows + entry.num_rows > ROWS_PER_FILE and batches[-1]:
+            batches.append([])
+            rows = 0
+        batches[-1].append(entry)
+        rows += entry.num_rows
+    return batches
+
+
+def _merged_rows(table: str, paths: list[Path]) -> pa.Table:
+    """Rows of the files, sorted by (rank, time)."""
+    schema = TABLES[table].schema
+    parts = []
+    for path in paths:
+        part = pq.read_table(path, partitioning=None)
+        for column in TABLES[table].columns:
+            if column.name not in part.column_names:
+                part = part.append_column(column.name, pa.nulls(part.num_rows, column.type))
+        parts.append(part.select(schema.names).cast(schema))
+    rows = pa.concat_tables(parts).unify_dictionaries()
+    time_column = _TIME.get(table, "ts_ns")
+    keys = [("rank", "ascending")] + ([(time_column, "ascending")] if time_column else [])
+    return rows.take(pc.sort_indices(rows, sort_keys=keys))
+
+
+def _publish_merged(rows: pa.Table, path: Path, inputs: list[str]) -> None:
+    """Write a merged file whole, row groups ending with their rank, then rename it."""
+    name = rows.schema.metadata[b"rankscope.table"].decode()
+    metadata = {
+        b"rankscope.table": name.encode(),
+        b"rankscope.schema": VERSION_BYTES,
+        MERGED_FROM: "\n".join(inputs).encode(),
+    }
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with pq.ParquetWriter(
+            temporary,
+            rows.schema.with_metadata(metadata),
+            compression="zstd",
+            compression_level=3,
+            use_dictionary=dictionary_columns(name),
+            column_encoding=column_encodings(name),
+        ) as writer:
+            for begin, end in _row_groups(rows):
+                writer.write_table(rows.slice(begin, end - begin))
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _row_groups(rows: pa.Table) -> list[tuple[int, int]]:
+    """Pieces of at least ROW_GROUP rows that end where a rank does."""
+    counts = pc.run_end_encode(rows.column("rank").combine_chunks())
+    ends = (counts.chunk(0) if isinstance(counts, pa.ChunkedArray) else counts).run_ends.to_pylist()
+    groups, begin = [], 0
+    for end in ends:
+        if end - begin >= ROW_GROUP or end == ends[-1]:
+            groups.append((begin, end))
+            begin = end
+    return groups

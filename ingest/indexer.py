@@ -1,0 +1,327 @@
+"""Keeps a run's index up to date: manifest, rollups, merged files. One owner per run folder."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from types import TracebackType
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.compaction import Compaction
+from ingest.errors import UserError
+from ingest.manifest import FileEntry, Manifest, read_entry
+from ingest.places import (
+    DATABASE,
+    OwnerLock,
+    index_folder,
+    publish_snapshot,
+    remove_leftovers,
+)
+from ingest.rollup_pass import TOUCHING, RollupPass, index_sql, touched_steps
+from ingest.run_files import read_ranks, read_run_info
+from trace_hooks.layout import ParallelLayout
+from trace_hooks.schema import RankInfo
+
+RELATIVE_CLOCK = "per_step_relative"
+FOLLOW_S = 0.25
+"""Pause between two looks at the folder while following a run."""
+
+_COORDS = ("pp", "dp", "cp", "tp", "ep")
+
+
+class Busy(Exception):
+    """Another process owns the index of this run."""
+
+
+@dataclass(frozen=True)
+class PassResult:
+    """What one refresh did."""
+
+    new_files: int
+    problems: int
+    merged_files: int
+    published: bool
+
+
+class Indexer:
+    """Owner of one run's index; a context manager. Raises Busy when another process has it.
+
+    >>> with Indexer(folder) as indexer:    # doctest: +SKIP
+    ...     indexer.refresh()
+    """
+
+    def __init__(self, run_folder: Path) -> None:
+        self.folder = run_folder
+        self.relative = read_run_info(run_folder)["clock"] == RELATIVE_CLOCK
+        self.index_folder = index_folder(run_folder)
+        self._lock = OwnerLock(self.index_folder)
+        if not self._lock.acquire():
+            raise Busy(f"another process is indexing {run_folder}")
+        try:
+            remove_leftovers(self.index_folder)
+            self.connection = self._open_database()
+        except BaseException:
+            self._lock.release()
+            raise
+        self.manifest = Manifest(self.connection)
+        self.compaction = Compaction(self)
+        self._known = self.manifest.known_paths()
+        self._rank_files: dict[str, int] = {}
+        self._first_pass = True
+
+    @property
+    def may_merge(self) -> bool:
+        """Whether the run folder is ours to rewrite; an index in the cache only reads it."""
+        return self.index_folder.parent == self.folder
+
+    def remember(self, path: str) -> None:
+        """Do not take a file for a new one: the manifest has it."""
+        self._known.add(path)
+
+    def _open_database(self) -> duckdb.DuckDBPyConnection:
+        path = self.index_folder / DATABASE
+        config = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+        try:
+            connection = duckdb.connect(str(path), config=config)
+            connection.execute(index_sql("tables"))
+        except duckdb.Error:  # damaged: everything in it can be made again from the files
+            path.unlink(missing_ok=True)
+            path.with_name(path.name + ".wal").unlink(missing_ok=True)
+            connection = duckdb.connect(str(path), config=config)
+            connection.execute(index_sql("tables"))
+        return connection
+
+    def close(self) -> None:
+        """Close the database and let others have the run."""
+        self.connection.close()
+        self._lock.release()
+
+    def __enter__(self) -> Indexer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def follow(self, stop: Event, pause_s: float = FOLLOW_S) -> None:
+        """Refresh until `stop` is set; new segments are seen within about twice the pause."""
+        while not stop.is_set():
+            begun = time.monotonic()
+            self.refresh()
+            # a pass never takes more than half of the time of the thread it runs on
+            stop.wait(max(pause_s, time.monotonic() - begun))
+
+    def refresh(self, merge: bool = True) -> PassResult:
+        """One pass: new files into manifest and rollups, merge what is due, publish."""
+        entries, replaced = self._new_entries()
+        ranks_changed = self._ranks_changed()
+        changed = bool(entries or ranks_changed or self._first_pass)
+        if changed:
+            self._take_in(entries, replaced)
+        merged = self.compaction.merge_due() if merge and self.may_merge else 0
+        if changed or merged:
+            self.connection.execute("CHECKPOINT")
+            publish_snapshot(self.index_folder, self.index_folder / DATABASE)
+        if self.may_merge:
+            self.compaction.delete_retired()
+        self._first_pass = False
+        problems = sum(entry.problem is not None for entry in entries)
+        return PassResult(len(entries), problems, merged, changed or merged > 0)
+
+    def _new_entries(self) -> tuple[list[FileEntry], list[str]]:
+        entries: list[FileEntry] = []
+        replaced: list[str] = []
+        for path in sorted(self._listing() - self._known):
+            entry, inputs = read_entry(self.folder, path, tier=int(path.startswith("compacted/")))
+            if entry.problem and not (self.folder / path).exists():
+                continue
+            entries.append(entry)
+            replaced += inputs
+            self._known.add(path)
+        return entries, replaced
+
+    def _listing(self) -> set[str]:
+        found = set()
+        for name in ("segments", "compacted"):
+            try:
+                with os.scandir(self.folder / name) as listing:
+                    found |= {
+                        f"{name}/{file.name}"
+                        for file in listing
+                        if file.name.endswith(".parquet") and file.name[0] != "."
+                    }
+            except FileNotFoundError:
+                continue
+        return found
+
+    def _ranks_changed(self) -> bool:
+        try:
+            with os.scandir(self.folder / "ranks") as listing:
+                seen = {file.name: file.stat().st_mtime_ns for file in listing}
+        except FileNotFoundError:
+            seen = {}
+        changed = seen != self._rank_files
+        self._rank_files = seen
+        return changed
+
+    def _take_in(self, entries: list[FileEntry], replaced: list[str]) -> None:
+        """Bring everything derived up to date in one transaction; damaged data is set aside."""
+        while True:
+            self.connection.execute("BEGIN")
+            try:
+                self._derive(entries, replaced)
+                self.connection.execute("COMMIT")
+                return
+            except (duckdb.Error, OSError) as error:
+                self.connection.execute("ROLLBACK")
+                sound = [self._verified(entry) for entry in entries]
+                if sound == entries:
+                    raise UserError(
+                        f"the index of {self.folder} cannot be brought up to date: {error}"
+                    ) from error
+                entries = sound
+            except BaseException:
+                self.connection.execute("ROLLBACK")
+                raise
+
+    def _verified(self, entry: FileEntry) -> FileEntry:
+        """The entry, or one that is set aside because its pages cannot be read."""
+        if entry.problem:
+            return entry
+        try:
+            pq.read_table(self.folder / entry.path)
+        except (pa.ArrowException, OSError) as error:
+            reason = " ".join(str(error).split())[:400]
+            return FileEntry(
+                **{**entry.__dict__, "problem": f"{entry.path} was set aside: {reason}"}
+            )
+        return entry
+
+    def _derive(self, entries: list[FileEntry], replaced: list[str]) -> None:
+        now_ns = time.time_ns()
+        skip = set(replaced)
+        self.manifest.add([entry for entry in entries if entry.path not in skip])
+        self.manifest.retire(replaced, now_ns)
+        self._store_ranks()
+        self._store_arrivals(entries, now_ns)
+        usable = [entry for entry in entries if not entry.problem and entry.num_rows]
+        self._store_rows("steps", "step_rows", usable)
+        self._store_rows("groups", "group_members", usable)
+        touched = touched_steps(self.connection, usable, self.relative)
+        for attempt in self._store_clocks():
+            touched[attempt] = self._all_steps(attempt)
+        RollupPass(self.connection, self.folder, self.relative).update(touched)
+
+    def _files(self, entries: list[FileEntry], table: str) -> list[str]:
+        return [str(self.folder / entry.path) for entry in entries if entry.table_name == table]
+
+    def _store_rows(self, table: str, statement: str, entries: list[FileEntry]) -> None:
+        files = self._files(entries, table)
+        if files:
+            self.connection.execute(index_sql(statement), {table: files})
+
+    def _store_clocks(self) -> set[int]:
+        """Rewrite the clock offsets; attempts in which a rank's clock has become known."""
+        known = "SELECT DISTINCT attempt, rank FROM clock_offsets"
+        before = set(self.connection.execute(known).fetchall())
+        self.connection.execute("DELETE FROM clock_offsets")
+        files = [str(self.folder / path) for path in self.manifest.pick("clocks")]
+        statement = index_sql("clock_offsets")
+        if not files:
+            statement = statement.replace(_CLOCK_FILES, _NO_CLOCKS)
+        self.connection.execute(statement, {"clocks": files} if files else {})
+        after = set(self.connection.execute(known).fetchall())
+        return {attempt for attempt, _ in before ^ after}
+
+    def _all_steps(self, attempt: int) -> tuple[int, int]:
+        row = self.connection.execute(
+            "SELECT min(step_min), max(step_max) FROM files"
+            " WHERE attempt = ? AND problem IS NULL AND num_rows > 0 AND list_contains(?, table_name)",
+            [attempt, list(TOUCHING)],
+        ).fetchall()[0]
+        return (row[0], row[1]) if row[0] is not None else (0, -1)
+
+    def _store_arrivals(self, entries: list[FileEntry], now_ns: int) -> None:
+        """When each rank was heard of last, by this machine's clock, never by the ranks'."""
+        latest: dict[tuple[int, int], int] = {}
+        for entry in entries:
+            if entry.problem or entry.rank_min != entry.rank_max:
+                continue
+            arrived_ns = now_ns
+            if self._first_pass:
+                try:
+                    arrived_ns = min(now_ns, (self.folder / entry.path).stat().st_mtime_ns)
+                except OSError:
+                    continue
+            key = entry.attempt, entry.rank_min
+            latest[key] = max(latest.get(key, 0), arrived_ns)
+        for (attempt, rank), arrived_ns in latest.items():
+            self.connection.execute(
+                "INSERT INTO arrivals VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
+                " SET arrived_ns = greatest(arrived_ns, excluded.arrived_ns)",
+                [attempt, rank, arrived_ns],
+            )
+
+    def _store_ranks(self) -> None:
+        ranks, problems = read_ranks(self.folder)
+        self.connection.execute("DELETE FROM problems")
+        for text in problems:
+            self.connection.execute("INSERT INTO problems VALUES (?)", [text])
+        self.connection.execute("DELETE FROM ranks")
+        rows = pa.Table.from_pylist([_rank_row(info) for info in ranks], schema=_RANK_SCHEMA)
+        self.connection.register("fresh_ranks", rows)
+        self.connection.execute("INSERT INTO ranks SELECT * FROM fresh_ranks")
+        self.connection.unregister("fresh_ranks")
+
+
+_CLOCK_FILES = "read_parquet($clocks, hive_partitioning = false)"
+_NO_CLOCKS = (
+    "(SELECT 0 AS attempt, 0 AS rank, 0 AS ts_ns, 0 AS offset_ns, 0 AS err_ns, 0 AS drift_ppb,"
+    " '' AS method WHERE false)"
+)
+
+_RANK_SCHEMA = pa.schema(
+    [("attempt", pa.int64()), ("rank", pa.int64()), ("world_size", pa.int64())]
+    + [("host", pa.string()), ("device", pa.string()), ("pid", pa.int64())]
+    + [("started_ns", pa.int64()), ("ended_ns", pa.int64())]
+    + [("status", pa.string()), ("error", pa.string())]
+    + [(axis, pa.int64()) for axis in _COORDS]
+)
+
+
+def _coords(info: RankInfo) -> dict[str, int]:
+    """Coordinates of a rank: as recorded, else by its layout, else unknown."""
+    recorded = info.get("coords")
+    if recorded:
+        return recorded
+    layout = info.get("layout")
+    if not layout:
+        return {}
+    try:
+        return ParallelLayout.from_json(layout).coords(info["rank"])
+    except ValueError:
+        return {}
+
+
+def _rank_row(info: RankInfo) -> dict[str, object]:
+    end = info.get("end") or {}
+    coords = _coords(info)
+    return {
+        **{name: info.get(name) for name in ("attempt", "rank", "world_size", "host", "device")},
+        "pid": info.get("pid"),
+        "started_ns": info.get("started_ns"),
+        "ended_ns": end.get("ts_ns"),
+        "status": end.get("status"),
+        "error": end.get("error"),
+        **{axis: coords.get(axis) for axis in _COORDS},
+    }

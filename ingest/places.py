@@ -1,0 +1,110 @@
+"""Where the index of a run lives, and how it is published to those who only read it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from types import TracebackType
+
+from trace_hooks.schema import publish_json
+
+INDEX_VERSION = 1
+"""Goes up when the tables of the index change; an older index is simply built again."""
+
+DATABASE = f"index-{INDEX_VERSION}.duckdb"
+_POINTER = f"snapshot-{INDEX_VERSION}.json"
+_KEPT = 2
+"""Published snapshots kept, so that a reader who has just read the pointer still finds its file."""
+
+
+def _cache_folder(run_folder: Path) -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    key = hashlib.sha256(str(run_folder.resolve()).encode()).hexdigest()[:20]
+    return base / "rankscope" / "index" / key
+
+
+def index_folder(run_folder: Path) -> Path:
+    """Folder of a run's index, made if need be: index/ in the run, else in the user's cache."""
+    own = run_folder / "index"
+    try:
+        own.mkdir(exist_ok=True)
+        if os.access(own, os.W_OK) and os.access(run_folder, os.W_OK):
+            return own
+    except OSError:  # read-only, or something else of that name: the cache serves as well
+        pass
+    cached = _cache_folder(run_folder)
+    cached.mkdir(parents=True, exist_ok=True)
+    return cached
+
+
+class OwnerLock:
+    """The right to write a run's index: one process at a time, given back when it dies."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "lock"
+        self._file: int | None = None
+
+    def acquire(self) -> bool:
+        """Take the lock if it is free."""
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            return False
+        self._file = file
+        return True
+
+    def release(self) -> None:
+        """Give it back."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> OwnerLock:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def publish_snapshot(folder: Path, database: Path) -> Path:
+    """Copy a checkpointed database under a new name and point readers to it.
+
+    Each snapshot has a name of its own: DuckDB keeps one instance per path and process, so a
+    process that has the old one open would go on seeing it under the same name.
+    """
+    name = f"snapshot-{INDEX_VERSION}-{time.time_ns()}.duckdb"
+    temporary = folder / f".{name}.tmp"
+    shutil.copyfile(database, temporary)
+    temporary.replace(folder / name)
+    publish_json({"snapshot": name}, folder / _POINTER)
+    for old in sorted(folder.glob(f"snapshot-{INDEX_VERSION}-*.duckdb"))[:-_KEPT]:
+        old.unlink(missing_ok=True)
+    return folder / name
+
+
+def current_snapshot(folder: Path) -> Path | None:
+    """The snapshot published last, None before the first."""
+    try:
+        name = json.loads((folder / _POINTER).read_text(encoding="utf-8"))["snapshot"]
+    except (OSError, ValueError, KeyError):
+        return None
+    path = folder / str(name)
+    return path if path.parent == folder and path.is_file() else None
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a killed owner left half-written; call with the lock held."""
+    for path in folder.glob(".*.tmp"):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,163 @@
+"""The questions a run can be asked: one .sql file each, run by one class, values as parameters.
+
+A file begins with a header of comment lines::
+
+    -- What the answer is, in a sentence or two.
+    -- reads: spans, collectives              raw tables, opened by the manifest's choice of files
+    -- param: rank int required               name, type (int, float, text), `required` or a default
+    -- param: attempt int = newest            newest: the newest attempt that has the step asked for
+    -- column: wait_ns  what it is, unit
+    -- empty: what an empty result means
+
+In the SQL a raw table is `rows_of($spans)`; rollups and the manifest are plain tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from ingest.errors import UserError
+from trace_hooks.schema import TABLES
+
+_TYPES: dict[str, type] = {"int": int, "float": float, "text": str}
+_HEADER = re.compile(r"--\s?(?:(reads|param|column|empty):\s*)?(.*)")
+_PARAMETER = re.compile(r"(\w+) (int|float|text) (?:(required)|= (\S+))(?:\s+(.*))?")
+_USED = re.compile(r"\$(\w+)")
+
+NEWEST = "newest"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One value a question takes."""
+
+    name: str
+    type: str
+    required: bool
+    default: str
+    doc: str
+
+    def value(self, given: object) -> int | float | str:
+        """`given`, perhaps text from a command line, in this parameter's type; UserError."""
+        try:
+            if isinstance(given, bool):
+                raise ValueError
+            converted: int | float | str = _TYPES[self.type](given)
+        except (TypeError, ValueError):
+            raise UserError(f"{self.name} is {given!r}; give one {self.type} value") from None
+        return converted
+
+
+@dataclass(frozen=True)
+class Question:
+    """One .sql file, parsed."""
+
+    name: str
+    doc: str
+    reads: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    columns: tuple[tuple[str, str], ...]
+    empty: str
+    sql: str
+
+    @property
+    def used(self) -> frozenset[str]:
+        """Names of the $values in the SQL."""
+        return frozenset(_USED.findall(self.sql))
+
+    def values(self, given: Mapping[str, object]) -> dict[str, Any]:
+        """Every parameter's value: given, or its default (None for `null` and `newest`)."""
+        known = {parameter.name for parameter in self.parameters}
+        for name in given:
+            if name not in known:
+                takes = ", ".join(sorted(known)) or "nothing"
+                raise UserError(f"question {self.name} takes no {name!r}; it takes {takes}")
+        found: dict[str, Any] = {}
+        for parameter in self.parameters:
+            value = given.get(parameter.name)
+            if value is not None:
+                found[parameter.name] = parameter.value(value)
+            elif parameter.required:
+                raise UserError(
+                    f"question {self.name} needs {parameter.name}; "
+                    f"say {parameter.name}=... ({parameter.type})"
+                )
+            elif parameter.default in ("null", NEWEST):
+                found[parameter.name] = None
+            else:
+                found[parameter.name] = parameter.value(parameter.default)
+        return found
+
+    @property
+    def wants_newest(self) -> bool:
+        """Whether `attempt` is to be filled in with the newest one where it is not given."""
+        return any(p.name == "attempt" and p.default == NEWEST for p in self.parameters)
+
+
+def parse_question(name: str, text: str) -> Question:
+    """Question of a .sql file's text; raises ValueError for a header that says too little."""
+    parts: dict[str, list[str]] = {"": [], "reads": [], "param": [], "column": [], "empty": []}
+    header = text.splitlines()
+    body = next((i for i, line in enumerate(header) if not line.startswith("--")), len(header))
+    last = ""
+    for line in header[:body]:
+        match = _HEADER.fullmatch(line)
+        assert match is not None
+        if match[1] is None and last in ("param", "column", "empty"):  # a continued line
+            parts[last][-1] += " " + match[2].strip()
+            continue
+        last = match[1] or ""
+        parts[last].append(match[2].strip())
+    reads = tuple(name for line in parts["reads"] for name in line.replace(",", " ").split())
+    parameters = []
+    for line in parts["param"]:
+        match = _PARAMETER.fullmatch(line)
+        if match is None:
+            raise ValueError(f"{name}.sql: cannot read the parameter {line!r}")
+        parameters.append(
+            Parameter(match[1], match[2], match[3] is not None, match[4] or "", match[5] or "")
+        )
+    unknown = set(reads) - set(TABLES)
+    if unknown or not parts[""] or not parts["column"] or not parts["empty"]:
+        raise ValueError(
+            f"{name}.sql: needs a meaning, columns, what empty means and known tables ({unknown})"
+        )
+    columns = [(column, doc) for column, _, doc in (c.partition(" ") for c in parts["column"])]
+    return Question(
+        name,
+        " ".join(parts[""]),
+        reads,
+        tuple(parameters),
+        tuple((column, doc.strip()) for column, doc in columns),
+        " ".join(parts["empty"]),
+        "\n".join(header[body:]).strip(),
+    )
+
+
+@cache
+def all_questions() -> dict[str, Question]:
+    """Every question by name, from the .sql files beside this module."""
+    folder = resources.files("ingest").joinpath("sql")
+    files = sorted(
+        (file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda f: f.name
+    )
+    return {
+        file.name.removesuffix(".sql"): parse_question(
+            file.name.removesuffix(".sql"), file.read_text(encoding="utf-8")
+        )
+        for file in files
+    }
+
+
+def question(name: str) -> Question:
+    """The question of that name; raises UserError naming the ones there are."""
+    found = all_questions().get(name)
+    if found is None:
+        names = ", ".join(all_questions())
+        raise UserError(f"there is no question {name!r}; ask one of {names}")
+    return found

@@ -1,0 +1,387 @@
+"""What a step's time went to, per (attempt, rank, step) and kind: spans in, two tables out.
+
+The rules (specs: metrics; user's words: docs/data-model.md):
+
+1. A step's window is the end of the previous step to the end of this one. Spans are divided at
+   the windows' borders.
+2. On one track an instant belongs to the innermost span. Hooks record blocking communication
+   inside forward and backward on the same thread: that time is communication, not compute.
+3. Across the tracks of a rank times are united: an instant with communication on one track and
+   compute on another is both, and not exposed.
+4. Where a step has `kernel` spans, they are its compute and host-side forward/backward/... is not.
+
+Shape suffixes: S spans, C cells (one (rank, step) each), P pieces of spans, E pieces of time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ingest.intervals import Bools, Ints, divide, enclosing, nesting_order, overlay, owned_segments
+from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS, KINDS, MODES
+
+_MODE_BIT = len(KINDS)
+_RECOMPUTE_BIT = _MODE_BIT + len(MODES)
+_TRANSFER_BIT = _RECOMPUTE_BIT + 1
+_LATE_BIT = _TRANSFER_BIT + 1
+_NUM_BITS = _LATE_BIT + 1
+
+
+def _bits(*kinds: str) -> int:
+    return sum(1 << KINDS.index(kind) for kind in kinds)
+
+
+COMPUTE = _bits(*COMPUTE_KINDS)
+KERNEL = _bits("kernel")
+COMM = _bits(*COMM_KINDS)
+OTHER = _bits("gc", "host", "checkpoint", "memcpy")
+ANY_KIND = (1 << len(KINDS)) - 1
+LATE = 1 << _LATE_BIT
+TRANSFER = 1 << _TRANSFER_BIT
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Cells to fill, sorted by (rank, begin) and disjoint within a rank unless relative."""
+
+    rank_C: Ints
+    step_C: Ints
+    begin_C: Ints
+    end_C: Ints
+    finished_C: Bools
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Columns of `spans` as arrays; kind and mode are indices into KINDS and MODES."""
+
+    rank_S: Ints
+    step_S: Ints
+    ts_S: Ints
+    dur_S: Ints
+    cpu_S: Ints
+    kind_S: Ints
+    mode_S: Ints
+    track_S: Ints
+    recompute_S: Bools
+
+    @classmethod
+    def from_arrow(cls, rows: pa.Table) -> Spans:
+        """Spans as sql/index/load_spans.sql gives them."""
+        columns = {
+            name: _ints(rows.column(name))
+            for name in ("rank", "step", "ts_ns", "dur_ns", "cpu_ns", "kind", "mode")
+        }
+        track = rows.column("track").combine_chunks().dictionary_encode()
+        if isinstance(track, pa.ChunkedArray):
+            track = track.combine_chunks()
+        recompute = rows.column("recompute").fill_null(False).to_numpy().astype(np.bool_)
+        return cls(*columns.values(), _ints(track.indices), recompute)
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """When the collectives of each rank moved data, and when it waited for a late last arriver.
+
+    All on the rank's own clock. `late_T`: the interval is such a wait, else it is transfer.
+    """
+
+    rank_T: Ints
+    step_T: Ints
+    begin_T: Ints
+    end_T: Ints
+    late_T: Bools
+
+
+def _ints(column: pa.ChunkedArray | pa.Array) -> Ints:
+    return np.asarray(column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array)
+                      else column.to_numpy(), dtype=np.int64)  # fmt: skip
+
+
+def complete_windows(known: Windows, spans: Spans, step_min: int, step_max: int) -> Windows:
+    """Add a window for every (rank, step) that has spans and no row in `steps` (yet).
+
+    It lasts from the previous window's end (or its first span) to its last span's end, and never
+    reaches into the next window.
+    """
+    asked_S = (spans.step_S >= step_min) & (spans.step_S <= step_max)
+    rank_S, step_S = spans.rank_S[asked_S], spans.step_S[asked_S]
+    begin_S = spans.ts_S[asked_S]
+    end_S = begin_S + spans.dur_S[asked_S]
+    pairs, cell_S = np.unique(np.stack((rank_S, step_S)), axis=1, return_inverse=True)
+    begin_C = np.full(pairs.shape[1], np.iinfo(np.int64).max)
+    end_C = np.full(pairs.shape[1], np.iinfo(np.int64).min)
+    np.minimum.at(begin_C, cell_S.ravel(), begin_S)
+    np.maximum.at(end_C, cell_S.ravel(), end_S)
+    have = set(zip(known.rank_C.tolist(), known.step_C.tolist(), strict=True))
+    fresh_C = np.array([pair not in have for pair in zip(*pairs.tolist(), strict=True)], dtype=bool)
+    if not fresh_C.any():
+        return known
+    merged = Windows(
+        np.concatenate((known.rank_C, pairs[0][fresh_C])),
+        np.concatenate((known.step_C, pairs[1][fresh_C])),
+        np.concatenate((known.begin_C, begin_C[fresh_C])),
+        np.concatenate((known.end_C, end_C[fresh_C])),
+        np.concatenate((known.finished_C, np.zeros(int(fresh_C.sum()), dtype=bool))),
+    )
+    return _fit_between(merged)
+
+
+def _fit_between(windows: Windows) -> Windows:
+    """Sort by (rank, step); open windows start at their neighbour's end and end at the next."""
+    order_C = np.lexsort((windows.step_C, windows.rank_C))
+    rank_C, step_C, begin_C, end_C, finished_C = (
+        column[order_C].copy()
+        for column in (
+            windows.rank_C, windows.step_C, windows.begin_C, windows.end_C, windows.finished_C,
+        )
+    )  # fmt: skip
+    same_C = rank_C[1:] == rank_C[:-1]
+    open_after = ~finished_C[1:] & same_C
+    follows = open_after & (step_C[1:] == step_C[:-1] + 1) & finished_C[:-1]
+    begin_C[1:][follows] = end_C[:-1][follows]
+    begin_C[1:][open_after] = np.maximum(begin_C[1:], end_C[:-1])[open_after]
+    open_before = ~finished_C[:-1] & same_C
+    end_C[:-1][open_before] = np.minimum(end_C[:-1], begin_C[1:])[open_before]
+    return Windows(rank_C, step_C, begin_C, np.maximum(begin_C, end_C), finished_C)
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Spans cut at windows: which span, which cell, from when to when."""
+
+    span_P: Ints
+    cell_P: Ints
+    begin_P: Ints
+    end_P: Ints
+
+
+def _cells(windows: Windows, rank: Ints, step: Ints) -> Ints:
+    """Index of each (rank, step) among the windows, -1 where it has none."""
+    cell_of = {
+        pair: cell
+        for cell, pair in enumerate(
+            zip(windows.rank_C.tolist(), windows.step_C.tolist(), strict=True)
+        )
+    }
+    pairs, inverse = np.unique(np.stack((rank, step)), axis=1, return_inverse=True)
+    found = [cell_of.get(pair, -1) for pair in zip(*pairs.tolist(), strict=True)]
+    return np.array(found, dtype=np.int64)[inverse.ravel()]
+
+
+def _cut(
+    rank: Ints, step: Ints, begin: Ints, end: Ints, windows: Windows, relative: bool
+) -> _Pieces:
+    """Cut intervals at the windows; with relative times a window takes its own step's only."""
+    if not relative:
+        ranks, dense = np.unique(np.concatenate((rank, windows.rank_C)), return_inverse=True)
+        return _Pieces(
+            *divide(
+                dense[: rank.size], begin, end, dense[rank.size :], windows.begin_C, windows.end_C
+            )
+        )
+    cell = _cells(windows, rank, step)
+    span = np.flatnonzero(cell >= 0)
+    cell = cell[span]
+    begin = np.maximum(begin[span], windows.begin_C[cell])
+    end = np.minimum(end[span], windows.end_C[cell])
+    keep = end > begin
+    return _Pieces(span[keep], cell[keep], begin[keep], end[keep])
+
+
+def _self_cpu(spans: Spans) -> Ints:
+    """CPU ns of each span without the spans inside it on its track; -1 unknown."""
+    _, group_S = np.unique(np.stack((spans.rank_S, spans.track_S)), axis=1, return_inverse=True)
+    order_S = nesting_order(group_S.ravel(), spans.ts_S, spans.ts_S + spans.dur_S)
+    group_S = group_S.ravel()[order_S]
+    width = int(np.ptp(spans.ts_S) + spans.dur_S.max()) + 1
+    key_S = group_S * width + spans.ts_S[order_S] - spans.ts_S.min()
+    end_S = key_S + spans.dur_S[order_S]
+    parent_S = enclosing(key_S, end_S)
+    cpu_S = spans.cpu_S[order_S]
+    inside_S = (parent_S >= 0) & (cpu_S >= 0)
+    inside_S[inside_S] = end_S[inside_S] <= end_S[parent_S[inside_S]]
+    inside_S[inside_S] = key_S[parent_S[inside_S]] // width == group_S[inside_S]
+    own_S = cpu_S.copy()
+    np.subtract.at(own_S, parent_S[inside_S], cpu_S[inside_S])
+    result_S = np.empty_like(own_S)
+    result_S[order_S] = np.where(cpu_S >= 0, np.maximum(own_S, 0), -1)
+    return result_S
+
+
+class _Sums:
+    """Sums of piece lengths per cell over sets of bits."""
+
+    def __init__(self, num_cells: int, cell_E: Ints, length_E: Ints, bits_E: Ints) -> None:
+        self.num_cells = num_cells
+        self.cell_E, self.length_E, self.bits_E = cell_E, length_E, bits_E
+
+    def time(self, selected_E: npt.NDArray[np.bool_]) -> Ints:
+        """Ns per cell of the selected pieces."""
+        weights = self.length_E[selected_E].astype(np.float64)
+        return np.bincount(self.cell_E[selected_E], weights, self.num_cells).astype(np.int64)
+
+    def having(self, bits: int | Ints) -> Bools:
+        """Pieces with any of these bits."""
+        return np.asarray((self.bits_E & bits) != 0)
+
+
+@dataclass(frozen=True)
+class Rollups:
+    """Rows of step_rollup and kind_rollup, without the attempt."""
+
+    steps: dict[str, npt.NDArray[np.generic]]
+    kinds: dict[str, npt.NDArray[np.generic]]
+
+
+def rollups(
+    spans: Spans, windows: Windows, transfers: Transfers, relative: bool, aligned_C: Bools
+) -> Rollups:
+    """Rollup rows of the windows' cells. `aligned_C`: whether transfers of the cell are known.
+
+    Where they are not, the bubble of a cell with communication is unknown (-1).
+    """
+    num_cells = windows.rank_C.size
+    end_S = spans.ts_S + spans.dur_S
+    cut = _cut(spans.rank_S, spans.step_S, spans.ts_S, end_S, windows, relative)
+    num_tracks = int(spans.track_S.max()) + 1 if spans.track_S.size else 1
+    owned = owned_segments(
+        _dense(cut.cell_P * num_tracks + spans.track_S[cut.span_P]), cut.begin_P, cut.end_P
+    )
+    span_E = cut.span_P[owned.owner_E]
+    bits_S = (np.int64(1) << spans.kind_S) | (np.int64(1) << (spans.mode_S + _MODE_BIT))
+    bits_S |= spans.recompute_S.astype(np.int64) << _RECOMPUTE_BIT
+    moved = _cut(
+        transfers.rank_T, transfers.step_T, transfers.begin_T, transfers.end_T, windows, relative
+    )
+    bit_M = np.where(transfers.late_T[moved.span_P], np.int64(LATE), np.int64(TRANSFER))
+    pieces = overlay(
+        np.concatenate((cut.cell_P[owned.owner_E], moved.cell_P)),
+        np.concatenate((owned.begin_E, moved.begin_P)),
+        np.concatenate((owned.end_E, moved.end_P)),
+        np.concatenate((bits_S[span_E], bit_M)),
+        _NUM_BITS,
+    )
+    sums = _Sums(num_cells, *pieces)
+    cpu_CK, count_CK = _cpu_and_counts(spans, windows, cut)
+    compute_E = _compute(sums)
+    kinds = _kind_rows(windows, sums, compute_E, cpu_CK, count_CK)
+    return Rollups(_step_rows(windows, sums, compute_E, cpu_CK, count_CK, aligned_C), kinds)
+
+
+def _dense(group: Ints) -> Ints:
+    return np.unique(group, return_inverse=True)[1].ravel()
+
+
+def _compute(sums: _Sums) -> Bools:
+    """Pieces with compute: kernels in cells that have any, else forward, backward, ..."""
+    has_kernels_C = sums.time(sums.having(KERNEL)) > 0
+    wanted_E = np.where(has_kernels_C[sums.cell_E], np.int64(KERNEL), np.int64(COMPUTE))
+    return sums.having(wanted_E)
+
+
+def _cpu_and_counts(
+    spans: Spans, windows: Windows, cut: _Pieces
+) -> tuple[npt.NDArray[np.float64], Ints]:
+    """Own CPU ns (nan where a span of that kind has none) and number of spans per cell and kind.
+
+    CPU time of a span that crosses a border is divided in proportion to its wall time; a span is
+    counted in the cell it begins in.
+    """
+    shape = windows.rank_C.size, len(KINDS)
+    if not spans.ts_S.size:
+        return np.zeros(shape), np.zeros(shape, dtype=np.int64)
+    own_S = _self_cpu(spans).astype(np.float64)
+    own_S[own_S < 0] = np.nan
+    span_P = cut.span_P
+    share_P = (cut.end_P - cut.begin_P) / np.maximum(spans.dur_S[span_P], 1)
+    flat_P = cut.cell_P * len(KINDS) + spans.kind_S[span_P]
+    cpu_CK = np.bincount(flat_P, own_S[span_P] * share_P, shape[0] * shape[1]).reshape(shape)
+    cell_S = _cells(windows, spans.rank_S, spans.step_S)
+    known_S = cell_S >= 0
+    flat_S = cell_S[known_S] * len(KINDS) + spans.kind_S[known_S]
+    return cpu_CK, np.bincount(flat_S, minlength=shape[0] * shape[1]).reshape(shape)
+
+
+def _kind_rows(
+    windows: Windows,
+    sums: _Sums,
+    compute_E: Bools,
+    cpu_CK: npt.NDArray[np.float64],
+    count_CK: Ints,
+) -> dict[str, npt.NDArray[np.generic]]:
+    time_CK, exposed_CK = np.zeros_like(count_CK), np.zeros_like(count_CK)
+    for number in range(len(KINDS)):
+        has_E = sums.having(1 << number)
+        if has_E.any():
+            time_CK[:, number] = sums.time(has_E)
+            exposed_CK[:, number] = sums.time(has_E & ~compute_E)
+    cell, kind = np.nonzero((time_CK > 0) | (count_CK > 0))
+    return {
+        "rank": windows.rank_C[cell],
+        "step": windows.step_C[cell],
+        "kind": np.array(KINDS)[kind],
+        "time_ns": time_CK[cell, kind],
+        "exposed_ns": exposed_CK[cell, kind],
+        "self_cpu_ns": _or_unknown(cpu_CK[cell, kind]),
+        "num_spans": count_CK[cell, kind],
+    }
+
+
+def _or_unknown(values: npt.NDArray[np.float64]) -> Ints:
+    """Whole ns, -1 where unknown."""
+    return np.where(np.isnan(values), -1, np.nan_to_num(values)).astype(np.int64)
+
+
+def _step_rows(
+    windows: Windows,
+    sums: _Sums,
+    compute_E: Bools,
+    cpu_CK: npt.NDArray[np.float64],
+    count_CK: Ints,
+    aligned_C: Bools,
+) -> dict[str, npt.NDArray[np.generic]]:
+    comm_E = sums.having(COMM)
+    # a loader at work on another thread while this rank communicates is hidden, not waited for
+    data_E = sums.having(_bits("data_wait")) | (sums.having(_bits("data_fetch")) & ~comm_E)
+    covered_E = sums.having(ANY_KIND)
+    busy_E = compute_E | data_E | sums.having(TRANSFER)
+    bubble_E = covered_E & ~busy_E
+    comm_C = sums.time(comm_E)
+    unknown_C = (comm_C > 0) & ~aligned_C
+
+    def known(time_C: Ints) -> Ints:
+        return np.where(unknown_C, -1, time_C)
+
+    modes = {
+        f"{mode}_ns": sums.time(sums.having(1 << _MODE_BIT + number))
+        for number, mode in enumerate(MODES)
+    }
+    compute_kinds = [number for number, kind in enumerate(KINDS) if kind in COMPUTE_KINDS]
+    window_C = windows.end_C - windows.begin_C
+    return {
+        "rank": windows.rank_C,
+        "step": windows.step_C,
+        "begin_ns": windows.begin_C,
+        "end_ns": windows.end_C,
+        "finished": windows.finished_C,
+        "window_ns": window_C,
+        "compute_ns": sums.time(compute_E),
+        "recompute_ns": sums.time(compute_E & sums.having(1 << _RECOMPUTE_BIT)),
+        "comm_ns": comm_C,
+        "exposed_comm_ns": sums.time(comm_E & ~compute_E),
+        "data_wait_ns": sums.time(sums.having(_bits("data_wait"))),
+        "data_fetch_ns": sums.time(sums.having(_bits("data_fetch"))),
+        "other_ns": sums.time(sums.having(OTHER) & ~compute_E & ~comm_E & ~data_E),
+        "covered_ns": sums.time(covered_E),
+        **modes,
+        "bubble_ns": known(sums.time(bubble_E)),
+        "bubble_late_ns": known(sums.time(bubble_E & comm_E & sums.having(LATE))),
+        "bubble_other_ns": known(sums.time(bubble_E & ~comm_E)),
+        "compute_cpu_ns": _or_unknown(cpu_CK[:, compute_kinds].sum(axis=1)),
+        "num_spans": count_CK.sum(axis=1),
+    }

@@ -1,0 +1,146 @@
+"""A read-only view of one published snapshot, from which no SQL gets out.
+
+The snapshot is attached read-only to an in-memory database in which external access is switched
+off and the configuration locked; only the run's own data folders stay readable. What is asked must
+be one SELECT, so nothing can be written, attached, loaded or set.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from ingest.errors import UserError
+from ingest.manifest import Manifest, Narrowing
+from trace_hooks.schema import TABLES, publish_table
+
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "python_enable_replacements": "false",
+    "temp_directory": "",
+}
+INDEX_TABLES = (
+    "files", "arrivals", "ranks", "step_rows", "group_members", "clock_offsets", "step_rollup",
+    "kind_rollup", "collective_rollup", "problems",
+)  # fmt: skip
+"""Tables of the index that SQL may use, beside the raw ones of trace_hooks.schema.TABLES."""
+
+_VIEWS = """
+CREATE MACRO rows_of(files) AS TABLE SELECT * FROM read_parquet(files, hive_partitioning = false);
+CREATE VIEW newest_steps AS SELECT step, max(attempt) AS attempt FROM step_rollup GROUP BY step;
+"""
+
+
+class Interrupted(UserError):
+    """A query was stopped, by its time limit or by whoever asked."""
+
+
+def _quoted(text: str | Path) -> str:
+    return "'" + str(text).replace("'", "''") + "'"
+
+
+def _empty_file(table: str, index_folder: Path) -> Path:
+    """A file of the table without rows: what an empty list of files reads."""
+    path = index_folder / "empty" / f"{table}.parquet"
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        publish_table(TABLES[table].schema.empty_table(), path)
+    return path
+
+
+class Snapshot:
+    """One published state of a run's index, with its data files; safe to use from many threads."""
+
+    def __init__(self, snapshot: Path, run_folder: Path) -> None:
+        self.path = snapshot
+        self.run_folder = run_folder.resolve()
+        index_folder = snapshot.resolve().parent
+        self._empty = {table: str(_empty_file(table, index_folder)) for table in TABLES}
+        connection = duckdb.connect(":memory:", config=_CONFIG)
+        connection.execute(f"ATTACH {_quoted(snapshot)} AS snapshot (READ_ONLY)")
+        connection.execute(_VIEWS_OF_INDEX + _VIEWS)
+        self._connection = connection
+        self.manifest = Manifest(connection.cursor())
+        self._manifest_lock = threading.Lock()
+        folders = [self.run_folder / "segments", self.run_folder / "compacted"]
+        allowed = ", ".join(_quoted(f"{f}/") for f in [*folders, index_folder / "empty"])
+        connection.execute(f"SET allowed_directories = [{allowed}]")
+        for table in TABLES:
+            files = ", ".join(_quoted(path) for path in self.files(table))
+            connection.execute(f"CREATE VIEW {table} AS FROM rows_of([{files}])")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+
+    def files(self, table: str, narrowing: Narrowing | None = None) -> list[str]:
+        """Absolute paths of the files a query over a raw table has to open; never none."""
+        with self._manifest_lock:
+            picked = self.manifest.pick(table, narrowing)
+        return [str(self.run_folder / path) for path in picked] or [self._empty[table]]
+
+    def execute(
+        self, text: str, values: Mapping[str, Any], limit_s: float | None, stop: Stop | None = None
+    ) -> pa.Table:
+        """Rows of one SELECT; raises UserError with DuckDB's first line, Interrupted when stopped."""
+        cursor = self._connection.cursor()
+        timer = threading.Timer(limit_s, cursor.interrupt) if limit_s else None
+        try:
+            _require_select(text, cursor)
+            if stop is not None:
+                stop.attach(cursor)
+            if timer is not None:
+                timer.start()
+            return cursor.sql(text, params=dict(values)).to_arrow_table()
+        except duckdb.InterruptException as error:
+            why = "was interrupted" if stop and stop.called else f"took longer than {limit_s} s"
+            raise Interrupted(f"the query {why}; ask for fewer ranks or steps") from error
+        except duckdb.Error as error:
+            raise UserError(f"SQL: {_first_line(error)}") from error
+        finally:
+            if timer is not None:
+                timer.cancel()
+            cursor.close()
+
+    def close(self) -> None:
+        """Close the database; cursors in use finish first."""
+        self._connection.close()
+
+
+_VIEWS_OF_INDEX = "".join(f"CREATE VIEW {name} AS FROM snapshot.{name};\n" for name in INDEX_TABLES)
+
+
+class Stop:
+    """A handle with which another thread stops a query."""
+
+    def __init__(self) -> None:
+        self.called = False
+        self._cursor: duckdb.DuckDBPyConnection | None = None
+
+    def attach(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Called by the query when it starts."""
+        self._cursor = cursor
+        if self.called:
+            cursor.interrupt()
+
+    def __call__(self) -> None:
+        self.called = True
+        if self._cursor is not None:
+            self._cursor.interrupt()
+
+
+def _require_select(text: str, cursor: duckdb.DuckDBPyConnection) -> None:
+    statements = cursor.extract_statements(text)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise UserError("SQL: give exactly one SELECT; nothing else is possible here")
+
+
+def _first_line(error: duckdb.Error) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    hint = next((line for line in lines[1:] if line.startswith(("Did you mean", "Candidate"))), "")
+    return f"{lines[0]} {hint}".strip()

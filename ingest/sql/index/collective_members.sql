@@ -1,0 +1,40 @@
+-- Every member's part in every collective instance of some steps, on the aligned clock.
+-- An instance: (group_id, seq); point-to-point: (group_id, src, dst, tag, seq). It is open while a
+-- member is missing or not complete, unaligned while a member's clock is unknown: then there is no
+-- wait, no transfer and no culprit.
+CREATE OR REPLACE TEMP TABLE collective_members AS
+WITH rows AS (
+    SELECT c.rank, c.step, c.group_id, c.seq, c.num_bytes, c.start_ns, c.end_ns,
+        c.op IN ('send', 'recv') AS is_p2p,
+        CASE c.op WHEN 'send' THEN c.rank WHEN 'recv' THEN c.peer ELSE -1 END AS src,
+        CASE c.op WHEN 'send' THEN c.peer WHEN 'recv' THEN c.rank ELSE -1 END AS dst,
+        CASE WHEN c.op IN ('send', 'recv') THEN c.tag ELSE -1 END AS tag,
+        o.offset_ns + CAST(o.drift_ppb * ((c.start_ns - o.ts_ns) / 1e9) AS BIGINT) AS shift_ns
+    FROM read_parquet($collectives, hive_partitioning = false) c
+    ASOF LEFT JOIN (SELECT * FROM clock_offsets WHERE attempt = $attempt) o
+        ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns
+    WHERE c.attempt = $attempt AND c.step BETWEEN $step_min - 1 AND $step_max + 1
+),
+placed AS (
+    SELECT *, start_ns + shift_ns AS start_al,
+        CASE WHEN end_ns >= 0 THEN end_ns + shift_ns END AS end_al
+    FROM rows
+),
+instances AS (
+    SELECT group_id, src, dst, tag, seq, count(*) AS seen,
+        CASE WHEN any_value(is_p2p) THEN 2 ELSE any_value(len(g.ranks)) END AS expected,
+        bool_and(shift_ns IS NOT NULL) AS aligned, bool_and(end_ns >= 0) AS complete,
+        max(start_al, 2) AS latest, arg_max(rank, start_al) AS last_rank, min(end_al) AS first_end
+    FROM placed LEFT JOIN (SELECT * FROM group_members WHERE attempt = $attempt) g USING (group_id)
+    GROUP BY group_id, src, dst, tag, seq
+)
+SELECT p.rank, p.step, p.group_id, p.seq, p.num_bytes, p.start_ns, p.end_ns, i.last_rank,
+    seen < coalesce(expected, 2) OR NOT complete AS is_open, NOT aligned AS is_unaligned,
+    aligned AND seen >= coalesce(expected, 2) AND seen > 1 AS usable,
+    CASE WHEN usable THEN latest[1] - start_al END AS wait_ns,
+    CASE WHEN usable AND p.rank = i.last_rank THEN (latest[1] - latest[2]) * (seen - 1)
+         WHEN usable THEN 0 END AS wait_caused_ns,
+    CASE WHEN usable AND complete THEN greatest(first_end - latest[1], 0) END AS transfer_ns,
+    latest[1] - p.shift_ns AS last_start_ns, first_end - p.shift_ns AS first_end_ns,
+    usable AND latest[1] > latest[2] AS is_late
+FROM placed p JOIN instances i USING (group_id, src, dst, tag, seq)

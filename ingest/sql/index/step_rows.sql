@@ -1,0 +1,5 @@
+-- Rows of new `steps` files; a step told twice counts as told last.
+INSERT OR REPLACE INTO step_rows
+SELECT attempt, rank, step, start_ns, dur_ns, loss, grad_norm, tokens, flops, lr
+FROM read_parquet($steps, hive_partitioning = false)
+QUALIFY row_number() OVER (PARTITION BY attempt, rank, step ORDER BY start_ns DESC) = 1

@@ -1,0 +1,59 @@
+-- Tables of an index database. The manifest and everything derived live in one file, so that one
+-- transaction switches all of it. Times: Unix ns on the rank's own clock unless said otherwise.
+
+-- one row per data file of the run; path relative to the run folder; problem: set aside, and why
+CREATE TABLE IF NOT EXISTS files (
+    path VARCHAR PRIMARY KEY, table_name VARCHAR NOT NULL, attempt INTEGER NOT NULL,
+    rank_min INTEGER NOT NULL, rank_max INTEGER NOT NULL, step_min BIGINT NOT NULL,
+    step_max BIGINT NOT NULL, ts_min BIGINT, ts_max BIGINT, num_rows BIGINT NOT NULL,
+    num_bytes BIGINT NOT NULL, schema VARCHAR NOT NULL, tier INTEGER NOT NULL, problem VARCHAR
+);
+-- files that a merged one has replaced: never read again, deleted after a grace period
+CREATE TABLE IF NOT EXISTS retired (path VARCHAR PRIMARY KEY, retired_ns BIGINT NOT NULL);
+-- when something of a rank was seen last, on this machine's clock
+CREATE TABLE IF NOT EXISTS arrivals (
+    attempt INTEGER, rank INTEGER, arrived_ns BIGINT NOT NULL, PRIMARY KEY (attempt, rank)
+);
+-- ranks/*.json with the coordinates flat; NULL is unknown
+CREATE TABLE IF NOT EXISTS ranks (
+    attempt INTEGER, rank INTEGER, world_size INTEGER, host VARCHAR, device VARCHAR, pid BIGINT,
+    started_ns BIGINT, ended_ns BIGINT, status VARCHAR, error VARCHAR,
+    pp INTEGER, dp INTEGER, cp INTEGER, tp INTEGER, ep INTEGER, PRIMARY KEY (attempt, rank)
+);
+-- the rows of steps, as far as windows and job metrics need them
+CREATE TABLE IF NOT EXISTS step_rows (
+    attempt INTEGER, rank INTEGER, step BIGINT, start_ns BIGINT, dur_ns BIGINT, loss DOUBLE,
+    grad_norm DOUBLE, tokens DOUBLE, flops DOUBLE, lr DOUBLE, PRIMARY KEY (attempt, rank, step)
+);
+-- process groups, once each
+CREATE TABLE IF NOT EXISTS group_members (
+    attempt INTEGER, group_id BIGINT, name VARCHAR, description VARCHAR, axis VARCHAR,
+    ranks INTEGER[], PRIMARY KEY (attempt, group_id)
+);
+-- clock estimates with the time each is valid from; aligned = t + offset + drift (t - ts)
+CREATE TABLE IF NOT EXISTS clock_offsets (
+    attempt INTEGER, rank INTEGER, valid_from_ns BIGINT, ts_ns BIGINT, offset_ns BIGINT,
+    err_ns BIGINT, drift_ppb BIGINT, method VARCHAR, PRIMARY KEY (attempt, rank, valid_from_ns)
+);
+-- one row per (attempt, rank, step): what the time went to (docs/data-model.md)
+CREATE TABLE IF NOT EXISTS step_rollup (
+    attempt INTEGER, rank INTEGER, step BIGINT, begin_ns BIGINT, end_ns BIGINT, finished BOOLEAN,
+    window_ns BIGINT, compute_ns BIGINT, recompute_ns BIGINT, comm_ns BIGINT,
+    exposed_comm_ns BIGINT, data_wait_ns BIGINT, data_fetch_ns BIGINT, other_ns BIGINT,
+    covered_ns BIGINT, eager_ns BIGINT, compiled_ns BIGINT, graphed_ns BIGINT, imported_ns BIGINT,
+    bubble_ns BIGINT, bubble_late_ns BIGINT, bubble_other_ns BIGINT, compute_cpu_ns BIGINT,
+    num_spans BIGINT
+);
+-- one row per (attempt, rank, step, kind)
+CREATE TABLE IF NOT EXISTS kind_rollup (
+    attempt INTEGER, rank INTEGER, step BIGINT, kind VARCHAR, time_ns BIGINT, exposed_ns BIGINT,
+    self_cpu_ns BIGINT, num_spans BIGINT
+);
+-- one row per (attempt, rank, step, group): what its collectives cost and caused
+CREATE TABLE IF NOT EXISTS collective_rollup (
+    attempt INTEGER, rank INTEGER, step BIGINT, group_id BIGINT, num_instances BIGINT,
+    num_open BIGINT, num_unaligned BIGINT, wait_ns BIGINT, wait_caused_ns BIGINT,
+    transfer_ns BIGINT, num_bytes BIGINT
+);
+-- what the indexer could not read, one sentence each, besides files.problem
+CREATE TABLE IF NOT EXISTS problems (text VARCHAR);

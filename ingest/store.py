@@ -1,0 +1,236 @@
+"""Runs on disk as the rest of rankscope sees them: open one, ask it questions."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ingest.errors import UserError
+from ingest.indexer import Busy, Indexer
+from ingest.manifest import Narrowing
+from ingest.places import current_snapshot, index_folder
+from ingest.questions import Question, question
+from ingest.run_files import is_run_folder, read_ranks, read_run_info
+from ingest.sandbox import Snapshot, Stop
+from trace_hooks.layout import ParallelLayout
+from trace_hooks.schema import RankInfo, RunInfo
+
+SILENT_S = 10.0
+LOST_S = 60.0
+TIME_LIMIT_S = 60.0
+"""A query is stopped after this long unless it is given another limit."""
+_FIRST_INDEX_WAIT_S = 30.0
+
+STATES = ("running", "silent", "lost", "finished")
+
+
+class Run:
+    """One run, read through the last published snapshot of its index. Safe from many threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.info: RunInfo = read_run_info(folder)
+        self._index = index_folder(folder)
+        self._lock = threading.Lock()
+        self._snapshot: Snapshot | None = None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest published snapshot; raises UserError while there is none."""
+        path = current_snapshot(self._index)
+        if path is None:
+            raise UserError(f"{self.folder} is not indexed yet; run `rankscope index` on it")
+        with self._lock:
+            if self._snapshot is None or self._snapshot.path != path:
+                self._snapshot = Snapshot(path, self.folder)
+            return self._snapshot
+
+    def refresh(self) -> bool:
+        """Index what is new, unless another process owns the index; says whether it was us."""
+        try:
+            with Indexer(self.folder) as indexer:
+                indexer.refresh()
+        except Busy:
+            return False
+        return True
+
+    @property
+    def ranks(self) -> list[RankInfo]:
+        """What every rank of every attempt is, ordered by (attempt, rank)."""
+        return read_ranks(self.folder)[0]
+
+    @property
+    def attempts(self) -> list[int]:
+        """Numbers of the attempts, oldest first."""
+        found = self.sql("SELECT attempt FROM files UNION SELECT attempt FROM ranks ORDER BY 1")
+        return [int(attempt) for attempt in found.column("attempt").to_pylist()]
+
+    @property
+    def newest_attempt(self) -> int:
+        """Number of the newest attempt, 0 where there is none yet."""
+        return max(self.attempts, default=0)
+
+    def layout(self, attempt: int | None = None) -> ParallelLayout | None:
+        """Parallel layout of an attempt (default: the newest), None unknown."""
+        wanted = self.newest_attempt if attempt is None else attempt
+        for info in self.ranks:
+            found = info.get("layout")
+            if info["attempt"] == wanted and found:
+                try:
+                    return ParallelLayout.from_json(found)
+                except ValueError:
+                    continue
+        return None
+
+    @property
+    def problems(self) -> list[str]:
+        """One sentence per file that was set aside, and what an import noted."""
+        own = self.sql(
+            "SELECT text FROM problems UNION ALL"
+            " SELECT problem FROM files WHERE problem IS NOT NULL ORDER BY 1"
+        )
+        return [*self.info.get("problems", []), *own.column("text").to_pylist()]
+
+    def rank_states(self, now_ns: int | None = None) -> dict[int, str]:
+        """State of each rank of the newest attempt, by when something of it arrived here last."""
+        now_ns = time.time_ns() if now_ns is None else now_ns
+        rows = self.sql(
+            "SELECT r.rank, ended_ns IS NOT NULL AS ended, coalesce(arrived_ns, started_ns) AS seen"
+            " FROM ranks r LEFT JOIN arrivals USING (attempt, rank)"
+            " WHERE attempt = (SELECT max(attempt) FROM ranks) ORDER BY rank"
+        ).to_pylist()
+        states = {}
+        for row in rows:
+            quiet_s = (now_ns - row["seen"]) / 1e9 if row["seen"] else float("inf")
+            if row["ended"] or self.info["source"] != "hooks":
+                states[row["rank"]] = "finished"
+            else:
+                states[row["rank"]] = (
+                    "running" if quiet_s <= SILENT_S else "silent" if quiet_s <= LOST_S else "lost"
+                )
+        return states
+
+    @property
+    def state(self) -> str:
+        """running, silent (a rank is silent or lost), lost (all unfinished are) or finished."""
+        if self.info["source"] != "hooks":
+            return "finished"
+        states = set(self.rank_states().values()) or {"lost"}
+        if states == {"finished"}:
+            return "finished"
+        states.discard("finished")
+        if states in ({"running"}, {"lost"}):
+            return states.pop()
+        return "silent"
+
+    def ask(
+        self, name: str, *, limit_s: float | None = TIME_LIMIT_S, stop: Stop | None = None,
+        **params: object,
+    ) -> pa.Table:  # fmt: skip
+        """Answer of a ready question (sql/NAME.sql); raises UserError."""
+        asked = question(name)
+        values = asked.values(params)
+        snapshot = self.snapshot
+        if asked.wants_newest and values["attempt"] is None:
+            values["attempt"] = self._attempt_for(values)
+        values |= self._files(asked, values, snapshot)
+        values |= {"run": self.info["run"], "clock": self.info["clock"]}
+        used = {key: value for key, value in values.items() if key in asked.used}
+        return snapshot.execute(asked.sql, used, limit_s, stop)
+
+    def _attempt_for(self, values: Mapping[str, Any]) -> int:
+        """The newest attempt that has the step asked for, else the newest."""
+        step = values.get("step", values.get("step_min"))
+        if step is not None:
+            rows = self.sql(
+                "SELECT max(attempt) AS attempt FROM step_rollup WHERE step = $step", {"step": step}
+            )
+            found = rows.column("attempt")[0].as_py()
+            if found is not None:
+                return int(found)
+        return self.newest_attempt
+
+    def _files(
+        self, asked: Question, values: Mapping[str, Any], snapshot: Snapshot
+    ) -> dict[str, list[str]]:
+        """Files of the raw tables a question reads, narrowed by its own parameters."""
+        narrowing = Narrowing(
+            attempt=values.get("attempt"),
+            rank_min=values.get("rank", values.get("rank_min")),
+            rank_max=values.get("rank", values.get("rank_max")),
+            step_min=values.get("step", values.get("step_min")),
+            step_max=values.get("step", values.get("step_max")),
+            ts_min=values.get("from_ns"),
+            ts_max=values.get("to_ns"),
+        )
+        return {table: snapshot.files(table, narrowing) for table in asked.reads}
+
+    def sql(
+        self,
+        text: str,
+        params: Mapping[str, Any] | None = None,
+        limit_s: float | None = TIME_LIMIT_S,
+        stop: Stop | None = None,
+    ) -> pa.Table:
+        """Rows of any one SELECT over the raw tables and the rollups; raises UserError."""
+        return self.snapshot.execute(text, params or {}, limit_s, stop)
+
+    def close(self) -> None:
+        """Let go of the snapshot."""
+        with self._lock:
+            if self._snapshot is not None:
+                self._snapshot.close()
+                self._snapshot = None
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_run(path: str | Path, refresh: bool = True) -> Run:
+    """The run in a run folder, indexed as far as it has been written; raises UserError.
+
+    Where another process owns the index (a server, `rankscope index`), its last snapshot is used.
+    """
+    run = Run(Path(path))
+    if refresh and not run.refresh():
+        deadline = time.monotonic() + _FIRST_INDEX_WAIT_S
+        while current_snapshot(index_folder(run.folder)) is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+    return run
+
+
+class RunStore:
+    """A folder of runs, or one run folder."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        if not self.folder.is_dir():
+            raise UserError(f"{self.folder} is no folder; give a run folder or a folder of runs")
+
+    def folders(self) -> list[Path]:
+        """Run folders, newest run.json first."""
+        if is_run_folder(self.folder):
+            return [self.folder]
+        found = [path for path in self.folder.iterdir() if path.is_dir() and is_run_folder(path)]
+        return sorted(found, key=lambda path: (path / "run.json").stat().st_mtime, reverse=True)
+
+    def open(self, name: str | None = None) -> Run:
+        """The run of that folder name, or the only or newest one; raises UserError."""
+        folders = self.folders()
+        if not folders:
+            raise UserError(f"{self.folder} holds no run; give a run folder or a folder of runs")
+        if name is None:
+            return open_run(folders[0])
+        for folder in folders:
+            if folder.name == name:
+                return open_run(folder)
+        names = ", ".join(folder.name for folder in folders[:10])
+        raise UserError(f"{self.folder} has no run {name!r}; it has {names}")
