@@ -2,9 +2,11 @@
 
 Members must give one instance of a collective the same number without talking to each other, also
 where half of the instances are seen by Python wrappers and the rest by torch's Flight Recorder.
-So the number is the process group's own: collectives it has counted so far. Two things are put
-right: gloo also counts point-to-point operations (which members do not share), and a group with
-two backends counts one of them only. Measured with torch 2.13, gloo; the tests hold it.
+So the number comes from what the process group itself has counted, put right in three ways: gloo
+also counts point-to-point operations, which members do not share; it counts a list reduce-scatter
+once per member and a monitored barrier differently on every rank; and a group with two backends
+counts one of them only. What such a call added beside one is measured around it. Seen with
+torch 2.13, gloo; the tests hold it.
 """
 
 from __future__ import annotations
@@ -42,13 +44,15 @@ class Group:
         self.desc = str(pg.group_desc)
         self.backend = str(pg.name())
         self.ranks = ranks
+        self.me = ranks[pg.rank()]
         self.group_id = group_id(ranks, ordinal)
         self.axis = "unknown"
         self.claimed = 0  # number of the last collective that a wrapper entered
-        self.unseen: dict[int, int] = {}  # Flight Recorder number: our number, not yet a row
+        self.unseen: dict[int, int] = {}  # the group's own count: our number, not yet a row
         self.in_call = 0  # wrapped calls whose numbers are not final yet
+        self.lock = threading.Lock()  # the drain thread looks at the numbers, too
         self.p2p_counted = 0  # point-to-point operations among the group's own count
-        self.uncounted = 0  # collectives of a second backend, absent from the group's own count
+        self.surplus = 0  # what the group counted beyond one a collective; negative: not at all
         self._p2p: dict[tuple[int, int, int], int] = {}
         self._by_backend = True
 
@@ -65,18 +69,16 @@ class Group:
                 return int(pg._get_sequence_number_for_group())
             except RuntimeError:  # a backend without sequence numbers (mpi, fake)
                 self._by_backend = False
-        return self.claimed + self.p2p_counted - self.uncounted
+        return self.claimed + self.p2p_counted + self.surplus
 
-    def number_now(self) -> int:
-        """Number of the last collective issued, by whomever."""
-        return self.count() - self.p2p_counted + self.uncounted
-
-    def note_unseen(self) -> None:
-        """Remember the collectives no wrapper entered (DDP's, compiled ones)."""
-        number = self.number_now()
+    def note_unseen(self) -> int:
+        """Remember the collectives no wrapper entered (DDP's, compiled ones); returns count()."""
+        count = self.count()
+        number = count - self.p2p_counted - self.surplus
         for missed in range(self.claimed + 1, number + 1):
-            self.unseen[missed - self.uncounted] = missed
+            self.unseen[missed + self.p2p_counted + self.surplus] = missed
         self.claimed = max(self.claimed, number)
+        return count
 
     def next_p2p(self, src: int, dst: int, tag: int) -> int:
         """Number of the next message on the way src -> dst (global ranks) with this tag."""
@@ -127,8 +129,8 @@ class Groups:
         """
         for group in self.scan():
             counted = group.count()
-            group.p2p_counted = counted - last_numbers.get(group.name, counted)
-            group.claimed = group.number_now()
+            group.claimed = last_numbers.get(group.name, counted)
+            group.p2p_counted = counted - group.claimed
 
     def resolve_axes(self) -> None:
         """Look again at groups of unknown axis, now that a layout may be known."""

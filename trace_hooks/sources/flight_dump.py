@@ -1,0 +1,63 @@
+"""What torch's Flight Recorder knows, as plain dicts.
+
+A dump of a full recorder (2,000 entries) takes some 50 ms and as much again to parse, all of it
+under the GIL (torch 2.13; benchmarks/hook_overhead.py prints it): only entries not read before are
+parsed, and callers read seldom.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+Entry = dict[str, Any]
+
+_ID = b'"record_id":'
+
+
+def dump() -> bytes:
+    """The Flight Recorder as JSON; empty where this torch has none."""
+    try:
+        from torch._C import _distributed_c10d as c10d
+    except ImportError:
+        return b""
+    read = getattr(c10d, "_dump_fr_trace_json", None)
+    return b"" if read is None else bytes(read())
+
+
+def entries_from(data: bytes, first: int) -> list[Entry]:
+    """Entries of a dump whose record_id is at least `first`, oldest first.
+
+    Raises ValueError where the dump is no JSON.
+    """
+    if not data:
+        return []
+    newest = data.rfind(_ID)
+    if newest < 0 or _number_at(data, newest) < first:
+        return []
+    found: list[Entry] = json.loads(_tail(data, first)).get("entries", [])
+    return [entry for entry in found if entry["record_id"] >= first]
+
+
+def _tail(data: bytes, first: int) -> bytes:
+    """The dump without the entries older than `first`; all of it where it is laid out otherwise."""
+    at = data.rfind(b"%s%d," % (_ID, first))
+    begin = data.rfind(b'{"collective_seq_id":', 0, at) if at >= 0 else -1
+    end = data.rfind(b'],"nccl_comm_state"')
+    if begin < 0 or end < begin:
+        return data
+    return b'{"entries":[' + data[begin : end + 1] + b"}"
+
+
+def _number_at(data: bytes, at: int) -> int:
+    digits = data[at + len(_ID) : at + len(_ID) + 20]
+    return int(digits.partition(b",")[0])
+
+
+def last_numbers(entries: list[Entry]) -> dict[str, int]:
+    """Number of the last collective of each group, by group name."""
+    return {
+        entry["process_group"][0]: entry["collective_seq_id"]
+        for entry in entries
+        if not entry["is_p2p"]
+    }
