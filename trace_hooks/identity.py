@@ -76,7 +76,7 @@ class IdentityFinder:
         self.store: Any = None  # of our own connection, once the group has one
 
     def poll(self, stepping: bool = False, last_call: bool = False) -> Identity | None:
-        """Identity, as soon as it is known. `stepping`: training has begun; `last_call`: it ends."""
+        """Identity, as soon as it is known. `stepping`: training runs; `last_call`: it ends."""
         waited_s = time.monotonic() - self._begun_s
         place = find_place(self._environ)
         if place is None:

@@ -33,7 +33,7 @@ class Known:
 
 
 class OnDevice:
-    """A number an accelerator still computes: copied to the host behind that work, never awaited."""
+    """A number an accelerator still computes: copied to the host behind it, never awaited."""
 
     def __init__(self, tensor: Any, torch: Any) -> None:
         # pinned: a copy to pageable memory would wait for the device

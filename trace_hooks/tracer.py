@@ -6,22 +6,24 @@ import json
 import logging
 import multiprocessing
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from trace_hooks import guard
-from trace_hooks.clock import Anchor, now
+from trace_hooks.clock import Anchor, HostClock, now
 from trace_hooks.drain import Chore, Drain
 from trace_hooks.exits import Exits
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.recorder import Mark, Recorder
 from trace_hooks.session import Session
-from trace_hooks.settings import Settings, is_off, read_layout, read_settings
+from trace_hooks.settings import Settings, is_off, read_settings
 from trace_hooks.sources import load_source
 from trace_hooks.sources.base import Source
 from trace_hooks.steps import StepCounter
+from trace_hooks.watching import Watching
 
 log = logging.getLogger("trace_hooks")
 
@@ -48,6 +50,9 @@ class Tracer:
             Chore("tracer.steps", self.steps.publish),
             *(Chore(f"tracer.{s.name}.poll", s.poll, 1.0, stays_on=False) for s in self._sources),
         ]
+        self._anchor = anchor
+        self._settings = settings
+        self._watching: Watching | None = None
         self._exits = Exits(self.stop, self._drain.wakeup.fileno())
         self._drain.on_terminate = self._exits.terminate_from_drain
 
@@ -96,7 +101,8 @@ class Tracer:
             forget(self)
 
     def begin(self) -> None:
-        """Install the sources and start the drain thread."""
+        """Install the sources, start the drain thread and meet the host's watchdog."""
+        guard.attempt("tracer.watching", self._begin_watching, switch_off=False)
         for source in self._sources:
             guard.attempt(f"tracer.{source.name}.install", source.install)
         self._exits.install()
@@ -112,6 +118,13 @@ class Tracer:
         """Take away every hook."""
         for source in reversed(self._sources):
             guard.attempt(f"tracer.{source.name}.uninstall", source.uninstall)
+
+    def _begin_watching(self) -> None:
+        watching = Watching(self._settings, self.recorder, self._anchor)
+        self._watching = watching
+        self._session.on_identity.append(watching.place)
+        self._drain.chores.append(Chore("watching.beat", watching.beat, 1.0))
+        watching.start_watchdog()
 
     def _active(self) -> bool:
         return self._pid == os.getpid()
@@ -130,7 +143,19 @@ class Tracer:
                     found.append(source)
         return found
 
+    def _choose_clock(self) -> None:
+        """Take the accelerator's clock once the job uses one; waits for the device this once."""
+        torch: Any = sys.modules.get("torch")
+        if isinstance(self.recorder.device_clock, HostClock) and torch is not None:
+            cuda = getattr(torch, "cuda", None)
+            if cuda is not None and cuda.is_initialized():
+                from trace_hooks.cuda_clock import CudaClock, CudaEvents
+
+                track = f"cuda:{cuda.current_device()}"
+                self.recorder.device_clock = CudaClock(CudaEvents(), track)
+
     def _step_begins(self) -> None:
+        guard.attempt("tracer.clock", self._choose_clock)
         for source in self._sources:
             guard.attempt(f"tracer.{source.name}.step_begin", source.step_begin)
 
@@ -153,6 +178,8 @@ class Tracer:
     def _write_end(self, status: str, error: str | None) -> None:
         self._session.end(status, error)
         self._session.write_files()
+        if self._watching is not None:
+            self._watching.end()
 
 
 class NullTracer(Tracer):

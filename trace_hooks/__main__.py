@@ -1,0 +1,114 @@
+"""Trace an unmodified script: `python -m trace_hooks [options] train.py args`.
+
+Also `-m module args`, and below torchrun: `torchrun ... -m trace_hooks train.py args`. The script
+sees what it would see without hooks: sys.argv, sys.path[0], a `__main__` of its own (so that what
+it pickles or spawns is found), the same exit code and the same traceback.
+
+Source: specs/hooks.md rule 7; runpy.run_path alone neither sets sys.path[0] nor leaves the module
+in place afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType, TracebackType
+
+import trace_hooks
+
+
+def read_arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Our own options, and the script's part of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m trace_hooks", usage="%(prog)s [options] (script.py | -m module) [args ...]"
+    )
+    parser.add_argument("--folder", help="folder of runs (default TRACE_HOOKS_FOLDER, else runs)")
+    parser.add_argument("--run", help="name of the run")
+    parser.add_argument("--layout", help="sizes of the axes, slowest first: pp=2,dp=2,tp=2")
+    parser.add_argument("--level", help="steps, blocks or layers")
+    parser.add_argument("--sources", help="comma-separated, -NAME leaves one out")
+    parser.add_argument("-m", dest="module", action="store_true", help="run a module by its name")
+    parser.add_argument("script", nargs=argparse.REMAINDER)
+    arguments = parser.parse_args(argv)
+    if not arguments.script:
+        parser.error("which script is to be traced?")
+    return arguments, arguments.script
+
+
+def run_script(path: str) -> None:
+    """Run a file as `python path` does, as the new and lasting `__main__`."""
+    file = Path(path)
+    if file.is_dir() or file.suffix in (".zip", ".pyz"):
+        sys.path.insert(0, path)
+        runpy.run_path(path, run_name="__main__")
+        return
+    loader = SourceFileLoader("__main__", path)
+    module = ModuleType("__main__")
+    module.__dict__.update(
+        __file__=path, __loader__=loader, __cached__=None, __builtins__=__builtins__
+    )
+    code = loader.source_to_code(file.read_bytes(), path)
+    sys.path[0] = str(file.resolve().parent)
+    sys.modules["__main__"] = module
+    exec(code, module.__dict__)
+
+
+def without_our_frames(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback from the script's own first frame on."""
+    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    return trace
+
+
+def _is_ours(file_name: str) -> bool:
+    return (
+        file_name == __file__ or "runpy" in file_name or file_name.startswith("<frozen importlib")
+    )
+
+
+def show_plain_traceback() -> None:
+    """Make an uncaught exception look as it does without hooks."""
+    show = sys.excepthook
+
+    def excepthook(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        plain = without_our_frames(trace)
+        show(kind, error.with_traceback(plain), plain)
+
+    sys.excepthook = excepthook
+
+
+def main(argv: list[str]) -> None:
+    """Start the hooks, then run the script."""
+    arguments, command = read_arguments(argv)
+    chosen = arguments.sources.split(",") if arguments.sources else None
+    try:
+        tracer = trace_hooks.start(
+            arguments.folder,
+            run=arguments.run,
+            layout=arguments.layout,
+            level=arguments.level,
+            sources=chosen,
+        )
+    except ValueError as error:
+        raise SystemExit(f"python -m trace_hooks: {error}") from None
+    show_plain_traceback()
+    sys.argv = command
+    try:
+        if arguments.module:
+            sys.path[0] = str(Path.cwd())
+            runpy.run_module(command[0], run_name="__main__", alter_sys=True)
+        else:
+            run_script(command[0])
+    except SystemExit as leaving:
+        if leaving.code not in (None, 0):
+            tracer.stop("failed", f"exit code {leaving.code}")
+        raise
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

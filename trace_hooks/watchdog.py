@@ -1,0 +1,219 @@
+"""The watchdog: one small process per host that outlives its ranks and tells what became of them.
+
+    python -m trace_hooks.watchdog FOLDER SILENT_S LOST_S
+
+Ranks meet it in FOLDER (see watching.meeting_folder). It knows a rank by its ring: silent when the
+heartbeat in it is old, lost when it is very old or the process is gone without an end record. It
+then fetches the rank's stacks and has watch_reports copy stacks and ring into the run folder. A
+file `stacks.request` in FOLDER asks for the stacks of every rank. It ends by itself when its ranks
+are gone. Imports no torch, and pyarrow only when there is something to report.
+
+Source: specs/hooks.md rule 6.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from trace_hooks.clock import now
+from trace_hooks.place import start_ticks
+from trace_hooks.ring import UNPLACED, RingHeader, read_header
+from trace_hooks.watch_reports import Report, write_report
+
+ROUND_S = 0.25
+
+EMPTY_S = 3.0
+"""How long it stays when no rank is left: those of a launch do not all start at once."""
+
+FIRST_RANK_S = 60.0
+
+STACKS_S = 3.0
+"""How long a rank gets to write its stacks."""
+
+AFTER_SIGTERM_S = 5.0
+"""How long it still looks after its ranks when it is told to end with them."""
+
+HEADER_BYTES = 256
+
+
+class Member:
+    """One rank of this host, as far as its ring tells."""
+
+    def __init__(self, ring: Path, header: RingHeader) -> None:
+        self.ring = ring
+        self.header = header
+        self.state = "running"  # running, silent, lost, ended
+        self.since_ns = time.time_ns()  # Unix ns, of the state
+        self.stacks = ring.with_suffix(".stacks")
+
+    def read(self) -> bool:
+        """Read the header again; False when the ring is gone."""
+        try:
+            with self.ring.open("rb") as file:
+                self.header = read_header(file.read(HEADER_BYTES))
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def is_gone(self) -> bool:
+        """Whether the process has ended; a pid that was given anew counts as ended."""
+        return start_ticks(self.header.pid) != self.header.start_ticks
+
+    def silent_s(self) -> float:
+        """Seconds since the last heartbeat."""
+        return (now() - self.header.beat_ns) / 1e9
+
+    def run_folder(self) -> Path | None:
+        """Folder of its run; None while it does not know it itself."""
+        with suppress(OSError, ValueError, KeyError):
+            note = self.ring.with_suffix(".json").read_text(encoding="utf-8")
+            return Path(json.loads(note)["run_folder"])
+        return None
+
+    def fetch_stacks(self) -> str:
+        """Have the rank write its stacks at C level; empty where it does not answer.
+
+        The signal is sent only while the process handles it: its default action would kill.
+        """
+        before = self.stacks.stat().st_size if self.stacks.exists() else 0
+        if self.header.ended or self.is_gone() or not _catches(self.header.pid, self.header.signal):
+            return ""
+        with suppress(ProcessLookupError):
+            os.kill(self.header.pid, self.header.signal)
+        size, until_s = before, time.monotonic() + STACKS_S
+        while time.monotonic() < until_s:
+            time.sleep(0.1)
+            last, size = size, self.stacks.stat().st_size if self.stacks.exists() else 0
+            if size == last > before:
+                break
+        with suppress(OSError), self.stacks.open("rb") as file:
+            file.seek(before)
+            return file.read().decode("utf-8", "replace")
+        return ""
+
+    def remove(self) -> None:
+        """Remove what the rank left on node-local memory."""
+        for suffix in (".ring", ".stacks", ".json"):
+            self.ring.with_suffix(suffix).unlink(missing_ok=True)
+
+
+class Watchdog:
+    """Watches the ranks that meet in one folder."""
+
+    def __init__(self, folder: Path, silent_s: float, lost_s: float) -> None:
+        self._folder = folder
+        self._silent_s, self._lost_s = silent_s, lost_s
+        self._members: dict[Path, Member] = {}
+        self._waiting: list[tuple[Member, Report]] = []  # reports without a run folder so far
+
+    def watch(self) -> None:
+        """Look at the ranks until none is left."""
+        leave_s = time.monotonic() + FIRST_RANK_S
+        told_to_end: list[float] = []
+        signal.signal(signal.SIGTERM, lambda *_: told_to_end.append(time.monotonic()))
+        while time.monotonic() < leave_s:
+            if self.look():
+                leave_s = time.monotonic() + EMPTY_S
+            if told_to_end:
+                leave_s = min(leave_s, told_to_end[0] + AFTER_SIGTERM_S)
+            time.sleep(ROUND_S)
+        self._clean_up()
+
+    def look(self) -> bool:
+        """One round; True while there is a rank to look after."""
+        for path in self._folder.glob("*.ring"):
+            self._meet(path)
+        request = self._folder / "stacks.request"
+        requested = request.exists()
+        request.unlink(missing_ok=True)
+        for path, member in list(self._members.items()):
+            if not member.read() or member.header.ended:
+                del self._members[path]
+                continue
+            self._judge(member)
+            if requested and member.state != "lost":
+                self._report(member, "request", "stacks were asked for")
+        self._write_waiting()
+        return any(not member.is_gone() for member in self._members.values())
+
+    def _meet(self, path: Path) -> None:
+        if path not in self._members:
+            with suppress(OSError, ValueError), path.open("rb") as file:
+                self._members[path] = Member(path, read_header(file.read(HEADER_BYTES)))
+
+    def _judge(self, member: Member) -> None:
+        """Compare a rank's state with its signs of life; report what is new."""
+        silent_s = member.silent_s()
+        if member.is_gone():
+            state, text = "lost", "the process is gone without an end record"
+        elif silent_s > self._lost_s:
+            state, text = "lost", f"no heartbeat for {silent_s:.0f} s, the process is still there"
+        elif silent_s > self._silent_s:
+            state, text = "silent", f"no heartbeat for {silent_s:.0f} s"
+        else:
+            state, text = "running", "the heartbeat is back"
+        gone_now = state == "lost" and member.is_gone()
+        if state != member.state or gone_now:
+            member.state, member.since_ns = state, time.time_ns()
+            self._report(member, state, text)
+        if gone_now:
+            del self._members[member.ring]
+
+    def _report(self, member: Member, state: str, text: str) -> None:
+        stacks = member.fetch_stacks() if state != "running" else ""
+        ring = b""
+        with suppress(OSError):
+            ring = member.ring.read_bytes() if state != "running" else b""
+        report = Report(member.header, state, text, member.since_ns, now(), stacks, ring)
+        self._waiting.append((member, report))
+
+    def _write_waiting(self) -> None:
+        """Write reports whose run is known, if need be from another rank of this host."""
+        still: list[tuple[Member, Report]] = []
+        for member, report in self._waiting:
+            folder, header = member.run_folder(), report.header
+            if folder is None or header.attempt == UNPLACED:
+                sibling = self._placed_member()
+                folder = sibling.run_folder() if sibling is not None else None
+                attempt = sibling.header.attempt if sibling is not None else UNPLACED
+                report = report.of_attempt(attempt)
+            if folder is None or report.header.attempt == UNPLACED or report.header.rank < 0:
+                still.append((member, report))
+                continue
+            with suppress(OSError):  # a folder that cannot be written: nobody to tell
+                write_report(folder, report)
+            if report.state == "lost" and member.is_gone():
+                member.remove()
+        self._waiting = still
+
+    def _placed_member(self) -> Member | None:
+        placed = (m for m in self._members.values() if m.header.attempt != UNPLACED)
+        return next(placed, None)
+
+    def _clean_up(self) -> None:
+        for path in self._folder.glob("*"):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._folder.rmdir()
+
+
+def _catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal. Source: proc(5), SigCgt of status."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    mask = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")), "0")
+    return number > 0 and bool(int(mask, 16) >> (number - 1) & 1)
+
+
+if __name__ == "__main__":
+    if os.fork():  # the rank waits for this parent: the watchdog itself is nobody's zombie
+        os._exit(0)
+    Watchdog(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])).watch()
