@@ -25,18 +25,25 @@ EXIT_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb; returns 0 healthy, 2 user error, 130 interrupted."""
+    """Run one verb; returns 0 healthy, 2 user error, 130 interrupted.
+
+    Only the chosen verb's module is imported: the others would cost its start-up.
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    named = next((argument for argument in given if not argument.startswith("-")), None)
     parser = argparse.ArgumentParser(
         prog="rankscope",
         description="See what every rank of a distributed training job does, and who is slow.",
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for verb, help_text in VERBS.items():
-        module = import_module(f"app.commands.{verb}_verb")
-        own = verbs.add_parser(verb, help=help_text, description=module.__doc__)
-        module.add_arguments(own)
-        own.set_defaults(run=module.run)
-    chosen = parser.parse_args(arguments)
+        own = verbs.add_parser(verb, help=help_text)
+        if verb == named:
+            module = import_module(f"app.commands.{verb}_verb")
+            own.description = module.__doc__
+            module.add_arguments(own)
+            own.set_defaults(run=module.run)
+    chosen = parser.parse_args(given)
     try:
         code: int = chosen.run(chosen)
     except UserError as error:

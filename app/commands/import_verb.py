@@ -1,0 +1,36 @@
+"""Read trace files of any known format into a run folder."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from app.commands.progress import reading_progress
+from ingest.imports import import_paths
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `rankscope import`."""
+    add = parser.add_argument
+    add("files", type=Path, nargs="+", metavar="FILE", help="trace files of one job, or folders")
+    add("--into", type=Path, default=Path("runs"), metavar="RUNS", help="folder of runs (runs)")
+    add("--name", help="name of the run; a hash of the content is added (the first file's name)")
+    add("--json", action="store_true", help="print one JSON object, for machines")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Import and say where the run is and what was wrong with the files."""
+    with reading_progress() as progress:
+        folder = import_paths(arguments.files, arguments.into, progress, arguments.name)
+    run_info = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    problems, guesses = run_info["problems"], run_info["guesses"]
+    if arguments.json:
+        answer = {"run": run_info["run"], "folder": str(folder), "format": run_info["source"]}
+        print(json.dumps(answer | {"problems": problems, "guesses": guesses}))
+        return 0
+    print(folder)
+    for kind, texts in (("problem", problems), ("guess", guesses)):
+        for text in texts:
+            print(f"{kind}: {text}")
+    return 0

@@ -1,0 +1,62 @@
+"""What a run, a trace file or a folder of traces holds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from app.commands.progress import reading_progress
+from ingest.imports import open_any
+from ingest.summary import RunSummary, info
+
+_STEPS_SHOWN = 8
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `rankscope info`."""
+    parser.add_argument("path", type=Path, metavar="PATH", help="run folder, trace file or folder")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the summary; trace files are imported to a temporary place first."""
+    with reading_progress() as progress:
+        opened = open_any(arguments.path, progress)
+    with opened:
+        summary = info(opened)
+    print(json.dumps(summary) if arguments.json else as_text(summary))
+    return 0
+
+
+def as_text(summary: RunSummary) -> str:
+    """The summary for people."""
+    world = summary["world_size"]
+    layout = summary["layout"]
+    clock = summary["clock"]
+    error_ns = clock["max_err_ns"]
+    error = "error unknown" if error_ns is None else f"error at most {error_ns / 1000:.1f} us"
+    lines = [
+        f"run       {summary['run']} ({summary['format']})",
+        f"ranks     {summary['num_ranks']} of {'unknown' if world is None else world}",
+        f"layout    {_layout_text(layout)}",
+        f"attempts  {summary['attempts']}",
+        f"steps     {_steps_text(summary['steps'])}",
+        f"spans     {summary['num_spans']:,}",
+        f"clock     {clock['kind']}, alignment {clock['method']}, {error}",
+    ]
+    lines += [f"guess     {text}" for text in summary["guesses"]]
+    lines += [f"problem   {text}" for text in summary["problems"]]
+    return "\n".join(lines)
+
+
+def _layout_text(layout: dict[str, int] | None) -> str:
+    if layout is None:
+        return "unknown"
+    return " x ".join(f"{axis} {size}" for axis, size in layout.items())
+
+
+def _steps_text(steps: list[int]) -> str:
+    if len(steps) <= _STEPS_SHOWN:
+        return ", ".join(map(str, steps)) or "none"
+    return f"{len(steps)}, from {steps[0]} to {steps[-1]}"

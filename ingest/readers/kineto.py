@@ -1,0 +1,360 @@
+"""torch.profiler (Kineto) traces: JSON, gzipped or not, one file per rank.
+
+Format: https://github.com/pytorch/kineto and the files PyTorch 1.8 to 2.13 write. Times are
+microseconds with three decimals whatever displayTimeUnit says, relative to baseTimeNanoseconds
+where that stands in the file.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ingest.readers import Sink
+from ingest.readers.inputs import Source
+from ingest.readers.json_events import EventStream
+from ingest.readers.kineto_collectives import Instance, instances
+from ingest.readers.kineto_events import Columns, Window, decode_event, decode_events
+from ingest.readers.kineto_groups import DistributedInfo
+from ingest.readers.nesting import depths
+from ingest.readers.rows import Coded, rank_info, rows
+from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
+
+NAME = "kineto"
+
+ROWS_AT_ONCE = 1 << 18
+_YEAR_2001_US = 10**15
+"""Times above this are microseconds since 1970; below, since something the file does not tell."""
+
+_OWN_KEYS = re.compile(
+    rb'"(?:deviceProperties|distributedInfo|baseTimeNanoseconds|schemaVersion)"\s*:'
+)
+_OWN_CATEGORIES = re.compile(
+    rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|gpu_user_annotation|cuda_runtime|cuda_driver|kernel|'
+    rb'gpu_memcpy|gpu_memset|python_function|ac2g|Operator|Runtime|Kernel|Memcpy|Memset)"'
+)
+_EVENT = re.compile(rb'"ph"\s*:\s*"')
+_RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_ ]?(\d+)(?!\d)", re.IGNORECASE)
+
+
+def recognises(source: Source) -> bool:
+    """Whether it is a Chrome trace that PyTorch's profiler wrote."""
+    head = source.head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if head[:1] == b"[":
+        return bool(_OWN_CATEGORIES.search(head)) and bool(_EVENT.search(head))
+    if head[:1] != b"{":
+        return False
+    has_events = b'"traceEvents"' in head
+    if has_events and (_OWN_KEYS.search(head) or _OWN_CATEGORIES.search(head)):
+        return True
+    # a long header before the events
+    return b'"schemaVersion"' in head and b'"deviceProperties"' in head
+
+
+@dataclass
+class _FileTrace:
+    """One file, read; times are Unix ns (or ns since its own zero)."""
+
+    name: str
+    columns: Columns
+    info: DistributedInfo
+    base_ns: int
+    num_elements: int
+    host: str
+    device: str
+    rank: int | None
+    rank_told: bool
+    """the file itself says its rank; its name is a guess"""
+
+    @property
+    def windows(self) -> list[Window]:
+        """Profiler steps in Unix ns."""
+        return [w._replace(start_ns=w.start_ns + self.base_ns) for w in self.columns.step_windows()]
+
+
+class Reading:
+    """One import of any number of files."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._waiting: list[_FileTrace] = []
+        self._names: dict[int, str] = {}
+        self._windows: dict[int, list[Window]] = {}
+        self._layouts: set[str] = set()
+        self._clocks: set[str] = set()
+        self._assumed: set[tuple[int, ...]] = set()
+        self._world_size = UNKNOWN
+
+    def add(self, source: Source) -> None:
+        """Read one file; files that tell no rank wait for the ranks that are left over."""
+        trace = self._read(source)
+        if trace is None:
+            return
+        if trace.rank is None:
+            self._waiting.append(trace)
+        else:
+            self._take(trace, trace.rank)
+
+    def finish(self) -> None:
+        """Place the files without a rank and say what was not told by any."""
+        for trace in self._waiting:
+            rank = next(r for r in range(len(self._names) + 1) if r not in self._names)
+            self._sink.add_guess(
+                f"{trace.name} tells no rank, neither inside nor in its name: shown as rank {rank}"
+            )
+            self._take(trace, rank)
+        if self._layouts == {""} and max(self._world_size, len(self._names)) > 1:
+            self._sink.add_guess(
+                "the parallel layout is unknown: the files' process groups do not name their axes"
+            )
+        elif len(self._layouts) > 1:
+            self._sink.add_problem("the files disagree about the parallel layout")
+        for ranks in sorted(self._assumed):
+            who = f"of {len(ranks)} ranks" if len(ranks) > 1 else "for each rank alone"
+            self._sink.add_guess(
+                f"some communication tells no process group: taken as one group {who}"
+            )
+
+    def _read(self, source: Source) -> _FileTrace | None:
+        stream = EventStream(source.read, decode_events, decode_event)
+        columns = Columns()
+        for batch in stream:
+            columns.add(batch)
+        problems = [*source.damages(), *stream.problems]
+        if columns.num_without_time:
+            problems.append(f"{columns.num_without_time:,} events without a readable time left out")
+        if not stream.num_elements - stream.num_bad:
+            problems.append("no event could be read")
+        for problem in problems:
+            self._sink.add_problem(f"{source.name}: {problem}")
+        if not stream.num_elements - stream.num_bad:
+            return None
+        return self._described(source.name, stream, columns)
+
+    def _described(self, name: str, stream: EventStream[Any], columns: Columns) -> _FileTrace:
+        header = {key: _json(text) for key, text in stream.header.items()}
+        info = DistributedInfo(header.get("distributedInfo"))
+        base_ns = header.get("baseTimeNanoseconds")
+        rank = info.rank if info.rank is not None else _rank_in_name(name)
+        if info.rank is None and rank is not None:
+            self._sink.add_guess(f"{name}: rank {rank} is taken from its name")
+        return _FileTrace(
+            name=name,
+            columns=columns,
+            info=info,
+            base_ns=base_ns if isinstance(base_ns, int) else 0,
+            num_elements=stream.num_elements,
+            host=str(header.get("host_name") or ""),
+            device=_device(header.get("deviceProperties"), columns),
+            rank=rank,
+            rank_told=info.rank is not None,
+        )
+
+    def _take(self, trace: _FileTrace, rank: int) -> None:
+        earlier = self._names.get(rank)
+        windows = trace.windows
+        if earlier is not None and not _apart(self._windows[rank], windows):
+            self._sink.add_problem(
+                f"{trace.name}: says it is rank {rank}, as {earlier} does; left out"
+            )
+            return
+        if earlier is not None:
+            self._sink.add_guess(f"{trace.name}: other steps of the same rank {rank} as {earlier}")
+        self._names.setdefault(rank, trace.name)
+        self._windows.setdefault(rank, []).extend(windows)
+        self._sink.count_events(rank, trace.num_elements)
+        self._write(trace, rank, windows)
+
+    def _write(self, trace: _FileTrace, rank: int, windows: list[Window]) -> None:
+        layout = trace.info.layout()
+        self._world_size = max(self._world_size, trace.info.world_size)
+        self._layouts.add("" if layout is None else str(layout))
+        ts_ns, dur_ns, kind, name, track = trace.columns.joined()
+        ts_ns += trace.base_ns
+        self._clocks.add("absolute" if _is_absolute(trace, ts_ns) else "unknown")
+        self._sink.set_clock("absolute" if self._clocks == {"absolute"} else "unknown")
+        started_ns = int(ts_ns.min()) if len(ts_ns) else 0
+        self._sink.add_rank(
+            rank_info(
+                rank,
+                world_size=trace.info.world_size,
+                layout=layout,
+                host=trace.host,
+                device=trace.device,
+                started_ns=started_ns,
+                ended_ns=int((ts_ns + dur_ns).max()) if len(ts_ns) else 0,
+            )
+        )
+        found, assumed = instances(trace.columns, trace.info, rank)
+        if assumed:
+            self._assumed.add(assumed if len(assumed) > 1 else ())
+        _write_steps(self._sink, rank, windows)
+        _write_collectives(self._sink, rank, found, trace.base_ns, windows)
+        for instance in found:
+            if instance.row >= 0:
+                kind[instance.row] = KINDS.index(instance.group.kind)
+        spans = _Spans(ts_ns, dur_ns, kind, name, track, trace.columns, found, windows)
+        spans.write(self._sink, rank)
+        clock = {"ts_ns": started_ns, "offset_ns": 0, "drift_ppb": 0, "method": "imported"}
+        self._sink.add_rows("clocks", rank, rows("clocks", 1, {"rank": rank, **clock}))
+
+
+@dataclass
+class _Spans:
+    """Columns of one file's spans, N of them, in the file's order."""
+
+    ts_ns_N: npt.NDArray[np.int64]
+    dur_ns_N: npt.NDArray[np.int64]
+    kind_N: npt.NDArray[np.int8]
+    name_N: npt.NDArray[np.int32]
+    track_N: npt.NDArray[np.int32]
+    columns: Columns
+    instances: list[Instance]
+    windows: list[Window]
+
+    def write(self, sink: Sink, rank: int) -> None:
+        """Give them to the sink in order of time, a piece at a time."""
+        depth_N = depths(self.track_N, self.ts_ns_N, self.dur_ns_N)
+        group_id_N = np.zeros(len(self.ts_ns_N), np.int64)
+        seq_N, peer_N, num_bytes_N = (np.full(len(self.ts_ns_N), UNKNOWN, np.int64) for _ in "123")
+        for one in self.instances:
+            if one.row >= 0:
+                group_id_N[one.row] = one.group.group_id
+                seq_N[one.row], peer_N[one.row] = one.seq, one.peer
+                num_bytes_N[one.row] = one.args.num_bytes
+        for row, num_bytes in self.columns.copied_bytes:
+            num_bytes_N[row] = num_bytes
+        names, tracks = self.columns.names, _track_names(self.columns.tracks)
+        order = np.argsort(self.ts_ns_N, kind="stable")
+        for start in range(0, len(order), ROWS_AT_ONCE):
+            part = order[start : start + ROWS_AT_ONCE]
+            columns = {
+                "rank": rank,
+                "step": steps_at(self.windows, self.ts_ns_N[part]),
+                "ts_ns": self.ts_ns_N[part],
+                "dur_ns": self.dur_ns_N[part],
+                "kind": Coded(self.kind_N[part], KINDS),
+                "name": Coded(self.name_N[part], names),
+                "track": Coded(self.track_N[part], tracks),
+                "depth": depth_N[part],
+                "group_id": group_id_N[part],
+                "coll_seq": seq_N[part],
+                "peer": peer_N[part],
+                "num_bytes": num_bytes_N[part],
+            }
+            sink.add_rows("spans", rank, rows("spans", len(part), columns))
+
+
+def steps_at(windows: list[Window], ts_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Step each time belongs to: the one that began last; -1 before the first.
+
+    What follows a step's end belongs to it too: kernels run on after the host has moved on.
+    """
+    starts = np.array([window.start_ns for window in windows], np.int64)
+    steps = np.array([BEFORE_FIRST_STEP, *(window.step for window in windows)], np.int64)
+    return steps[np.searchsorted(starts, ts_ns, side="right")]
+
+
+def _write_steps(sink: Sink, rank: int, windows: list[Window]) -> None:
+    columns = {
+        "rank": rank,
+        "step": [window.step for window in windows],
+        "start_ns": [window.start_ns for window in windows],
+        "dur_ns": [window.dur_ns for window in windows],
+    }
+    if windows:
+        sink.add_rows("steps", rank, rows("steps", len(windows), columns))
+
+
+def _write_collectives(
+    sink: Sink, rank: int, found: list[Instance], base_ns: int, windows: list[Window]
+) -> None:
+    if not found:
+        return
+    start_ns = np.array([one.start_ns for one in found], np.int64) + base_ns
+    columns = {
+        "rank": rank,
+        "step": steps_at(windows, start_ns),
+        "group_id": [one.group.group_id for one in found],
+        "seq": [one.seq for one in found],
+        "op": [one.op for one in found],
+        "dtype": [one.args.dtype for one in found],
+        "num_bytes": [one.args.num_bytes for one in found],
+        "peer": [one.peer for one in found],
+        "enqueue_ns": [one.enqueue_ns + base_ns for one in found],
+        "start_ns": start_ns,
+        "end_ns": [one.end_ns + base_ns if one.end_ns >= 0 else UNKNOWN for one in found],
+        "state": [one.state for one in found],
+        "source": NAME,
+    }
+    sink.add_rows("collectives", rank, rows("collectives", len(found), columns))
+    groups = list(dict.fromkeys(one.group for one in found))
+    group_columns = {
+        "rank": rank,
+        "group_id": [group.group_id for group in groups],
+        "name": [group.name for group in groups],
+        "desc": [group.desc for group in groups],
+        "axis": [group.axis for group in groups],
+        "ranks": [list(group.ranks) for group in groups],
+    }
+    sink.add_rows("groups", rank, rows("groups", len(groups), group_columns))
+
+
+def _apart(earlier: list[Window], later: list[Window]) -> bool:
+    """Whether two files of a rank show different steps at different times."""
+    if not earlier or not later:
+        return False
+    ends = max(w.start_ns + w.dur_ns for w in earlier)
+    begins = min(w.start_ns for w in earlier)
+    disjoint = (
+        min(w.start_ns for w in later) >= ends
+        or max(w.start_ns + w.dur_ns for w in later) <= begins
+    )
+    return disjoint and not {w.step for w in earlier} & {w.step for w in later}
+
+
+def _is_absolute(trace: _FileTrace, ts_ns: npt.NDArray[np.int64]) -> bool:
+    return bool(trace.base_ns) or (len(ts_ns) > 0 and int(ts_ns.min()) > _YEAR_2001_US * 1000)
+
+
+def _rank_in_name(name: str) -> int | None:
+    """Rank in a file's name (rank-7.x, rank7_x, worker3.x) or its folder's (7/)."""
+    path = PurePath(name)
+    match = _RANK_IN_NAME.search(path.name)
+    if match:
+        return int(match[1])
+    return int(path.parent.name) if path.parent.name.isdecimal() else None
+
+
+def _json(text: bytes) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except ValueError:
+        return None
+
+
+def _device(properties: object, columns: Columns) -> str:
+    """Name of the GPU whose kernels the file shows, empty where there is none."""
+    used = columns.gpus()
+    for entry in properties if isinstance(properties, list) else []:
+        if isinstance(entry, dict) and entry.get("id") in used:
+            return str(entry.get("name", ""))
+    return ""
+
+
+def _track_names(tracks: list[tuple[Any, Any, str]]) -> list[str]:
+    return [_track_name(pid, tid, kind) for pid, tid, kind in tracks]
+
+
+def _track_name(pid: Any, tid: Any, kind: str) -> str:
+    if kind == "cpu":
+        # negative ids are the profiler's own rows; one trace is one process
+        return f"thread {tid}" if str(pid).isdecimal() else f"{pid} {tid}"
+    stream = str(tid).removeprefix("stream ")
+    return f"GPU {pid} stream {stream}" + (" waits" if kind == "sync" else "")

@@ -1,0 +1,162 @@
+"""Process groups of a torch.profiler file: who is in them, along which axis, in which layout."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ingest.readers.kineto_events import CommArgs
+from trace_hooks.layout import ParallelLayout
+from trace_hooks.schema import UNKNOWN
+
+_AXIS_WORDS = (
+    ("ep", re.compile(r"expert|(^|_)e[tmd]*p(_|$)")),
+    ("pp", re.compile(r"pipeline|(^|_)pp(_|$)")),
+    ("cp", re.compile(r"context|(^|_)cp(_|$)")),
+    ("dp_replicate", re.compile(r"dp_replicate|hsdp_replicate|(^|_)replicate(_|$)")),
+    ("dp_shard", re.compile(r"dp_shard|fsdp|(^|_)shard(_|$)")),
+    ("dp", re.compile(r"data_parallel|(^|_)dp(_|$)")),
+    ("tp", re.compile(r"tensor|(^|_)tp(_|$)")),
+)
+_KIND_BY_AXIS = {"tp": "tp_comm", "pp": "pp_comm", "dp": "dp_comm", "ep": "ep_comm"}
+
+
+@dataclass(frozen=True)
+class Group:
+    """A process group as one file describes it; ranks in group order, empty where unknown."""
+
+    name: str
+    desc: str
+    ranks: tuple[int, ...]
+    axis: str
+
+    @property
+    def group_id(self) -> int:
+        """Same on every member: names and ranks are, in one job."""
+        digest = hashlib.sha256(f"{self.name}|{self.ranks}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") >> 1 or 1
+
+    @property
+    def kind(self) -> str:
+        """Kind of the spans of its communication."""
+        return _KIND_BY_AXIS.get(self.axis, "other_comm")
+
+
+class DistributedInfo:
+    """`distributedInfo` of a file, every field of which may be absent or of another type."""
+
+    def __init__(self, data: object) -> None:
+        known: Mapping[str, Any] = data if isinstance(data, dict) else {}
+        self.rank = _whole(known.get("rank"))
+        self.world_size = _whole(known.get("world_size")) or UNKNOWN
+        configs = known.get("pg_config")
+        entries = [c for c in configs if isinstance(c, dict)] if isinstance(configs, list) else []
+        self.groups = {str(e.get("pg_name")): _group_of(e) for e in entries}
+
+    def layout(self) -> ParallelLayout | None:
+        """Layout that the groups' own descriptions spell out; None where they leave any doubt.
+
+        Every axis must be named, sizes must multiply to the world, and every named group must be
+        exactly the ranks the layout says.
+        """
+        sizes: dict[str, tuple[int, int]] = {}  # axis -> (stride, size)
+        named = [g for g in self.groups.values() if _axis_word(g.desc) in _LAYOUT_AXES]
+        for group in named:
+            axis = _axis_word(group.desc)
+            if not group.ranks:
+                return None
+            stride = group.ranks[1] - group.ranks[0] if len(group.ranks) > 1 else 0
+            if sizes.setdefault(axis, (stride, len(group.ranks))) != (stride, len(group.ranks)):
+                return None
+        by_stride = sorted(sizes.items(), key=lambda item: -item[1][0])
+        try:
+            layout = ParallelLayout(tuple((axis, size) for axis, (_, size) in by_stride))
+        except ValueError:
+            return None
+        if not named or layout.world_size != self.world_size or layout.world_size < 2:
+            return None
+        fits = all(
+            tuple(group.ranks) in layout.groups(_axis_word(group.desc))
+            for group in named
+            if len(group.ranks) > 1
+        )
+        return layout if fits else None
+
+    def group_of(self, args: CommArgs) -> Group | None:
+        """Group a collective names; None where it names none."""
+        if args.group_name is None and not args.group_ranks:
+            return None
+        name = "" if args.group_name is None else str(args.group_name)
+        known = self.groups.get(name)
+        ranks = _ranks(args.group_ranks) or (known.ranks if known else ()) or _strided(args)
+        desc = str(args.group_desc or (known.desc if known else ""))
+        return Group(name, desc, ranks, self._axis(desc, ranks))
+
+    def only_group(self) -> Group | None:
+        """The one group that communication without a group can belong to; None in doubt."""
+        shared = [group for group in self.groups.values() if len(group.ranks) > 1]
+        rank_lists = {group.ranks for group in shared}
+        if len(rank_lists) > 1 or (not rank_lists and self.world_size < 2):
+            return None
+        if len(shared) == 1:
+            only = shared[0]
+            return Group(only.name, only.desc, only.ranks, self._axis(only.desc, only.ranks))
+        ranks = rank_lists.pop() if rank_lists else tuple(range(self.world_size))
+        return Group("", "", ranks, self._axis("", ranks))
+
+    def _axis(self, desc: str, ranks: tuple[int, ...]) -> str:
+        layout = self.layout()
+        axis = layout.axis_of(ranks) if layout is not None else "unknown"
+        if axis == "unknown":
+            axis = _axis_word(desc).partition("_")[0] or axis
+        if axis == "unknown" and len(ranks) > 1 and len(ranks) == self.world_size:
+            return "world"
+        return axis
+
+
+_LAYOUT_AXES = ("pp", "cp", "dp_replicate", "dp_shard", "dp", "tp")
+
+
+def _axis_word(desc: str) -> str:
+    """Axis a description names; empty for none, and for several."""
+    found = [axis for axis, pattern in _AXIS_WORDS if pattern.search(desc.lower())]
+    split = {"dp_replicate", "dp_shard"} & set(found)
+    if split:
+        found = [axis for axis in found if axis != "dp"]
+    return found[0] if len(found) == 1 else ""
+
+
+def _group_of(entry: Mapping[str, Any]) -> Group:
+    desc = str(entry.get("pg_desc", ""))
+    ranks = _ranks(entry.get("ranks"))
+    return Group(str(entry.get("pg_name")), "" if desc == "undefined" else desc, ranks, "unknown")
+
+
+def _ranks(value: object) -> tuple[int, ...]:
+    """Ranks from a list or from its text; empty where there are none or the text was cut."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return ()
+    if isinstance(value, Sequence) and all(type(rank) is int for rank in value):
+        return tuple(value)
+    return ()
+
+
+def _strided(args: CommArgs) -> tuple[int, ...]:
+    start, stride, size = args.rank_start, args.rank_stride, args.group_size
+    if isinstance(start, int) and isinstance(stride, int) and isinstance(size, int):
+        return tuple(start + stride * i for i in range(size)) if stride > 0 else ()
+    return ()
+
+
+def _whole(value: object) -> int | None:
+    """A rank or a size from a number or its text."""
+    if isinstance(value, str) and value.strip().isdecimal():
+        return int(value)
+    return value if type(value) is int and value >= 0 else None

@@ -1,0 +1,67 @@
+"""Files that are no readable trace, recognised by content and called what they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from ingest.readers.inputs import Source
+
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+_FLIGHT_RECORDER = (b"pg_config", b"collective_seq_id", b"comm_lib_version")
+_EXECUTION_TRACE = re.compile(rb'\s*\{[^\[]*"schema"\s*:\s*"[^"]*"')
+_MEMORY_TIMELINE = re.compile(rb"\s*\[\s*\[\s*(-?\d|\[)")
+_JSON_LINES = re.compile(rb"\s*\{[^\n]*\}\s*\n\s*\{")
+_EVENT = re.compile(rb'"ph"\s*:\s*"')
+
+
+def _is_pickle(head: bytes) -> bool:
+    return bool(_PICKLE.match(head))
+
+
+def _is_flight_recorder(head: bytes) -> bool:
+    return any(word in head for word in _FLIGHT_RECORDER) and b"entries" in head
+
+
+def _is_json(head: bytes) -> bool:
+    return head.lstrip()[:1] in (b"{", b"[")
+
+
+_LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
+    ("an empty file", lambda head: not head.strip()),
+    ("a SQLite database", lambda head: head[:15] == b"SQLite format 3"),
+    (
+        "a PyTorch Flight Recorder dump",
+        lambda head: (_is_pickle(head) or _is_json(head)) and _is_flight_recorder(head),
+    ),
+    ("a Python pickle, which could run code", _is_pickle),
+    ("a Parquet file with other columns than a trace has", lambda head: head[:4] == b"PAR1"),
+    ("a zip archive (unpack it first)", lambda head: head[:4] == b"PK\x03\x04"),
+    (
+        "a PyTorch execution trace (operators without GPU times), no profiler trace",
+        lambda head: bool(_EXECUTION_TRACE.match(head)) and b'"nodes"' in head,
+    ),
+    (
+        "a PyTorch memory timeline, which holds no operations",
+        lambda head: bool(_MEMORY_TIMELINE.match(head)),
+    ),
+    (
+        "a MegaScan trace of MegatronApp",
+        lambda head: b'"rel_ts"' in head or b'"related_sync_op"' in head,
+    ),
+    (
+        "a Chrome trace that no PyTorch profiler wrote",
+        lambda head: _is_json(head) and bool(_EVENT.search(head)),
+    ),
+    ("a file of JSON lines", lambda head: bool(_JSON_LINES.match(head))),
+    ("JSON, but no trace", _is_json),
+    ("plain text", lambda head: b"\x00" not in head[:4096]),
+)
+
+
+def what_it_is(source: Source) -> str:
+    """What the file is, in words that fit after "is"."""
+    for name, applies in _LOOKALIKES:
+        if applies(source.head):
+            return name
+    return "of no format known here"

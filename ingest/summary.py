@@ -1,0 +1,76 @@
+"""What a run holds, in the keys of `rankscope info --json` (docs/cli.md)."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from ingest.readers import FORMATS, native
+from ingest.store import Run
+
+
+class ClockSummary(TypedDict):
+    """What times mean and how well the ranks' clocks are aligned."""
+
+    kind: str
+    """absolute | per_step_relative | unknown"""
+    max_err_ns: int | None
+    """largest uncertainty of any rank's offset; None where one is unknown"""
+    method: str
+    """how the offsets were found; none where there are none"""
+
+
+class RunSummary(TypedDict):
+    """Ranks, world size and layout are those of the newest attempt; the rest is over all."""
+
+    run: str
+    format: str
+    num_ranks: int
+    world_size: int | None
+    layout: dict[str, int] | None
+    attempts: int
+    steps: list[int]
+    num_spans: int
+    events_per_rank: dict[str, int]
+    problems: list[str]
+    guesses: list[str]
+    clock: ClockSummary
+
+
+def info(run: Run) -> RunSummary:
+    """Summary of a run from its manifest and index, without opening its data."""
+    per_attempt: list[dict[str, Any]] = run.ask("run_summary").to_pylist()
+    newest: dict[str, Any] = per_attempt[-1] if per_attempt else {}
+    attempt = newest.get("attempt", 0)
+    layout = run.layout(attempt)
+    ranks = {info["rank"] for info in run.ranks if info["attempt"] == attempt}
+    world_size = newest.get("world_size")
+    steps = run.sql("SELECT DISTINCT step FROM step_rows WHERE step >= 0 ORDER BY step")
+    source = run.info["source"]
+    return RunSummary(
+        run=run.info["run"],
+        format=source if source in FORMATS else native.NAME,
+        num_ranks=max(len(ranks), newest.get("num_ranks", 0)),
+        world_size=world_size if world_size is not None and world_size > 0 else None,
+        layout=None if layout is None else dict(layout.axes),
+        attempts=len(per_attempt),
+        steps=steps.column("step").to_pylist(),
+        num_spans=sum(row["num_spans"] for row in per_attempt),
+        events_per_rank=run.info.get("events_per_rank", {}),
+        problems=run.problems,
+        guesses=run.info.get("guesses", []),
+        clock=_clock(run),
+    )
+
+
+def _clock(run: Run) -> ClockSummary:
+    rows = run.sql(
+        "SELECT method, count(*) AS num_ranks, min(err_ns) AS least, max(err_ns) AS most"
+        " FROM clock_offsets WHERE attempt = (SELECT max(attempt) FROM clock_offsets)"
+        " GROUP BY method ORDER BY num_ranks DESC, method"
+    ).to_pylist()
+    known = bool(rows) and all(row["least"] is not None and row["least"] >= 0 for row in rows)
+    return ClockSummary(
+        kind=run.info["clock"],
+        max_err_ns=max(row["most"] for row in rows) if known else None,
+        method=rows[0]["method"] if rows else "none",
+    )
