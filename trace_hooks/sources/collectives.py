@@ -250,8 +250,9 @@ def _wait(source: Collectives, original: Any) -> Callable[..., Any]:
 
 def _start_coalescing(source: Collectives, original: Any) -> Callable[..., Any]:
     def start(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
         _coalesce(source, self)
-        return original(self, *args, **kwargs)
+        return result
 
     return _posing_as(original, "_start_coalescing", start)
 

@@ -69,7 +69,8 @@ class FlightRecorder(Source):
 
     def step_begin(self) -> None:
         """Remember when the step began: what is read later belongs to the step it ran in."""
-        self._steps.append((now(), self.recorder.step))
+        if self._available:
+            self._steps.append((now(), self.recorder.step))
 
     def poll(self) -> None:
         """Read where a group has counted more than the wrappers saw, if it is time."""
