@@ -6,6 +6,7 @@ Source of the list: F01, F13, F17, F19, F29 and the hangs of the design's fault 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 AT_ONE_STEP = ("hang", "hold-gil", "nan", "kill")
 """Faults written KIND=RANK@STEP; they happen once."""
@@ -23,6 +24,18 @@ _OPTIONS = {
 
 KINDS = tuple(_OPTIONS)
 
+FINDING_KINDS = {
+    "slow-rank": "slow_worker",
+    "slow-loader": "data_loader",
+    "gc": "gc_pauses",
+    "late-rank": "launch_skew",
+    "hang": "hung_rank",
+    "hold-gil": "hung_rank",
+    "nan": "nonfinite",
+    "kill": "dead_rank",
+}
+"""What a diagnosis should call each fault."""
+
 _NEEDS_RANK = ("slow-rank", "late-rank", *AT_ONE_STEP)
 
 
@@ -39,7 +52,7 @@ class Fault:
     first_step: int = 0
     last_step: int | None = None
     x: float = 1.6
-    """slow-rank: its blocks take x times as long"""
+    """slow-rank: all it computes takes x times as long"""
     ms: float = 10.0
     """late-rank: before each all-reduce of a block; slow-loader: per step"""
     objects: int = 1_000_000
@@ -87,6 +100,14 @@ class Fault:
             "nan": f"{who} has a NaN in a gradient",
             "kill": f"{who} is killed",
         }[self.kind]
+
+    def to_json(self) -> dict[str, Any]:
+        """How the fault stands in run.json under truth: {"kind", "rank", "from", "to", doses}."""
+        values = {"x": self.x, "ms": self.ms, "objects": self.objects, "s": self.seconds}
+        doses = {name: values[name] for name in _OPTIONS[self.kind] if name in values}
+        where = {} if self.rank is None else {"rank": self.rank}
+        steps = {"from": self.first_step, "to": self.last_step}
+        return {"kind": FINDING_KINDS[self.kind], **where, **doses, **steps}
 
     @classmethod
     def parse(cls, text: str) -> Fault:

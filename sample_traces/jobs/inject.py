@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from sample_traces.jobs.faults import Fault
-from sample_traces.jobs.model import MLP, Attention, Stage
+from sample_traces.jobs.model import Stage
 
 Announce = Callable[[Fault], None]
 
@@ -40,16 +40,17 @@ class Injector:
         self.step = -1
 
     def install(self, stage: Stage) -> None:
-        """Prepare slow-rank and late-rank faults in the blocks of a stage."""
+        """Prepare slow-rank and late-rank faults in the parts of a stage."""
         for fault in self.faults:
             if fault.rank != self.rank:
                 continue
-            for module in stage.modules():
-                if fault.kind == "slow-rank" and isinstance(module, Attention | MLP):
+            if fault.kind == "slow-rank":
+                for module in stage.parts():
                     self._slow_down(module, fault)
-                elif fault.kind == "late-rank" and isinstance(module, Attention | MLP):
-                    reducing = module.out if isinstance(module, Attention) else module.down
-                    self._delay(reducing, fault)
+            elif fault.kind == "late-rank":
+                for block in stage.blocks.values():
+                    self._delay(block.attention.out, fault)
+                    self._delay(block.mlp.down, fault)
 
     def begin_step(self, step: int) -> None:
         """Announce what begins in this step, and do what happens at its beginning."""

@@ -116,6 +116,12 @@ class Stage(nn.Module):
         self.norm = nn.LayerNorm(sizes.width) if last else None
         self.head = nn.Linear(sizes.width, sizes.vocabulary, bias=False) if last else None
 
+    def parts(self) -> Iterator[nn.Module]:
+        """Everything that computes: attention, MLP and norms of each block, and the edges."""
+        for block in self.blocks.values():
+            yield from block.children()
+        yield from (part for part in (self.embedding, self.norm, self.head) if part is not None)
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Tokens (B, T) or hidden states (B, T, D) -> hidden states or logits (B, T, V)."""
         if self.embedding is not None:

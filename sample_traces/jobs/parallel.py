@@ -31,28 +31,15 @@ from torch.distributed.tensor.parallel import (
 )
 
 from sample_traces.jobs.model import Stage
+from sample_traces.jobs.schedules import ONE_STAGE_A_RANK, num_stages, stage_indices
 
-SCHEDULES: dict[str, Any] = {
+_CLASSES: dict[str, Any] = {
     "1f1b": Schedule1F1B,
     "gpipe": ScheduleGPipe,
     "interleaved": ScheduleInterleaved1F1B,
     "zero-bubble": ScheduleInterleavedZeroBubble,
     "zbv": ScheduleZBVZeroBubble,
 }
-
-_ONE_STAGE = ("1f1b", "gpipe")
-
-
-def stage_indices(schedule: str, pp: int, pp_size: int) -> tuple[int, ...]:
-    """Global indices of the stages that pipeline rank `pp` runs, in order of its chunks."""
-    if schedule in _ONE_STAGE:
-        return (pp,)
-    return (pp, 2 * pp_size - 1 - pp) if schedule == "zbv" else (pp, pp_size + pp)
-
-
-def num_stages(schedule: str, pp_size: int) -> int:
-    """Stages of the whole pipeline."""
-    return pp_size * (1 if schedule in _ONE_STAGE else 2)
 
 
 def spread(stage: Stage, mesh: DeviceMesh, sequence_parallel: bool) -> None:
@@ -116,8 +103,8 @@ def build_schedule(
         PipelineStage(module, index, total, device, group=group)
         for index, module in zip(indices, modules, strict=True)
     ]
-    make = SCHEDULES[name]
-    if name in _ONE_STAGE:
+    make = _CLASSES[name]
+    if name in ONE_STAGE_A_RANK:
         return make(stages[0], num_microbatches, loss_fn=loss)
     return make(stages, num_microbatches, loss_fn=loss)
 

@@ -27,14 +27,12 @@ from sample_traces.jobs.inject import Injector
 from sample_traces.jobs.launch import init_process_group, launch
 from sample_traces.jobs.model import GPTSizes, Sequences, batches, build_stage, token_loss
 from sample_traces.jobs.parallel import (
-    SCHEDULES,
     build_schedule,
-    num_stages,
     reduce_norm_and_loss,
     scale_gradients,
     spread,
-    stage_indices,
 )
+from sample_traces.jobs.schedules import NAMES, num_stages, stage_indices
 
 MAX_GRAD_NORM = 1.0
 
@@ -143,11 +141,11 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--pp", type=int, default=2, help="pipeline ranks")
     add("--dp", type=int, default=2, help="data-parallel ranks (FSDP2)")
     add("--tp", type=int, default=2, help="tensor-parallel ranks")
-    add("--schedule", choices=SCHEDULES, default="1f1b")
+    add("--schedule", choices=NAMES, default="1f1b")
     add("--sequence-parallel", action="store_true", help="norms and residuals sharded over tp")
     add("--steps", type=int, default=20)
     add("--microbatches", type=int, default=4, help="per step")
-    add("--batch", type=int, default=2, help="sequences per micro-batch")
+    add("--batch", type=int, default=4, help="sequences per micro-batch")
     add("--layers", type=int, default=GPTSizes.num_layers)
     add("--width", type=int, default=GPTSizes.width)
     add("--heads", type=int, default=GPTSizes.num_heads)
