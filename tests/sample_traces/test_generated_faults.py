@@ -1,0 +1,58 @@
+"""Faults and sizes of synthetic jobs: how they are written, and what is refused."""
+
+import re
+
+import pytest
+
+from sample_traces.generate.faults import KINDS, SyntheticFault
+from sample_traces.generate.job import SyntheticJob
+
+
+def test_target_dose_and_steps() -> None:
+    fault = SyntheticFault.parse("slow_worker=137,x=1.3,from=8")
+    assert fault == SyntheticFault("slow_worker", 137, 1.3, 8, None)
+    assert fault.to_json() == {
+        "kind": "slow_worker", "rank": 137, "x": 1.3, "from": 8, "to": None
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_a_default_dose(kind: str) -> None:
+    target = "" if KINDS[kind].target == "job" else "=0"
+    assert SyntheticFault.parse(kind + target).dose == KINDS[kind].default
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("slow_woker=1", "unknown fault 'slow_woker'"),
+        ("slow_worker", "needs a rank; write slow_worker=3,x=1.3"),
+        ("gc_pauses=4", "takes no number; write gc_pauses,ms=30"),
+        ("slow_worker=1,ms=4", "no option 'ms'; it has: from, to, x"),
+        ("slow_worker=1,x=0.9", "give a factor of at least 1"),
+        ("slow_worker=a", "hits no number"),
+        ("slow_worker=1,from=5,to=2", "acts from step 5 to 2"),
+    ],
+)
+def test_mistakes_name_the_value_and_the_remedy(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match="fault") as error:
+        SyntheticFault.parse(text)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fault", "said"),
+    [
+        ({"num_ranks": 10, "pp": 4}, None, "do not divide by pp 4 x tp 1"),
+        ({"num_ranks": 0}, None, "num_ranks is 0"),
+        ({"num_ranks": 8, "level": "kernels"}, None, "known: steps, spans"),
+        ({"num_ranks": 8}, "slow_worker=8", "hits rank 8 of 8"),
+        ({"num_ranks": 8}, "slow_stage=1", "hits stage 1 of 1"),
+        ({"num_ranks": 8}, "gc_pauses,from=20", "begins in step 20 of 20"),
+        ({"num_ranks": 8, "pp": 2}, "slow_link=5", "is on the last stage"),
+    ],
+)
+def test_impossible_jobs_are_refused(sizes: dict, fault: str | None, said: str) -> None:
+    faults = (SyntheticFault.parse(fault),) if fault else ()
+    with pytest.raises(ValueError, match=re.escape(said)):
+        SyntheticJob(**sizes, faults=faults)
