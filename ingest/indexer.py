@@ -19,6 +19,7 @@ from ingest.manifest import FileEntry, Manifest, read_entry
 from ingest.places import (
     DATABASE,
     OwnerLock,
+    current_snapshot,
     index_folder,
     publish_snapshot,
     remove_leftovers,
@@ -86,7 +87,9 @@ class Indexer:
 
     def _open_database(self) -> duckdb.DuckDBPyConnection:
         path = self.index_folder / DATABASE
-        config = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "autoinstall_known_extensions": False, "autoload_known_extensions": False,
+        }  # fmt: skip
         try:
             connection = duckdb.connect(str(path), config=config)
             connection.execute(index_sql("tables"))
@@ -125,7 +128,7 @@ class Indexer:
         """One pass: new files into manifest and rollups, merge what is due, publish."""
         entries, replaced = self._new_entries()
         ranks_changed = self._ranks_changed()
-        changed = bool(entries or ranks_changed or self._first_pass)
+        changed = bool(entries) or ranks_changed or current_snapshot(self.index_folder) is None
         if changed:
             self._take_in(entries, replaced)
         merged = self.compaction.merge_due() if merge and self.may_merge else 0
@@ -167,12 +170,25 @@ class Indexer:
     def _ranks_changed(self) -> bool:
         try:
             with os.scandir(self.folder / "ranks") as listing:
-                seen = {file.name: file.stat().st_mtime_ns for file in listing}
+                seen = {
+                    file.name: file.stat().st_mtime_ns
+                    for file in listing
+                    if file.name.endswith(".json") and file.name[0] != "."
+                }
         except FileNotFoundError:
             seen = {}
         changed = seen != self._rank_files
         self._rank_files = seen
-        return changed
+        return changed and not (self._first_pass and self._have_ranks(seen))
+
+    def _have_ranks(self, seen: dict[str, int]) -> bool:
+        """Whether the snapshot published last knows these rank files already."""
+        snapshot = current_snapshot(self.index_folder)
+        counted = "SELECT (SELECT count(*) FROM ranks) + (SELECT count(*) FROM problems)"
+        known = self.connection.execute(counted).fetchall()[0][0]
+        if snapshot is None or known != len(seen):
+            return False
+        return max(seen.values(), default=0) < snapshot.stat().st_mtime_ns
 
     def _take_in(self, entries: list[FileEntry], replaced: list[str]) -> None:
         """Bring everything derived up to date in one transaction; damaged data is set aside."""
@@ -246,7 +262,8 @@ class Indexer:
     def _all_steps(self, attempt: int) -> tuple[int, int]:
         row = self.connection.execute(
             "SELECT min(step_min), max(step_max) FROM files"
-            " WHERE attempt = ? AND problem IS NULL AND num_rows > 0 AND list_contains(?, table_name)",
+            " WHERE attempt = ? AND problem IS NULL AND num_rows > 0"
+            " AND list_contains(?, table_name)",
             [attempt, list(TOUCHING)],
         ).fetchall()[0]
         return (row[0], row[1]) if row[0] is not None else (0, -1)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ingest.intervals import Ints
 from ingest.manifest import Connection, FileEntry, Manifest, Narrowing
 from ingest.rollups import Rollups, Spans, Transfers, Windows, complete_windows, rollups
 from trace_hooks.schema import KINDS, MODES
@@ -147,10 +148,10 @@ class RollupPass:
         rows = self.connection.sql(
             index_sql("load_windows"), params={**tile.values, "relative": self.relative}
         ).to_arrow_table()
-        columns = [rows.column(name).to_numpy().astype(np.int64) for name in rows.column_names]
-        return Windows(*columns, np.ones(rows.num_rows, dtype=bool))
+        rank, step, begin, end = (_ints(rows, name) for name in rows.column_names)
+        return Windows(rank, step, begin, end, np.ones(rows.num_rows, dtype=bool))
 
-    def _spans(self, tile: Tile, windows: Windows) -> Spans | None:
+    def _spans(self, tile: Tile, windows: Windows) -> Spans:
         asked = (windows.step_C >= tile.step_min) & (windows.step_C <= tile.step_max)
         by_time = asked.any() and not self.relative
         from_ns = int(windows.begin_C[asked].min()) if by_time else 0
@@ -161,7 +162,7 @@ class RollupPass:
             narrowings.append(Narrowing(**ranks, ts_min=from_ns, ts_max=to_ns))
         files = self._files("spans", *narrowings)
         if not files:
-            return None
+            return Spans.none()
         rows = self.connection.sql(
             index_sql("load_spans"),
             params={
@@ -174,25 +175,20 @@ class RollupPass:
     def _transfers(self, tile: Tile) -> tuple[Transfers, set[tuple[int, int]]]:
         """Transfers of a band, and the (rank, step) pairs whose transfers are all known."""
         if not self.has_collectives:
-            return Transfers(
-                *(np.empty(0, dtype=np.int64) for _ in range(4)), np.empty(0, bool)
-            ), set()
+            return Transfers.none(), set()
         ranks = {"rank_min": tile.rank_min, "rank_max": tile.rank_max}
         rows = self.connection.sql(index_sql("load_transfers"), params=ranks).to_arrow_table()
-        columns = [rows.column(name).to_numpy() for name in rows.column_names]
+        rank, step, begin, end, late = (_ints(rows, name) for name in rows.column_names)
         known = self.connection.execute(
             "SELECT rank, step FROM collective_members WHERE rank BETWEEN $rank_min AND $rank_max"
             " GROUP BY rank, step HAVING bool_and(usable)",
             ranks,
         ).fetchall()
-        ints = [column.astype(np.int64) for column in columns[:4]]
-        return Transfers(*ints, columns[4].astype(bool)), set(known)
+        return Transfers(rank, step, begin, end, late.astype(np.bool_)), set(known)
 
     def _update_tile(self, tile: Tile) -> None:
         windows = self._windows(tile)
-        spans = self._spans(tile, windows) or Spans(
-            *(np.empty(0, dtype=np.int64) for _ in range(8)), np.empty(0, dtype=bool)
-        )
+        spans = self._spans(tile, windows)
         windows = complete_windows(windows, spans, tile.step_min, tile.step_max)
         if not windows.rank_C.size:
             return
@@ -211,7 +207,11 @@ class RollupPass:
             self.connection.unregister("fresh_rows")
 
 
-def _nullable(name: str, values: npt.NDArray[np.generic]) -> pa.Array:
+def _ints(rows: pa.Table, name: str) -> Ints:
+    return np.asarray(rows.column(name).to_numpy(), dtype=np.int64)
+
+
+def _nullable(name: str, values: npt.NDArray[Any]) -> pa.Array:
     """Arrow column in which -1 of the times that can be unknown is NULL."""
     unknown = None
     if name.startswith("bubble") or name.endswith("cpu_ns"):

@@ -16,6 +16,7 @@ Shape suffixes: S spans, C cells (one (rank, step) each), P pieces of spans, E p
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,7 @@ COMM = _bits(*COMM_KINDS)
 OTHER = _bits("gc", "host", "checkpoint", "memcpy")
 ANY_KIND = (1 << len(KINDS)) - 1
 LATE = 1 << _LATE_BIT
+NONE: Ints = np.empty(0, dtype=np.int64)
 TRANSFER = 1 << _TRANSFER_BIT
 
 
@@ -72,15 +74,23 @@ class Spans:
     @classmethod
     def from_arrow(cls, rows: pa.Table) -> Spans:
         """Spans as sql/index/load_spans.sql gives them."""
-        columns = {
-            name: _ints(rows.column(name))
-            for name in ("rank", "step", "ts_ns", "dur_ns", "cpu_ns", "kind", "mode")
-        }
         track = rows.column("track").combine_chunks().dictionary_encode()
         if isinstance(track, pa.ChunkedArray):
             track = track.combine_chunks()
         recompute = rows.column("recompute").fill_null(False).to_numpy().astype(np.bool_)
-        return cls(*columns.values(), _ints(track.indices), recompute)
+        numbers = {
+            shaped: _ints(rows.column(name))
+            for shaped, name in (
+                ("rank_S", "rank"), ("step_S", "step"), ("ts_S", "ts_ns"), ("dur_S", "dur_ns"),
+                ("cpu_S", "cpu_ns"), ("kind_S", "kind"), ("mode_S", "mode"),
+            )
+        }  # fmt: skip
+        return cls(**numbers, track_S=_ints(track.indices), recompute_S=recompute)
+
+    @classmethod
+    def none(cls) -> Spans:
+        """No span at all."""
+        return cls(NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE.astype(np.bool_))
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,11 @@ class Transfers:
     begin_T: Ints
     end_T: Ints
     late_T: Bools
+
+    @classmethod
+    def none(cls) -> Transfers:
+        """No transfer at all."""
+        return cls(NONE, NONE, NONE, NONE, NONE.astype(np.bool_))
 
 
 def _ints(column: pa.ChunkedArray | pa.Array) -> Ints:
@@ -134,12 +149,9 @@ def complete_windows(known: Windows, spans: Spans, step_min: int, step_max: int)
 def _fit_between(windows: Windows) -> Windows:
     """Sort by (rank, step); open windows start at their neighbour's end and end at the next."""
     order_C = np.lexsort((windows.step_C, windows.rank_C))
-    rank_C, step_C, begin_C, end_C, finished_C = (
-        column[order_C].copy()
-        for column in (
-            windows.rank_C, windows.step_C, windows.begin_C, windows.end_C, windows.finished_C,
-        )
-    )  # fmt: skip
+    rank_C, step_C = windows.rank_C[order_C], windows.step_C[order_C]
+    begin_C, end_C = windows.begin_C[order_C], windows.end_C[order_C]
+    finished_C = windows.finished_C[order_C]
     same_C = rank_C[1:] == rank_C[:-1]
     open_after = ~finished_C[1:] & same_C
     follows = open_after & (step_C[1:] == step_C[:-1] + 1) & finished_C[:-1]
@@ -178,7 +190,7 @@ def _cut(
 ) -> _Pieces:
     """Cut intervals at the windows; with relative times a window takes its own step's only."""
     if not relative:
-        ranks, dense = np.unique(np.concatenate((rank, windows.rank_C)), return_inverse=True)
+        dense = _dense(np.concatenate((rank, windows.rank_C)))
         return _Pieces(
             *divide(
                 dense[: rank.size], begin, end, dense[rank.size :], windows.begin_C, windows.end_C
@@ -234,8 +246,8 @@ class _Sums:
 class Rollups:
     """Rows of step_rollup and kind_rollup, without the attempt."""
 
-    steps: dict[str, npt.NDArray[np.generic]]
-    kinds: dict[str, npt.NDArray[np.generic]]
+    steps: dict[str, npt.NDArray[Any]]
+    kinds: dict[str, npt.NDArray[Any]]
 
 
 def rollups(
@@ -274,7 +286,7 @@ def rollups(
 
 
 def _dense(group: Ints) -> Ints:
-    return np.unique(group, return_inverse=True)[1].ravel()
+    return np.unique(group, return_inverse=True)[1].ravel().astype(np.int64)
 
 
 def _compute(sums: _Sums) -> Bools:
@@ -300,11 +312,14 @@ def _cpu_and_counts(
     span_P = cut.span_P
     share_P = (cut.end_P - cut.begin_P) / np.maximum(spans.dur_S[span_P], 1)
     flat_P = cut.cell_P * len(KINDS) + spans.kind_S[span_P]
-    cpu_CK = np.bincount(flat_P, own_S[span_P] * share_P, shape[0] * shape[1]).reshape(shape)
+    cpu_CK: npt.NDArray[np.float64] = np.bincount(
+        flat_P, own_S[span_P] * share_P, shape[0] * shape[1]
+    ).reshape(shape)
     cell_S = _cells(windows, spans.rank_S, spans.step_S)
     known_S = cell_S >= 0
     flat_S = cell_S[known_S] * len(KINDS) + spans.kind_S[known_S]
-    return cpu_CK, np.bincount(flat_S, minlength=shape[0] * shape[1]).reshape(shape)
+    count_CK = np.bincount(flat_S, minlength=shape[0] * shape[1]).reshape(shape)
+    return cpu_CK.astype(np.float64), count_CK.astype(np.int64)
 
 
 def _kind_rows(
@@ -313,7 +328,7 @@ def _kind_rows(
     compute_E: Bools,
     cpu_CK: npt.NDArray[np.float64],
     count_CK: Ints,
-) -> dict[str, npt.NDArray[np.generic]]:
+) -> dict[str, npt.NDArray[Any]]:
     time_CK, exposed_CK = np.zeros_like(count_CK), np.zeros_like(count_CK)
     for number in range(len(KINDS)):
         has_E = sums.having(1 << number)
@@ -344,7 +359,7 @@ def _step_rows(
     cpu_CK: npt.NDArray[np.float64],
     count_CK: Ints,
     aligned_C: Bools,
-) -> dict[str, npt.NDArray[np.generic]]:
+) -> dict[str, npt.NDArray[Any]]:
     comm_E = sums.having(COMM)
     # a loader at work on another thread while this rank communicates is hidden, not waited for
     data_E = sums.having(_bits("data_wait")) | (sums.having(_bits("data_fetch")) & ~comm_E)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ingest.errors import UserError
 from ingest.manifest import Manifest, Narrowing
+from ingest.rollup_pass import index_sql
 from trace_hooks.schema import TABLES, publish_table
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
@@ -31,11 +32,6 @@ INDEX_TABLES = (
     "kind_rollup", "collective_rollup", "problems",
 )  # fmt: skip
 """Tables of the index that SQL may use, beside the raw ones of trace_hooks.schema.TABLES."""
-
-_VIEWS = """
-CREATE MACRO rows_of(files) AS TABLE SELECT * FROM read_parquet(files, hive_partitioning = false);
-CREATE VIEW newest_steps AS SELECT step, max(attempt) AS attempt FROM step_rollup GROUP BY step;
-"""
 
 
 class Interrupted(UserError):
@@ -65,7 +61,7 @@ class Snapshot:
         self._empty = {table: str(_empty_file(table, index_folder)) for table in TABLES}
         connection = duckdb.connect(":memory:", config=_CONFIG)
         connection.execute(f"ATTACH {_quoted(snapshot)} AS snapshot (READ_ONLY)")
-        connection.execute(_VIEWS_OF_INDEX + _VIEWS)
+        connection.execute(_VIEWS_OF_INDEX + index_sql("views"))
         self._connection = connection
         self.manifest = Manifest(connection.cursor())
         self._manifest_lock = threading.Lock()
@@ -87,7 +83,7 @@ class Snapshot:
     def execute(
         self, text: str, values: Mapping[str, Any], limit_s: float | None, stop: Stop | None = None
     ) -> pa.Table:
-        """Rows of one SELECT; raises UserError with DuckDB's first line, Interrupted when stopped."""
+        """Rows of one SELECT; raises UserError (what DuckDB says), Interrupted when stopped."""
         cursor = self._connection.cursor()
         timer = threading.Timer(limit_s, cursor.interrupt) if limit_s else None
         try:
@@ -129,6 +125,7 @@ class Stop:
             cursor.interrupt()
 
     def __call__(self) -> None:
+        """Stop the query, now or as soon as it starts."""
         self.called = True
         if self._cursor is not None:
             self._cursor.interrupt()

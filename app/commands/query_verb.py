@@ -1,0 +1,124 @@
+"""Ask a run a question: a SELECT of your own, or one of the ready questions by name.
+
+SQL sees the raw tables (spans, collectives, steps, ...) and the rollups (step_rollup, kind_rollup,
+collective_rollup, ranks, files, ...); docs/data-model.md describes them. It can only read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ingest.errors import UserError
+from ingest.questions import Question, all_questions
+from ingest.store import TIME_LIMIT_S, open_run
+
+_WIDEST = 60
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `rankscope query`."""
+    parser.add_argument("query_run", nargs="?", type=Path, metavar="RUN", help="a run folder")
+    parser.add_argument("question", nargs="?", metavar="SQL|NAME", help="a SELECT or a question")
+    parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="parameters of a question")
+    parser.add_argument("--list", action="store_true", help="list the ready questions")
+    parser.add_argument("--limit-s", type=float, default=TIME_LIMIT_S, help="stop it after this")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="an array of objects")
+    output.add_argument("--csv", action="store_true", help="comma-separated values with a header")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the answer; 0. Raises UserError."""
+    if arguments.list:
+        _print_list(all_questions(), arguments.json)
+        return 0
+    if arguments.query_run is None or arguments.question is None:
+        raise UserError('give a run and a question, such as RUN "SELECT count(*) FROM spans"')
+    text = arguments.question.strip()
+    with open_run(arguments.query_run) as opened:
+        if text in all_questions() or " " not in text:
+            answer = opened.ask(text, limit_s=arguments.limit_s, **_pairs(arguments.values))
+        elif arguments.values:
+            raise UserError("KEY=VALUE goes with a ready question; write values into the SQL")
+        else:
+            answer = opened.sql(text, limit_s=arguments.limit_s)
+    _print_table(answer, arguments)
+    return 0
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key or not value:
+            raise UserError(f"{text!r} is no KEY=VALUE; write for instance step=7")
+        pairs[key] = value
+    return pairs
+
+
+def _print_list(questions: dict[str, Question], as_json: bool) -> None:
+    if as_json:
+        rows = [
+            {
+                "name": asked.name,
+                "meaning": asked.doc,
+                "parameters": [parameter.__dict__ for parameter in asked.parameters],
+                "columns": dict(asked.columns),
+                "empty": asked.empty,
+            }
+            for asked in questions.values()
+        ]
+        print(json.dumps(rows, indent=1))
+        return
+    for asked in questions.values():
+        takes = [
+            f"{p.name}=..." if p.required else f"[{p.name}={p.default}]" for p in asked.parameters
+        ]
+        print(f"{asked.name} {' '.join(takes)}".rstrip())
+        print(f"    {asked.doc}")
+
+
+def _print_table(answer: pa.Table, arguments: argparse.Namespace) -> None:
+    if arguments.json:
+        print(json.dumps(answer.to_pylist(), indent=1, default=str))
+    elif arguments.csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(answer.column_names)
+        writer.writerows(zip(*(column.to_pylist() for column in answer.columns), strict=True))
+    else:
+        print(_as_text(answer))
+
+
+def _as_text(answer: pa.Table) -> str:
+    """Aligned columns, numbers to the right."""
+    columns = []
+    for name, column in zip(answer.column_names, answer.columns, strict=True):
+        cells = [_cell(value) for value in column.to_pylist()]
+        width = max([len(name), *(len(cell) for cell in cells)])
+        is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+        columns.append(
+            [cell.rjust(width) if is_number else cell.ljust(width) for cell in [name, *cells]]
+        )
+    lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
+    count = f"({answer.num_rows} row{'' if answer.num_rows == 1 else 's'})"
+    return "\n".join([*lines, count])
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, datetime.datetime):
+        return value.isoformat()
+    text = " ".join(str(value).split())
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."

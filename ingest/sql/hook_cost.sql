@@ -1,0 +1,20 @@
+-- What the hooks themselves cost each rank: their own time against the job's, from the heartbeats.
+-- reads: heartbeats
+-- param: attempt int = newest
+-- column: rank  global rank
+-- column: self_ms  time spent in hooks between the first and the last heartbeat, ms
+-- column: elapsed_ms  time between these heartbeats, ms
+-- column: cost_ratio  self / elapsed; NULL with a single heartbeat
+-- column: self_ms_per_step  self / steps between, ms; NULL where no step passed
+-- column: dropped  rows dropped so far
+-- column: hook_errors  errors inside hooks so far
+-- empty: no heartbeats: the run was imported or has only just begun
+WITH ends AS (
+    SELECT rank, max(self_ns) - min(self_ns) AS self_ns, max(ts_ns) - min(ts_ns) AS elapsed_ns,
+        max(step) - min(step) AS num_steps, max(dropped) AS dropped, max(hook_errors) AS hook_errors
+    FROM rows_of($heartbeats) WHERE attempt = $attempt GROUP BY rank
+)
+SELECT rank, self_ns / 1e6 AS self_ms, elapsed_ns / 1e6 AS elapsed_ms,
+    self_ns / nullif(elapsed_ns, 0) AS cost_ratio,
+    self_ns / 1e6 / nullif(num_steps, 0) AS self_ms_per_step, dropped, hook_errors
+FROM ends ORDER BY rank

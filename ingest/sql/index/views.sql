@@ -1,0 +1,65 @@
+-- What every SQL text can use beside the tables.
+
+-- rows of a list of Parquet files
+CREATE MACRO rows_of(files) AS TABLE
+    SELECT * FROM read_parquet(files, hive_partitioning = false);
+
+-- the newest attempt of each step: what a restart repeated counts once
+CREATE VIEW newest_steps AS SELECT step, max(attempt) AS attempt FROM step_rollup GROUP BY step;
+
+-- step_rollup of one attempt, or of the newest attempt of each step where it is NULL
+CREATE MACRO chosen_steps(wanted) AS TABLE
+    SELECT s.* FROM step_rollup s JOIN newest_steps n USING (step)
+    WHERE s.attempt = coalesce(wanted, n.attempt);
+CREATE MACRO chosen_kinds(wanted) AS TABLE
+    SELECT k.* FROM kind_rollup k JOIN newest_steps n USING (step)
+    WHERE k.attempt = coalesce(wanted, n.attempt);
+CREATE MACRO chosen_collectives(wanted) AS TABLE
+    SELECT c.* FROM collective_rollup c JOIN newest_steps n USING (step)
+    WHERE c.attempt = coalesce(wanted, n.attempt);
+
+-- median of a sorted list without one occurrence of `own`
+CREATE MACRO median_of_others(own, v) AS
+    CASE WHEN len(v) < 2 THEN NULL
+         WHEN len(v) % 2 = 0 THEN if(own > v[len(v) // 2], v[len(v) // 2], v[len(v) // 2 + 1])
+         ELSE (if(own > v[len(v) // 2], v[len(v) // 2], v[len(v) // 2 + 1])
+             + if(own > v[len(v) // 2 + 1], v[len(v) // 2 + 1], v[len(v) // 2 + 2])) / 2 END;
+
+-- slowdown of every rank against its peers in finished steps low..high: compute (CPU time where the
+-- job ran on CPU and recorded it) / median of the peers. Peers: the other ranks with the same pp and
+-- tp; fewer than 3 of those: the other ranks of the stage; still fewer: its own last 20 steps.
+CREATE MACRO slowdowns(wanted, low, high) AS TABLE
+WITH work AS (
+    SELECT s.attempt, s.rank, s.step, coalesce(r.pp, 0) AS pp, coalesce(r.tp, 0) AS tp,
+        starts_with(coalesce(r.device, ''), 'cpu') AND coalesce(s.compute_cpu_ns, 0) > 0 AS is_cpu,
+        CAST(if(is_cpu, s.compute_cpu_ns, s.compute_ns) AS DOUBLE) AS work_ns
+    FROM chosen_steps(wanted) s LEFT JOIN ranks r USING (attempt, rank)
+    WHERE s.step BETWEEN low - 20 AND high AND s.step >= 0 AND s.finished AND s.compute_ns > 0
+),
+asked AS (SELECT * FROM work WHERE step >= low),
+replicas AS (
+    SELECT attempt, step, pp, tp, list(work_ns ORDER BY work_ns) AS all_ns
+    FROM asked GROUP BY attempt, step, pp, tp
+),
+stages AS (
+    SELECT attempt, step, pp, list(work_ns ORDER BY work_ns) AS all_ns
+    FROM asked GROUP BY attempt, step, pp
+),
+grouped AS (
+    SELECT a.*, CASE WHEN len(r.all_ns) > 3 THEN 'dp' WHEN len(s.all_ns) > 3 THEN 'stage'
+                     ELSE 'own past' END AS peers,
+        CASE peers WHEN 'dp' THEN median_of_others(work_ns, r.all_ns)
+                   WHEN 'stage' THEN median_of_others(work_ns, s.all_ns) END AS others_ns
+    FROM asked a JOIN replicas r USING (attempt, step, pp, tp) JOIN stages s USING (attempt, step, pp)
+),
+alone AS (SELECT DISTINCT attempt, rank FROM grouped WHERE peers = 'own past'),
+past AS (
+    SELECT attempt, rank, step, median(work_ns) OVER before AS past_ns, count(*) OVER before AS num
+    FROM work JOIN alone USING (attempt, rank)
+    WINDOW before AS (PARTITION BY attempt, rank ORDER BY step
+                      ROWS BETWEEN 20 PRECEDING AND 1 PRECEDING)
+)
+SELECT g.attempt, g.rank, g.step, g.pp, g.tp, g.peers, g.is_cpu, g.work_ns,
+    coalesce(g.others_ns, if(p.num >= 3, p.past_ns, NULL)) AS peers_ns,
+    g.work_ns / peers_ns AS slowdown
+FROM grouped g LEFT JOIN past p USING (attempt, rank, step);

@@ -1,0 +1,31 @@
+-- Who made others wait: for the last arriver of each collective (start - second latest start) x
+-- (members - 1), summed over some steps, worst first. Late arrival names the culprit, not long calls.
+-- param: step_min int = 0 first step wanted
+-- param: step_max int = 9223372036854775806 last step wanted
+-- param: top int = 10 how many ranks
+-- param: attempt int = null newest attempt of each step
+-- column: rank  global rank
+-- column: host  where it runs
+-- column: wait_caused_ms  what would be saved had it come with the second last, GPU-ms
+-- column: share  of all waiting caused in these steps, 0 to 1
+-- column: wait_ms  what it waited itself, ms
+-- column: lost_ratio  wait caused / (world x step time): share of the job's time, where steps finished
+-- column: num_instances  collectives it took part in
+-- column: num_unknown  of these without a verdict: members missing or a clock not aligned
+-- empty: no collective with aligned clocks on all members, so nobody is named; or nobody waited
+WITH per_rank AS (
+    SELECT rank, sum(wait_caused_ns) AS caused_ns, sum(wait_ns) AS wait_ns,
+        sum(num_instances) AS num_instances, sum(greatest(num_open, num_unaligned)) AS num_unknown
+    FROM chosen_collectives($attempt) WHERE step BETWEEN $step_min AND $step_max GROUP BY rank
+),
+job AS (
+    SELECT sum(window_ns) AS total_ns FROM chosen_steps($attempt)
+    WHERE finished AND step BETWEEN $step_min AND $step_max
+),
+hosts AS (SELECT rank, arg_max(host, attempt) AS host FROM ranks GROUP BY rank)
+SELECT rank, host, caused_ns / 1e6 AS wait_caused_ms,
+    caused_ns / sum(caused_ns) OVER () AS share, wait_ns / 1e6 AS wait_ms,
+    caused_ns / total_ns AS lost_ratio, CAST(num_instances AS BIGINT) AS num_instances,
+    CAST(num_unknown AS BIGINT) AS num_unknown
+FROM per_rank LEFT JOIN hosts USING (rank), job
+WHERE caused_ns > 0 ORDER BY caused_ns DESC, rank LIMIT $top
