@@ -1,13 +1,14 @@
 """Where the steps of an unmodified script begin and end, told from its optimizers.
 
 A step ends when every optimizer of a cycle has stepped. The cycle is learned: the first step ends
-when an optimizer that has stepped in it is about to step again, in hindsight at the last optimizer
-step before. So two optimizers (GAN) make one step per cycle, an optimizer per parameter stepping
-inside the backward pass one per iteration, and gradient accumulation counts optimizer steps only.
-An optimizer that sits out once (GradScaler found an overflow) does not change the cycle; a smaller
-cycle is adopted when it was seen twice in a row. An iteration in which no optimizer steps belongs
-to the step after it.
+when every optimizer there is has stepped, or else when one that has stepped in it is about to step
+again, in hindsight at the last optimizer step before. So two optimizers (GAN) make one step per
+cycle, an optimizer per parameter stepping inside the backward pass one per iteration, and gradient
+accumulation counts optimizer steps only. An optimizer that sits out once (GradScaler found an
+overflow) does not change the cycle; a smaller cycle is adopted when it was seen twice in a row. An
+iteration in which no optimizer steps belongs to the step after it.
 
+What begins before a step's end is known in hindsight keeps the number of the step before.
 Steps are numbered from 0; that a resumed job goes on from its checkpoint's number is not known, so
 the number is a guess there. `Steps.explicit` (the user's own `with tracer.step(n)`) switches all of
 it off.
@@ -16,6 +17,7 @@ it off.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 
 from trace_hooks.sources.base import Steps
 
@@ -33,6 +35,8 @@ class AutoSteps:
         self._last_ns = 0  # end of the latest optimizer step
         self._cycle: set[int] = set()
         self._candidate: set[int] = set()
+        self._alive: Callable[[], set[int]] = set
+        self._first_cycle: set[int] | None = None  # optimizers alive in the first step
 
     @classmethod
     def shared(cls, steps: Steps) -> AutoSteps:
@@ -42,13 +46,16 @@ class AutoSteps:
             found = _by_steps[steps] = cls(steps)
         return found
 
-    def switch(self, on: bool) -> None:
-        """Begin (or stop) to recognise steps; the first begins with the next activity."""
-        self.waiting = on
-        self._on = on
-        self._stepped.clear()
-        self._cycle.clear()
-        self._boundary_ns = None
+    def switch_on(self, alive: Callable[[], set[int]] = set) -> None:
+        """Recognise steps from the next activity on; `alive` lists the ids of all optimizers."""
+        self._on = self.waiting = True
+        self._alive, self._first_cycle = alive, None
+        self._cycle, self._candidate = set(), set()
+        self._stepped, self._boundary_ns = [], None
+
+    def switch_off(self) -> None:
+        """Recognise nothing any more."""
+        self._on = self.waiting = False
 
     def activity(self, at_ns: int) -> None:
         """A training forward began or a batch was fetched: a step begins if none is running.
@@ -75,7 +82,8 @@ class AutoSteps:
             return
         self._stepped.append(optimizer)
         self._last_ns = at_ns
-        if self._cycle and self._cycle <= set(self._stepped):
+        cycle = self._cycle or self._guess()
+        if cycle and cycle <= set(self._stepped):
             self._learn(set(self._stepped))
             self._end(at_ns)
 
@@ -85,6 +93,11 @@ class AutoSteps:
             self.waiting = False
             return None
         return steps
+
+    def _guess(self) -> set[int]:
+        if self._first_cycle is None:
+            self._first_cycle = self._alive()
+        return self._first_cycle
 
     def _learn(self, seen: set[int]) -> None:
         if not self._cycle or seen > self._cycle or seen == self._candidate:

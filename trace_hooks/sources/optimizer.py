@@ -7,6 +7,7 @@ with torch.compile. Costs: two global hooks an optimizer step; see benchmarks/ho
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import torch
@@ -37,7 +38,7 @@ class Optimizers(Source):
 
     def install(self) -> None:
         """Hook all optimizers of the process, made already or not."""
-        self.auto.switch(True)
+        self.auto.switch_on(live_optimizers)
         self._handles = [
             register_optimizer_step_pre_hook(self._before_step),
             register_optimizer_step_post_hook(self._after_step),
@@ -45,7 +46,7 @@ class Optimizers(Source):
 
     def uninstall(self) -> None:
         """Take the hooks away."""
-        self.auto.switch(False)
+        self.auto.switch_off()
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -82,3 +83,10 @@ class Optimizers(Source):
                 break
         if not self._open:
             self.auto.optimizer_ended(which, now())
+
+
+def live_optimizers() -> set[int]:
+    """Ids of the optimizers alive in this process whose steps run our hooks."""
+    found = (thing for thing in gc.get_objects() if issubclass(type(thing), torch.optim.Optimizer))
+    # torch marks a class whose `step` runs hooks; wrappers (accelerate) that hand on do not
+    return {id(optimizer) for optimizer in found if hasattr(type(optimizer).step, "hooked")}

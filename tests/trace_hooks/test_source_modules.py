@@ -1,0 +1,396 @@
+import copy
+import gc
+import io
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.testing import CompileCounterWithBackend
+
+from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of, seeded, tracing, train
+from trace_hooks.sources.discovery import live_modules, outermost
+
+FORWARD = [
+    "embedding",
+    "layers.0", "layers.0.attention", "layers.0.mlp",
+    "layers.1", "layers.1.attention", "layers.1.mlp",
+    "norm", "head",
+]  # fmt: skip
+BACKWARD = [
+    "head", "norm",
+    "layers.1", "layers.1.mlp", "layers.1.attention",
+    "layers.0", "layers.0.mlp", "layers.0.attention",
+    "embedding",
+]  # fmt: skip
+BLOCKS = {"embedding", "layers.0", "layers.1", "norm", "head"}
+
+
+def names(spans) -> list[str]:
+    return [span.name for span in spans]
+
+
+def hooks_on(model: nn.Module) -> int:
+    return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
+
+
+def assert_nested(spans) -> None:
+    """No two spans of a track overlap by halves, and depth counts the spans around."""
+    around: list = []
+    for span in spans:
+        while around and around[-1].row.end_ns <= span.row.begin_ns:
+            around.pop()
+        assert all(span.row.end_ns <= outer.row.end_ns for outer in around), span
+        assert span.row.depth == len(around), span
+        around.append(span)
+
+
+def test_forward_and_backward_of_every_part_in_order_and_nested():
+    with tracing("modules") as traced:
+        model = TinyGPT()
+        traced.watch(model)
+        loss_of(model, batch(0)).backward()
+        assert names(traced.spans("forward")) == FORWARD
+        assert names(traced.spans("backward")) == BACKWARD
+        assert_nested(traced.spans())
+        assert all(span.row.cpu_ns >= 0 and span.mode == "eager" for span in traced.spans())
+
+
+@pytest.mark.parametrize("level", ["blocks", "steps"])
+def test_lower_levels_record_less(level: str):
+    with tracing("modules", level=level) as traced:
+        model = TinyGPT()
+        traced.watch(model)
+        loss_of(model, batch(0)).backward()
+        assert set(names(traced.spans())) == (BLOCKS if level == "blocks" else set())
+        assert hooks_on(model) == (10 if level == "blocks" else 0)
+
+
+@pytest.mark.parametrize("reentrant", [None, False, True])
+def test_losses_and_gradients_are_bitwise_equal(reentrant: bool | None):
+    plain = train(seeded(lambda: TinyGPT(reentrant=reentrant)), 20)
+    with tracing("modules", "optimizer", "data", "gc", "checkpoint", "memory") as traced:
+        model = seeded(lambda: TinyGPT(reentrant=reentrant))
+        traced.watch(model)
+        assert train(model, 20) == plain
+        assert len(traced.spans("backward")) == 20 * len(BACKWARD)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_the_repeated_forward_of_checkpointing_is_marked(reentrant: bool):
+    with tracing("modules") as traced:
+        model = TinyGPT(reentrant=reentrant)
+        traced.watch(model)
+        loss_of(model, batch(0)).backward()
+        first = [span for span in traced.spans("forward") if not span.row.recompute]
+        again = [span for span in traced.spans("forward") if span.row.recompute]
+        assert names(first) == FORWARD
+        assert sorted(names(again)) == sorted(name for name in FORWARD if "layers" in name)
+        assert sorted(names(traced.spans("backward"))) == sorted(BACKWARD)
+        assert_nested(traced.spans())
+
+
+def test_backward_spans_keep_the_micro_batch_and_chunk_of_their_forward():
+    with tracing("modules") as traced:
+        model = TinyGPT()
+        traced.watch(model)
+        losses = []
+        for microbatch, chunk in ((0, 1), (1, 3)):
+            traced.recorder.microbatch, traced.recorder.chunk = microbatch, chunk
+            losses.append(loss_of(model, batch(microbatch)))
+        traced.recorder.microbatch, traced.recorder.chunk = -1, -1
+        for loss in reversed(losses):
+            loss.backward()
+        whose = [(span.row.microbatch, span.chunk) for span in traced.spans("backward")]
+        assert whose == [(1, 3)] * len(BACKWARD) + [(0, 1)] * len(BACKWARD)
+
+
+def test_the_stage_given_to_watch_is_the_chunk():
+    with tracing("modules") as traced:
+        model = TinyGPT()
+        traced.watch(model, stage=5)
+        loss_of(model, batch(0)).backward()
+        assert {span.chunk for span in traced.spans()} == {5}
+
+
+def test_evaluation_without_gradients_is_forward_only():
+    with tracing("modules") as traced:
+        model = TinyGPT()
+        traced.watch(model)
+        with torch.no_grad():
+            model(batch(0))
+        assert names(traced.spans()) == FORWARD
+
+
+def test_an_exception_in_a_forward_passes_and_leaves_order():
+    class Fails(nn.Module):
+        def forward(self, x):
+            raise KeyError("the user's own")
+
+    with tracing("modules") as traced:
+        model = TinyGPT()
+        model.layers[1].mlp = Fails()
+        traced.watch(model)
+        with pytest.raises(KeyError, match="the user's own"):
+            model(batch(0))
+        model.layers[1].mlp = nn.Identity()
+        loss_of(model, batch(0)).backward()
+        assert_nested(traced.spans())
+        assert not traced.source("modules").open.calls
+
+
+def test_an_exception_in_a_backward_pass_leaves_order_after_the_next_step():
+    def fail(grad):
+        raise KeyError("the user's own")
+
+    with tracing("modules") as traced:
+        model = TinyGPT()
+        traced.watch(model)
+        out = model.layers[1](model.layers[0](torch.ones(1, 2, 8, requires_grad=True)))
+        loss = out.sum()
+        model.layers[0].attention.qkv.weight.register_hook(fail)
+        with pytest.raises(KeyError, match="the user's own"):
+            loss.backward()
+        model.layers[0].attention.qkv.weight._backward_hooks.clear()
+        traced.source("modules").step_begin()
+        loss_of(model, batch(0)).backward()
+        assert names(traced.spans("backward"))[-len(BACKWARD) :] == BACKWARD
+
+
+def test_a_block_whose_input_needs_no_gradient_ends_with_the_backward_pass():
+    with tracing("modules", level="blocks") as traced:
+        model = TinyGPT()
+        model.embedding.requires_grad_(False)
+        traced.watch(model)
+        loss_of(model, batch(0)).backward()
+        assert names(traced.spans("backward")) == ["head", "norm", "layers.1", "layers.0"]
+        assert_nested(traced.spans())
+
+
+def test_identity_parts_have_no_backward():
+    with tracing("modules") as traced:
+        model = nn.Sequential(nn.Linear(4, 4), nn.Identity(), nn.Linear(4, 4))
+        traced.watch(model)
+        model(torch.ones(2, 4, requires_grad=True)).sum().backward()
+        assert names(traced.spans("backward")) == ["2", "0"]
+
+
+def test_an_input_reused_by_every_step_collects_no_hooks():
+    with tracing("modules") as traced:
+        model = nn.Sequential(nn.Linear(4, 4))
+        traced.watch(model)
+        reused = torch.ones(2, 4, requires_grad=True)
+        for _ in range(3):
+            model(reused).sum().backward()
+        assert not reused._backward_hooks
+        assert len(traced.spans("backward")) == 3
+
+
+def test_no_graph_is_kept_alive():
+    class Probe(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.held = held = nn.Parameter(torch.ones(1))
+            probes.append(id(held))
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    probes: list[int] = []
+    with tracing("modules") as traced:
+        model = TinyGPT()
+        traced.watch(model)
+        out = Probe.apply(model(batch(0)))
+        del out
+        alive = {id(thing) for thing in gc.get_objects() if type(thing) is nn.Parameter}
+        assert probes[0] not in alive
+
+
+def test_copies_run_their_own_weights_and_are_not_recorded():
+    with tracing("modules") as traced:
+        model = TinyGPT()
+        traced.watch(model)
+        twin = copy.deepcopy(copy.deepcopy(model))
+        with torch.no_grad():
+            for parameter in twin.parameters():
+                parameter.add_(1.0)
+            expected = TinyGPT()
+            expected.load_state_dict(twin.state_dict())
+            assert torch.equal(twin(batch(0)), expected(batch(0)))
+            assert not torch.equal(twin(batch(0)), expected(batch(0)) + 1)
+        assert not traced.spans()
+
+
+def test_state_dict_is_unchanged():
+    with tracing("modules") as traced:
+        model = seeded(TinyGPT)
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        traced.watch(model)
+        after = model.state_dict()
+        assert list(after) == list(before)
+        assert all(torch.equal(after[name], before[name]) for name in before)
+        assert getattr(after, "_metadata", None) == seeded(TinyGPT).state_dict()._metadata
+
+
+LOAD_WITHOUT_HOOKS = """
+import io, sys
+sys.modules["trace_hooks"] = None
+import torch
+model = torch.load(io.BytesIO(sys.stdin.buffer.read()), weights_only=False)
+print(model(torch.ones(1, 3)).sum().item())
+"""
+
+
+@pytest.mark.torch
+def test_a_pickled_model_loads_where_there_are_no_hooks():
+    with tracing("modules") as traced:
+        model = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 1))
+        traced.watch(model)
+        buffer = io.BytesIO()
+        torch.save(model, buffer)
+        expected = model(torch.ones(1, 3)).sum().item()
+    loaded = subprocess.run(
+        [sys.executable, "-I", "-c", LOAD_WITHOUT_HOOKS],
+        input=buffer.getvalue(),
+        capture_output=True,
+        timeout=120,
+    )
+    assert float(loaded.stdout) == expected, loaded.stderr.decode()
+
+
+def test_uninstall_takes_everything_away():
+    model = TinyGPT()
+    model.layers[0].compile(backend="eager")
+    before = [(m.__dict__.get("_compiled_call_impl"), m.__dict__.keys()) for m in model.modules()]
+    originals = torch.compile, torch.optim.Optimizer.__dict__["__init__"]
+    with tracing("modules") as traced:
+        assert torch.compile is not originals[0]
+        traced.watch(model)
+        assert hooks_on(model) > 0
+    assert hooks_on(model) == 0
+    assert (torch.compile, torch.optim.Optimizer.__dict__["__init__"]) == originals
+    after = [(m.__dict__.get("_compiled_call_impl"), m.__dict__.keys()) for m in model.modules()]
+    assert after == before
+
+
+def test_what_is_watched_must_be_a_module():
+    with tracing("modules") as traced, pytest.raises(TypeError, match=r"nn\.Module, got str"):
+        traced.watch("model")
+
+
+# --- torch.compile
+
+
+@pytest.fixture
+def backend():
+    torch._dynamo.reset()
+    yield CompileCounterWithBackend("eager")
+    torch._dynamo.reset()
+
+
+def compiled_model(model: TinyGPT, how: str, backend) -> nn.Module:
+    if how == "blocks":
+        for layer in model.layers:
+            layer.compile(fullgraph=True, backend=backend)
+        return model
+    if how == "in place":
+        model.compile(fullgraph=True, backend=backend)
+        return model
+    return torch.compile(model, fullgraph=True, backend=backend)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch's own, while it traces
+@pytest.mark.parametrize("watch_first", [True, False])
+@pytest.mark.parametrize("how", ["model", "in place", "blocks"])
+def test_compiled_modules_keep_their_graphs_and_are_seen_from_outside(
+    how: str, watch_first: bool, backend
+):
+    plain_backend = CompileCounterWithBackend("eager")
+    plain = seeded(TinyGPT)
+    plain_losses = train(plain, 3, compiled_model(plain, how, plain_backend))
+    torch._dynamo.reset()
+    with tracing("modules") as traced:
+        model = seeded(TinyGPT)
+        if watch_first:
+            traced.watch(model)
+        run = compiled_model(model, how, backend)
+        if not watch_first:
+            traced.watch(run)
+        assert train(model, 3, run) == plain_losses
+        assert (backend.frame_count, backend.op_count) == (
+            plain_backend.frame_count,
+            plain_backend.op_count,
+        )
+        seen = {(span.name, span.mode) for span in traced.spans("forward")}
+        assert seen == {(span.name, span.mode) for span in traced.spans("backward")}
+        if how == "blocks":
+            assert {name for name, mode in seen if mode == "compiled"} == {"layers.0", "layers.1"}
+            assert {name for name, mode in seen if mode == "eager"} == BLOCKS - {
+                "layers.0",
+                "layers.1",
+            }
+        else:
+            assert seen == {("TinyGPT", "compiled")}
+        assert_nested(traced.spans())
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+def test_a_compiled_training_function_keeps_one_graph(backend):
+    with tracing("modules", "optimizer") as traced:
+        model = TinyGPT()
+        traced.watch(model)
+        run = torch.compile(lambda tokens: model(tokens) * 2, fullgraph=True, backend=backend)
+        train(model, 3, run)
+        assert backend.frame_count == 1
+        assert not traced.spans("forward", "backward")
+
+
+# --- models nobody watches
+
+
+def test_models_are_found_when_an_optimizer_takes_their_parameters():
+    teacher, twin = TinyGPT(), None
+    with tracing("modules") as traced:
+        model = TinyGPT()
+        twin = copy.deepcopy(model)
+        train(model, 1)
+        assert names(traced.spans("forward")) == FORWARD
+        assert hooks_on(teacher) == hooks_on(twin) == 0
+
+
+def test_models_are_found_whose_optimizer_is_older_than_the_hooks():
+    model = TinyGPT()
+    optimizer = torch.optim.SGD(model.parameters())
+    with tracing("modules") as traced:
+        loss_of(model, batch(0)).backward()
+        assert not traced.spans()
+        optimizer.step()
+        loss_of(model, batch(1)).backward()
+        assert names(traced.spans("forward")) == FORWARD
+
+
+def test_both_models_of_a_gan_are_found():
+    with tracing("modules") as traced:
+        generator, critic = nn.Sequential(nn.Linear(2, 2)), nn.Linear(2, 1)
+        torch.optim.SGD(generator.parameters())
+        torch.optim.SGD(critic.parameters())
+        critic(generator(torch.ones(1, 2))).sum().backward()
+        assert names(traced.spans("forward")) == ["0", "Linear"]
+
+
+def test_a_user_who_watches_decides_what_is_watched():
+    with tracing("modules") as traced:
+        watched, other = TinyGPT(), nn.Linear(2, 2)
+        traced.watch(watched)
+        torch.optim.SGD(other.parameters())
+        assert hooks_on(other) == 0
+
+
+def test_discovery_takes_the_outermost_modules():
+    inner = nn.Linear(2, 2)
+    outer = nn.Sequential(inner)
+    mine = [m for m in live_modules() if m is inner or m is outer]
+    assert outermost(mine) == [outer]
