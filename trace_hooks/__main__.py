@@ -45,6 +45,7 @@ def run_script(path: str) -> None:
         sys.path.insert(0, path)
         runpy.run_path(path, run_name="__main__")
         return
+    path = str(file.absolute())
     loader = SourceFileLoader("__main__", path)
     module = ModuleType("__main__")
     module.__dict__.update(

@@ -37,6 +37,8 @@ class Exits:
         self._error: str | None = None
         self._status = "finished"
         self._terminating = False
+        self.ending = False  # the tracer writes its end: a SIGTERM waits until it has
+        self._kill_after_end = False
         self._old_excepthook: Callable[..., Any] = sys.excepthook
         self._old_handler: Any = None
         self._handles_sigterm = False
@@ -79,6 +81,8 @@ class Exits:
         if self._handles_sigterm and signal.getsignal(signal.SIGTERM) == self._on_sigterm:
             signal.signal(signal.SIGTERM, self._old_handler)
         self._handles_sigterm = False
+        if self._kill_after_end:
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def forget(self) -> None:
         """In a forked child: leave the parent's signals and exit alone."""
@@ -100,6 +104,9 @@ class Exits:
         self._status = "stopped"
         if callable(self._old_handler):  # the user's own decides what happens now
             self._old_handler(number, frame)
+            return
+        if self.ending:
+            self._kill_after_end = True
             return
         self._stop("stopped", "SIGTERM")
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

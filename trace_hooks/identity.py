@@ -30,6 +30,9 @@ JOIN_WAIT_S = 5.0
 GROUP_WAIT_S = 120.0
 """How long one rank of several waits for the group's store before it helps itself."""
 
+LAST_CALL_S = 2.0
+"""How long a rank that ends early waits for rank 0 to tell."""
+
 
 @dataclass(frozen=True)
 class Shared:
@@ -67,13 +70,17 @@ class IdentityFinder:
         self._settings = settings
         self._clock = clock
         self._environ = environ
-        self._key = f"trace_hooks/{ordinal}/run"
+        # an agent's store outlives a restart: what the last attempt said must not be read again
+        names = ("TORCHELASTIC_RESTART_COUNT", "MASTER_PORT", "WORLD_SIZE")
+        launch = "-".join(environ.get(name, "") for name in names)
+        self.prefix = f"trace_hooks/{launch}/{ordinal}"
+        self._key = f"{self.prefix}/run"
         self._agent = agent_key(environ)
         self._agent_file = short_hash(self._agent, ordinal) if self._agent else None
         self._begun_s, self._begun_ns = time.monotonic(), time.time_ns()
         self._decided: Shared | None = None
         self._shared_with: Any = None
-        self.store: Any = None  # of our own connection, once the group has one
+        self._store: Any = None
 
     def poll(self, stepping: bool = False, last_call: bool = False) -> Identity | None:
         """Identity, as soon as it is known. `stepping`: training runs; `last_call`: it ends."""
@@ -89,7 +96,7 @@ class IdentityFinder:
             return None
         if place.rank == 0:
             return self._identity(self._decide(), place)
-        found = self._ask_store()
+        found = self._ask_store(LAST_CALL_S if last_call else 0.0)
         if found is not None:
             return self._identity(found, place)
         return self._without_group(place) if alone else None
@@ -98,7 +105,7 @@ class IdentityFinder:
         """Tell the other ranks, once the group has a store; True when there is nothing to do."""
         if identity.place.rank != 0 or identity.place.world_size == 1:
             return True
-        store = self._own_store()
+        store = self.own_store()
         if store is None:
             return False
         if self._shared_with is not store:
@@ -133,16 +140,24 @@ class IdentityFinder:
                 return folder.name
         return None
 
-    def _own_store(self) -> Any:
-        if self.store is None and (group := distributed()) is not None:
-            self.store = _own_connection(group.distributed_c10d._get_default_store())
-        return self.store
+    def own_store(self) -> Any:
+        """The job's key-value store on a connection of our own; None before there is a group."""
+        if self._store is None and (group := distributed()) is not None:
+            self._store = _own_connection(group.distributed_c10d._get_default_store())
+        return self._store
 
-    def _ask_store(self) -> Shared | None:
-        store = self._own_store()
-        if store is None or not store.check([self._key]):
-            return None
-        return Shared(**json.loads(store.get(self._key)))
+    def _ask_store(self, patience_s: float) -> Shared | None:
+        """What rank 0 says; None while it has not. Also None when its store is gone."""
+        store = self.own_store()
+        until_s = time.monotonic() + patience_s
+        with suppress(RuntimeError):
+            while store is not None:
+                if store.check([self._key]):
+                    return Shared(**json.loads(store.get(self._key)))
+                if time.monotonic() >= until_s:
+                    break
+                time.sleep(0.05)
+        return None
 
     def _without_group(self, place: Place) -> Identity:
         """Identity of a rank whose job never initialised its group: by what the folder says."""

@@ -13,6 +13,7 @@ from trace_hooks.clock import Anchor
 from trace_hooks.drain import Chore, Drain
 from trace_hooks.identity import Identity, IdentityFinder
 from trace_hooks.layout import ParallelLayout
+from trace_hooks.offsets import ClockOffsets
 from trace_hooks.place import clock_domain, distributed
 from trace_hooks.recorder import Recorder
 from trace_hooks.run_files import describe_model, rank_info, run_info
@@ -48,6 +49,7 @@ class Session:
         self._started_ns = time.time_ns()
         clock = (clock_domain(), anchor.offset_ns, anchor.err_ns)
         self.finder = IdentityFinder(settings, clock, ordinal)
+        self._offsets = ClockOffsets(recorder, anchor, self.finder.prefix)
         self._shared = False
         self._layout_tries = 0
         self._layout_step: int | None = None
@@ -59,6 +61,7 @@ class Session:
         return [
             Chore("session.identity", self.find_identity),
             Chore("session.layout", self.find_layout),
+            Chore("session.offset", self.find_offset, every_s=2.0),
             Chore("session.files", self.write_files, every_s=1.0),
         ]
 
@@ -72,6 +75,15 @@ class Session:
             self._begin_writing(self.identity)
         if not self._shared:
             self._shared = self.finder.share(self.identity)
+
+    def find_offset(self) -> None:
+        """Write what is known about this rank's clock against rank 0's."""
+        if self.identity is not None:
+            self._offsets.poll(self.identity, self.finder.own_store())
+
+    def close(self) -> None:
+        """End what uses the job's store."""
+        self._offsets.close()
 
     def _begin_writing(self, identity: Identity) -> None:
         attempt, rank = identity.shared.attempt, identity.place.rank

@@ -164,16 +164,22 @@ class Tracer:
             guard.attempt(f"tracer.{source.name}.step_end", source.step_end)
 
     def _stop(self, status: str, error: str | None) -> None:
-        self._exits.uninstall()
+        self._exits.ending = True
         if self.steps.running:
             self.steps.end()
         self.recorder.phase = "ending"
         self.uninstall_sources()
         self.steps.publish_last()
-        self._drain.at_end = lambda: self._session.find_identity(last_call=True)
+        self._session.close()
+        self._drain.at_end = self._find_all
         self._drain.after_end = lambda: self._write_end(status, error)
         if not self._drain.stop(STOP_TIMEOUT_S):
             log.warning("the last rows could not be written within %s s", STOP_TIMEOUT_S)
+        self._exits.uninstall()
+
+    def _find_all(self) -> None:
+        self._session.find_identity(last_call=True)
+        self._session.find_offset()
 
     def _write_end(self, status: str, error: str | None) -> None:
         self._session.end(status, error)
