@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from isal import isal_zlib
 
@@ -19,7 +19,8 @@ from ingest.errors import UserError
 
 HEAD_BYTES = 1 << 20
 """How much of a file may be looked at to say what it is."""
-_PIECE_BYTES = 1 << 18
+_PIECE_BYTES = 1 << 14
+"""Compressed bytes inflated at once: what is lost around damage."""
 _MAX_INFLATED_BYTES = 4 << 20
 _GZIP = b"\x1f\x8b"
 _TAR_MAGIC_AT = 257
@@ -128,15 +129,16 @@ def _source(name: str, read: Read, path: Path | None, damage: list[Damage]) -> S
 def _members(archive: Source) -> Iterator[Source]:
     """Members of a tar archive, streamed; what is wrong with the archive comes as a last source."""
     problem = ""
+    stream: Any = _TarStream(archive.read)  # a stream is only read; the types ask for seek too
     try:
-        with tarfile.open(fileobj=_TarStream(archive.read), mode="r|") as tar:
+        with tarfile.open(fileobj=stream, mode="r|") as tar:
             for member in tar:
                 content = tar.extractfile(member) if member.isfile() else None
                 if content is not None and not Path(member.name).name.startswith("."):
                     damage = Damage()
                     read = _member_read(content, damage)
                     name = f"{archive.name}/{member.name}"
-                    yield _source(name, read, None, [damage, *archive.damage])
+                    yield _source(name, read, None, [damage])
     except (tarfile.TarError, EOFError) as error:
         problem = f"is damaged and was read only in part: {error}"
     if problem:
@@ -149,8 +151,8 @@ def _member_read(content: BinaryIO | object, damage: Damage) -> Read:
     def read(num_bytes: int) -> bytes:
         try:
             return read_content(num_bytes)
-        except (tarfile.TarError, EOFError) as error:
-            damage.text = f"cut off: {error}"
+        except (tarfile.TarError, EOFError):
+            damage.text = "cut off, as its archive is"
             return b""
 
     return read
@@ -240,7 +242,7 @@ def _inflated(read: Read, damage: Damage) -> Read:
             at_end = not waiting
             try:
                 piece = inflater.decompress(waiting, limit)
-            except isal_zlib.error as error:
+            except isal_zlib.error as error:  # type: ignore[misc]
                 ended = True
                 damage.text = f"its gzip is damaged after {done_bytes:,} bytes of content: {error}"
                 break

@@ -220,8 +220,7 @@ class EventStream(Generic[Event]):
 
     def _fill(self, num_bytes: int) -> None:
         self._compact()
-        while len(self._text) < num_bytes and self._more():
-            pass
+        self._take(num_bytes - len(self._text))
 
     def _compact(self) -> None:
         self._text = self._text[self._at :]
@@ -230,9 +229,15 @@ class EventStream(Generic[Event]):
 
     def _more(self) -> bool:
         # as much again as there is: a long value is scanned a few times, not once a piece
-        piece = self._read(max(PIECE_BYTES - len(self._text), len(self._text), 1))
-        self._text += piece
-        return bool(piece)
+        return self._take(max(PIECE_BYTES - len(self._text), len(self._text), 1))
+
+    def _take(self, num_bytes: int) -> bool:
+        pieces = [self._text]
+        while num_bytes > 0 and (piece := self._read(num_bytes)):
+            pieces.append(piece)
+            num_bytes -= len(piece)
+        self._text = b"".join(pieces)
+        return len(pieces) > 1
 
 
 def _end_of_value(text: bytes, start: int) -> int | None:
