@@ -48,7 +48,6 @@ class Compaction:
     def __init__(self, owner: Indexer) -> None:
         self.owner = owner
         self.grace_s = GRACE_S
-        self._newest: dict[tuple[str, int, int], float] = {}
 
     def merge_due(self) -> int:
         """Merge what is due; returns the number of files merged away."""
@@ -110,6 +109,7 @@ class Compaction:
             raise OSError(entry.problem)
         owner.connection.execute("BEGIN")
         try:
+            owner.advance()
             owner.manifest.add([entry])
             owner.manifest.retire(inputs, time.time_ns())
             owner.connection.execute("COMMIT")
@@ -125,6 +125,7 @@ class Compaction:
                 pq.read_table(self.owner.folder / entry.path)
             except (pa.ArrowException, OSError) as error:
                 reason = " ".join(str(error).split())[:400]
+                self.owner.advance()
                 self.owner.manifest.set_aside(entry.path, f"{entry.path} was set aside: {reason}")
         return 0
 

@@ -22,6 +22,7 @@ from ingest.places import (
     current_snapshot,
     index_folder,
     publish_snapshot,
+    published_state,
     remove_leftovers,
 )
 from ingest.rollup_pass import TOUCHING, RollupPass, index_sql, touched_steps
@@ -128,18 +129,27 @@ class Indexer:
         """One pass: new files into manifest and rollups, merge what is due, publish."""
         entries, replaced = self._new_entries()
         ranks_changed = self._ranks_changed()
-        changed = bool(entries) or ranks_changed or current_snapshot(self.index_folder) is None
-        if changed:
+        if entries or ranks_changed:
             self._take_in(entries, replaced)
         merged = self.compaction.merge_due() if merge and self.may_merge else 0
-        if changed or merged:
+        state = self._state()
+        fresh = state != published_state(self.index_folder)
+        if fresh:
             self.connection.execute("CHECKPOINT")
-            publish_snapshot(self.index_folder, self.index_folder / DATABASE)
+            publish_snapshot(self.index_folder, self.index_folder / DATABASE, state)
         if self.may_merge:
             self.compaction.delete_retired()
         self._first_pass = False
         problems = sum(entry.problem is not None for entry in entries)
-        return PassResult(len(entries), problems, merged, changed or merged > 0)
+        return PassResult(len(entries), problems, merged, fresh)
+
+    def advance(self) -> None:
+        """Say that this transaction changes what readers should see."""
+        self.connection.execute("UPDATE generation SET number = number + 1")
+
+    def _state(self) -> str:
+        rows = self.connection.execute("SELECT identity, number FROM generation").fetchall()
+        return f"{rows[0][0]}:{rows[0][1]}"
 
     def _new_entries(self) -> tuple[list[FileEntry], list[str]]:
         entries: list[FileEntry] = []
@@ -226,6 +236,7 @@ class Indexer:
     def _derive(self, entries: list[FileEntry], replaced: list[str]) -> None:
         now_ns = time.time_ns()
         skip = set(replaced)
+        self.advance()
         self.manifest.add([entry for entry in entries if entry.path not in skip])
         self.manifest.retire(replaced, now_ns)
         self._store_ranks()

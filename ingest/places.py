@@ -78,8 +78,8 @@ class OwnerLock:
         self.release()
 
 
-def publish_snapshot(folder: Path, database: Path) -> Path:
-    """Copy a checkpointed database under a new name and point readers to it.
+def publish_snapshot(folder: Path, database: Path, state: str) -> Path:
+    """Copy a checkpointed database under a new name and point readers to it; `state` names it.
 
     Each snapshot has a name of its own: DuckDB keeps one instance per path and process, so a
     process that has the old one open would go on seeing it under the same name.
@@ -88,20 +88,31 @@ def publish_snapshot(folder: Path, database: Path) -> Path:
     temporary = folder / f".{name}.tmp"
     shutil.copyfile(database, temporary)
     temporary.replace(folder / name)
-    publish_json({"snapshot": name}, folder / _POINTER)
+    publish_json({"snapshot": name, "state": state}, folder / _POINTER)
     for old in sorted(folder.glob(f"snapshot-{INDEX_VERSION}-*.duckdb"))[:-_KEPT]:
         old.unlink(missing_ok=True)
     return folder / name
 
 
+def _pointer(folder: Path) -> tuple[Path, str] | None:
+    try:
+        data = json.loads((folder / _POINTER).read_text(encoding="utf-8"))
+        path, state = folder / str(data["snapshot"]), str(data["state"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return (path, state) if path.parent == folder and path.is_file() else None
+
+
 def current_snapshot(folder: Path) -> Path | None:
     """The snapshot published last, None before the first."""
-    try:
-        name = json.loads((folder / _POINTER).read_text(encoding="utf-8"))["snapshot"]
-    except (OSError, ValueError, KeyError):
-        return None
-    path = folder / str(name)
-    return path if path.parent == folder and path.is_file() else None
+    found = _pointer(folder)
+    return found[0] if found else None
+
+
+def published_state(folder: Path) -> str | None:
+    """The state of the index that was published last, None before the first."""
+    found = _pointer(folder)
+    return found[1] if found else None
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -57,3 +57,6 @@ CREATE TABLE IF NOT EXISTS collective_rollup (
 );
 -- what the indexer could not read, one sentence each, besides files.problem
 CREATE TABLE IF NOT EXISTS problems (text VARCHAR);
+-- which state of which database this is: a snapshot is up to date when it has the same
+CREATE TABLE IF NOT EXISTS generation (identity VARCHAR, number BIGINT);
+INSERT INTO generation SELECT uuid(), 0 WHERE NOT EXISTS (FROM generation);

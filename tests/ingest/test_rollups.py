@@ -1,0 +1,193 @@
+"""What a step's time went to: hand-built spans in, rollup rows out."""
+
+from __future__ import annotations
+
+import pytest
+from tests.runs_builder import RunBuilder, two_rank_run
+
+from ingest.store import open_run
+from trace_hooks.layout import ParallelLayout
+
+
+def cells(folder, where="true"):
+    with open_run(folder) as run:
+        rows = run.sql(f"SELECT * FROM step_rollup WHERE {where} ORDER BY rank, step").to_pylist()
+    return {(row["rank"], row["step"]): row for row in rows}
+
+
+def us(row, *names):
+    return [None if row[f"{name}_ns"] is None else row[f"{name}_ns"] / 1e3 for name in names]
+
+
+@pytest.fixture
+def run(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 1)
+    builder.rank_files()
+    return builder
+
+
+def test_two_ranks_and_a_late_one(tmp_path):
+    two_rank_run(tmp_path / "run")
+    found = cells(tmp_path / "run")
+    assert us(found[0, 1], "window", "compute", "comm", "exposed_comm", "data_wait", "covered") == [
+        100, 60, 30, 30, 10, 100,
+    ]  # fmt: skip
+    # rank 0 waits 20 of its 30 us for rank 1, then data moves for 10
+    assert us(found[0, 1], "bubble", "bubble_late", "bubble_other") == [20, 20, 0]
+    assert us(found[1, 1], "compute", "bubble") == [80, 0]
+    assert found[0, 1]["num_spans"] == 5
+    # forward 30 us CPU of which its communication 1, backward 38, optimizer 9
+    assert found[0, 1]["compute_cpu_ns"] == 30_000 - 1_000 + 38_000 + 9_000
+
+
+def test_communication_inside_compute_is_communication(run):
+    run.step(0, 0, 0, 100)
+    run.span(0, 0, "backward", 0, 100)
+    run.span(0, 0, "dp_comm", 40, 70, depth=1)
+    run.publish()
+    row = cells(run.folder)[0, 0]
+    assert us(row, "compute", "comm", "exposed_comm", "covered") == [70, 30, 30, 100]
+
+
+def test_compute_nested_in_compute_counts_once_and_recompute_is_told_apart(run):
+    run.step(0, 0, 0, 100)
+    run.span(0, 0, "backward", 0, 80)
+    run.span(0, 0, "forward", 10, 30, depth=1, recompute=True)
+    run.publish()
+    row = cells(run.folder)[0, 0]
+    assert us(row, "compute", "recompute") == [80, 20]
+
+
+def test_across_tracks_times_are_united_and_hidden_communication_is_not_exposed(run):
+    run.step(0, 0, 0, 100)
+    run.span(0, 0, "forward", 0, 50, track="stream 7")
+    run.span(0, 0, "backward", 40, 60, track="stream 8")
+    run.span(0, 0, "dp_comm", 30, 90, track="stream 9")
+    run.publish()
+    row = cells(run.folder)[0, 0]
+    assert us(row, "compute", "comm", "exposed_comm", "covered") == [60, 60, 30, 90]
+
+
+def test_kernels_are_the_compute_where_there_are_any(run):
+    run.step(0, 0, 0, 100)
+    run.span(0, 0, "forward", 0, 90, track="host")
+    run.span(0, 0, "kernel", 20, 60, track="stream")
+    run.publish()
+    assert us(cells(run.folder)[0, 0], "compute", "covered") == [40, 90]
+
+
+def test_a_span_over_a_border_is_divided_there(run):
+    run.step(0, 0, 0, 100)
+    run.step(0, 1, 110, 200)
+    run.step(0, 2, 200, 300)
+    run.span(0, 0, "checkpoint", 50, 250, track="saver")
+    run.publish()
+    found = cells(run.folder)
+    assert [us(found[0, s], "other")[0] for s in range(3)] == [50, 100, 50]
+    # the window of step 1 begins where step 0 ended
+    assert us(found[0, 1], "window") == [100]
+    assert [found[0, s]["num_spans"] for s in range(3)] == [1, 0, 0]
+
+
+def test_gaps_are_never_covered_and_modes_are_told_apart(run):
+    run.step(0, 0, 0, 100)
+    run.span(0, 0, "forward", 0, 30)
+    run.span(0, 0, "forward", 50, 70, mode="compiled")
+    run.span(0, 0, "forward", 60, 80, mode="graphed", track="other")
+    run.publish()
+    row = cells(run.folder)[0, 0]
+    assert us(row, "covered", "eager", "compiled", "graphed", "imported") == [60, 30, 20, 20, 0]
+
+
+def test_without_compute_data_and_transfer_covered_time_is_bubble(run):
+    run.step(0, 0, 0, 100)
+    run.span(0, 0, "forward", 0, 30)
+    run.span(0, 0, "gc", 10, 20, depth=1)
+    run.span(0, 0, "data_wait", 40, 50)
+    run.publish()
+    row = cells(run.folder)[0, 0]
+    assert us(row, "bubble", "bubble_other", "other", "compute") == [10, 10, 10, 20]
+
+
+def test_a_loader_on_another_thread_hides_no_waiting(tmp_path):
+    builder = two_rank_run(tmp_path / "run", num_steps=1)
+    builder.span(0, 0, "data_fetch", 0, 100, track="loader")
+    builder.publish()
+    row = cells(builder.folder)[0, 0]
+    assert us(row, "bubble", "data_fetch", "data_wait") == [20, 100, 10]
+
+
+def test_an_unfinished_step_has_what_was_seen_so_far(run):
+    run.step(0, 0, 0, 100)
+    run.span(0, 0, "forward", 0, 100)
+    run.span(0, 1, "forward", 120, 180)
+    run.span(0, -1, "host", -50, 20)
+    run.publish()
+    found = cells(run.folder)
+    assert not found[0, 1]["finished"]
+    assert us(found[0, 1], "window", "compute") == [80, 60]
+    # what came before the first step ends where that begins
+    assert us(found[0, -1], "window", "other") == [50, 50]
+
+
+def test_a_step_finished_later_replaces_the_unfinished_one(run):
+    run.span(0, 0, "forward", 0, 40)
+    run.publish()
+    assert not cells(run.folder)[0, 0]["finished"]
+    run.step(0, 0, 0, 100)
+    run.publish()
+    row = cells(run.folder)[0, 0]
+    assert row["finished"]
+    assert us(row, "window", "compute") == [100, 40]
+
+
+def test_steps_with_clocks_of_their_own(tmp_path):
+    run = RunBuilder(tmp_path / "run", 2, clock="per_step_relative", source="straggler_analysis")
+    for rank in range(2):
+        for step in range(3):
+            run.step(rank, step, 0, 100)
+            run.span(rank, step, "forward", 10, 60, mode="imported")
+            run.span(rank, step, "pp_comm", 60, 70 + 10 * step, mode="imported")
+    run.publish()
+    found = cells(run.folder)
+    assert len(found) == 6
+    assert us(found[1, 2], "window", "compute", "comm", "covered") == [100, 50, 30, 80]
+
+
+def test_no_bubble_without_aligned_clocks(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 2, hosts=["a", "b"])
+    builder.rank_files()
+    builder.group(7, [0, 1], "dp")
+    for rank in range(2):
+        builder.step(rank, 0, 0, 100)
+        builder.span(rank, 0, "dp_comm", 0, 50)
+        builder.collective(rank, 0, 7, 0, 0, 50)
+    builder.publish()
+    row = cells(builder.folder)[0, 0]
+    assert us(row, "comm", "bubble") == [50, None]
+
+
+def test_clocks_that_become_known_later_count_for_earlier_steps(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 2, hosts=["a", "b"])
+    builder.rank_files()
+    builder.group(7, [0, 1], "dp")
+    for rank in range(2):
+        builder.step(rank, 0, 0, 100)
+        builder.span(rank, 0, "dp_comm", 0, 50)
+        builder.collective(rank, 0, 7, 0, 0, 50)
+    builder.publish()
+    assert cells(builder.folder)[0, 0]["bubble_ns"] is None
+    # rank 1's clock is 10 us behind: it was ready 10 us later than its own times say
+    builder.add("clocks", 1, 0, ts_ns=0, offset_ns=10_000, err_ns=100)
+    builder.publish()
+    assert us(cells(builder.folder)[0, 0], "bubble", "bubble_late") == [10, 10]
+
+
+def test_bands_of_ranks_and_a_rank_that_is_not_the_first(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 70, ParallelLayout.from_sizes(dp=70))
+    for rank in (3, 69):
+        builder.step(rank, 0, 0, 100)
+        builder.span(rank, 0, "forward", 0, 10 + rank)
+    builder.publish()
+    found = cells(builder.folder)
+    assert {key: row["compute_ns"] for key, row in found.items()} == {(3, 0): 13_000, (69, 0): 79_000}
