@@ -6,6 +6,7 @@ works as well.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import multiprocessing
 import os
@@ -105,7 +106,9 @@ def _run_rank(
     train: Callable[[Any, socket.socket], None], options: Any, listener: socket.socket, rank: int,
     num_ranks: int,
 ) -> None:  # fmt: skip
+    """One rank, which ends as a process of its own does: hooks at exit run, a traceback is shown."""
     _die_with_parent()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides, and sends SIGTERM
     os.environ |= {
         "RANK": str(rank),
@@ -113,7 +116,16 @@ def _run_rank(
         "WORLD_SIZE": str(num_ranks),
         "LOCAL_WORLD_SIZE": str(num_ranks),
     }
-    train(options, listener)
+    code = 0
+    try:
+        train(options, listener)
+    except BaseException:  # noqa: BLE001 - the interpreter's own last resort, which forks lack
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        code = 1
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _die_with_parent() -> None:
