@@ -1,0 +1,178 @@
+"""The indexer: the same answers however the files come, and no file that can stop it."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.indexer import Busy, Indexer
+from ingest.manifest import Narrowing
+from ingest.store import open_run
+from tests.runs_builder import T0, US, RunBuilder, table, two_rank_run
+from trace_hooks.schema import publish_table
+
+ROLLUPS = ("step_rollup", "kind_rollup", "collective_rollup")
+
+
+def rollups(folder):
+    with open_run(folder) as run:
+        return {
+            name: run.sql(f"SELECT * FROM {name} ORDER BY ALL").to_pylist() for name in ROLLUPS
+        }
+
+
+def add_step(builder, step, rank):
+    """One step of a rank in which a save begins that ends in the next one."""
+    t = step * 100.0
+    builder.step(rank, step, t, t + 100)
+    builder.span(rank, step, "forward", t + 5, t + 60, cpu_ns=40_000)
+    builder.span(rank, step, "dp_comm", t + 20 + rank, t + 40, depth=1)
+    builder.span(rank, step, "checkpoint", t + 50, t + 130, track="saver")
+    builder.collective(rank, step, 7, step, t + 20 + rank, t + 40)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_piece_by_piece_gives_what_all_at_once_gives(tmp_path, seed):
+    order = [(step, rank) for step in range(5) for rank in range(2)]
+    random.Random(seed).shuffle(order)
+    pieces, whole = (RunBuilder(tmp_path / name, 2) for name in ("pieces", "whole"))
+    for builder in (pieces, whole):
+        builder.rank_files()
+        builder.group(7, [0, 1], "dp")
+    with Indexer(pieces.folder) as indexer:
+        for step, rank in order:
+            add_step(pieces, step, rank)
+            pieces.publish()
+            indexer.refresh()
+    for step, rank in order:
+        add_step(whole, step, rank)
+    whole.publish()
+    found = rollups(pieces.folder)
+    assert found == rollups(whole.folder)
+    assert len(found["step_rollup"]) == 10
+
+
+def test_a_pass_without_news_publishes_nothing(tmp_path):
+    builder = two_rank_run(tmp_path / "run")
+    with Indexer(builder.folder) as indexer:
+        assert indexer.refresh().published
+        assert not indexer.refresh().published
+    with Indexer(builder.folder) as indexer:
+        assert not indexer.refresh().published
+
+
+def test_one_owner_at_a_time(tmp_path):
+    builder = two_rank_run(tmp_path / "run")
+    with Indexer(builder.folder), pytest.raises(Busy):
+        Indexer(builder.folder)
+    Indexer(builder.folder).close()
+
+
+def damage(path, how):
+    data = path.read_bytes()
+    if how == "empty":
+        path.write_bytes(b"")
+    elif how == "text":
+        path.write_text("no parquet")
+    elif how == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    else:  # pages, with the footer whole
+        path.write_bytes(data[:4] + b"\xff" * 600 + data[604:])
+
+
+@pytest.mark.parametrize("how", ["empty", "text", "cut", "pages"])
+@pytest.mark.parametrize("name", ["spans", "steps", "clocks"])
+def test_a_damaged_segment_is_set_aside(tmp_path, how, name):
+    builder = two_rank_run(tmp_path / "run")
+    builder.add("clocks", 1, 0, ts_ns=0)
+    builder.publish()
+    damage(builder.folder / "segments" / f"{name}-0000-00001-00000000.parquet", how)
+    with open_run(builder.folder) as run:
+        assert len(run.problems) == 1
+        assert f"{name}-0000-00001" in run.problems[0]
+        assert run.ask("step_times", rank=0).num_rows == 3
+
+
+def test_a_newer_segment_is_set_aside_with_a_sentence(tmp_path):
+    builder = two_rank_run(tmp_path / "run")
+    rows = table("spans", [{"attempt": 0, "rank": 0, "step": 9, "ts_ns": 1, "dur_ns": 1}])
+    newer = rows.replace_schema_metadata(
+        {b"rankscope.table": b"spans", b"rankscope.schema": b"2.0"}
+    )
+    pq.write_table(newer, builder.folder / "segments" / "spans-0000-00000-00000009.parquet")
+    with open_run(builder.folder) as run:
+        assert "upgrade rankscope" in run.problems[0]
+        assert run.sql("SELECT count(*) AS n FROM spans").to_pylist() == [{"n": 30}]
+
+
+def test_what_is_no_segment_is_left_alone(tmp_path):
+    builder = two_rank_run(tmp_path / "run")
+    (builder.folder / "segments" / ".spans-0000-00000-00000007.parquet.1.tmp").write_text("half")
+    (builder.folder / "segments" / "notes.txt").write_text("hello")
+    with open_run(builder.folder) as run:
+        assert run.problems == []
+
+
+def test_a_damaged_rank_file_is_a_problem_not_an_end(tmp_path):
+    builder = two_rank_run(tmp_path / "run")
+    (builder.folder / "ranks" / "0000-00001.json").write_text('{"schema"')
+    with open_run(builder.folder) as run:
+        assert "0000-00001.json" in run.problems[0]
+        assert [info["rank"] for info in run.ranks] == [0]
+
+
+def test_a_damaged_index_is_built_again(tmp_path):
+    builder = two_rank_run(tmp_path / "run")
+    before = rollups(builder.folder)
+    (builder.folder / "index" / "index-1.duckdb").write_bytes(b"x" * 20_000)
+    assert rollups(builder.folder) == before
+
+
+def test_the_manifest_opens_only_what_is_asked_for(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 2)
+    for step in range(4):
+        for rank in range(2):
+            builder.step(rank, step, step * 100, step * 100 + 100)
+            builder.span(rank, step, "forward", step * 100, step * 100 + 90)
+        builder.publish()
+    with open_run(builder.folder) as run:
+        files = run.snapshot.files
+        assert len(files("spans")) == 8
+        assert len(files("spans", Narrowing(rank_min=1, rank_max=1))) == 4
+        assert len(files("spans", Narrowing(step_min=2, step_max=3))) == 4
+        ts = T0 + 250 * US
+        assert len(files("spans", Narrowing(rank_min=0, rank_max=0, ts_min=ts, ts_max=ts))) == 1
+        assert [path.rsplit("/", 1)[1] for path in files("marks")] == ["marks.parquet"]
+
+
+def test_following_sees_a_new_segment_within_half_a_second(tmp_path):
+    builder = two_rank_run(tmp_path / "run", num_steps=1)
+    stop = threading.Event()
+    with Indexer(builder.folder) as indexer:
+        indexer.refresh()
+        thread = threading.Thread(target=indexer.follow, args=(stop, 0.1))
+        thread.start()
+        try:
+            with open_run(builder.folder, refresh=False) as run:
+                builder.step(0, 1, 100, 200)
+                builder.publish()
+                begun = time.monotonic()
+                while run.ask("steps").num_rows < 2 and time.monotonic() - begun < 10:
+                    time.sleep(0.02)
+                assert run.ask("steps").num_rows == 2
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_an_empty_segment_is_fine(tmp_path):
+    builder = two_rank_run(tmp_path / "run")
+    path = builder.folder / "segments" / "spans-0000-00000-00000009.parquet"
+    publish_table(table("spans", []), path)
+    with open_run(builder.folder) as run:
+        assert run.problems == []
+        assert run.sql("SELECT count(*) AS n FROM spans").to_pylist() == [{"n": 30}]
