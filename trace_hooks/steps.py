@@ -74,7 +74,7 @@ class StepCounter:
             self._finished.append(row)
 
     def forget(self) -> None:
-        """Drop the running step: an automatic one that the user's own step replaces."""
+        """Drop the running step: the user's own replaces it, or it turned out to be none."""
         self._running = None
 
     def log(self, values: dict[str, Any]) -> None:

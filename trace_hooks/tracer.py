@@ -165,10 +165,10 @@ class Tracer:
 
     def _stop(self, status: str, error: str | None) -> None:
         self._exits.ending = True
-        if self.steps.running:
+        if self.steps.running and self.steps.explicit:
             self.steps.end()
         self.recorder.phase = "ending"
-        self.uninstall_sources()
+        self.uninstall_sources()  # ends or forgets an automatic step
         self.steps.publish_last()
         self._session.close()
         self._drain.at_end = self._find_all

@@ -24,6 +24,9 @@ class Borders:
     def end(self, at_ns=None) -> None:
         self.said.append(("end", at_ns))
 
+    def forget(self) -> None:
+        self.said.append(("forget", 0))
+
     @property
     def num_ended(self) -> int:
         return sum(what == "end" for what, _ in self.said)
@@ -104,6 +107,20 @@ def test_activity_begins_the_first_step_and_steps_are_contiguous():
     assert borders.said == [
         ("begin", 5), ("end", 11), ("begin", 11), ("end", 21), ("begin", 21),
     ]  # fmt: skip
+
+
+def test_what_follows_the_last_step_is_no_step():
+    borders = stepped(1, 1)
+    auto = AutoSteps.shared(borders)
+    auto.activity(30)  # an evaluation
+    auto.switch_off()
+    assert borders.said[-2:] == [("begin", 11), ("forget", 0)]
+
+
+def test_a_first_step_that_was_not_known_to_have_ended_ends_with_its_optimizer():
+    borders = stepped(1, 2)
+    AutoSteps.shared(borders).switch_off()
+    assert borders.said == [("begin", 0), ("end", 11)]
 
 
 def test_explicit_steps_switch_it_off():

@@ -84,6 +84,9 @@ class ListedSteps:
         assert at_ns is not None
         self.ended.append(at_ns)
 
+    def forget(self) -> None:
+        self.begun.pop()
+
 
 class Span(NamedTuple):
     kind: str

@@ -54,7 +54,13 @@ class AutoSteps:
         self._stepped, self._boundary_ns = [], None
 
     def switch_off(self) -> None:
-        """Recognise nothing any more."""
+        """Recognise nothing any more. A running step without an optimizer step was none."""
+        steps = self._active()
+        if steps is not None and not self.waiting:
+            if self._stepped:
+                steps.end(at_ns=self._last_ns)
+            else:
+                steps.forget()
         self._on = self.waiting = False
 
     def activity(self, at_ns: int) -> None:

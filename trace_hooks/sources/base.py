@@ -22,6 +22,9 @@ class Steps(Protocol):
     def end(self, at_ns: int | None = None) -> None:
         """The running step ends."""
 
+    def forget(self) -> None:
+        """Drop the running step: it turned out to be none."""
+
 
 class Source:
     """Something that sees events: installs its hooks, and takes every one of them away again.
