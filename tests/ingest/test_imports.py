@@ -1,0 +1,179 @@
+"""Importing: what is recognised, refused, repeated and cleaned up."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from ingest import imports
+from ingest.errors import UserError
+from ingest.imports import import_paths, open_any
+from ingest.readers import FORMATS, inputs, reader_of, readers
+from ingest.readers.lookalikes import what_it_is
+
+TRACES = Path(__file__).resolve().parents[2] / "../shared/traces"
+TRACE = (
+    '{"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": ['
+    '{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1.5, "dur": 2}'
+    '], "baseTimeNanoseconds": 1719853884000000000}'
+)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+def _file(tmp_path: Path, content: str | bytes, name: str = "rank-0.json") -> Path:
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_every_format_has_a_reader_of_its_name() -> None:
+    assert tuple(reader.NAME for reader in readers()) == FORMATS
+
+
+def test_a_run_tells_where_it_is_from(tmp_path: Path, runs: Path) -> None:
+    path = _file(tmp_path, TRACE)
+    folder = import_paths([path], runs)
+    info = json.loads((folder / "run.json").read_text())
+    assert folder.parent == runs
+    assert folder.name == info["run"] == f"rank-0-{imports.content_hash([path])}"
+    assert info["provenance"][0] == f"{path} ({len(TRACE)} bytes)"
+    assert info["source"] == "kineto"
+
+
+def test_the_same_content_is_imported_once(tmp_path: Path, runs: Path) -> None:
+    first = import_paths([_file(tmp_path, TRACE)], runs)
+    read: list[int] = []
+    renamed = _file(tmp_path, TRACE, "rank-0-copy.json")
+    assert import_paths([renamed], runs, lambda done, _: read.append(done)) == first
+    assert read == []
+    other = import_paths([_file(tmp_path, TRACE + " ")], runs, name="another: name/../x")
+    assert other.name.startswith("another-name-..-x-")
+    assert sorted(path.name for path in runs.iterdir()) == sorted([first.name, other.name])
+
+
+def test_progress_ends_with_every_byte_read(tmp_path: Path, runs: Path) -> None:
+    path = _file(tmp_path, TRACE)
+    seen: list[tuple[int, int]] = []
+    import_paths([path], runs, lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (len(TRACE), len(TRACE))
+    assert seen == sorted(seen)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, UserError])
+def test_an_interrupted_import_leaves_nothing(
+    tmp_path: Path, runs: Path, error: type[BaseException]
+) -> None:
+    def stop(_done: int, _total: int) -> None:
+        raise error("stop")
+
+    with pytest.raises(error):
+        import_paths([_file(tmp_path, TRACE)], runs, stop)
+    assert list(runs.iterdir()) == []
+
+
+def test_detection_goes_by_content(tmp_path: Path) -> None:
+    path = _file(tmp_path, TRACE, "holiday.jpeg")
+    (source,) = inputs.sources([path], lambda _: None)
+    reader = reader_of(source)
+    assert reader is not None
+    assert reader.NAME == "kineto"
+
+
+def test_formats_are_not_mixed(tmp_path: Path, runs: Path) -> None:
+    _file(tmp_path, TRACE)
+    _file(tmp_path, "dp_size: 1\npp_size: 1\ntp_size: 1\n", "meta.yaml")
+    with pytest.raises(UserError, match="import each format by itself"):
+        import_paths([tmp_path], runs)
+
+
+def _sqlite(tmp_path: Path) -> bytes:
+    path = tmp_path / "made.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE kernels (name)")
+    connection.commit()
+    connection.close()
+    return path.read_bytes()
+
+
+LOOKALIKES = {
+    "an empty file": b" \n",
+    "a PyTorch Flight Recorder dump": b"\x80\x02}q\x00(X\x07\x00\x00\x00entriesq\x01X\tpg_config",
+    "a Python pickle, which could run code": b"\x80\x04\x95\x10cos\nsystem",
+    "a zip archive (unpack it first)": b"PK\x03\x04....",
+    "a PyTorch execution trace (operators without GPU times), no profiler trace": (
+        b'{\n "schema": "1.1.0-chakra.0.0.4", "pid": 1, "nodes": [{"id": 2}]}'
+    ),
+    "a PyTorch memory timeline, which holds no operations": b"[[-1, 1, 37888, 7], [-1, 1, 5, 7]]",
+    "a MegaScan trace of MegatronApp": b'[{"name": "forward", "ph": "B", "rel_ts": 17}]',
+    "a Chrome trace that no PyTorch profiler wrote": b'[{"name": "x", "ph": "B", "ts": 1}]',
+    "a file of JSON lines": b'{"step": 1}\n{"step": 2}\n',
+    "JSON, but no trace": b'{"a": 1}',
+    "plain text": b"the run was slow",
+    "of no format known here": b"\x7fELF\x00\x00",
+}
+
+
+@pytest.mark.parametrize("name", LOOKALIKES)
+def test_lookalikes_are_called_what_they_are(tmp_path: Path, runs: Path, name: str) -> None:
+    path = _file(tmp_path, LOOKALIKES[name], "rank-0.json")
+    (source,) = inputs.sources([path], lambda _: None)
+    assert what_it_is(source) == name
+    with pytest.raises(UserError) as caught:
+        import_paths([path], runs)
+    assert name in str(caught.value)
+    assert list(runs.iterdir()) == []
+
+
+def test_databases_are_called_databases(tmp_path: Path, runs: Path) -> None:
+    path = _file(tmp_path, _sqlite(tmp_path), "rank-0.json")
+    with pytest.raises(UserError, match="is a SQLite database"):
+        import_paths([path], runs)
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="the shared real traces are not here")
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("flight_recorder/gpu_error_1st", "Flight Recorder dump"),
+        ("megascan/pp4", "MegaScan"),
+        ("nsys/mfu_2gpu_before.sqlite", "SQLite"),
+        ("chrome/byteps_truncated.json", "Chrome trace that no PyTorch profiler wrote"),
+        ("fault_injection/p1-ext-a-loud/injected/rank_0000.jsonl", "JSON lines"),
+    ],
+)
+def test_real_files_of_other_kinds_are_refused(name: str, what: str, runs: Path) -> None:
+    with pytest.raises(UserError, match=what):
+        import_paths([TRACES / name], runs)
+
+
+def test_run_folders_are_opened_as_they_lie(tmp_path: Path, runs: Path) -> None:
+    folder = import_paths([_file(tmp_path, TRACE)], runs)
+    for path in (folder, runs):
+        with open_any(path) as run:
+            assert run.folder == folder
+    with pytest.raises(UserError, match="is a run folder already"):
+        import_paths([folder], runs)
+    import_paths([_file(tmp_path, TRACE + " ")], runs)
+    with pytest.raises(UserError, match="holds 2 runs; name one"):
+        open_any(runs)
+
+
+def test_anything_else_is_imported_for_now(tmp_path: Path) -> None:
+    with open_any(_file(tmp_path, TRACE)) as run:
+        assert run.info["source"] == "kineto"
+        assert run.sql("SELECT name, dur_ns FROM spans").to_pylist() == [
+            {"name": "a", "dur_ns": 2000}
+        ]
+
+
+def test_a_place_that_cannot_be_written_is_the_users_to_change(tmp_path: Path) -> None:
+    blocked = _file(tmp_path, "x", "blocked")
+    with pytest.raises(UserError, match="cannot be written"):
+        import_paths([_file(tmp_path, TRACE)], blocked)
