@@ -39,9 +39,10 @@ class Watching:
         self.folder = meeting_folder(settings.ring_folder, launch_key(os.environ))
         pid, ticks = os.getpid(), start_ticks(os.getpid()) or 0
         self._stem = self.folder / f"{pid}-{now()}"
-        stacks = self._stem.with_suffix(".stacks").open("w")
+        # a bare descriptor, never closed: the handler may run until the process is gone
+        stacks = os.open(self._stem.with_suffix(".stacks"), os.O_CREAT | os.O_WRONLY, 0o600)
         number = free_signal()
-        if number:  # the file stays open: the handler may run until the process is gone
+        if number:
             faulthandler.register(number, file=stacks, all_threads=True, chain=False)
         self.ring = Ring(self._stem.with_suffix(".ring"), ticks, anchor.offset_ns, number)
         self._starting: subprocess.Popen[bytes] | None = None

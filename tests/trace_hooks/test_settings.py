@@ -1,0 +1,65 @@
+"""Arguments, environment, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trace_hooks.layout import ParallelLayout
+from trace_hooks.settings import chosen_sources, is_off, read_layout, read_settings
+from trace_hooks.sources import SOURCES
+
+
+def test_environment_fills_what_the_code_leaves_open() -> None:
+    environ = {
+        "TRACE_HOOKS_FOLDER": "/data/runs",
+        "TRACE_HOOKS_RUN": "night",
+        "TRACE_HOOKS_LEVEL": "blocks",
+        "TRACE_HOOKS_SOURCES": "-gc,-memory",
+        "TRACE_HOOKS_LAYOUT": "pp=2,dp=2,tp=2",
+    }
+    found = read_settings(environ)
+    assert (found.folder, found.run, found.level) == (Path("/data/runs"), "night", "blocks")
+    assert found.sources == tuple(name for name in SOURCES if name not in ("gc", "memory"))
+    assert found.layout == ParallelLayout((("pp", 2), ("dp", 2), ("tp", 2)))
+    assert read_settings(environ, run="day", level="steps", folder="/x").run == "day"
+
+
+def test_scheduler_job_id_names_the_run() -> None:
+    assert read_settings({"SLURM_JOB_ID": "4711"}).run == "4711"
+    assert read_settings({"PBS_JOBID": "12[3].host"}).run == "12_3_.host"
+    assert read_settings({"SLURM_JOB_ID": "4711", "TRACE_HOOKS_RUN": "mine"}).run == "mine"
+    assert read_settings({}).run is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"level": "deep"}, "deep"),
+        ({"sources": ["gremlins"]}, "gremlins"),
+        ({"run": "../elsewhere"}, "../elsewhere"),
+        ({"layout": "pp=two"}, "pp=two"),
+        ({"layout": 3}, "int"),
+    ],
+)
+def test_clearly_wrong_arguments_are_refused_by_name(arguments: dict, word: str) -> None:
+    with pytest.raises(ValueError, match=word.replace(".", r"\.")):
+        read_settings({}, **arguments)
+
+
+def test_sources_named_are_the_only_ones() -> None:
+    assert chosen_sources(["gc", "data"]) == ("data", "gc")
+    assert chosen_sources([]) == tuple(SOURCES)
+
+
+def test_layout_from_each_form() -> None:
+    wanted = ParallelLayout((("pp", 2), ("tp", 4)))
+    for form in (wanted, {"pp": 2, "tp": 4}, "pp=2,tp=4", '{"pp": 2, "tp": 4}', wanted.to_json()):
+        assert read_layout(form) == wanted
+    assert read_layout(None) is None
+
+
+@pytest.mark.parametrize(("value", "off"), [("0", True), ("off", True), ("1", False), ("", False)])
+def test_switch(value: str, off: bool) -> None:
+    assert is_off({"TRACE_HOOKS": value}) is off

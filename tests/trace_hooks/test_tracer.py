@@ -1,0 +1,228 @@
+"""What a user types, and what is in the run folder afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import trace_hooks as th
+from trace_hooks import guard
+from trace_hooks.schema import SegmentName
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    for name in list(os.environ):
+        if name.startswith("TRACE_HOOKS") or name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("TRACE_HOOKS_RING_DIR", str(tmp_path / "rings"))
+    yield
+    guard.disabled.clear()
+
+
+def start(folder: Path, **arguments: Any) -> th.Tracer:
+    return th.start(folder, sources=["gc"], **arguments)
+
+
+def rows(folder: Path, table: str) -> list[dict[str, Any]]:
+    found = []
+    for path in sorted(folder.glob("*/segments/*.parquet")):
+        name = SegmentName.parse(path.name)
+        assert name is not None
+        if name.table == table:
+            found += pq.read_table(path).to_pylist()
+    return found
+
+
+def rank_file(folder: Path) -> dict[str, Any]:
+    (path,) = folder.glob("*/ranks/0000-00000.json")
+    return json.loads(path.read_text())
+
+
+def test_steps_spans_numbers_and_marks_are_written(tmp_path: Path) -> None:
+    before_ns = time.time_ns()
+    tracer = start(tmp_path, run="night", layout={"pp": 1}, model={"name": "tiny"})
+    for number in range(3):
+        with tracer.step(10 + number), tracer.span("load", kind="data_fetch"):
+            tracer.log(loss=1.0 / (number + 1), tokens=100)
+    tracer.log(grad_norm=2.5)  # right after the last step
+    tracer.mark("note", "half way", where="here")
+    tracer.stop()
+
+    steps = rows(tmp_path, "steps")
+    assert [row["step"] for row in steps] == [10, 11, 12]
+    assert [row["loss"] for row in steps] == [1.0, 0.5, 1.0 / 3]
+    assert [row["grad_norm"] for row in steps] == [None, None, 2.5]
+    spans = [row for row in rows(tmp_path, "spans") if row["name"] == "load"]
+    assert [(s["step"], s["kind"], s["track"]) for s in spans] == [
+        (n, "data_fetch", "main") for n in (10, 11, 12)
+    ]
+    for step, span in zip(steps, spans, strict=True):
+        assert before_ns <= step["start_ns"] <= span["ts_ns"] <= time.time_ns()
+        assert span["ts_ns"] + span["dur_ns"] <= step["start_ns"] + step["dur_ns"]
+    (mark,) = rows(tmp_path, "marks")
+    assert (mark["kind"], mark["text"], json.loads(mark["args"])) == (
+        "note", "half way", {"where": "here"},
+    )  # fmt: skip
+    info = json.loads((tmp_path / "night" / "run.json").read_text())
+    assert info["run"] == "night"
+    assert info["model"] == {"name": "tiny"}
+    assert before_ns <= info["created_ns"] <= steps[0]["start_ns"]
+    rank = rank_file(tmp_path)
+    assert rank["end"]["status"] == "finished"
+    assert rank["coords"] == {"pp": 0}
+    (clock,) = rows(tmp_path, "clocks")
+    assert (clock["offset_ns"], clock["method"]) == (0, "same_host")
+    assert rows(tmp_path, "heartbeats")[-1]["dropped"] == 0
+
+
+def test_starting_twice_gives_the_same_tracer_and_stopping_makes_room(tmp_path: Path) -> None:
+    first = start(tmp_path, run="one")
+    assert th.start(tmp_path, run="two") is first
+    first.stop()
+    second = start(tmp_path, run="one")
+    assert second is not first
+    second.stop()
+    attempts = {path.name for path in (tmp_path / "one" / "ranks").iterdir()}
+    assert attempts == {"0000-00000.json", "0001-00000.json"}
+
+
+def test_off_means_no_file_and_the_same_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACE_HOOKS", "0")
+    tracer = th.start(tmp_path / "runs", level="no such level")
+    with tracer.step(), tracer.span("x"):
+        tracer.log(loss=1)
+        tracer.mark("note", "x")
+        tracer.watch(object())
+    tracer.stop()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_data_is_on_disk_within_a_second(tmp_path: Path) -> None:
+    tracer = start(tmp_path)
+    with tracer.step():
+        pass
+    with tracer.step(), tracer.span("slow"):
+        pass
+    time.sleep(1.3)  # a second, and the time to write
+    assert any(row["name"] == "slow" for row in rows(tmp_path, "spans"))
+    assert [row["step"] for row in rows(tmp_path, "steps")] == [0, 1]
+    tracer.stop()
+
+
+def test_bad_arguments_are_counted_and_do_not_switch_the_call_off(tmp_path: Path) -> None:
+    tracer = start(tmp_path)
+    with tracer.step():
+        tracer.log(wheels=4)
+        tracer.log(loss="a lot")
+        tracer.log(loss=0.25)
+        with tracer.span("x", kind="dancing"):
+            pass
+        with tracer.span("y"):
+            pass
+    with tracer.step("next"):  # type: ignore[arg-type]
+        pass
+    tracer.stop()
+    assert rank_file(tmp_path)["hooks"]["errors"] == {
+        "tracer.log": 2, "tracer.span_begin": 1, "tracer.step_begin": 1,
+    }  # fmt: skip
+    assert [row["loss"] for row in rows(tmp_path, "steps")] == [0.25]
+    assert {r["name"] for r in rows(tmp_path, "spans") if r["kind"] == "host"} == {"y"}
+    errors = [row["text"] for row in rows(tmp_path, "marks") if row["kind"] == "hook_error"]
+    assert len(errors) == 3
+
+
+def test_a_hook_that_raises_is_counted_and_training_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object) -> None:
+        raise RuntimeError("injected")
+
+    tracer = start(tmp_path)
+    with tracer.step():
+        pass
+    time.sleep(0.3)  # every chore has had a turn
+    names = [n for n in guard.HOOKS if n.startswith(("tracer.", "session.", "drain.", "watching."))]
+    for name in names:
+        monkeypatch.setitem(guard.HOOKS, name, broken)
+    done = 0
+    for _ in range(3):
+        with tracer.step(), tracer.span("x"):
+            tracer.log(loss=1)
+            done += 1
+    tracer.mark("note", "x")
+    time.sleep(0.5)
+    tracer.stop()
+    assert done == 3
+    assert {"tracer.step_begin", "tracer.log", "tracer.span_begin"} <= set(guard.account.errors)
+
+
+def test_what_was_dropped_is_in_the_heartbeats(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    folder.write_text("in the way")
+    tracer = start(folder, run="r")
+    with tracer.step(), tracer.span("lost"):
+        pass
+    time.sleep(1.0)
+    folder.unlink()
+    time.sleep(2.5)
+    with tracer.step(), tracer.span("kept"):
+        pass
+    tracer.stop()
+    assert [r["name"] for r in rows(folder, "spans") if r["kind"] == "host"] == ["kept"]
+    assert rows(folder, "heartbeats")[-1]["dropped"] > 0
+    assert rank_file(folder)["hooks"]["dropped"] > 0
+
+
+def test_threads_have_their_own_tracks(tmp_path: Path) -> None:
+    tracer = start(tmp_path)
+
+    def work() -> None:
+        with tracer.span("apart"):
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=work, name="loader 3")
+    thread.start()
+    thread.join()
+    tracer.stop()
+    (span,) = (row for row in rows(tmp_path, "spans") if row["name"] == "apart")
+    assert span["track"] == "loader 3"
+
+
+def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
+    tracer = start(tmp_path)
+    with tracer.step():
+        pid = os.fork()
+        if pid == 0:
+            with tracer.span("in the child"):
+                tracer.mark("note", "in the child")
+            tracer.stop()
+            os._exit(0 if not tracer.recorder.rows else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+    tracer.stop()
+    assert not [row for row in rows(tmp_path, "spans") if row["name"] == "in the child"]
+    assert rank_file(tmp_path)["pid"] == os.getpid()
+
+
+def test_many_rows_make_larger_segments_not_more_drops(tmp_path: Path) -> None:
+    tracer = start(tmp_path)
+    recorder = tracer.recorder
+    site = recorder.site("x", "host")
+    for number in range(60_000):
+        recorder.add_span(site, number, number + 1, step=0)
+    tracer.stop()
+    tables = [pq.read_table(path) for path in tmp_path.glob("*/segments/spans-*.parquet")]
+    spans = pa.concat_tables(tables)
+    assert spans.num_rows >= 60_000
+    assert rows(tmp_path, "heartbeats")[-1]["dropped"] == 0
