@@ -26,8 +26,11 @@ def test_without_workers_the_span_is_the_fetching_itself():
     with tracing("data") as traced:
         batches = [b.tolist() for b in DataLoader(Slow(), batch_size=2)]
         assert batches == [[[0] * 3, [1] * 3], [[2] * 3, [3] * 3]]
-        spans, rows = traced.spans(), traced.rows("data_batches")
+        spans, rows = traced.spans("data_fetch"), traced.rows("data_batches")
         assert [(s.kind, s.name) for s in spans] == [("data_fetch", "Slow")] * 2
+        assert [(s.kind, s.name) for s in traced.spans("data_wait")] == [
+            ("data_wait", "Slow start")
+        ]
         for span, row in zip(spans, rows, strict=True):
             assert row["fetch_ns"] == row["exposed_ns"] >= 20_000_000
             assert abs(span.row.end_ns - span.row.begin_ns - row["fetch_ns"]) < 1_000_000
@@ -45,7 +48,8 @@ def test_with_workers_the_span_is_the_wait_and_workers_record_nothing(context: s
         for _ in range(2):
             assert sum(len(b) for b in loader) == 4
         rows = traced.rows("data_batches")
-        assert [s.kind for s in traced.spans()] == ["data_wait"] * 4
+        waits = [s.name for s in traced.spans("data_wait")]
+        assert waits == ["Slow start", "Slow", "Slow"] * 2
         assert [row["fetch_ns"] for row in rows] == [-1] * 4
         assert all(row["exposed_ns"] > 0 for row in rows)
         del loader
@@ -57,7 +61,7 @@ def test_iterable_datasets_end_as_ever():
         assert [b.tolist() for b in iterator] == [[0, 1], [2]]
         with pytest.raises(StopIteration):
             next(iterator)
-        assert len(traced.spans()) == 2
+        assert len(traced.spans("data_fetch")) == 2
 
 
 def test_an_error_of_the_dataset_passes_and_nothing_is_recorded():
@@ -68,7 +72,7 @@ def test_an_error_of_the_dataset_passes_and_nothing_is_recorded():
     with tracing("data") as traced:
         with pytest.raises(KeyError, match="the user's own"):
             next(iter(DataLoader(Broken())))
-        assert not traced.spans()
+        assert not traced.spans("data_fetch")
 
 
 def test_batches_are_the_same_objects_with_and_without():
@@ -98,8 +102,9 @@ def test_tokens_are_counted_where_obvious(batch, tokens: int):
     assert num_tokens(batch) == tokens
 
 
-def test_uninstall_restores_next():
-    before = dataloader._BaseDataLoaderIter.__dict__["__next__"]
+def test_uninstall_restores_both_methods():
+    owners = ((dataloader._BaseDataLoaderIter, "__next__"), (DataLoader, "__iter__"))
+    before = [vars(owner)[name] for owner, name in owners]
     with tracing("data"):
-        assert dataloader._BaseDataLoaderIter.__dict__["__next__"] is not before
-    assert dataloader._BaseDataLoaderIter.__dict__["__next__"] is before
+        assert all(vars(o)[n] is not was for (o, n), was in zip(owners, before, strict=True))
+    assert all(vars(o)[n] is was for (o, n), was in zip(owners, before, strict=True))

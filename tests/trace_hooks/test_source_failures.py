@@ -85,4 +85,12 @@ def test_without_an_error_everything_is_seen_and_equal(plain):
     with tracing(*SOURCES) as traced:
         assert everything() == plain
         kinds = {span.kind for span in traced.spans()}
-        assert kinds == {"forward", "backward", "optimizer", "data_fetch", "gc", "checkpoint"}
+        assert kinds == {
+            "forward",
+            "backward",
+            "optimizer",
+            "data_fetch",
+            "data_wait",
+            "gc",
+            "checkpoint",
+        }

@@ -2,7 +2,7 @@
 
 Sees: every `next()` of a DataLoader iterator in the training process. Without workers it is the
 fetching itself (data_fetch); with workers it is the wait for one (data_wait), the exposed part.
-Each batch is a row of data_batches.
+Each batch is a row of data_batches. Making the iterator, which starts the workers, is a data_wait.
 Misses: the fetching inside worker processes (fetch_ns is -1): they record nothing, and timing them
 would mean changing what they send. Other loaders (DALI, tf.data, a plain generator) are not seen.
 Costs: two clock readings and one look at the batch; see benchmarks/hook_overhead.py.
@@ -19,11 +19,11 @@ from torch.utils.data import dataloader
 
 from trace_hooks.clock import now, thread_cpu
 from trace_hooks.guard import guarded
-from trace_hooks.recorder import Recorder
+from trace_hooks.recorder import Mark, Recorder
 from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.autostep import AutoSteps
 from trace_hooks.sources.base import Source, Steps
-from trace_hooks.sources.patching import Patches
+from trace_hooks.sources.patching import Patches, around
 
 TOKEN_KEYS = ("input_ids", "tokens", "token_ids")
 """Keys of a batch under which token ids are found."""
@@ -41,13 +41,14 @@ class DataLoaders(Source):
         self._pid = os.getpid()
 
     def install(self) -> None:
-        """Wrap `next()` of all DataLoader iterators."""
+        """Wrap the making and the `next()` of all DataLoader iterators."""
         iterator = dataloader._BaseDataLoaderIter
         self._pid = os.getpid()
         self._patches.replace(iterator, "__next__", self._recorded)
+        self._patches.replace(dataloader.DataLoader, "__iter__", self._around_iter)
 
     def uninstall(self) -> None:
-        """Restore `next()`."""
+        """Restore what was wrapped."""
         self._patches.restore()
 
     def _recorded(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -59,6 +60,18 @@ class DataLoaders(Source):
 
         __next__.__wrapped__ = original  # type: ignore[attr-defined]
         return __next__
+
+    def _around_iter(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return around(original, self._iter_begins, self._iter_made, "data.iter_made")
+
+    @guarded("data.iter_begins")
+    def _iter_begins(self, loader: Any) -> tuple[str, Mark]:
+        return f"{type(loader.dataset).__name__} start", self.recorder.open()
+
+    @guarded("data.iter_made")
+    def _iter_made(self, begun: tuple[str, Mark]) -> None:
+        name, mark = begun
+        self.recorder.close(self.recorder.site(name, "data_wait"), mark)
 
     @guarded("data.fetched")
     def _fetched(self, iterator: Any, batch: Any, begin_ns: int, cpu_ns: int) -> None:
