@@ -139,11 +139,12 @@ def _peer_in_group(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
 
 def _payload(method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Payload:
     """What this member puts in; what it gets out where it puts nothing in."""
-    values = args + tuple(kwargs.values())  # torch passes these by position
-    payload = NOTHING
-    for at in (method.input_at, method.output_at):
-        if 0 <= at < len(values) and payload.num_bytes == 0:
-            payload = payload_of(values[at])
+    values = args + tuple(kwargs.values()) if kwargs else args  # torch passes these by position
+    if not 0 <= method.input_at < len(values):
+        return NOTHING
+    payload = payload_of(values[method.input_at])
+    if payload.num_bytes == 0 and method.output_at >= 0:
+        payload = payload_of(values[method.output_at])
     return payload
 
 

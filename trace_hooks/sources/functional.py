@@ -16,7 +16,14 @@ from trace_hooks.guard import disabled, guarded
 from trace_hooks.recorder import Mark
 from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.base import Source
-from trace_hooks.sources.instances import CollectiveLog, Instance, Outstanding, log_of, payload_of
+from trace_hooks.sources.instances import (
+    SEQUENCES,
+    CollectiveLog,
+    Instance,
+    Outstanding,
+    log_of,
+    payload_of,
+)
 from trace_hooks.sources.patching import Patches
 
 OPERATORS = {
@@ -55,9 +62,13 @@ class FunctionalCollectives(Source):
         self._patches = Patches()
         if not distributed.is_available():
             return
+        from torch._C import _distributed_c10d as distributed_c10d
+
         self.log: CollectiveLog = log_of(self.recorder)
         self.results = Outstanding(self.log)
         self.plain = _eager_types()
+        self.is_compiling = torch.compiler.is_compiling
+        self.group_named = distributed_c10d._resolve_process_group
         for namespace in NAMESPACES:
             operators = getattr(torch.ops, namespace)
             for name, op in OPERATORS.items():
@@ -150,17 +161,14 @@ def _storage(tensor: Any) -> int:
 
 @guarded("functional.enter")
 def _enter(source: FunctionalCollectives, op: str, args: Any, kwargs: Any) -> Instance | None:
-    import torch
-    from torch._C._distributed_c10d import _resolve_process_group
-
     if not source.active or "functional.issued" in disabled:
         return None
     value = args[0] if args else None
-    first = value[0] if isinstance(value, list | tuple) and value else value
-    if type(first) not in source.plain or torch.compiler.is_compiling():
+    first = value[0] if isinstance(value, SEQUENCES) and value else value
+    if type(first) not in source.plain or source.is_compiling():
         return None
     named = kwargs["group_name"] if "group_name" in kwargs else args[-1]
-    group = source.log.groups.of(_resolve_process_group(named) if type(named) is str else named)
+    group = source.log.groups.of(source.group_named(named) if type(named) is str else named)
     peer = tag = UNKNOWN
     if op in ("send", "recv"):
         peer, tag = group.ranks[int(args[1])], int(args[2])
@@ -171,7 +179,7 @@ def _enter(source: FunctionalCollectives, op: str, args: Any, kwargs: Any) -> In
 def _issued(source: FunctionalCollectives, instance: Instance, result: Any) -> None:
     """The last of a coalesced operator's results stands for all: one Work completes them."""
     source.log.issued(instance)
-    awaited = result[-1] if isinstance(result, list | tuple) else result
+    awaited = result[-1] if isinstance(result, SEQUENCES) else result
     source.results.add(_storage(awaited), awaited, [instance])
 
 

@@ -27,22 +27,27 @@ class Payload(NamedTuple):
 
 NOTHING = Payload(0, "", False)
 
+SEQUENCES = (list, tuple)
+
 _dtype_names: dict[Any, str] = {}
 
 
 def payload_of(value: Any) -> Payload:
     """Bytes and dtype of a tensor or nested lists of tensors."""
-    if isinstance(value, list | tuple):
+    if isinstance(value, SEQUENCES):
+        if len(value) == 1:
+            return payload_of(value[0])
         parts = [payload_of(part) for part in value]
         if not parts:
             return NOTHING
         return Payload(sum(part.num_bytes for part in parts), parts[0].dtype, parts[0].on_device)
-    if not hasattr(value, "dtype"):
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
         return NOTHING
-    name = _dtype_names.get(value.dtype)
+    name = _dtype_names.get(dtype)
     if name is None:
-        name = _dtype_names.setdefault(value.dtype, str(value.dtype).removeprefix("torch."))
-    return Payload(value.nbytes, name, value.device.type != "cpu")
+        name = _dtype_names.setdefault(dtype, str(dtype).removeprefix("torch."))
+    return Payload(value.nbytes, name, not value.is_cpu)
 
 
 class Instance:
@@ -160,8 +165,10 @@ class CollectiveLog:
         """Nothing more will be learnt about an instance; end_ns -1 where its end was not seen."""
         if instance.start_event is not None and state == "completed":
             instance.end_event = self.recorder.device_clock.mark()
-            self._on_device.append((instance, state))
-            return
+            if instance.end_event is not None:
+                self._on_device.append((instance, state))
+                return
+            state, end_ns = "started", UNKNOWN  # a graph is being captured: it runs later
         self._record(instance, state, instance.enqueue_ns, end_ns)
 
     def resolve_device_times(self) -> None:

@@ -1,0 +1,213 @@
+"""What one event of each source costs, in ns of the training thread's CPU time."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
+from timing import REPEATS, cpu_ns, loop_ns
+from torch import nn
+from torch.utils.data import DataLoader
+
+from trace_hooks.clock import Anchor
+from trace_hooks.columns import collective_table, span_table
+from trace_hooks.guard import guarded
+from trace_hooks.recorder import SPAN_FIELDS, CollectiveRow, Recorder
+from trace_hooks.ring import Ring
+from trace_hooks.segments import SegmentWriter
+from trace_hooks.sources import flight_dump, load_source
+from trace_hooks.steps import StepCounter
+
+COUNT = 2_000
+BLOCKS = 50
+ROWS = 100_000
+
+
+def event_costs() -> dict[str, float]:
+    """Cost of each kind of event by name; the name says the unit."""
+    found = recorder_costs() | module_costs() | loader_costs() | collector_costs()
+    with tempfile.TemporaryDirectory() as folder:
+        store = f"file://{folder}/store"
+        dist.init_process_group("gloo", init_method=store, rank=0, world_size=1)
+        found |= collective_costs() | flight_recorder_costs()
+        dist.destroy_process_group()
+    return found | drain_costs()
+
+
+def recorder_costs() -> dict[str, float]:
+    """The recorder's own calls."""
+    recorder = Recorder()
+    site = recorder.site("block", "forward")
+
+    @guarded("benchmark.nothing")
+    def nothing() -> None:
+        pass
+
+    with tempfile.TemporaryDirectory() as folder:
+        ring = Ring(Path(folder, "ring"), 0, 0)
+        return {
+            "span: open + close, ns": cpu_ns(
+                lambda: recorder.close(site, recorder.open()), COUNT, recorder.spans.clear
+            ),
+            "guarded empty hook, ns": cpu_ns(nothing, COUNT),
+            "ring write, ns": cpu_ns(
+                lambda: ring.write(1, 2, "all_reduce", "float32", 4096, -1, -1, 7, 123), COUNT
+            ),
+        }
+
+
+@contextmanager
+def installed(*names: str) -> Iterator[tuple[Recorder, list[Any]]]:
+    """These sources alone, at the finest level."""
+    recorder = Recorder()
+    steps = StepCounter(recorder, int, int)
+    sources = [load_source(name)(recorder, steps, "layers") for name in names]
+    for source in sources:
+        source.install()
+    try:
+        yield recorder, sources
+    finally:
+        for source in reversed(sources):
+            source.uninstall()
+
+
+def difference(
+    call: Callable[[], object], count: int, *names: str, model: nn.Module | None = None
+) -> float:
+    """CPU ns that these sources add to one call; loops with and without them take turns."""
+    bare, hooked = [], []
+    for _ in range(REPEATS):
+        bare.append(loop_ns(call, count))
+        with installed(*names) as (_, sources):
+            if model is not None:
+                for source in sources:
+                    source.watch(model)
+            call()
+            hooked.append(loop_ns(call, count))
+    return min(hooked) - min(bare)
+
+
+class Layer(nn.Module):
+    """A block that costs next to nothing itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """One multiplication."""
+        return x * self.weight
+
+
+class Stack(nn.Module):
+    """BLOCKS of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Layer() for _ in range(BLOCKS))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """All of them in turn."""
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def module_costs() -> dict[str, float]:
+    """A watched block, without and with a backward pass."""
+    model, x = Stack(), torch.ones(1, requires_grad=True)
+
+    def forward() -> None:
+        with torch.no_grad():
+            model(x)
+
+    forward_ns = difference(forward, 40, "modules", model=model)
+    both_ns = difference(lambda: model(x).sum().backward(), 40, "modules", model=model)
+    return {
+        "module: forward, ns": forward_ns / BLOCKS,
+        "module: forward + backward, ns": both_ns / BLOCKS,
+    }
+
+
+def loader_costs() -> dict[str, float]:
+    """next() of a DataLoader without workers."""
+    count = 100
+    tokens = torch.zeros(2 * REPEATS * (count + 1), 1, dtype=torch.int64)
+    batches = iter(DataLoader(tokens))  # type: ignore[arg-type]
+    return {"data: next(), ns": difference(lambda: next(batches), count, "data")}
+
+
+def collector_costs() -> dict[str, float]:
+    """A collection of the youngest generation."""
+    return {"gc: short collection, ns": difference(lambda: gc.collect(0), 500, "gc")}
+
+
+def collective_costs() -> dict[str, float]:
+    """Collectives of 4 numbers over gloo with one rank."""
+    x, world = torch.ones(4), dist.group.WORLD
+
+    def waited() -> None:
+        dist.all_reduce(x, async_op=True).wait()
+
+    def functional() -> None:
+        funcol.wait_tensor(funcol.all_reduce(x, "sum", world))
+
+    bare = cpu_ns(lambda: dist.all_reduce(x), 500)
+    return {
+        "bare all_reduce, ns": bare,
+        "all_reduce, ns": difference(lambda: dist.all_reduce(x), 500, "collectives"),
+        "all_reduce async + wait, ns": difference(waited, 500, "collectives"),
+        "functional all_reduce + wait, ns": difference(functional, 500, "functional"),
+    }
+
+
+def flight_recorder_costs() -> dict[str, float]:
+    """One read of a full Flight Recorder; a look for gaps where there are none."""
+    x = torch.ones(4)
+    for _ in range(2_100):
+        dist.all_reduce(x)
+    data = flight_dump.dump()
+    with installed("flight_recorder") as (_, sources):
+        look_ns = cpu_ns(sources[0].poll, 200)
+    return {
+        "flight recorder: dump, ms": cpu_ns(flight_dump.dump, 3) / 1e6,
+        "flight recorder: parse all, ms": cpu_ns(lambda: flight_dump.entries_from(data, 0), 3)
+        / 1e6,
+        "flight recorder: look for gaps, ns": look_ns,
+    }
+
+
+def drain_costs() -> dict[str, float]:
+    """Rows to Parquet on the drain thread: CPU time and bytes of one row."""
+    recorder, anchor = Recorder(), Anchor()
+    sites = [recorder.site(f"blocks.{n}", "forward") for n in range(48)]
+    for n in range(ROWS):
+        recorder.close(sites[n % 48], recorder.open(), microbatch=n % 8)
+        begun = 10**9 + n * 9_000 + n % 7
+        row = CollectiveRow(
+            n // 500, 7, n, "all_reduce", "float32", 4096, -1, -1, begun, begun,
+            begun + 5_000 + 37 * n % 2_000, "completed", "wrapper",
+        )  # fmt: skip
+        recorder.add_collective(row)
+    with tempfile.TemporaryDirectory() as folder:
+        writer = SegmentWriter(Path(folder), 0, 0)
+        found: dict[str, float] = {}
+        for name, make in (
+            ("spans", lambda: span_table(recorder.spans, recorder.sites, ["main"] * ROWS, anchor)),
+            ("collectives", lambda: collective_table(recorder.collectives, anchor)),
+        ):
+            begun = time.process_time_ns()
+            writer.write(name, [make()])
+            found[f"drain: one of {name}, ns"] = (time.process_time_ns() - begun) / ROWS
+            (path,) = Path(folder, "segments").glob(f"{name}-*")
+            found[f"drain: one of {name}, bytes"] = path.stat().st_size / ROWS
+    assert len(recorder.spans) == ROWS * SPAN_FIELDS
+    return found

@@ -1,0 +1,83 @@
+"""What the hooks cost: a training step under each level, and one event of each source.
+
+    python benchmarks/hook_overhead.py [--json] [--rounds 10] [--gpu]
+
+CPU time, not wall time: on a shared machine wall ratios say nothing. "off again" is the same as
+"off"; its distance from 1.00 is what the measurement itself cannot tell apart. `--gpu` adds what
+only a CUDA device can show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from dataclasses import asdict
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+from event_costs import event_costs
+from gpu_costs import gpu_costs
+from step_overhead import BATCH, MICROBATCHES, SIZES, Cost, step_costs
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--rounds", type=int, default=10, help="turns of the step benchmark")
+    parser.add_argument("--gpu", action="store_true", help="also measure on a CUDA device")
+    options = parser.parse_args()
+    if options.gpu and not torch.cuda.is_available():
+        print("--gpu needs a CUDA device and there is none here", file=sys.stderr)
+        return 2
+    torch.set_num_threads(1)
+    steps = step_costs(options.rounds)
+    events = event_costs()
+    gpu = gpu_costs() if options.gpu else None
+    if options.json:
+        found = {
+            "conditions": conditions(options.rounds),
+            "steps": {name: asdict(cost) for name, cost in steps.items()},
+            "events": events,
+            "gpu": gpu,
+        }
+        print(json.dumps(found, indent=1))
+    else:
+        print_tables(options.rounds, steps, events, gpu)
+    return 0
+
+
+def conditions(rounds: int) -> dict[str, object]:
+    return {
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "model": f"GPT, {SIZES.num_layers} layers of width {SIZES.width}, {MICROBATCHES} "
+        f"micro-batches of {BATCH} x {SIZES.seq_len} tokens, one thread",
+        "rounds": rounds,
+    }
+
+
+def print_tables(
+    rounds: int, steps: dict[str, Cost], events: dict[str, float], gpu: dict[str, float] | None
+) -> None:
+    for name, value in conditions(rounds).items():
+        print(f"{name}: {value}")
+    print(f"\n{'a training step':34}{'thread ms':>10}{'ratio':>8}{'quartiles':>16}{'process':>9}")
+    for name, cost in steps.items():
+        low, high = cost.thread_ratio_quartiles
+        print(
+            f"{name:34}{cost.thread_ms:10.1f}{cost.thread_ratio:8.3f}"
+            f"{f'{low:.3f}-{high:.3f}':>16}{cost.process_ratio:9.3f}"
+        )
+    print("\none event")
+    for name, value in (events | (gpu or {})).items():
+        print(f"{name:42}{value:12,.1f}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
