@@ -221,15 +221,13 @@ class _Spans:
     def write(self, sink: Sink, rank: int) -> None:
         """Give them to the sink in order of time, a piece at a time."""
         depth_N = depths(self.track_N, self.ts_ns_N, self.dur_ns_N)
-        group_id_N = np.zeros(len(self.ts_ns_N), np.int64)
-        seq_N, peer_N, num_bytes_N = (np.full(len(self.ts_ns_N), UNKNOWN, np.int64) for _ in "123")
-        for one in self.instances:
-            if one.row >= 0:
-                group_id_N[one.row] = one.group.group_id
-                seq_N[one.row], peer_N[one.row] = one.seq, one.peer
-                num_bytes_N[one.row] = one.args.num_bytes
-        for row, num_bytes in self.columns.copied_bytes:
-            num_bytes_N[row] = num_bytes
+        comm = [one for one in self.instances if one.row >= 0]
+        num_bytes = _Sparse(
+            [*((one.row, one.args.num_bytes) for one in comm), *self.columns.copied_bytes], UNKNOWN
+        )
+        group_id = _Sparse([(one.row, one.group.group_id) for one in comm], 0)
+        seq = _Sparse([(one.row, one.seq) for one in comm], UNKNOWN)
+        peer = _Sparse([(one.row, one.peer) for one in comm], UNKNOWN)
         names, tracks = self.columns.names, _track_names(self.columns.tracks)
         order = np.argsort(self.ts_ns_N, kind="stable")
         for start in range(0, len(order), ROWS_AT_ONCE):
@@ -243,12 +241,29 @@ class _Spans:
                 "name": Coded(self.name_N[part], names),
                 "track": Coded(self.track_N[part], tracks),
                 "depth": depth_N[part],
-                "group_id": group_id_N[part],
-                "coll_seq": seq_N[part],
-                "peer": peer_N[part],
-                "num_bytes": num_bytes_N[part],
+                "group_id": group_id.at(part),
+                "coll_seq": seq.at(part),
+                "peer": peer.at(part),
+                "num_bytes": num_bytes.at(part),
             }
             sink.add_rows("spans", rank, rows("spans", len(part), columns))
+
+
+class _Sparse:
+    """A column in which few rows have a value."""
+
+    def __init__(self, pairs: list[tuple[int, int]], otherwise: int) -> None:
+        pairs = sorted(pairs)
+        self._rows = np.array([row for row, _ in pairs], np.int64)
+        # one more at the end, for rows behind the last that has a value
+        self._values = np.array([*(value for _, value in pairs), otherwise], np.int64)
+        self._otherwise = otherwise
+
+    def at(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
+        """Values of these rows."""
+        places = np.searchsorted(self._rows, rows)
+        told = np.isin(rows, self._rows)
+        return np.where(told, self._values[places], self._otherwise)
 
 
 def steps_at(windows: list[Window], ts_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -222,7 +222,8 @@ class Columns:
         self._labels: dict[tuple[str | None, str | None], int] = _Codes()  # (cat, name)
         self._places: dict[tuple[Any, Any], int] = _Codes()  # (pid, tid)
         self._roles: list[_Role] = []  # by label
-        self._pieces: list[tuple[npt.NDArray[Any], ...]] = []
+        self._used_tracks: set[int] = set()
+        self._pieces: tuple[list[npt.NDArray[Any]], ...] = ([], [], [], [], [])
 
     @property
     def names(self) -> list[str]:
@@ -236,9 +237,8 @@ class Columns:
 
     def gpus(self) -> set[Any]:
         """Numbers of the GPUs whose rows the file shows."""
-        kinds = {track for piece in self._pieces for track in np.unique(piece[4]).tolist()}
         tracks = self.tracks
-        return {tracks[i][0] for i in kinds if tracks[i][2] == "gpu"}
+        return {tracks[i][0] for i in self._used_tracks if tracks[i][2] == "gpu"}
 
     def add(self, batch: Sequence[Event]) -> None:
         """Take one batch of events."""
@@ -260,7 +260,10 @@ class Columns:
         kept = readable & (kind >= 0)
         row = np.where(kept, np.cumsum(kept) - 1 + self.num_rows, UNKNOWN)
         track = place * len(TRACK_KINDS) + track_kind
-        self._pieces.append(tuple(a[kept] for a in (ts_ns, dur_ns, kind, label, track)))
+        columns = (ts_ns, dur_ns, kind, label, track)
+        for pieces, column in zip(self._pieces, columns, strict=True):
+            pieces.append(column[kept])
+        self._used_tracks.update(np.unique(track[kept]).tolist())
         self.num_rows += int(kept.sum())
         for i in np.flatnonzero(special & readable).tolist():
             role = self._roles[label[i]]
@@ -295,10 +298,12 @@ class Columns:
             (self.steps if special == "step" else self.gpu_steps).append(window)
 
     def joined(self) -> Iterator[npt.NDArray[Any]]:
-        """ts_ns, dur_ns, kind, name, track over all spans, one after the other."""
+        """ts_ns, dur_ns, kind, name, track over all spans, given away: they can be had once."""
         kinds: Iterable[type] = (np.int64, np.int64, np.int8, np.int32, np.int32)
-        for i, kind in enumerate(kinds):
-            yield np.concatenate([np.empty(0, kind), *(piece[i] for piece in self._pieces)])
+        for kind, pieces in zip(kinds, self._pieces, strict=True):
+            whole = np.concatenate([np.empty(0, kind), *pieces])
+            pieces.clear()
+            yield whole
 
     def step_windows(self) -> list[Window]:
         """Each profiler step once, by start; from GPU rows only where no CPU row shows any."""

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from ingest.errors import UserError
-from ingest.readers import json_events
+from ingest.readers import json_events, nesting
 from ingest.readers.exact_times import microseconds_to_ns
 from ingest.readers.inputs import Source, files_of, sources
 from ingest.readers.json_events import EventStream
@@ -86,7 +86,11 @@ def test_tracks_do_not_touch_each_other() -> None:
     assert _depths([(0, 0, 10), (1, 5, 10), (0, 10, 5)]) == [0, 0, 0]
 
 
-def test_no_two_spans_share_a_lane_at_one_time() -> None:
+@pytest.mark.parametrize("spans_at_once", [2, 1 << 16])
+def test_no_two_spans_share_a_lane_at_one_time(
+    monkeypatch: pytest.MonkeyPatch, spans_at_once: int
+) -> None:
+    monkeypatch.setattr(nesting, "SPANS_AT_ONCE", spans_at_once)
     rng = random.Random(3)
     spans = [(rng.randrange(2), rng.randrange(500), rng.randrange(1, 60)) for _ in range(300)]
     lanes: dict[tuple[int, int], list[tuple[int, int]]] = {}
