@@ -17,14 +17,16 @@ from torch import nn
 from sample_traces.jobs.faults import Fault
 from sample_traces.jobs.model import Stage
 
+MARK_WRITTEN_S = 2.0
+"""Hooks hand over what they have within about a second."""
+
 Announce = Callable[[Fault], None]
 
 
 class Injector:
     """Makes the faults that concern one rank happen, and announces each when it begins.
 
-    `announce` is called once per fault, on the rank it hits (kill: on the rank after it, which
-    lives on to write it down; faults of every rank: on rank 0).
+    `announce` is called once per fault, on the rank it hits (faults of every rank: on rank 0).
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class Injector:
         """Announce what begins in this step, and do what happens at its beginning."""
         self.step = step
         for fault in self.faults:
-            if fault.first_step == step and self._writer(fault) == self.rank:
+            if fault.first_step == step and (fault.rank or 0) == self.rank:
                 self.announce(fault)
         for fault in self.faults:
             if fault.active(step) and self._hit(fault, step) == self.rank:
@@ -74,11 +76,6 @@ class Injector:
         if fault.rank is not None:
             return fault.rank
         return random.Random(f"{self.seed} {step}").randrange(self.world_size)
-
-    def _writer(self, fault: Fault) -> int:
-        if fault.rank is None:
-            return 0
-        return (fault.rank + 1) % self.world_size if fault.kind == "kill" else fault.rank
 
     def _delay(self, module: nn.Module, fault: Fault) -> None:
         def before(_module: nn.Module, _args: Any) -> None:
@@ -159,6 +156,8 @@ def _hold_gil(fault: Fault) -> None:
 
 
 def _kill(fault: Fault) -> None:
+    """Die without a chance to clean up, once the mark of it is on disk."""
+    time.sleep(MARK_WRITTEN_S)
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -106,7 +106,7 @@ def _run_rank(
     train: Callable[[Any, socket.socket], None], options: Any, listener: socket.socket, rank: int,
     num_ranks: int,
 ) -> None:  # fmt: skip
-    """One rank, which ends as a process of its own does: hooks at exit run, a traceback is shown."""
+    """One rank; it ends as a process of its own does, with its hooks at exit and a traceback."""
     _die_with_parent()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides, and sends SIGTERM

@@ -1,0 +1,71 @@
+"""The real training job, run once for every test of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+JOB_TIMEOUT_S = 240
+
+
+@dataclass(frozen=True)
+class Job:
+    """A finished run of sample_traces.jobs.train_3d and the sizes it had."""
+
+    folder: Path
+    output: str
+    losses: list[dict[str, float]]
+    pp: int
+    dp: int
+    tp: int
+    num_steps: int
+    num_microbatches: int
+    num_layers: int
+
+
+def run_train_3d(
+    runs: Path, name: str, *, pp: int, dp: int, tp: int, num_steps: int, num_microbatches: int,
+    num_layers: int, options: tuple[str, ...] = (), environ: dict[str, str] | None = None,
+) -> Job:  # fmt: skip
+    """Run the job with its own launcher below `runs`; fails the test where the job fails."""
+    losses = runs / f"{name}.losses"
+    sizes = {
+        "nproc": pp * dp * tp, "pp": pp, "dp": dp, "tp": tp, "steps": num_steps,
+        "microbatches": num_microbatches, "layers": num_layers, "runs": runs, "losses": losses,
+    }  # fmt: skip
+    command = [sys.executable, "-m", "sample_traces.jobs.train_3d", "--device", "cpu"]
+    for option, value in sizes.items():
+        command += [f"--{option}", str(value)]
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("TRACE_HOOKS")}
+    clean |= {"TRACE_HOOKS_RUN": name, "OMP_NUM_THREADS": "1"} | (environ or {})
+    done = subprocess.run(
+        [*command, *options], env=clean, capture_output=True, text=True, timeout=JOB_TIMEOUT_S
+    )
+    assert done.returncode == 0, done.stderr[-4_000:]
+    lines = losses.read_text(encoding="utf-8").splitlines()
+    return Job(
+        runs / name, done.stdout + done.stderr, [json.loads(line) for line in lines], pp, dp, tp,
+        num_steps, num_microbatches, num_layers,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def train_3d() -> Callable[..., Job]:
+    """Runs the job: see run_train_3d."""
+    return run_train_3d
+
+
+@pytest.fixture(scope="session")
+def recorded_job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """The 8-rank job with TP 2 x PP 2 x DP 2 under 1F1B; must not be changed."""
+    return run_train_3d(
+        tmp_path_factory.mktemp("recorded_job"), "job", pp=2, dp=2, tp=2, num_steps=5,
+        num_microbatches=4, num_layers=4, options=("--batch", "2"),
+    )  # fmt: skip
