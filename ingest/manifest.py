@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +45,17 @@ class FileEntry:
     schema: str
     tier: int = 0
     problem: str | None = None
+    is_partial: bool = False
+    """lacks nullable columns that this version of the schema has"""
 
 
 _TEXT_FIELDS = ("path", "table_name", "schema", "problem")
 _ROW_SCHEMA = pa.schema(
-    (field.name, pa.string() if field.name in _TEXT_FIELDS else pa.int64())
-    for field in fields(FileEntry)
+    [
+        (f.name, pa.string() if f.name in _TEXT_FIELDS else pa.int64())
+        for f in fields(FileEntry)[:-1]
+    ]
+    + [("is_partial", pa.bool_())]
 )
 
 
@@ -88,9 +93,12 @@ def _time_extent(metadata: Any, table: str) -> tuple[int | None, int | None]:
     return first, last + (_required_extent(metadata, duration)[1] if duration else 0)
 
 
-def _check_columns(schema: pa.Schema, table: str, path: Path) -> None:
+def _check_columns(schema: pa.Schema, table: str, path: Path) -> bool:
+    """Whether nullable columns are missing; raises DamagedFile when others are."""
+    partial = False
     for column in TABLES[table].columns:
         index = schema.get_field_index(column.name)
+        partial |= index < 0
         if index < 0 and not column.nullable:
             raise DamagedFile(f"lacks the column {column.name} of the table {table}")
     version = (schema.metadata or {}).get(b"rankscope.schema", b"").decode()
@@ -98,6 +106,7 @@ def _check_columns(schema: pa.Schema, table: str, path: Path) -> None:
         check_version(version, path.name)
     except ValueError as error:
         raise DamagedFile(str(error)) from error
+    return partial
 
 
 def read_entry(folder: Path, path: str, tier: int = 0) -> tuple[FileEntry, list[str]]:
@@ -109,34 +118,41 @@ def read_entry(folder: Path, path: str, tier: int = 0) -> tuple[FileEntry, list[
     name = SegmentName.parse(where.name)
     table = name.table if name else where.name.partition("-")[0]
     attempt, rank = (name.attempt, name.rank) if name else (0, 0)
+    entry = FileEntry(path, table, attempt, rank, rank, 0, 0, None, None, 0, 0, "", tier)
     try:
-        num_bytes = where.stat().st_size
-        with pq.ParquetFile(where) as file:
-            metadata, schema = file.metadata, file.schema_arrow
-        labels = schema.metadata or {}
-        table = labels.get(b"rankscope.table", table.encode()).decode()
-        if table not in TABLES or (name and name.table != table):
-            raise DamagedFile(f"says it holds the table {table!r}, its name says otherwise")
-        _check_columns(schema, table, where)
-        inputs = labels.get(MERGED_FROM, b"").decode().split()
-        version = labels[b"rankscope.schema"].decode()
-        if metadata.num_rows == 0:
-            return FileEntry(
-                path, table, attempt, rank, rank, 0, 0, None, None, 0, num_bytes, version, tier
-            ), inputs
-        attempts = _required_extent(metadata, "attempt")
-        if attempts[0] != attempts[1]:
-            raise DamagedFile("mixes several attempts; a file belongs to one")
-        ranks, steps = _required_extent(metadata, "rank"), _required_extent(metadata, "step")
-        first, last = _time_extent(metadata, table)
+        return _described(entry, where)
     except (pa.ArrowException, OSError, DamagedFile, UnicodeDecodeError) as error:
         reason = " ".join(f"{where.name} was set aside: {error}".split())[:500]
-        return FileEntry(
-            path, table, attempt, rank, rank, 0, 0, None, None, 0, 0, "", 0, reason
-        ), []
-    return FileEntry(
-        path, table, attempts[0], *ranks, *steps, first, last, metadata.num_rows, num_bytes,
-        version, tier,
+        return replace(entry, problem=reason), []
+
+
+def _described(entry: FileEntry, where: Path) -> tuple[FileEntry, list[str]]:
+    """The entry with what the footer says; raises DamagedFile or what reading raises."""
+    with pq.ParquetFile(where) as file:
+        metadata, schema = file.metadata, file.schema_arrow
+    labels = schema.metadata or {}
+    table = labels.get(b"rankscope.table", b"").decode()
+    if table != entry.table_name or table not in TABLES:
+        raise DamagedFile(f"its name says {entry.table_name!r}, its metadata table {table!r}")
+    is_partial = _check_columns(schema, table, where)
+    inputs = labels.get(MERGED_FROM, b"").decode().split("\n") if MERGED_FROM in labels else []
+    entry = replace(
+        entry,
+        num_rows=metadata.num_rows,
+        num_bytes=where.stat().st_size,
+        schema=labels[b"rankscope.schema"].decode(),
+        is_partial=is_partial,
+    )
+    if not metadata.num_rows:
+        return entry, inputs
+    attempts = _required_extent(metadata, "attempt")
+    if attempts[0] != attempts[1]:
+        raise DamagedFile("it mixes several attempts; a file belongs to one")
+    ranks, steps = _required_extent(metadata, "rank"), _required_extent(metadata, "step")
+    first, last = _time_extent(metadata, table)
+    return replace(
+        entry, attempt=attempts[0], rank_min=ranks[0], rank_max=ranks[1], step_min=steps[0],
+        step_max=steps[1], ts_min=first, ts_max=last,
     ), inputs  # fmt: skip
 
 

@@ -11,10 +11,13 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from ingest.index_sql import index_sql
 from trace_hooks.schema import publish_json
 
-INDEX_VERSION = 1
-"""Goes up when the tables of the index change; an older index is simply built again."""
+_RULES = 1
+"""Goes up when rollups mean something else than before; an older index is simply built again."""
+
+INDEX_VERSION = f"{_RULES}-{hashlib.sha256(index_sql('tables').encode()).hexdigest()[:8]}"
 
 DATABASE = f"index-{INDEX_VERSION}.duckdb"
 _POINTER = f"snapshot-{INDEX_VERSION}.json"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ingest.index_sql import index_sql
 from ingest.intervals import Ints
 from ingest.manifest import Connection, FileEntry, Manifest, Narrowing
 from ingest.rollups import Rollups, Spans, Transfers, Windows, complete_windows, rollups
@@ -23,12 +22,6 @@ BAND = 64
 
 ROWS_AT_ONCE = 1_000_000
 """Spans laid over each other at once; about 300 bytes each."""
-
-
-@cache
-def index_sql(name: str) -> str:
-    """Text of sql/index/NAME.sql."""
-    return resources.files("ingest").joinpath("sql", "index", f"{name}.sql").read_text("utf-8")
 
 
 @dataclass(frozen=True)

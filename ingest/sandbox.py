@@ -16,8 +16,8 @@ import duckdb
 import pyarrow as pa
 
 from ingest.errors import UserError
+from ingest.index_sql import index_sql
 from ingest.manifest import Manifest, Narrowing
-from ingest.rollup_pass import index_sql
 from trace_hooks.schema import TABLES, publish_table
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
@@ -32,6 +32,13 @@ INDEX_TABLES = (
     "kind_rollup", "collective_rollup", "problems",
 )  # fmt: skip
 """Tables of the index that SQL may use, beside the raw ones of trace_hooks.schema.TABLES."""
+
+
+_ROWS_OF_PARTIAL = """
+CREATE OR REPLACE MACRO rows_of(files) AS TABLE
+    SELECT * FROM read_parquet(files, hive_partitioning = false, union_by_name = true)
+"""
+"""rows_of where some files lack nullable columns; it opens every footer, so not by default."""
 
 
 class Interrupted(UserError):
@@ -62,6 +69,8 @@ class Snapshot:
         connection = duckdb.connect(":memory:", config=_CONFIG)
         connection.execute(f"ATTACH {_quoted(snapshot)} AS snapshot (READ_ONLY)")
         connection.execute(_VIEWS_OF_INDEX + index_sql("views"))
+        if connection.execute("SELECT bool_or(is_partial) FROM files").fetchall()[0][0]:
+            connection.execute(_ROWS_OF_PARTIAL)
         self._connection = connection
         self.manifest = Manifest(connection.cursor())
         self._manifest_lock = threading.Lock()

@@ -3,6 +3,8 @@
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: top int = 10 how many ranks
+-- param: axis text = null only groups of this axis; a pipeline's sends and receives (pp) wait for
+--   the schedule, too, so tp or dp names a culprit more surely
 -- param: attempt int = null newest attempt of each step
 -- column: rank  global rank
 -- column: host  where it runs
@@ -16,7 +18,8 @@
 WITH per_rank AS (
     SELECT rank, sum(wait_caused_ns) AS caused_ns, sum(wait_ns) AS wait_ns,
         sum(num_instances) AS num_instances, sum(greatest(num_open, num_unaligned)) AS num_unknown
-    FROM chosen_collectives($attempt) WHERE step BETWEEN $step_min AND $step_max GROUP BY rank
+    FROM chosen_collectives($attempt) LEFT JOIN group_members USING (attempt, group_id)
+    WHERE step BETWEEN $step_min AND $step_max AND ($axis IS NULL OR axis = $axis) GROUP BY rank
 ),
 job AS (
     SELECT sum(window_ns) AS total_ns FROM chosen_steps($attempt)

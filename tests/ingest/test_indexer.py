@@ -11,6 +11,7 @@ import pytest
 
 from ingest.indexer import Busy, Indexer
 from ingest.manifest import Narrowing
+from ingest.places import DATABASE
 from ingest.store import open_run
 from tests.runs_builder import T0, US, RunBuilder, table, two_rank_run
 from trace_hooks.schema import publish_table
@@ -20,9 +21,7 @@ ROLLUPS = ("step_rollup", "kind_rollup", "collective_rollup")
 
 def rollups(folder):
     with open_run(folder) as run:
-        return {
-            name: run.sql(f"SELECT * FROM {name} ORDER BY ALL").to_pylist() for name in ROLLUPS
-        }
+        return {name: run.sql(f"SELECT * FROM {name} ORDER BY ALL").to_pylist() for name in ROLLUPS}
 
 
 def add_step(builder, step, rank):
@@ -35,9 +34,9 @@ def add_step(builder, step, rank):
     builder.collective(rank, step, 7, step, t + 20 + rank, t + 40)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_piece_by_piece_gives_what_all_at_once_gives(tmp_path, seed):
-    order = [(step, rank) for step in range(5) for rank in range(2)]
+    order = [(step, rank) for step in range(3) for rank in range(2)]
     random.Random(seed).shuffle(order)
     pieces, whole = (RunBuilder(tmp_path / name, 2) for name in ("pieces", "whole"))
     for builder in (pieces, whole):
@@ -53,7 +52,7 @@ def test_piece_by_piece_gives_what_all_at_once_gives(tmp_path, seed):
     whole.publish()
     found = rollups(pieces.folder)
     assert found == rollups(whole.folder)
-    assert len(found["step_rollup"]) == 10
+    assert len(found["step_rollup"]) == 6
 
 
 def test_a_pass_without_news_publishes_nothing(tmp_path):
@@ -128,7 +127,7 @@ def test_a_damaged_rank_file_is_a_problem_not_an_end(tmp_path):
 def test_a_damaged_index_is_built_again(tmp_path):
     builder = two_rank_run(tmp_path / "run")
     before = rollups(builder.folder)
-    (builder.folder / "index" / "index-1.duckdb").write_bytes(b"x" * 20_000)
+    (builder.folder / "index" / DATABASE).write_bytes(b"x" * 20_000)
     assert rollups(builder.folder) == before
 
 

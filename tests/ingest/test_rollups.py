@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.runs_builder import RunBuilder, two_rank_run
 
 from ingest.store import open_run
+from tests.runs_builder import RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout
 
 
@@ -190,4 +190,7 @@ def test_bands_of_ranks_and_a_rank_that_is_not_the_first(tmp_path):
         builder.span(rank, 0, "forward", 0, 10 + rank)
     builder.publish()
     found = cells(builder.folder)
-    assert {key: row["compute_ns"] for key, row in found.items()} == {(3, 0): 13_000, (69, 0): 79_000}
+    assert {key: row["compute_ns"] for key, row in found.items()} == {
+        (3, 0): 13_000,
+        (69, 0): 79_000,
+    }

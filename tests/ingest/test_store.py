@@ -89,7 +89,7 @@ def test_nothing_gets_out_of_the_sandbox(run, folder, text):
 
 def test_a_query_that_takes_too_long_is_stopped(run):
     begun = time.monotonic()
-    with pytest.raises(Interrupted, match="longer than 0.2 s"):
+    with pytest.raises(Interrupted, match="took longer than"):
         run.sql("SELECT count(*) FROM range(10000000) a, range(10000000) b", limit_s=0.2)
     assert time.monotonic() - begun < 5
 

@@ -6,7 +6,8 @@ CREATE TABLE IF NOT EXISTS files (
     path VARCHAR PRIMARY KEY, table_name VARCHAR NOT NULL, attempt INTEGER NOT NULL,
     rank_min INTEGER NOT NULL, rank_max INTEGER NOT NULL, step_min BIGINT NOT NULL,
     step_max BIGINT NOT NULL, ts_min BIGINT, ts_max BIGINT, num_rows BIGINT NOT NULL,
-    num_bytes BIGINT NOT NULL, schema VARCHAR NOT NULL, tier INTEGER NOT NULL, problem VARCHAR
+    num_bytes BIGINT NOT NULL, schema VARCHAR NOT NULL, tier INTEGER NOT NULL, problem VARCHAR,
+    is_partial BOOLEAN NOT NULL
 );
 -- files that a merged one has replaced: never read again, deleted after a grace period
 CREATE TABLE IF NOT EXISTS retired (path VARCHAR PRIMARY KEY, retired_ns BIGINT NOT NULL);
