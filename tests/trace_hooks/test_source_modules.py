@@ -303,8 +303,10 @@ def compiled_model(model: TinyGPT, how: str, backend) -> nn.Module:
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch's own, while it traces
-@pytest.mark.parametrize("watch_first", [True, False])
-@pytest.mark.parametrize("how", ["model", "in place", "blocks"])
+@pytest.mark.parametrize(
+    ("how", "watch_first"),
+    [("model", True), ("model", False), ("in place", True), ("blocks", True), ("blocks", False)],
+)
 def test_compiled_modules_keep_their_graphs_and_are_seen_from_outside(
     how: str, watch_first: bool, backend
 ):
