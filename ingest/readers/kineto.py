@@ -20,8 +20,8 @@ from ingest.readers import Sink
 from ingest.readers.inputs import Source
 from ingest.readers.json_events import EventStream
 from ingest.readers.kineto_collectives import Instance, instances
-from ingest.readers.kineto_events import Columns, Window, decode_event, decode_events
-from ingest.readers.kineto_groups import DistributedInfo
+from ingest.readers.kineto_events import MAX_NS, Columns, Window, decode_event, decode_events
+from ingest.readers.kineto_groups import DistributedInfo, whole
 from ingest.readers.nesting import depths
 from ingest.readers.rows import Coded, rank_info, rows
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
@@ -148,7 +148,7 @@ class Reading:
             name=name,
             columns=columns,
             info=info,
-            base_ns=base_ns if isinstance(base_ns, int) else 0,
+            base_ns=base_ns if type(base_ns) is int and 0 <= base_ns < MAX_NS else 0,
             num_elements=stream.num_elements,
             host=str(header.get("host_name") or ""),
             device=_device(header.get("deviceProperties"), columns),
@@ -342,15 +342,13 @@ def _rank_in_name(name: str) -> int | None:
     """Rank in a file's name (rank-7.x, rank7_x, worker3.x) or its folder's (7/)."""
     path = PurePath(name)
     match = _RANK_IN_NAME.search(path.name)
-    if match:
-        return int(match[1])
-    return int(path.parent.name) if path.parent.name.isdecimal() else None
+    return whole(match[1] if match else path.parent.name)
 
 
 def _json(text: bytes) -> Any:
     try:
         return msgspec.json.decode(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingest.readers.kineto_events import COMM_ANNOTATION, Columns, CommArgs, CommEvent
-from ingest.readers.kineto_groups import DistributedInfo, Group
+from ingest.readers.kineto_events import COMM_ANNOTATION, MAX_COUNT, Columns, CommArgs, CommEvent
+from ingest.readers.kineto_groups import DistributedInfo, Group, whole
 from trace_hooks.schema import UNKNOWN
 
 _OPS = {
@@ -100,13 +100,14 @@ def instances(
 
 
 def _instance(event: CommEvent, group: Group, op: str, runs: bool) -> Instance:
-    peer = event.args.destination if op == "send" else event.args.source if op == "recv" else None
+    end = event.args.destination if op == "send" else event.args.source if op == "recv" else None
+    peer = whole(end)
     return Instance(
         group=group,
         seq=UNKNOWN,
         op=op,
         args=event.args,
-        peer=peer if isinstance(peer, int) else UNKNOWN,
+        peer=UNKNOWN if peer is None else peer,
         enqueue_ns=event.ts_ns,
         start_ns=event.ts_ns,
         end_ns=event.end_ns if runs else UNKNOWN,
@@ -172,8 +173,12 @@ def _number(found: list[Instance], rank: int) -> None:
         parts[(instance.group.group_id, *pair)].append(instance)
     for key, part in parts.items():
         told = [instance.args.seq for instance in part]
-        own = key[1] != UNKNOWN or key[2] != UNKNOWN or not all(type(n) is int for n in told)
+        own = key[1] != UNKNOWN or key[2] != UNKNOWN or not all(_is_seq(n) for n in told)
         if own or len(set(told)) != len(told):
             told = list(range(len(part)))
         for instance, seq in zip(part, told, strict=True):
             instance.seq = seq
+
+
+def _is_seq(value: object) -> bool:
+    return type(value) is int and 0 <= value < MAX_COUNT

@@ -24,7 +24,11 @@ COPY = frozenset({"gpu_memcpy", "gpu_memset", "memcpy", "memset"})
 GPU_WAIT = frozenset({"cuda_sync"})
 NO_SPANS = frozenset({"trace", "gpu_user_annotation", "cpu_instant_event"})
 
-STEP_NAME = re.compile(r"ProfilerStep#\s?(\d+)")
+MAX_NS = 2**61
+"""Times, durations and the base beyond it (73 years) are damage; sums of them fit into int64."""
+MAX_COUNT = 2**61
+
+STEP_NAME = re.compile(r"ProfilerStep#\s?(\d{1,18})")
 COMM_KERNEL = re.compile(r"(?:void )?(?:nccl|rccl|hccl|oneccl|msccl|mscclpp)\w*", re.IGNORECASE)
 COMM_CALL = "record_param_comms"
 COMM_ANNOTATION = re.compile(r"(nccl|gloo|ucc|mpi|hccl|xccl):(\w+)")
@@ -62,14 +66,17 @@ _ONE_EVENT = msgspec.json.Decoder(Event)
 
 def decode_events(text: bytes) -> list[Event]:
     """Events of a JSON list; raises ValueError where one is not as expected."""
-    return _EVENTS.decode(text)
+    try:
+        return _EVENTS.decode(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def decode_event(text: bytes) -> Event | None:
     """One event, as far as it can be understood: control characters, NaN, bad UTF-8 are let by."""
     try:
         return _ONE_EVENT.decode(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     try:
         data = json.loads(text.decode("utf-8", "replace"), strict=False)
@@ -117,7 +124,8 @@ class CommArgs(msgspec.Struct, gc=False):
         """Bytes of this member's input, of a recv's output; -1 unknown."""
         elements = self.out_elements if self.op == "recv" else self.in_elements
         size = _DTYPE_BYTES.get(str(self.dtype_name).lower(), ("", 0))[1]
-        return elements * size if isinstance(elements, int) and size else UNKNOWN
+        fits = isinstance(elements, int) and 0 <= elements < MAX_COUNT // 8
+        return elements * size if fits and size else UNKNOWN
 
 
 _COMM_ARGS = msgspec.json.Decoder(CommArgs)
@@ -133,7 +141,7 @@ _COPY_ARGS = msgspec.json.Decoder(_CopyArgs)
 def _args(decoder: msgspec.json.Decoder[Any], event: Event, otherwise: Any) -> Any:
     try:
         return decoder.decode(event.args)
-    except ValueError:
+    except (ValueError, RecursionError):
         return otherwise
 
 
@@ -250,7 +258,7 @@ class Columns:
         place = np.array([places[event.pid, event.tid] for event in events], np.int32)
         ts_ns, readable = microseconds_to_ns([event.ts for event in events])
         dur_ns, has_dur = microseconds_to_ns([event.dur for event in events])
-        readable &= has_dur
+        readable &= has_dur & (np.abs(ts_ns) < MAX_NS) & (dur_ns < MAX_NS)
         self.num_without_time += int((~readable).sum())
         np.maximum(dur_ns, 0, out=dur_ns)
         self._learn(events, label)
@@ -260,7 +268,7 @@ class Columns:
         kept = readable & (kind >= 0)
         row = np.where(kept, np.cumsum(kept) - 1 + self.num_rows, UNKNOWN)
         track = place * len(TRACK_KINDS) + track_kind
-        columns = (ts_ns, dur_ns, kind, label, track)
+        columns: tuple[npt.NDArray[Any], ...] = (ts_ns, dur_ns, kind, label, track)
         for pieces, column in zip(self._pieces, columns, strict=True):
             pieces.append(column[kept])
         self._used_tracks.update(np.unique(track[kept]).tolist())
@@ -289,7 +297,7 @@ class Columns:
             found.append(CommEvent(row, name, ts_ns, dur_ns, args))
         elif special == "copy":
             num_bytes = _args(_COPY_ARGS, event, _CopyArgs()).bytes
-            if num_bytes >= 0:
+            if 0 <= num_bytes < MAX_COUNT:
                 self.copied_bytes.append((row, num_bytes))
         elif special == "annotation":
             self.annotations.append(CommEvent(row, name, ts_ns, dur_ns, CommArgs()))

@@ -22,6 +22,8 @@ _AXIS_WORDS = (
     ("dp", re.compile(r"data_parallel|(^|_)dp(_|$)")),
     ("tp", re.compile(r"tensor|(^|_)tp(_|$)")),
 )
+MAX_RANKS = 10_000_000
+"""Ranks and world sizes above are damage."""
 _KIND_BY_AXIS = {"tp": "tp_comm", "pp": "pp_comm", "dp": "dp_comm", "ep": "ep_comm"}
 
 
@@ -51,8 +53,8 @@ class DistributedInfo:
 
     def __init__(self, data: object) -> None:
         known: Mapping[str, Any] = data if isinstance(data, dict) else {}
-        self.rank = _whole(known.get("rank"))
-        self.world_size = _whole(known.get("world_size")) or UNKNOWN
+        self.rank = whole(known.get("rank"))
+        self.world_size = whole(known.get("world_size")) or UNKNOWN
         configs = known.get("pg_config")
         entries = [c for c in configs if isinstance(c, dict)] if isinstance(configs, list) else []
         self.groups = {str(e.get("pg_name")): _group_of(e) for e in entries}
@@ -141,22 +143,23 @@ def _ranks(value: object) -> tuple[int, ...]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return ()
-    if isinstance(value, Sequence) and all(type(rank) is int for rank in value):
-        return tuple(value)
-    return ()
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return ()
+    return tuple(value) if all(whole(rank) == rank for rank in value) else ()
 
 
 def _strided(args: CommArgs) -> tuple[int, ...]:
     start, stride, size = args.rank_start, args.rank_stride, args.group_size
     if isinstance(start, int) and isinstance(stride, int) and isinstance(size, int):
-        return tuple(start + stride * i for i in range(size)) if stride > 0 else ()
+        fits = start >= 0 and stride > 0 and size > 0 and start + stride * size <= MAX_RANKS
+        return tuple(start + stride * i for i in range(size)) if fits else ()
     return ()
 
 
-def _whole(value: object) -> int | None:
-    """A rank or a size from a number or its text."""
-    if isinstance(value, str) and value.strip().isdecimal():
-        return int(value)
-    return value if type(value) is int and value >= 0 else None
+def whole(value: object) -> int | None:
+    """A rank or a size from a number or its text; None for anything else."""
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 10:
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= MAX_RANKS else None

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
@@ -106,7 +107,11 @@ class Reading:
             raise UserError(f"these are {len(self._names)} traces of their own, open one: {listed}")
         if self._table is None:
             return
-        operations = _Operations(self._table)
+        table = _with_times(self._table)
+        if table.num_rows < self._table.num_rows:
+            lost = self._table.num_rows - table.num_rows
+            self._sink.add_problem(f"{self._names[0]}: {lost:,} operations without a time left out")
+        operations = _Operations(table)
         sizes = self._own_sizes(self._names[0])
         layout = self._layout(sizes, operations)
         self._sink.set_clock("per_step_relative")
@@ -250,6 +255,12 @@ class _Operations:
         sink.add_rows("collectives", rank, rows("collectives", len(N), columns))
         group = {"rank": rank, "group_id": group_id, "axis": "dp", "ranks": [list(members)]}
         sink.add_rows("groups", rank, rows("groups", 1, group))
+
+
+def _with_times(table: pa.Table) -> pa.Table:
+    """The operations whose start and duration are numbers."""
+    finite = pc.and_(pc.is_finite(table["start_ts"]), pc.is_finite(table["duration"]))
+    return table.filter(finite)
 
 
 def _ns(seconds: pa.ChunkedArray) -> Ints:

@@ -14,6 +14,8 @@ import pytest
 from app.cli import VERBS, main
 from app.commands.progress import progress_line, reading_progress
 from ingest.imports import import_paths
+from tests.runs_builder import T0, RunBuilder
+from trace_hooks.layout import ParallelLayout
 
 TRACES = Path(__file__).resolve().parents[2] / "../shared/traces"
 needs_traces = pytest.mark.skipif(
@@ -67,6 +69,36 @@ def test_a_straggler_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert summary["layout"] == {"pp": 4, "dp": 2, "tp": 1}
     assert summary["clock"] == {"kind": "per_step_relative", "max_err_ns": None, "method": "none"}
     assert summary["events_per_rank"] == {}
+
+
+def test_a_run_of_the_hooks_with_a_restart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = ParallelLayout.from_sizes(tp=2)
+    run = RunBuilder(tmp_path / "mine", layout=layout, problems=["a note"])
+    for attempt, steps in ((0, (0, 1)), (1, (1, 2))):
+        run.rank_files(attempt)
+        for rank in (0, 1):
+            run.add("clocks", rank, -1, attempt, ts_ns=T0, err_ns=700 * rank, method="same_host")
+            for step in steps:
+                start_ns = T0 + step * 100_000
+                run.add("steps", rank, step, attempt, start_ns=start_ns, dur_ns=100_000)
+                run.add("spans", rank, step, attempt, ts_ns=start_ns, dur_ns=50_000, kind="gc")
+    run.publish()
+    assert _info(tmp_path / "mine", capsys) == {
+        "run": "mine",
+        "format": "native",
+        "num_ranks": 2,
+        "world_size": 2,
+        "layout": {"tp": 2},
+        "attempts": 2,
+        "steps": [0, 1, 2],
+        "num_spans": 8,
+        "events_per_rank": {},
+        "problems": ["a note"],
+        "guesses": [],
+        "clock": {"kind": "absolute", "max_err_ns": 700, "method": "same_host"},
+    }
 
 
 def test_the_summary_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -310,6 +310,38 @@ def test_strange_events_cost_only_themselves(tmp_path: Path, runs: Path) -> None
     assert "1 events without a readable time left out" in problems
 
 
+def test_absurd_values_are_damage_not_a_crash(tmp_path: Path, runs: Path) -> None:
+    huge = 10**30
+    args = {
+        **collective("send"), "Dst Rank": huge, "Seq": huge, "In msg nelems": huge,
+        "Process Group Ranks": "[0, 1, ", "Group size": huge, "Global rank start": 0,
+        "Global rank stride": 1,
+    }  # fmt: skip
+    events = [
+        event("good", 0, 1),
+        {**event("far", 0, 1), "ts": 9 * 10**15},
+        event("ncclDevKernel_SendRecv", 1, 1, "kernel", args=args),
+        event("Memcpy", 3, 1, "gpu_memcpy", args={"bytes": huge}),
+        step(10**25, 0, 5),
+    ]
+    path = write(
+        tmp_path / "rank-1.json",
+        events,
+        None,
+        distributedInfo={"rank": huge, "world_size": huge, "pg_config": [{"ranks": "[" * 10**5}]},
+    )
+    deep = '{"ph": "X", "name": "deep", "args": ' + "[" * 10**5 + "]" * 10**5 + "}"
+    path.write_text(path.read_text().replace('"traceEvents": [', f'"traceEvents": [{deep},'))
+    run = Imported(path, into=runs)
+    assert [name for (name,) in run.rows("spans", "name")][:2] == [
+        "good",
+        "ProfilerStep#1" + "0" * 25,
+    ]
+    assert run.rows("collectives", "peer", "num_bytes") == [(-1, -1)]
+    assert run.ranks[1]["world_size"] == -1
+    assert set(run.rows("spans", "num_bytes")) == {(-1,)}
+
+
 def test_a_cut_file_keeps_what_can_be_read(tmp_path: Path, runs: Path) -> None:
     events = [event(f"op {i}", i, 0.5) for i in range(3000)]
     whole = gzip.compress(write(tmp_path / "rank-1.json", events, None).read_bytes())

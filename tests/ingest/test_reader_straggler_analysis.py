@@ -144,6 +144,17 @@ def test_a_folder_and_an_archive_of_one_trace(tmp_path: Path, runs: Path) -> Non
     assert run.ranks[0]["layout"]["axes"] == {"pp": 2, "dp": 2, "tp": 4}
 
 
+def test_operations_without_a_time_are_left_out(tmp_path: Path, runs: Path) -> None:
+    path = _write(tmp_path / "in")
+    table = _table()
+    starts = [float("nan"), None, *table["start_ts"].to_pylist()[2:]]
+    at = table.column_names.index("start_ts")
+    pq.write_table(table.set_column(at, "start_ts", pa.array(starts, pa.float32())), path)
+    run = Imported(path, runs)
+    assert len(run.rows("spans")) == table.num_rows - 2
+    assert "2 operations without a time left out" in run.info["problems"][0]
+
+
 def test_two_traces_in_a_folder_are_two_runs(tmp_path: Path, runs: Path) -> None:
     _write(tmp_path / "in", name="trace-X")
     _write(tmp_path / "in", name="trace-Y")
