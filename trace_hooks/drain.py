@@ -6,6 +6,7 @@ this thread, except at the end and then for a bounded time.
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401 - pyarrow needs it late, when it may not start
 import signal
 import threading
 import time

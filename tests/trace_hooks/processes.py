@@ -1,0 +1,84 @@
+"""Helpers of tests that start traced processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from trace_hooks.schema import SegmentName
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """Environment of a traced process that keeps all it writes below `folder`."""
+    kept = {n: v for n, v in os.environ.items() if not n.startswith(("TRACE_HOOKS", "SLURM", "PBS"))}
+    return {
+        **kept,
+        "PYTHONPATH": str(REPO),
+        "OMP_NUM_THREADS": "1",
+        "TRACE_HOOKS_FOLDER": str(folder / "runs"),
+        "TRACE_HOOKS_RING_DIR": str(folder / "rings"),
+        "TRACE_HOOKS_SOURCES": "gc",
+        **more,
+    }
+
+
+def begin(
+    folder: Path, code: str, *arguments: str, module: Sequence[str] = (), **environ: str
+) -> subprocess.Popen[str]:
+    """Start a script in `folder`; `module` are options before its name, such as -m trace_hooks."""
+    script = folder / "script.py"
+    script.write_text(code)
+    return subprocess.Popen(
+        [sys.executable, *module, str(script), *arguments],
+        env=environment(folder, **environ),
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(
+    folder: Path, code: str, *arguments: str, module: Sequence[str] = (), **environ: str
+) -> tuple[int, str, str]:
+    """Run a script to its end; exit code, stdout and stderr."""
+    process = begin(folder, code, *arguments, module=module, **environ)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def wait_for(found: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Wait until `found` answers something true, and return it."""
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s:
+        answer = found()
+        if answer:
+            return answer
+        time.sleep(0.05)
+    raise AssertionError(f"nothing came of {found} within {seconds} s")
+
+
+def rows(folder: Path, table: str) -> list[dict[str, Any]]:
+    """All rows of a table below the runs of `folder`, in order of their segments."""
+    found = []
+    for path in sorted((folder / "runs").glob("*/segments/*.parquet")):
+        name = SegmentName.parse(path.name)
+        if name is not None and name.table == table:
+            found += pq.read_table(path).to_pylist()
+    return found
+
+
+def rank_files(folder: Path) -> list[dict[str, Any]]:
+    """All rank files below the runs of `folder`, in order of attempt and rank."""
+    paths = sorted((folder / "runs").glob("*/ranks/*.json"))
+    return [json.loads(path.read_text()) for path in paths]
