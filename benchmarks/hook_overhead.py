@@ -1,6 +1,6 @@
 """What the hooks cost: a training step under each level, and one event of each source.
 
-    python benchmarks/hook_overhead.py [--json] [--rounds 10] [--gpu]
+    python benchmarks/hook_overhead.py [--json] [--rounds 6] [--gpu]
 
 CPU time, not wall time: on a shared machine wall ratios say nothing. "off again" is the same as
 "off"; its distance from 1.00 is what the measurement itself cannot tell apart. `--gpu` adds what
@@ -27,7 +27,7 @@ from step_overhead import BATCH, MICROBATCHES, SIZES, Cost, step_costs
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--rounds", type=int, default=10, help="turns of the step benchmark")
+    parser.add_argument("--rounds", type=int, default=6, help="turns of the step benchmark")
     parser.add_argument("--gpu", action="store_true", help="also measure on a CUDA device")
     options = parser.parse_args()
     if options.gpu and not torch.cuda.is_available():

@@ -88,7 +88,11 @@ WAYS: dict[str, Callable[[Training], object]] = {
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU time of a step and its ratio to the same round's `off`."""
+    """CPU time of a step: the least seen, and its ratio to the least of `off`.
+
+    The least, because on a shared machine the rest is somebody else's; the quartiles are of the
+    ratios within each round and show how much that is.
+    """
 
     thread_ms: float
     process_ms: float
@@ -111,24 +115,28 @@ def step_costs(rounds: int) -> dict[str, Cost]:
 
 
 def _measured(step: Callable[[], object]) -> tuple[float, float]:
-    """Thread and process CPU ms of one step, median of STEPS after one to warm up."""
+    """Thread CPU ms of the cheapest of STEPS steps after one to warm up, process CPU ms of a step.
+
+    The process does more than the step: the drain thread writes meanwhile.
+    """
     step()
-    thread, process = [], []
+    thread = []
+    process_begun = time.process_time_ns()
     for _ in range(STEPS):
-        begun = time.thread_time_ns(), time.process_time_ns()
+        begun = time.thread_time_ns()
         step()
-        thread.append((time.thread_time_ns() - begun[0]) / 1e6)
-        process.append((time.process_time_ns() - begun[1]) / 1e6)
-    return statistics.median(thread), statistics.fmean(process)
+        thread.append((time.thread_time_ns() - begun) / 1e6)
+    return min(thread), (time.process_time_ns() - process_begun) / STEPS / 1e6
 
 
 def _cost(own: list[tuple[float, float]], off: list[tuple[float, float]]) -> Cost:
-    ratios = [a[0] / b[0] for a, b in zip(own, off, strict=True)]
-    low, middle, high = statistics.quantiles(ratios, n=4)
+    low, _, high = statistics.quantiles((a[0] / b[0] for a, b in zip(own, off, strict=True)), n=4)
+    thread_ms, process_ms = (min(times) for times in zip(*own, strict=True))
+    off_thread_ms, off_process_ms = (min(times) for times in zip(*off, strict=True))
     return Cost(
-        thread_ms=statistics.median(a[0] for a in own),
-        process_ms=statistics.median(a[1] for a in own),
-        thread_ratio=middle,
+        thread_ms=thread_ms,
+        process_ms=process_ms,
+        thread_ratio=thread_ms / off_thread_ms,
         thread_ratio_quartiles=(low, high),
-        process_ratio=statistics.median(a[1] / b[1] for a, b in zip(own, off, strict=True)),
+        process_ratio=process_ms / off_process_ms,
     )

@@ -75,9 +75,10 @@ class Group:
         """Remember the collectives no wrapper entered (DDP's, compiled ones); returns count()."""
         count = self.count()
         number = count - self.p2p_counted - self.surplus
-        for missed in range(self.claimed + 1, number + 1):
-            self.unseen[missed + self.p2p_counted + self.surplus] = missed
-        self.claimed = max(self.claimed, number)
+        if number > self.claimed:
+            for missed in range(self.claimed + 1, number + 1):
+                self.unseen[missed + self.p2p_counted + self.surplus] = missed
+            self.claimed = number
         return count
 
     def next_p2p(self, src: int, dst: int, tag: int) -> int:
