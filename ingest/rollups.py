@@ -312,9 +312,7 @@ def _cpu_and_counts(
     span_P = cut.span_P
     share_P = (cut.end_P - cut.begin_P) / np.maximum(spans.dur_S[span_P], 1)
     flat_P = cut.cell_P * len(KINDS) + spans.kind_S[span_P]
-    cpu_CK: npt.NDArray[np.float64] = np.bincount(
-        flat_P, own_S[span_P] * share_P, shape[0] * shape[1]
-    ).reshape(shape)
+    cpu_CK = np.bincount(flat_P, own_S[span_P] * share_P, shape[0] * shape[1]).reshape(shape)
     cell_S = _cells(windows, spans.rank_S, spans.step_S)
     known_S = cell_S >= 0
     flat_S = cell_S[known_S] * len(KINDS) + spans.kind_S[known_S]

@@ -4,7 +4,7 @@
 -- column: wall_s  from its start to the next attempt's start (the last: to its last sign of life), s
 -- column: productive_s  step time of steps no later attempt repeated, without checkpoints, s
 -- column: rewound_s  step time of steps a later attempt repeated, s
--- column: checkpoint_s  checkpoint time inside kept steps, median over ranks, s
+-- column: checkpoint_s  checkpoint time inside kept steps not hidden by compute, of the slowest rank, s
 -- column: start_up_s  from its start to the begin of its first step, s
 -- column: after_s  from the end of its last finished step to the end of wall_s: hang and restart, s
 -- column: goodput_ratio  productive / wall; NULL where the start is unknown
@@ -15,7 +15,7 @@ WITH per_step AS (
     FROM step_rollup WHERE finished AND step >= 0 GROUP BY attempt, step
 ),
 saves AS (
-    SELECT attempt, step, median(time_ns) AS save_ns
+    SELECT attempt, step, max(exposed_ns) AS save_ns
     FROM kind_rollup WHERE kind = 'checkpoint' GROUP BY attempt, step
 ),
 sums AS (

@@ -5,7 +5,9 @@ CREATE MACRO rows_of(files) AS TABLE
     SELECT * FROM read_parquet(files, hive_partitioning = false);
 
 -- the newest attempt of each step: what a restart repeated counts once
-CREATE VIEW newest_steps AS SELECT step, max(attempt) AS attempt FROM step_rollup GROUP BY step;
+CREATE VIEW newest_steps AS SELECT step, max(attempt) AS attempt FROM (
+    SELECT step, attempt FROM step_rollup UNION ALL SELECT step, attempt FROM collective_rollup
+) GROUP BY step;
 
 -- step_rollup of one attempt, or of the newest attempt of each step where it is NULL
 CREATE MACRO chosen_steps(wanted) AS TABLE

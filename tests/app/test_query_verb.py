@@ -1,0 +1,96 @@
+"""`rankscope query` and `rankscope index` as a user types them."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from app.cli import main
+from ingest.indexer import Indexer
+from ingest.questions import all_questions
+from tests.runs_builder import two_rank_run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "two"
+    two_rank_run(folder)
+    return folder
+
+
+def said(capsys, *arguments, code=0):
+    assert main([str(argument) for argument in arguments]) == code
+    output = capsys.readouterr()
+    return output.err if code else output.out
+
+
+def test_sql_as_text(folder, capsys):
+    text = "SELECT kind, count(*) AS n, NULL AS nothing FROM spans GROUP BY kind ORDER BY kind"
+    lines = said(capsys, "query", folder, text).splitlines()
+    assert lines[0].split() == ["kind", "n", "nothing"]
+    assert lines[1].split() == ["backward", "6", "-"]
+    assert lines[-1] == "(5 rows)"
+
+
+def test_sql_as_json_and_csv(folder, capsys):
+    text = "SELECT rank, step, loss FROM steps WHERE rank = 1 ORDER BY step"
+    rows = json.loads(said(capsys, "query", folder, text, "--json"))
+    assert rows[2] == {"rank": 1, "step": 2, "loss": None}
+    lines = said(capsys, "query", folder, text, "--csv").splitlines()
+    assert list(csv.reader(lines)) == [
+        ["rank", "step", "loss"], ["1", "0", ""], ["1", "1", ""], ["1", "2", ""],
+    ]  # fmt: skip
+
+
+def test_a_ready_question_with_values(folder, capsys):
+    rows = json.loads(said(capsys, "query", folder, "step_times", "rank=1", "step_max=0", "--json"))
+    assert [(row["rank"], row["step"]) for row in rows] == [(1, 0)]
+
+
+def test_the_list_has_every_question(capsys):
+    text = said(capsys, "query", "--list")
+    assert all(f"\n{name}" in f"\n{text}" for name in all_questions())
+    listed = json.loads(said(capsys, "query", "--list", "--json"))
+    assert [row["name"] for row in listed] == list(all_questions())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("SELECT nope FROM spans",), "nope"),
+        (("SELEC 1",), "SELEC"),
+        (("DROP VIEW spans",), "exactly one SELECT"),
+        (("step_times", "rank"), "KEY=VALUE"),
+        (("step_times", "colour=red"), "takes no 'colour'"),
+        (("no_such_question",), "no question"),
+        (("SELECT 1", "a=1"), "ready question"),
+        ((), "give a run and a question"),
+    ],
+)
+def test_a_wrong_query_is_one_sentence_and_exit_2(folder, capsys, arguments, says):
+    text = said(capsys, "query", folder, *arguments, code=2)
+    assert says in text
+    assert text.count("\n") == 1
+
+
+def test_index_says_what_it_did_and_then_nothing(tmp_path, capsys):
+    two_rank_run(tmp_path / "runs" / "a")
+    assert said(capsys, "index", tmp_path / "runs").startswith("a: 8 new files, 0 merged")
+    assert said(capsys, "index", tmp_path / "runs", "--json") == ""
+
+
+def test_index_as_json(tmp_path, capsys):
+    two_rank_run(tmp_path / "a")
+    told = json.loads(said(capsys, "index", tmp_path / "a", "--json"))
+    assert (told["run"], told["new_files"], told["set_aside"], told["merged"]) == ("a", 8, 0, 0)
+
+
+def test_index_of_nothing_and_of_a_run_that_is_taken(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert "holds no run" in said(capsys, "index", tmp_path / "empty", code=2)
+    assert "no folder" in said(capsys, "index", tmp_path / "nowhere", code=2)
+    two_rank_run(tmp_path / "a")
+    with Indexer(tmp_path / "a"):
+        assert "another process" in said(capsys, "index", tmp_path / "a", code=2)
