@@ -55,9 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             f"{folder} cannot be made ({error.strerror}); name another folder with --runs"
         ) from error
-    print(f"starting {NUM_RANKS} ranks (pp 2 x dp 2 x tp 2, {arguments.schedule}), {folder}")
+    sizes = f"pp 2 x dp 2 x tp 2, {arguments.schedule}"
+    print(f"starting {NUM_RANKS} ranks ({sizes}), {folder}", flush=True)
     for fault in faults:
-        print(f"fault from step {fault.first_step}: {fault.text}")
+        print(f"fault from step {fault.first_step}: {fault.text}", flush=True)
     with _job(folder, arguments) as job:
         _follow(folder, job)
     _judge(folder, job.returncode, faults)
