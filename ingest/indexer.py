@@ -198,7 +198,10 @@ class Indexer:
     def _have_ranks(self, seen: dict[str, int]) -> bool:
         """Whether the snapshot published last knows these rank files already."""
         snapshot = current_snapshot(self.index_folder)
-        counted = "SELECT (SELECT count(*) FROM ranks) + (SELECT count(*) FROM problems)"
+        counted = (
+            "SELECT (SELECT count(*) FROM ranks)"
+            " + (SELECT count(*) FROM problems WHERE source = 'ranks')"
+        )
         known = self.connection.execute(counted).fetchall()[0][0]
         if snapshot is None or known != len(seen):
             return False
@@ -314,9 +317,9 @@ class Indexer:
 
     def _store_ranks(self) -> None:
         ranks, problems = read_ranks(self.folder)
-        self.connection.execute("DELETE FROM problems")
+        self.connection.execute("DELETE FROM problems WHERE source = 'ranks'")
         for text in problems:
-            self.connection.execute("INSERT INTO problems VALUES (?)", [text])
+            self.connection.execute("INSERT INTO problems VALUES ('ranks', ?)", [text])
         self.connection.execute("DELETE FROM ranks")
         rows = pa.Table.from_pylist([_rank_row(info) for info in ranks], schema=_RANK_SCHEMA)
         self.connection.register("fresh_ranks", rows)

@@ -70,6 +70,17 @@ def enclosing(begin_N: Ints, end_N: Ints) -> Ints:
     return parent_N
 
 
+def parents(group_N: Ints, begin_N: Ints, end_N: Ints) -> Ints:
+    """Index of the innermost interval of the same group that each one lies in, -1 none."""
+    order_N = nesting_order(group_N, begin_N, end_N)
+    keys = _Keys(group_N[order_N], begin_N[order_N], end_N[order_N])
+    found_N = enclosing(keys.begin_N, keys.end_N)
+    inside_N = (found_N >= 0) & (keys.end_N[found_N] > keys.begin_N)
+    result_N = np.full(group_N.size, -1, dtype=np.int64)
+    result_N[order_N[inside_N]] = order_N[found_N[inside_N]]
+    return result_N
+
+
 def nesting_order(group_N: Ints, begin_N: Ints, end_N: Ints) -> Ints:
     """Order in which every interval follows those it lies in: group, begin, longest first."""
     return np.lexsort((-end_N, begin_N, group_N))
@@ -143,8 +154,9 @@ def divide(
     empty = np.empty(0, dtype=np.int64)
     if not rank_N.size or not rank_W.size:
         return empty, empty, empty, empty
-    origin = int(min(begin_N.min(), begin_W.min()))
-    width = int(max(end_N.max(), end_W.max())) - origin + 1
+    origin, last = int(begin_W.min()), int(end_W.max())
+    width = last - origin + 1
+    begin_N, end_N = np.clip(begin_N, origin, last), np.clip(end_N, origin, last)
     num_ranks = int(max(rank_N.max(), rank_W.max())) + 1
     if not fits(num_ranks, width):
         raise ValueError(f"{num_ranks} ranks over {width} ns exceed 62 bits; ask for fewer ranks")

@@ -182,13 +182,21 @@ class RollupPass:
     def _update_tile(self, tile: Tile) -> None:
         windows = self._windows(tile)
         spans = self._spans(tile, windows)
-        windows = complete_windows(windows, spans, tile.step_min, tile.step_max)
-        if not windows.rank_C.size:
-            return
         transfers, known = self._transfers(tile)
-        pairs = zip(windows.rank_C.tolist(), windows.step_C.tolist(), strict=True)
-        aligned_C = np.fromiter((pair in known for pair in pairs), bool, windows.rank_C.size)
-        self._store(tile, rollups(spans, windows, transfers, self.relative, aligned_C))
+        source = f"rollups {tile}"
+        self.connection.execute("DELETE FROM problems WHERE source = ?", [source])
+        try:
+            windows = complete_windows(windows, spans, tile.step_min, tile.step_max)
+            pairs = zip(windows.rank_C.tolist(), windows.step_C.tolist(), strict=True)
+            aligned_C = np.fromiter((pair in known for pair in pairs), bool, windows.rank_C.size)
+            found = rollups(spans, windows, transfers, self.relative, aligned_C)
+        except ValueError as error:  # times centuries apart: a damaged clock, not a reason to stop
+            text = (
+                f"steps {tile.step_min} to {tile.step_max} of ranks from {tile.rank_min}: {error}"
+            )
+            self.connection.execute("INSERT INTO problems VALUES (?, ?)", [source, text])
+            return
+        self._store(tile, found)
 
     def _store(self, tile: Tile, found: Rollups) -> None:
         for name, columns in (("step", found.steps), ("kind", found.kinds)):

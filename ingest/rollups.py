@@ -10,7 +10,8 @@ The rules (specs: metrics; user's words: docs/data-model.md):
    compute on another is both, and not exposed.
 4. Where a step has `kernel` spans, they are its compute and host-side forward/backward/... is not.
 
-Shape suffixes: S spans, C cells (one (rank, step) each), P pieces of spans, E pieces of time.
+Shape suffixes: S spans, C cells (one (rank, step) each), P pieces of spans, E pieces of time,
+K kinds, T transfers, U distinct (rank, step) pairs of spans.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.intervals import Bools, Ints, divide, enclosing, nesting_order, overlay, owned_segments
+from ingest.intervals import Bools, Ints, divide, overlay, owned_segments, parents
 from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS, KINDS, MODES
 
 _MODE_BIT = len(KINDS)
@@ -127,21 +128,24 @@ def complete_windows(known: Windows, spans: Spans, step_min: int, step_max: int)
     rank_S, step_S = spans.rank_S[asked_S], spans.step_S[asked_S]
     begin_S = spans.ts_S[asked_S]
     end_S = begin_S + spans.dur_S[asked_S]
-    pairs, cell_S = np.unique(np.stack((rank_S, step_S)), axis=1, return_inverse=True)
-    begin_C = np.full(pairs.shape[1], np.iinfo(np.int64).max)
-    end_C = np.full(pairs.shape[1], np.iinfo(np.int64).min)
-    np.minimum.at(begin_C, cell_S.ravel(), begin_S)
-    np.maximum.at(end_C, cell_S.ravel(), end_S)
-    have = set(zip(known.rank_C.tolist(), known.step_C.tolist(), strict=True))
-    fresh_C = np.array([pair not in have for pair in zip(*pairs.tolist(), strict=True)], dtype=bool)
-    if not fresh_C.any():
+    if not rank_S.size:
+        return known
+    width = step_max - step_min + 1
+    keys, cell_S = np.unique(_pair_keys(rank_S, step_S, step_min, width), return_inverse=True)
+    rank_U, step_U = keys // width, keys % width + step_min
+    begin_U = np.full(keys.size, np.iinfo(np.int64).max)
+    end_U = np.full(keys.size, np.iinfo(np.int64).min)
+    np.minimum.at(begin_U, cell_S, begin_S)
+    np.maximum.at(end_U, cell_S, end_S)
+    fresh_U = _cells(known, rank_U, step_U) < 0
+    if not fresh_U.any():
         return known
     merged = Windows(
-        np.concatenate((known.rank_C, pairs[0][fresh_C])),
-        np.concatenate((known.step_C, pairs[1][fresh_C])),
-        np.concatenate((known.begin_C, begin_C[fresh_C])),
-        np.concatenate((known.end_C, end_C[fresh_C])),
-        np.concatenate((known.finished_C, np.zeros(int(fresh_C.sum()), dtype=bool))),
+        np.concatenate((known.rank_C, rank_U[fresh_U])),
+        np.concatenate((known.step_C, step_U[fresh_U])),
+        np.concatenate((known.begin_C, begin_U[fresh_U])),
+        np.concatenate((known.end_C, end_U[fresh_U])),
+        np.concatenate((known.finished_C, np.zeros(int(fresh_U.sum()), dtype=bool))),
     )
     return _fit_between(merged)
 
@@ -172,17 +176,24 @@ class _Pieces:
     end_P: Ints
 
 
+def _pair_keys(rank: Ints, step: Ints, low: int, width: int) -> Ints:
+    """One number per (rank, step) with low <= step < low + width, ordered like the pairs."""
+    return rank * width + (step - low)
+
+
 def _cells(windows: Windows, rank: Ints, step: Ints) -> Ints:
     """Index of each (rank, step) among the windows, -1 where it has none."""
-    cell_of = {
-        pair: cell
-        for cell, pair in enumerate(
-            zip(windows.rank_C.tolist(), windows.step_C.tolist(), strict=True)
-        )
-    }
-    pairs, inverse = np.unique(np.stack((rank, step)), axis=1, return_inverse=True)
-    found = [cell_of.get(pair, -1) for pair in zip(*pairs.tolist(), strict=True)]
-    return np.array(found, dtype=np.int64)[inverse.ravel()]
+    if not windows.rank_C.size:
+        return np.full(rank.size, -1, dtype=np.int64)
+    low = int(windows.step_C.min())
+    width = int(windows.step_C.max()) - low + 1
+    key_C = _pair_keys(windows.rank_C, windows.step_C, low, width)
+    order_C = np.argsort(key_C)
+    inside = (step >= low) & (step < low + width)
+    key = _pair_keys(rank, np.clip(step, low, low + width - 1), low, width)
+    place = np.minimum(np.searchsorted(key_C[order_C], key), key_C.size - 1)
+    cell = order_C[place]
+    return np.where(inside & (key_C[cell] == key), cell, -1).astype(np.int64)
 
 
 def _cut(
@@ -207,22 +218,12 @@ def _cut(
 
 def _self_cpu(spans: Spans) -> Ints:
     """CPU ns of each span without the spans inside it on its track; -1 unknown."""
-    _, group_S = np.unique(np.stack((spans.rank_S, spans.track_S)), axis=1, return_inverse=True)
-    order_S = nesting_order(group_S.ravel(), spans.ts_S, spans.ts_S + spans.dur_S)
-    group_S = group_S.ravel()[order_S]
-    width = int(np.ptp(spans.ts_S) + spans.dur_S.max()) + 1
-    key_S = group_S * width + spans.ts_S[order_S] - spans.ts_S.min()
-    end_S = key_S + spans.dur_S[order_S]
-    parent_S = enclosing(key_S, end_S)
-    cpu_S = spans.cpu_S[order_S]
-    inside_S = (parent_S >= 0) & (cpu_S >= 0)
-    inside_S[inside_S] = end_S[inside_S] <= end_S[parent_S[inside_S]]
-    inside_S[inside_S] = key_S[parent_S[inside_S]] // width == group_S[inside_S]
-    own_S = cpu_S.copy()
-    np.subtract.at(own_S, parent_S[inside_S], cpu_S[inside_S])
-    result_S = np.empty_like(own_S)
-    result_S[order_S] = np.where(cpu_S >= 0, np.maximum(own_S, 0), -1)
-    return result_S
+    group_S = _dense(spans.rank_S * (int(spans.track_S.max()) + 1) + spans.track_S)
+    parent_S = parents(group_S, spans.ts_S, spans.ts_S + spans.dur_S)
+    inside_S = (parent_S >= 0) & (spans.cpu_S >= 0)
+    own_S = spans.cpu_S.copy()
+    np.subtract.at(own_S, parent_S[inside_S], spans.cpu_S[inside_S])
+    return np.where(spans.cpu_S >= 0, np.maximum(own_S, 0), -1)
 
 
 class _Sums:

@@ -194,3 +194,24 @@ def test_bands_of_ranks_and_a_rank_that_is_not_the_first(tmp_path):
         (3, 0): 13_000,
         (69, 0): 79_000,
     }
+
+
+def test_a_row_with_an_absurd_time_stops_nothing(run):
+    run.step(0, 0, 0, 100)
+    run.span(0, 0, "forward", 0, 40)
+    run.add("spans", 0, 0, kind="gc", ts_ns=-(1 << 61), dur_ns=5)
+    run.add("spans", 0, 0, kind="gc", ts_ns=5, dur_ns=1 << 60)
+    run.publish()
+    assert us(cells(run.folder)[0, 0], "window", "compute") == [100, 40]
+
+
+def test_steps_centuries_apart_are_a_problem_not_an_end(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 4)
+    for rank in range(4):
+        builder.step(rank, 0, 0, 100)
+        builder.span(rank, 0, "forward", 0, 40)
+    builder.add("steps", 0, 1, start_ns=1 << 62, dur_ns=100)
+    builder.publish()
+    with open_run(builder.folder) as run:
+        assert run.ask("run_summary").num_rows == 1
+        assert len(run.problems) == 1

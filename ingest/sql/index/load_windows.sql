@@ -13,5 +13,5 @@ SELECT rank, step,
     CASE WHEN $relative OR past_ns IS NULL THEN start_ns
          WHEN past_step = step - 1 THEN past_ns
          ELSE greatest(start_ns, past_ns) END AS begin_ns,
-    end_ns
+    greatest(end_ns, begin_ns) AS end_ns
 FROM placed ORDER BY rank, step

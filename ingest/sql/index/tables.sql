@@ -56,8 +56,8 @@ CREATE TABLE IF NOT EXISTS collective_rollup (
     num_open BIGINT, num_unaligned BIGINT, wait_ns BIGINT, wait_caused_ns BIGINT,
     transfer_ns BIGINT, num_bytes BIGINT
 );
--- what the indexer could not read, one sentence each, besides files.problem
-CREATE TABLE IF NOT EXISTS problems (text VARCHAR);
+-- what the indexer could not read or use, one sentence each, besides files.problem
+CREATE TABLE IF NOT EXISTS problems (source VARCHAR, text VARCHAR);
 -- which state of which database this is: a snapshot is up to date when it has the same
 CREATE TABLE IF NOT EXISTS generation (identity VARCHAR, number BIGINT);
 INSERT INTO generation SELECT uuid(), 0 WHERE NOT EXISTS (FROM generation);
