@@ -1,0 +1,14 @@
+"""docs/data-model.md is what the code says."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def test_the_generated_parts_are_up_to_date():
+    script = runpy.run_path(str(DOCS / "data_model_tables.py"))
+    page = (DOCS / "data-model.md").read_text(encoding="utf-8")
+    assert script["rewritten"](page) == page, "run: python docs/data_model_tables.py"
