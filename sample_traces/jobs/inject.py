@@ -37,7 +37,7 @@ class Injector:
         self.rank = rank
         self.world_size = world_size
         self.seed = seed
-        self.device = device
+        self.work = ExtraWork(device)
         self.announce = announce
         self.step = -1
 
@@ -86,27 +86,26 @@ class Injector:
 
     def _slow_down(self, module: nn.Module, fault: Fault) -> None:
         """After each forward and backward of `module`, matrix products for (x - 1) of its time."""
-        work = ExtraWork(self.device)
-        share = fault.x - 1
+        begun_s = 0.0
+
+        def begin() -> None:
+            nonlocal begun_s
+            begun_s = self.work.own_s()
+
+        def end() -> None:
+            self.work.run((self.work.own_s() - begun_s) * (fault.x - 1))
 
         def before_forward(_module: nn.Module, args: tuple[Any, ...]) -> None:
-            if not fault.active(self.step):
-                return
-            work.begun_s = work.spent_s()
-            if args[0].requires_grad:
-                args[0].register_hook(after_backward)
+            if fault.active(self.step):
+                begin()
+                if args[0].requires_grad:
+                    args[0].register_hook(lambda _gradient: end())
 
         def after_forward(_module: nn.Module, _args: Any, output: Any) -> None:
             if fault.active(self.step):
-                work.run((work.spent_s() - work.begun_s) * share)
+                end()
                 if output.requires_grad:
-                    output.register_hook(before_backward)
-
-        def before_backward(_gradient: Any) -> None:
-            work.begun_s = work.spent_s()
-
-        def after_backward(_gradient: Any) -> None:
-            work.run((work.spent_s() - work.begun_s) * share)
+                    output.register_hook(lambda _gradient: begin())
 
         module.register_forward_pre_hook(before_forward)
         module.register_forward_hook(after_forward)
@@ -117,24 +116,29 @@ class ExtraWork:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.begun_s = 0.0
+        self.extra_s = 0.0
         size = 64 if device.type == "cpu" else 2048
         self.matrix = torch.ones(size, size, device=device)
         self.product = torch.empty_like(self.matrix)
 
-    def spent_s(self) -> float:
-        """Seconds this rank has computed so far."""
+    def own_s(self) -> float:
+        """Seconds this rank has computed so far, the extra work not counted."""
+        return self._spent_s() - self.extra_s
+
+    def run(self, seconds: float) -> None:
+        """Multiply matrices until `seconds` more are spent."""
+        begun_s = now_s = self._spent_s()
+        with torch.no_grad():
+            while now_s < begun_s + seconds:
+                torch.mm(self.matrix, self.matrix, out=self.product)
+                now_s = self._spent_s()
+        self.extra_s += now_s - begun_s
+
+    def _spent_s(self) -> float:
         if self.device.type == "cpu":
             return time.thread_time()
         torch.cuda.synchronize(self.device)
         return time.perf_counter()
-
-    def run(self, seconds: float) -> None:
-        """Multiply matrices until `seconds` more are spent."""
-        end = self.spent_s() + seconds
-        with torch.no_grad():
-            while self.spent_s() < end:
-                torch.mm(self.matrix, self.matrix, out=self.product)
 
 
 def _collect_garbage(fault: Fault) -> None:

@@ -1,0 +1,102 @@
+"""What injected faults do to a real job, and the marks they leave."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ingest.store import open_run
+from sample_traces.jobs.faults import Fault
+from sample_traces.jobs.inject import Injector
+from sample_traces.jobs.model import GPTSizes, build_stage, token_loss
+
+pytestmark = pytest.mark.torch
+
+TINY = ("--batch", "1", "--seq", "16", "--width", "32", "--heads", "2")
+
+
+def slowdown(fault: str) -> float:
+    """Thread CPU time of forward and backward passes, all of it / without the extra work."""
+    sizes = GPTSizes(num_layers=2, width=128)
+    stage = build_stage(sizes, 0, 1, seed=1)
+    injector = Injector(
+        [Fault.parse(fault)], 0, 1, 1, torch.device("cpu"), announce=lambda fault: None
+    )
+    injector.install(stage)
+    injector.begin_step(0)
+    tokens = torch.randint(0, sizes.vocabulary, (4, 128))
+    begun_s = time.thread_time()
+    for _ in range(5):
+        token_loss(stage(tokens), tokens).backward()
+    spent_s = time.thread_time() - begun_s
+    return spent_s / (spent_s - injector.work.extra_s)
+
+
+def test_a_slow_rank_spends_x_times_the_cpu_time() -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        assert 2.4 < slowdown("slow-rank=0,x=3") < 3.1
+        assert slowdown("slow-rank=0,x=3,from=1") == 1.0
+        assert slowdown("slow-rank=1,x=3") == 1.0
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_faults_act_in_their_step_and_leave_a_mark(
+    train_3d: Callable[..., Any], tmp_path: Path
+) -> None:
+    planted = {
+        "hang=0@1,s=1": (0, 1),
+        "hold-gil=1@2,s=1": (1, 2),
+        "late-rank=1,ms=100,from=3,to=3": (1, 3),
+        "slow-loader,ms=500,from=4,to=4": (0, 4),
+        "gc,objects=300000,from=5,to=5": (0, 5),
+        "nan=0@6": (0, 6),
+    }
+    options = [word for fault in planted for word in ("--fault", fault)]
+    job = train_3d(
+        tmp_path, "faults", pp=1, dp=1, tp=2, num_steps=7, num_microbatches=2, num_layers=1,
+        options=(*TINY, *options),
+    )  # fmt: skip
+    run = open_run(job.folder)
+    marks = [row for row in run.ask("marks").to_pylist() if row["kind"] == "fault"]
+    assert sorted((m["rank"], m["step"]) for m in marks) == sorted(planted.values())
+    step_ms = {row["step"]: row["step_ms"] for row in run.ask("steps").to_pylist()}
+    assert step_ms[1] > 1_000
+    assert step_ms[2] > 1_000
+    assert step_ms[3] > 2 * 2 * 100  # two all-reduces a micro-batch
+    assert step_ms[4] > 500
+    pauses = run.sql("SELECT rank FROM spans WHERE kind = 'gc' AND step = 5 AND dur_ns > 20e6")
+    assert len(set(pauses.column("rank").to_pylist())) == 1
+    norms = [row["grad_norm"] for row in job.losses]
+    assert [math.isnan(norm) for norm in norms] == [False] * 6 + [True]
+
+
+def test_when_a_rank_is_killed_the_launcher_ends_the_others(tmp_path: Path) -> None:
+    sizes = {"nproc": 2, "pp": 1, "dp": 1, "tp": 2, "steps": 50, "layers": 1, "runs": tmp_path}
+    command = [sys.executable, "-m", "sample_traces.jobs.train_3d", *TINY, "--device", "cpu"]
+    for option, value in sizes.items():
+        command += [f"--{option}", str(value)]
+    done = subprocess.run(
+        [*command, "--fault", "kill=1@2"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1
+    assert "rank 1 ended with code -9" in done.stderr
+    [folder] = [path.parent for path in tmp_path.glob("*/run.json")]
+    run = open_run(folder)
+    assert (1, 2, "fault") in {
+        (row["rank"], row["step"], row["kind"]) for row in run.ask("marks").to_pylist()
+    }
+    ends = {info["rank"]: info["end"] for info in run.ranks}
+    assert ends[1] is None
+    assert ends[0] is not None
+    assert ends[0]["status"] in ("failed", "stopped")
