@@ -11,11 +11,14 @@ in place afterwards.
 from __future__ import annotations
 
 import argparse
+import builtins
 import runpy
 import sys
+from importlib.abc import InspectLoader
 from importlib.machinery import SourceFileLoader
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import CodeType, ModuleType, TracebackType
 
 import trace_hooks
 
@@ -39,22 +42,43 @@ def read_arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def run_script(path: str) -> None:
-    """Run a file as `python path` does, as the new and lasting `__main__`."""
+    """Run a file as `python path` does."""
     file = Path(path)
     if file.is_dir() or file.suffix in (".zip", ".pyz"):
-        sys.path.insert(0, path)
+        sys.path[0] = path
         runpy.run_path(path, run_name="__main__")
         return
+    sys.path[0] = str(file.resolve().parent)
     path = str(file.absolute())
     loader = SourceFileLoader("__main__", path)
-    module = ModuleType("__main__")
-    module.__dict__.update(
-        __file__=path, __loader__=loader, __cached__=None, __builtins__=__builtins__
-    )
     code = loader.source_to_code(file.read_bytes(), path)
-    sys.path[0] = str(file.resolve().parent)
+    run_as_main(code, __file__=path, __loader__=loader, __package__=None, __spec__=None)
+
+
+def run_module(name: str) -> None:
+    """Run a module, or a package's __main__, as `python -m name` does."""
+    sys.path[0] = str(Path.cwd())
+    spec = find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = find_spec(f"{name}.__main__")
+    if spec is None or not isinstance(spec.loader, InspectLoader):
+        raise SystemExit(f"python -m trace_hooks: no module named {name} that can be run")
+    code = spec.loader.get_code(spec.name)
+    sys.argv[0] = spec.origin or name
+    run_as_main(
+        code, __file__=spec.origin, __loader__=spec.loader, __package__=spec.parent, __spec__=spec
+    )
+
+
+def run_as_main(code: CodeType | None, **attributes: object) -> None:
+    """Run code as the new and lasting `__main__`, which multiprocessing knows by two names."""
+    module = ModuleType("__main__")
+    module.__dict__.update(attributes, __cached__=None, __builtins__=builtins)
     sys.modules["__main__"] = module
-    exec(code, module.__dict__)
+    if "__mp_main__" in sys.modules:
+        sys.modules["__mp_main__"] = module
+    if code is not None:
+        exec(code, module.__dict__)
 
 
 def without_our_frames(trace: TracebackType | None) -> TracebackType | None:
@@ -101,8 +125,7 @@ def main(argv: list[str]) -> None:
     sys.argv = command
     try:
         if arguments.module:
-            sys.path[0] = str(Path.cwd())
-            runpy.run_module(command[0], run_name="__main__", alter_sys=True)
+            run_module(command[0])
         else:
             run_script(command[0])
     except SystemExit as leaving:

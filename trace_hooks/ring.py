@@ -196,5 +196,5 @@ def read_ring(path: Path) -> tuple[RingHeader, list[RingRecord]]:
         fields = _RECORD.unpack_from(data, _FIRST_AT + slot * _RECORD.size)
         number, *rest, op, dtype, number_again = fields
         if number == number_again and number > 0 and number % header.capacity == slot:
-            found.append(RingRecord(number, *rest, _text(op), _text(dtype)))
+            found.append(RingRecord._make((number, *rest, _text(op), _text(dtype))))
     return header, sorted(found)

@@ -110,6 +110,7 @@ class Watchdog:
         self._folder = folder
         self._silent_s, self._lost_s = silent_s, lost_s
         self._members: dict[Path, Member] = {}
+        self._gone: set[Path] = set()  # rings of ranks that have been reported as gone
         self._waiting: list[tuple[Member, Report]] = []  # reports without a run folder so far
 
     def watch(self) -> None:
@@ -126,9 +127,10 @@ class Watchdog:
         self._clean_up()
 
     def look(self) -> bool:
-        """One round; True while there is a rank to look after."""
+        """One round; True when there was a rank to look after."""
         for path in self._folder.glob("*.ring"):
             self._meet(path)
+        had_ranks = bool(self._members)
         request = self._folder / "stacks.request"
         requested = request.exists()
         request.unlink(missing_ok=True)
@@ -140,10 +142,10 @@ class Watchdog:
             if requested and member.state != "lost":
                 self._report(member, "request", "stacks were asked for")
         self._write_waiting()
-        return any(not member.is_gone() for member in self._members.values())
+        return had_ranks
 
     def _meet(self, path: Path) -> None:
-        if path not in self._members:
+        if path not in self._members and path not in self._gone:
             with suppress(OSError, ValueError), path.open("rb") as file:
                 self._members[path] = Member(path, read_header(file.read(HEADER_BYTES)))
 
@@ -164,6 +166,7 @@ class Watchdog:
             self._report(member, state, text)
         if gone_now:
             del self._members[member.ring]
+            self._gone.add(member.ring)
 
     def _report(self, member: Member, state: str, text: str) -> None:
         stacks = member.fetch_stacks() if state != "running" else ""

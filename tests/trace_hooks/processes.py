@@ -20,7 +20,9 @@ REPO = Path(__file__).resolve().parents[2]
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
     """Environment of a traced process that keeps all it writes below `folder`."""
-    kept = {n: v for n, v in os.environ.items() if not n.startswith(("TRACE_HOOKS", "SLURM", "PBS"))}
+    kept = {
+        n: v for n, v in os.environ.items() if not n.startswith(("TRACE_HOOKS", "SLURM", "PBS"))
+    }
     return {
         **kept,
         "PYTHONPATH": str(REPO),

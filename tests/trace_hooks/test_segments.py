@@ -16,7 +16,9 @@ from trace_hooks.segments import SegmentWriter
 
 
 def marks(count: int) -> list:
-    rows = [{"step": 0, "ts_ns": n, "kind": "note", "text": "x" * 50 + str(n)} for n in range(count)]
+    rows = [
+        {"step": 0, "ts_ns": n, "kind": "note", "text": "x" * 50 + str(n)} for n in range(count)
+    ]
     return [row_table("marks", rows, Anchor(offset_ns=0))]
 
 

@@ -1,0 +1,59 @@
+"""`python -m trace_hooks script.py`: the script sees what it sees without hooks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from processes import rank_files, run
+
+SCRIPT = """
+import multiprocessing, sys
+import beside
+
+class Point:
+    def __init__(self, x): self.x = x
+
+def double(point):
+    return Point(2 * point.x + beside.ONE)
+
+if __name__ == "__main__":
+    print(sys.argv[1:], sys.path[0], __name__, __file__, __spec__)
+    import __main__
+    print(__main__.Point is Point)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print([p.x for p in pool.map(double, [Point(1), Point(2)])])
+    if "fail" in sys.argv:
+        {}["missing"]
+    sys.exit(3 if "exit" in sys.argv else 0)
+"""
+
+
+@pytest.mark.parametrize("last", ["go", "fail", "exit"])
+def test_output_traceback_and_exit_code_are_the_same(tmp_path: Path, last: str) -> None:
+    (tmp_path / "beside.py").write_text("ONE = 1\n")
+    plain = run(tmp_path, SCRIPT, "-x", last)
+    traced = run(tmp_path, SCRIPT, "-x", last, module=["-m", "trace_hooks", "--run", "r"])
+    assert traced == plain
+    assert "[3, 5]" in plain[1]
+    (rank,) = rank_files(tmp_path)  # the spawned worker is no rank
+    assert rank["end"]["status"] == ("finished" if last == "go" else "failed")
+
+
+def test_a_module_is_run_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("ONE = 1\n")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    code, out, err = run(tmp_path, SCRIPT, module=["-m", "trace_hooks", "-m", "script"])
+    assert (code, err) == (0, "")
+    assert "[3, 5]" in out
+
+
+def test_a_wrong_option_is_one_sentence(tmp_path: Path) -> None:
+    code, out, err = run(tmp_path, "", module=["-m", "trace_hooks", "--level", "deep"])
+    assert code == 1
+    assert out == ""
+    assert err.strip().count("\n") == 0
+    assert "deep" in err
