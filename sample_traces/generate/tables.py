@@ -297,8 +297,8 @@ class Block:
         """One operation as a span and as a row of collectives."""
         group = self.groups[axis]
         spans.add(
-            self.rank, keep, step=step, ts_ns=begin, dur_ns=end - begin, cpu_ns=0, name=op, track=track,
-            kind="other_comm" if axis == "world" else f"{axis}_comm", depth=depth,
+            self.rank, keep, step=step, ts_ns=begin, dur_ns=end - begin, cpu_ns=0, name=op,
+            track=track, kind="other_comm" if axis == "world" else f"{axis}_comm", depth=depth,
             microbatch=microbatch, group_id=group, coll_seq=seq, peer=peer, num_bytes=num_bytes,
         )  # fmt: skip
         collectives.add(

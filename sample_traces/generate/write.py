@@ -85,7 +85,7 @@ def rank_info(whole: Synthetic, rank: int) -> RankInfo:
         "host": f"node{rank // RANKS_PER_HOST:04d}",
         "pid": 1000 + rank % RANKS_PER_HOST,
         "local_rank": rank % RANKS_PER_HOST,
-        "device": "synthetic",
+        "device": "cpu (synthetic)",
         "device_uuid": "",
         "started_ns": whole.created_ns,
         "layout": job.layout.to_json(),
