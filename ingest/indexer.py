@@ -22,8 +22,10 @@ from ingest.places import (
     OwnerLock,
     current_snapshot,
     index_folder,
+    look,
     publish_snapshot,
     published_state,
+    remember_look,
     remove_leftovers,
 )
 from ingest.rollup_pass import TOUCHING, RollupPass, touched_steps
@@ -131,6 +133,7 @@ class Indexer:
 
     def refresh(self, merge: bool = True) -> PassResult:
         """One pass: new files into manifest and rollups, merge what is due, publish."""
+        seen = look(self.folder)
         entries, replaced = self._new_entries()
         ranks_changed = self._ranks_changed()
         if entries or ranks_changed:
@@ -141,6 +144,7 @@ class Indexer:
         if fresh:
             self.connection.execute("CHECKPOINT")
             publish_snapshot(self.index_folder, self.index_folder / DATABASE, state)
+        remember_look(self.index_folder, seen)
         if self.may_merge:
             self.compaction.delete_retired()
         self._first_pass = False

@@ -21,6 +21,7 @@ INDEX_VERSION = f"{_RULES}-{hashlib.sha256(index_sql('tables').encode()).hexdige
 
 DATABASE = f"index-{INDEX_VERSION}.duckdb"
 _POINTER = f"snapshot-{INDEX_VERSION}.json"
+_LOOKED = f"looked-{INDEX_VERSION}.json"
 _KEPT = 2
 """Published snapshots kept, so that a reader who has just read the pointer still finds its file."""
 
@@ -116,6 +117,42 @@ def published_state(folder: Path) -> str | None:
     """The state of the index that was published last, None before the first."""
     found = _pointer(folder)
     return found[1] if found else None
+
+
+_WATCHED = ("segments", "compacted", "ranks", "run.json")
+_SETTLED_NS = 1_000_000_000
+"""A folder changed longer ago than this will not change again with the same time stamp."""
+
+
+def look(run_folder: Path) -> dict[str, int]:
+    """When each folder of a run changed last; taken before it is listed."""
+    seen = {}
+    for name in _WATCHED:
+        try:
+            seen[name] = (run_folder / name).stat().st_mtime_ns
+        except OSError:
+            continue
+    return seen
+
+
+def remember_look(folder: Path, seen: dict[str, int]) -> None:
+    """Note that all there was at that look is in the published snapshot."""
+    path = folder / _LOOKED
+    settled = time.time_ns() - max(seen.values(), default=0) > _SETTLED_NS
+    if settled and seen != _remembered(folder):
+        publish_json(seen, path)
+
+
+def is_up_to_date(folder: Path, run_folder: Path) -> bool:
+    """Whether nothing has changed in the run folder since the published snapshot's look at it."""
+    return current_snapshot(folder) is not None and look(run_folder) == _remembered(folder)
+
+
+def _remembered(folder: Path) -> object:
+    try:
+        return json.loads((folder / _LOOKED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def remove_leftovers(folder: Path) -> None:

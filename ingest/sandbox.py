@@ -74,12 +74,11 @@ class Snapshot:
         self._connection = connection
         self.manifest = Manifest(connection.cursor())
         self._manifest_lock = threading.Lock()
+        self._views_lock = threading.Lock()
+        self._has_views = False
         folders = [self.run_folder / "segments", self.run_folder / "compacted"]
         allowed = ", ".join(_quoted(f"{f}/") for f in [*folders, index_folder / "empty"])
         connection.execute(f"SET allowed_directories = [{allowed}]")
-        for table in TABLES:
-            files = ", ".join(_quoted(path) for path in self.files(table))
-            connection.execute(f"CREATE VIEW {table} AS FROM rows_of([{files}])")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
 
@@ -88,6 +87,16 @@ class Snapshot:
         with self._manifest_lock:
             picked = self.manifest.pick(table, narrowing)
         return [str(self.run_folder / path) for path in picked] or [self._empty[table]]
+
+    def show_raw_tables(self) -> None:
+        """Make a view of every raw table, for SQL that names them; once."""
+        with self._views_lock:
+            if self._has_views:
+                return
+            for table in TABLES:
+                files = ", ".join(_quoted(path) for path in self.files(table))
+                self._connection.execute(f"CREATE VIEW {table} AS FROM rows_of([{files}])")
+            self._has_views = True
 
     def execute(
         self, text: str, values: Mapping[str, Any], limit_s: float | None, stop: Stop | None = None

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ingest.errors import UserError
 from ingest.indexer import Busy, Indexer
 from ingest.manifest import Narrowing
-from ingest.places import current_snapshot, index_folder
+from ingest.places import current_snapshot, index_folder, is_up_to_date
 from ingest.questions import Question, question
 from ingest.run_files import is_run_folder, read_ranks, read_run_info
 from ingest.sandbox import Snapshot, Stop
@@ -51,7 +51,9 @@ class Run:
             return self._snapshot
 
     def refresh(self) -> bool:
-        """Index what is new, unless another process owns the index; says whether it was us."""
+        """Bring the snapshot up to date; False where another process owns the index and does so."""
+        if is_up_to_date(self._index, self.folder):
+            return True
         try:
             with Indexer(self.folder) as indexer:
                 indexer.refresh()
@@ -67,8 +69,10 @@ class Run:
     @property
     def attempts(self) -> list[int]:
         """Numbers of the attempts, oldest first."""
-        found = self.sql("SELECT attempt FROM files UNION SELECT attempt FROM ranks ORDER BY 1")
-        return [int(attempt) for attempt in found.column("attempt").to_pylist()]
+        rows = self._index_rows(
+            "SELECT attempt FROM files UNION SELECT attempt FROM ranks ORDER BY 1"
+        )
+        return [int(row["attempt"]) for row in rows]
 
     @property
     def newest_attempt(self) -> int:
@@ -90,20 +94,20 @@ class Run:
     @property
     def problems(self) -> list[str]:
         """One sentence per file that was set aside, and what an import noted."""
-        own = self.sql(
+        rows = self._index_rows(
             "SELECT text FROM problems UNION ALL"
             " SELECT problem FROM files WHERE problem IS NOT NULL ORDER BY 1"
         )
-        return [*self.info.get("problems", []), *own.column("text").to_pylist()]
+        return [*self.info.get("problems", []), *(row["text"] for row in rows)]
 
     def rank_states(self, now_ns: int | None = None) -> dict[int, str]:
         """State of each rank of the newest attempt, by when something of it arrived here last."""
         now_ns = time.time_ns() if now_ns is None else now_ns
-        rows = self.sql(
+        rows = self._index_rows(
             "SELECT r.rank, ended_ns IS NOT NULL AS ended, coalesce(arrived_ns, started_ns) AS seen"
             " FROM ranks r LEFT JOIN arrivals USING (attempt, rank)"
             " WHERE attempt = (SELECT max(attempt) FROM ranks) ORDER BY rank"
-        ).to_pylist()
+        )
         states = {}
         for row in rows:
             quiet_s = (now_ns - row["seen"]) / 1e9 if row["seen"] else float("inf")
@@ -147,12 +151,11 @@ class Run:
         """The newest attempt that has the step asked for, else the newest."""
         step = values.get("step", values.get("step_min"))
         if step is not None:
-            rows = self.sql(
-                "SELECT max(attempt) AS attempt FROM step_rollup WHERE step = $step", {"step": step}
+            rows = self._index_rows(
+                "SELECT max(attempt) AS attempt FROM step_rollup WHERE step = $step", step=step
             )
-            found = rows.column("attempt")[0].as_py()
-            if found is not None:
-                return int(found)
+            if rows[0]["attempt"] is not None:
+                return int(rows[0]["attempt"])
         return self.newest_attempt
 
     def _files(
@@ -178,7 +181,14 @@ class Run:
         stop: Stop | None = None,
     ) -> pa.Table:
         """Rows of any one SELECT over the raw tables and the rollups; raises UserError."""
-        return self.snapshot.execute(text, params or {}, limit_s, stop)
+        snapshot = self.snapshot
+        snapshot.show_raw_tables()
+        return snapshot.execute(text, params or {}, limit_s, stop)
+
+    def _index_rows(self, text: str, **values: object) -> list[dict[str, Any]]:
+        """Rows of a SELECT over the index alone."""
+        rows: list[dict[str, Any]] = self.snapshot.execute(text, values, TIME_LIMIT_S).to_pylist()
+        return rows
 
     def close(self) -> None:
         """Let go of the snapshot."""

@@ -18,15 +18,18 @@ from typing import Any
 import pyarrow as pa
 
 from ingest.errors import UserError
+from ingest.imports import open_any
 from ingest.questions import Question, all_questions
-from ingest.store import TIME_LIMIT_S, open_run
+from ingest.store import TIME_LIMIT_S
 
 _WIDEST = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope query`."""
-    parser.add_argument("query_run", nargs="?", type=Path, metavar="RUN", help="a run folder")
+    parser.add_argument(
+        "query_run", nargs="?", type=Path, metavar="RUN", help="a run folder, or trace files"
+    )
     parser.add_argument("question", nargs="?", metavar="SQL|NAME", help="a SELECT or a question")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="parameters of a question")
     parser.add_argument("--list", action="store_true", help="list the ready questions")
@@ -44,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.query_run is None or arguments.question is None:
         raise UserError('give a run and a question, such as RUN "SELECT count(*) FROM spans"')
     text = arguments.question.strip()
-    with open_run(arguments.query_run) as opened:
+    with open_any(arguments.query_run) as opened:
         if text in all_questions() or " " not in text:
             answer = opened.ask(text, limit_s=arguments.limit_s, **_pairs(arguments.values))
         elif arguments.values:

@@ -13,7 +13,7 @@ from ingest.store import open_run
 from tests.runs_builder import T0, RunBuilder, two_rank_run
 from trace_hooks.schema import SegmentName
 
-NUM_ROUNDS = 10
+NUM_ROUNDS = 7
 
 
 @pytest.fixture

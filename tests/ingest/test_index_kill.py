@@ -21,10 +21,9 @@ ROOT = Path(__file__).resolve().parents[2]
 NUM_RANKS = 2
 
 
-def write_segments(builder: RunBuilder, stop: threading.Event) -> list[int]:
-    """Publish segments until told to stop; returns the number written."""
+def write_segments(builder: RunBuilder, stop: threading.Event) -> int:
+    """Publish segments until told to stop; returns the number of steps written."""
     number = 0
-    written = [0]
     while not stop.is_set():
         for rank in range(NUM_RANKS):
             t = number * 100.0
@@ -33,9 +32,8 @@ def write_segments(builder: RunBuilder, stop: threading.Event) -> list[int]:
             builder.span(rank, number, "backward", t + 60, t + 100)
         builder.publish()
         number += 1
-        written[0] = number
-        time.sleep(0.02)
-    return written
+        time.sleep(0.05)
+    return number
 
 
 @pytest.mark.kill
@@ -46,10 +44,10 @@ def test_a_killed_indexer_loses_and_doubles_nothing(tmp_path, seed):
     builder.rank_files()
     stop = threading.Event()
     written: list[int] = []
-    writer = threading.Thread(target=lambda: written.extend(write_segments(builder, stop)))
+    writer = threading.Thread(target=lambda: written.append(write_segments(builder, stop)))
     writer.start()
     try:
-        for _ in range(3):
+        for _ in range(2):
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.ingest.index_forever", str(builder.folder)],
                 cwd=ROOT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import pytest
@@ -205,3 +206,29 @@ def test_a_store_of_several_runs(tmp_path):
     with pytest.raises(UserError, match="has no run 'c'; it has"):
         store.open("c")
     assert RunStore(tmp_path / "a").folders() == [tmp_path / "a"]
+
+
+def test_names_with_quotes_and_spaces(tmp_path):
+    folder = tmp_path / "it's a 'run'; --"
+    two_rank_run(folder, num_steps=1)
+    with open_run(folder) as run:
+        assert run.sql("SELECT count(*) AS n FROM spans").to_pylist() == [{"n": 10}]
+        assert run.ask("rank_timeline", rank=0).num_rows == 5
+
+
+def test_an_unchanged_run_is_opened_without_indexing_it_again(tmp_path):
+    builder = two_rank_run(tmp_path / "run")
+    past = time.time() - 60
+    for path in (*builder.folder.iterdir(), builder.folder):
+        os.utime(path, (past, past))
+    open_run(builder.folder).close()
+    with Indexer(builder.folder):  # taken: a pass would not be possible now
+        with open_run(builder.folder) as run:
+            assert run.refresh()
+            assert run.ask("steps").num_rows == 3
+        builder.step(0, 7, 700, 800)
+        builder.publish()
+        with open_run(builder.folder) as run:
+            assert not run.refresh()
+    with open_run(builder.folder) as run:
+        assert run.ask("steps").num_rows == 4

@@ -4,8 +4,8 @@
 CREATE MACRO rows_of(files) AS TABLE
     SELECT * FROM read_parquet(files, hive_partitioning = false);
 
--- the newest attempt of each step: what a restart repeated counts once
-CREATE VIEW newest_steps AS SELECT step, max(attempt) AS attempt FROM (
+-- the newest attempt of each step: what a restart repeated counts once (a table: asked all the time)
+CREATE TABLE newest_steps AS SELECT step, max(attempt) AS attempt FROM (
     SELECT step, attempt FROM step_rollup UNION ALL SELECT step, attempt FROM collective_rollup
 ) GROUP BY step;
 
