@@ -31,8 +31,6 @@ ROUND_S = 0.25
 EMPTY_S = 3.0
 """How long it stays when no rank is left: those of a launch do not all start at once."""
 
-FIRST_RANK_S = 60.0
-
 STACKS_S = 3.0
 """How long a rank gets to write its stacks."""
 
@@ -115,7 +113,7 @@ class Watchdog:
 
     def watch(self) -> None:
         """Look at the ranks until none is left."""
-        leave_s = time.monotonic() + FIRST_RANK_S
+        leave_s = time.monotonic() + EMPTY_S
         told_to_end: list[float] = []
         signal.signal(signal.SIGTERM, lambda *_: told_to_end.append(time.monotonic()))
         while time.monotonic() < leave_s:

@@ -68,7 +68,7 @@ def test_it_ends_with_its_ranks_and_leaves_nothing(tmp_path: Path) -> None:
     code, _, _ = run(tmp_path, "import os\nimport trace_hooks as th\nth.start()\nos._exit(9)\n")
     assert code == 9
     wait_for(lambda: not list((tmp_path / "rings").glob("trace_hooks-*/*")))
-    assert not _watchdogs_of(tmp_path)
+    wait_for(lambda: not _watchdogs_of(tmp_path))
 
 
 def _watchdogs_of(folder: Path) -> list[str]:
