@@ -10,7 +10,7 @@ A run folder holds::
     rings/ATTEMPT-RANK.ring       what a lost rank had entered last (watchdog)
     stacks/ATTEMPT-RANK-NUMBER.txt  stacks of a silent rank (watchdog)
     watchdog-HOST.json            newest report on each rank of a host that had one (watchdog)
-    agents/KEY                    empty; the launcher's key, by which a restart finds its run (hooks)
+    agents/KEY                    empty; a launcher's key, by which a restart finds its run (hooks)
 
 Times are int64 nanoseconds of Unix UTC on the rank's own clock (`clock: absolute`); the table
 `clocks` holds what to add to compare ranks. All rows of a Parquet file belong to one table.
