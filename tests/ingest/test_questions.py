@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import statistics
+
 import pytest
 
 from ingest.errors import UserError
@@ -155,6 +158,20 @@ def test_peers_are_replicas_else_the_stage_else_the_own_past(tmp_path, layout, p
         assert (rows[0]["rank"], rows[0]["peers"], rows[0]["measure"]) == (3, peers, "wall")
         assert rows[0]["slowdown"] == pytest.approx(1.5)
         assert {row["slowdown"] for row in rows[1:]} == {1.0}
+
+
+@pytest.mark.parametrize("count", range(2, 9))
+def test_the_median_of_the_others(run, count):
+    rng = random.Random(count)
+    for _ in range(5):
+        values = [rng.randint(0, 4) for _ in range(count)]
+        rows = run.sql(
+            "SELECT median_of_others(own, middle(list_sort($v::DOUBLE[]))) AS m"
+            " FROM (SELECT unnest($v::DOUBLE[]) AS own)",
+            {"v": values},
+        ).to_pylist()
+        others = [values[:i] + values[i + 1 :] for i in range(count)]
+        assert [row["m"] for row in rows] == [statistics.median(rest) for rest in others]
 
 
 def test_heat_map(run):

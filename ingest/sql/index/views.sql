@@ -20,12 +20,15 @@ CREATE MACRO chosen_collectives(wanted) AS TABLE
     SELECT c.* FROM collective_rollup c JOIN newest_steps n USING (step)
     WHERE c.attempt = coalesce(wanted, n.attempt);
 
--- median of a sorted list without one occurrence of `own`
-CREATE MACRO median_of_others(own, v) AS
-    CASE WHEN len(v) < 2 THEN NULL
-         WHEN len(v) % 2 = 0 THEN if(own > v[len(v) // 2], v[len(v) // 2], v[len(v) // 2 + 1])
-         ELSE (if(own > v[len(v) // 2], v[len(v) // 2], v[len(v) // 2 + 1])
-             + if(own > v[len(v) // 2 + 1], v[len(v) // 2 + 1], v[len(v) // 2 + 2])) / 2 END;
+-- the middle of a sorted list: its length and the three elements a median of all but one can need
+CREATE MACRO middle(v) AS
+    {'n': len(v), 'a': v[len(v) // 2], 'b': v[len(v) // 2 + 1], 'c': v[len(v) // 2 + 2]};
+
+-- median of a list with this middle, without one occurrence of `own`
+CREATE MACRO median_of_others(own, m) AS
+    CASE WHEN m.n < 2 THEN NULL
+         WHEN m.n % 2 = 0 THEN if(own > m.a, m.a, m.b)
+         ELSE (if(own > m.a, m.a, m.b) + if(own > m.b, m.b, m.c)) / 2 END;
 
 -- slowdown of every rank against its peers in finished steps low..high: compute (CPU time where the
 -- job ran on CPU and recorded it) / median of the peers. Peers: the other ranks with the same pp and
@@ -40,15 +43,15 @@ WITH work AS (
 ),
 asked AS (SELECT * FROM work WHERE step >= low),
 replicas AS (
-    SELECT attempt, step, pp, tp, list(work_ns ORDER BY work_ns) AS all_ns
+    SELECT attempt, step, pp, tp, middle(list(work_ns ORDER BY work_ns)) AS all_ns
     FROM asked GROUP BY attempt, step, pp, tp
 ),
 stages AS (
-    SELECT attempt, step, pp, list(work_ns ORDER BY work_ns) AS all_ns
+    SELECT attempt, step, pp, middle(list(work_ns ORDER BY work_ns)) AS all_ns
     FROM asked GROUP BY attempt, step, pp
 ),
 grouped AS (
-    SELECT a.*, CASE WHEN len(r.all_ns) > 3 THEN 'dp' WHEN len(s.all_ns) > 3 THEN 'stage'
+    SELECT a.*, CASE WHEN r.all_ns.n > 3 THEN 'dp' WHEN s.all_ns.n > 3 THEN 'stage'
                      ELSE 'own past' END AS peers,
         CASE peers WHEN 'dp' THEN median_of_others(work_ns, r.all_ns)
                    WHEN 'stage' THEN median_of_others(work_ns, s.all_ns) END AS others_ns
