@@ -77,10 +77,12 @@ class Drain:
             self.finish()
             return True
         self._thread.join(timeout_s)
-        if self._thread.is_alive():
-            return False
-        self.wakeup.close()
-        return True
+        return not self._thread.is_alive()
+
+    def close(self) -> None:
+        """Give the descriptors back, once the thread has ended; a late one still uses them."""
+        if not self._thread.is_alive():
+            self.wakeup.close()
 
     @property
     def dropped(self) -> int:

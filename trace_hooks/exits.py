@@ -22,6 +22,8 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
+from trace_hooks import guard
+
 log = logging.getLogger("trace_hooks")
 
 MAIN_THREAD_S = 0.5
@@ -84,6 +86,11 @@ class Exits:
         if self._kill_after_end:
             os.kill(os.getpid(), signal.SIGTERM)
 
+    @property
+    def owns_wakeup_fd(self) -> bool:
+        """Whether signals are still written to our descriptor: it must stay open then."""
+        return self._owns_wakeup_fd
+
     def forget(self) -> None:
         """In a forked child: leave the parent's signals and exit alone."""
         self.uninstall()
@@ -96,7 +103,10 @@ class Exits:
     ) -> None:
         interrupted = issubclass(kind, KeyboardInterrupt)
         self._status = "stopped" if interrupted else "failed"
-        self._error = "".join(traceback.format_exception(kind, error, trace))[-20_000:]
+        self._error = guard.attempt(
+            "exits.error_text",
+            lambda: "".join(traceback.format_exception(kind, error, trace))[-20_000:],
+        )
         self._old_excepthook(kind, error, trace)
 
     def _on_sigterm(self, number: int, frame: FrameType | None) -> None:
@@ -113,8 +123,12 @@ class Exits:
         os.kill(os.getpid(), signal.SIGTERM)
 
     def terminate_from_drain(self) -> None:
-        """SIGTERM came and the main thread may be stuck in C: end the process in its place."""
-        if callable(self._old_handler) or not self._handles_sigterm:
+        """SIGTERM came and the main thread may be stuck in C: end the process in its place.
+
+        Not where the user has a handler: one from before the hooks is called by ours, one that was
+        installed since has replaced ours, and may want its time to save what it has.
+        """
+        if callable(self._old_handler) or signal.getsignal(signal.SIGTERM) != self._on_sigterm:
             return
         until_s = time.monotonic() + MAIN_THREAD_S
         while time.monotonic() < until_s:

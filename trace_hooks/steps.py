@@ -14,6 +14,10 @@ from trace_hooks.recorder import Recorder
 LATE_S = 0.6
 """A finished step's row waits this long for what is logged right after the step."""
 
+LOCK_S = 0.5
+"""How long the drain thread waits for the lock: a signal handler that stops the tracer, and so
+waits for the drain thread, may have interrupted the training thread while it held it."""
+
 
 class StepRow:
     """One step, running or finished, and what was logged about it."""
@@ -38,7 +42,8 @@ class StepCounter:
         self._running: StepRow | None = None
         self._finished: list[StepRow] = []  # not yet written, oldest first
         self._early: dict[str, Value] = {}  # logged before the first step
-        self._lock = threading.Lock()  # between training and drain thread, about _finished only
+        # between training and drain thread, about _finished only; re-entrant for signal handlers
+        self._lock = threading.RLock()
 
     @property
     def running(self) -> bool:
@@ -103,9 +108,13 @@ class StepCounter:
     def publish(self, everything: bool = False) -> None:
         """Write the rows of steps that are complete: ended a while ago, all their values known."""
         limit_ns = now() - (0 if everything else round(LATE_S * 1e9))
-        with self._lock:
+        if not self._lock.acquire(timeout=LOCK_S):
+            return
+        try:
             while self._finished and self._is_complete(self._finished[0], limit_ns):
                 self._write(self._finished.pop(0))
+        finally:
+            self._lock.release()
 
     def publish_last(self, patience_s: float = 1.0) -> None:
         """Write every row, giving values still on a device a little time."""

@@ -176,6 +176,8 @@ class Tracer:
         if not self._drain.stop(STOP_TIMEOUT_S):
             log.warning("the last rows could not be written within %s s", STOP_TIMEOUT_S)
         self._exits.uninstall()
+        if not self._exits.owns_wakeup_fd:  # a signal must not be written to a number used anew
+            self._drain.close()
 
     def _find_all(self) -> None:
         self._session.find_identity(last_call=True)

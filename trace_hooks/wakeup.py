@@ -1,9 +1,13 @@
-"""Wakes the drain thread: by a call, or by a signal even while the main thread is stuck in C."""
+"""Wakes the drain thread: by a call, or by a signal even while the main thread is stuck in C.
+
+poll, not select: jobs that keep a thousand files open get descriptors that select refuses.
+"""
 
 from __future__ import annotations
 
 import select
 import socket
+import time
 from contextlib import suppress
 
 PLAIN = b"\0"
@@ -16,6 +20,8 @@ class Wakeup:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
+        self._poll = select.poll()
+        self._poll.register(self._reader, select.POLLIN)
 
     def fileno(self) -> int:
         """File descriptor of the write end."""
@@ -27,14 +33,22 @@ class Wakeup:
             self._writer.send(PLAIN)
 
     def wait(self, seconds: float) -> bytes:
-        """Wait for a wake-up or so many seconds; returns the numbers of signals that came."""
-        if not select.select([self._reader], [], [], seconds)[0]:
-            return b""
-        with suppress(BlockingIOError):
+        """Wait for a wake-up or so many seconds; returns the numbers of signals that came.
+
+        A program that closed our descriptors (daemons close all of them) is waited for by time.
+        """
+        try:
+            if not self._poll.poll(seconds * 1e3):
+                return b""
             return self._reader.recv(4096).replace(PLAIN, b"")
-        return b""
+        except BlockingIOError:
+            return b""
+        except OSError:
+            time.sleep(seconds)
+            return b""
 
     def close(self) -> None:
         """Give both ends back."""
-        self._reader.close()
-        self._writer.close()
+        for end in (self._reader, self._writer):
+            with suppress(OSError):  # somebody has closed it already
+                end.close()

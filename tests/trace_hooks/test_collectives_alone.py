@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import json
+import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
+from torch.distributed import distributed_c10d  # noqa: E402
 
 from trace_hooks.clock import now  # noqa: E402
 from trace_hooks.recorder import Recorder  # noqa: E402
@@ -21,7 +24,7 @@ from trace_hooks.sources import collectives, flight_dump  # noqa: E402
 from trace_hooks.sources.collectives import Collectives  # noqa: E402
 from trace_hooks.sources.flight_recorder import FlightRecorder  # noqa: E402
 from trace_hooks.sources.functional import FunctionalCollectives  # noqa: E402
-from trace_hooks.sources.groups import group_id  # noqa: E402
+from trace_hooks.sources.groups import Groups, group_id  # noqa: E402
 from trace_hooks.sources.instances import Payload, log_of  # noqa: E402
 
 
@@ -272,3 +275,22 @@ def test_no_distributed_build_no_hooks(recorder: Recorder, monkeypatch: pytest.M
             source.step_begin()
             source.poll()
     assert vars(dist.Work)["wait"] is before
+
+
+def test_a_group_that_another_thread_is_just_making_is_met_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """torch enters a new group's name before its ranks."""
+    half_made = SimpleNamespace(pg_names={object(): "new"}, pg_group_ranks={})
+    monkeypatch.setattr(distributed_c10d, "_world", half_made)
+    assert Groups(Recorder()).scan() == []
+
+
+def test_a_lock_the_training_thread_was_interrupted_in_does_not_stop_the_drain_thread() -> None:
+    groups = Groups(Recorder())
+    answers: list[Any] = []
+    with groups._lock:
+        drain = threading.Thread(target=lambda: answers.append(groups.scan()))
+        drain.start()
+        drain.join(10)
+    assert answers == [[]]

@@ -110,3 +110,61 @@ print("alive")
 def test_nothing_is_left_on_node_local_memory(tmp_path: Path) -> None:
     run(tmp_path, STEPS)
     wait_for(lambda: not list((tmp_path / "rings").glob("trace_hooks-*/*")))
+
+
+def test_a_sigterm_handler_installed_after_the_hooks_gets_its_time(tmp_path: Path) -> None:
+    """A script run by `python -m trace_hooks` installs its handlers after the hooks' own."""
+    saving = """
+import signal
+def save_and_leave(number, frame):
+    time.sleep(1.5)
+    print("saved", flush=True)
+    sys.exit(7)
+signal.signal(signal.SIGTERM, save_and_leave)
+print("ready", flush=True)
+time.sleep(60)
+"""
+    process = begin(tmp_path, STEPS + saving)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (7, "saved\n", "")
+    assert [row["step"] for row in rows(tmp_path, "steps")] == [0, 1, 2]
+
+
+def test_an_exception_without_a_text_is_still_shown_and_failed(tmp_path: Path) -> None:
+    hook = "import sys\nsys.excepthook = lambda *a: print('mine')\n"
+    odd = "import traceback\ntraceback.format_exception = None\nraise KeyError\n"
+    code, out, _ = run(tmp_path, hook + STEPS + odd)
+    assert (code, out) == (1, "mine\n")
+    assert rank_files(tmp_path)[0]["end"]["status"] == "failed"
+
+
+def test_a_job_with_more_files_than_select_can_take(tmp_path: Path) -> None:
+    many = """
+import resource
+limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit, 2048), limit))
+files = [open("/dev/null") for _ in range(1100)]
+"""
+    code, _, err = run(tmp_path, many + STEPS)
+    assert (code, err) == (0, "")
+    assert [row["step"] for row in rows(tmp_path, "steps")] == [0, 1, 2]
+
+
+def test_a_program_that_closes_our_descriptors_is_still_recorded(tmp_path: Path) -> None:
+    closing = "import os\nos.closerange(3, 64)\ntime.sleep(0.5)\n"
+    code, _, err = run(tmp_path, STEPS + closing)
+    assert (code, err) == (0, "")
+    assert [row["step"] for row in rows(tmp_path, "steps")] == [0, 1, 2]
+
+
+def test_a_signal_while_a_lock_of_the_hooks_is_held_does_not_hang(tmp_path: Path) -> None:
+    """The handler runs between two bytecodes of the main thread, wherever that is."""
+    inside = (
+        "import os, signal\nwith tracer.steps._lock:\n    os.kill(os.getpid(), signal.SIGTERM)\n"
+    )
+    code, _, _ = run(tmp_path, STEPS + inside)
+    assert code == -signal.SIGTERM
+    assert rank_files(tmp_path)[0]["end"]["status"] == "stopped"

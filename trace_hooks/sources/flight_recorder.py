@@ -9,6 +9,7 @@ on its time-out is "completed" here (specs: hooks), so the ring and the wrappers
 from __future__ import annotations
 
 import math
+import os
 from bisect import bisect_right
 from collections import deque
 from typing import Any
@@ -18,7 +19,7 @@ from trace_hooks.recorder import CollectiveRow
 from trace_hooks.schema import BEFORE_FIRST_STEP, UNKNOWN
 from trace_hooks.sources import flight_dump
 from trace_hooks.sources.base import Source
-from trace_hooks.sources.groups import Group
+from trace_hooks.sources.groups import LOCK_S, Group
 from trace_hooks.sources.instances import CollectiveLog, log_of
 
 MAX_SHARE = 0.01
@@ -53,6 +54,7 @@ class FlightRecorder(Source):
         from torch import distributed
 
         self._available = distributed.is_available()
+        self._pid = os.getpid()
         if not self._available:
             return
         self._log: CollectiveLog = log_of(self.recorder)
@@ -63,8 +65,8 @@ class FlightRecorder(Source):
         self._steps: deque[tuple[int, int]] = deque(maxlen=STEPS_KEPT)  # (begin_ns, step)
 
     def uninstall(self) -> None:
-        """Read once more."""
-        if self._available and self._has_gaps():
+        """Read once more, in the process that was recorded: a fork may have copied held locks."""
+        if self._available and self._pid == os.getpid() and self._has_gaps():
             self._read(last=True)
 
     def step_begin(self) -> None:
@@ -84,9 +86,10 @@ class FlightRecorder(Source):
             return False
         unseen = False
         for group in self._log.groups.scan():
-            with group.lock:
+            if group.lock.acquire(timeout=LOCK_S):
                 if group.in_call == 0:
                     group.note_unseen()
+                group.lock.release()
             unseen = unseen or bool(group.unseen)
         return unseen
 

@@ -27,6 +27,11 @@ KIND_OF_AXIS = {
     "ep": "ep_comm",
 }
 
+LOCK_S = 0.5
+"""How long the drain thread waits for a lock: a signal handler that stops the tracer, and so waits
+for the drain thread, may have interrupted the training thread while it held one. Locks are
+re-entrant for the same reason."""
+
 
 def group_id(ranks: Sequence[int], ordinal: int) -> int:
     """Stable positive 63-bit id of the `ordinal`-th group made of these ordered global ranks."""
@@ -50,7 +55,7 @@ class Group:
         self.claimed = 0  # number of the last collective that a wrapper entered
         self.unseen: dict[int, int] = {}  # the group's own count: our number, not yet a row
         self.in_call = 0  # wrapped calls whose numbers are not final yet
-        self.lock = threading.Lock()  # the drain thread looks at the numbers, too
+        self.lock = threading.RLock()  # the drain thread looks at the numbers, too; see LOCK_S
         self.p2p_counted = 0  # point-to-point operations among the group's own count
         self.surplus = 0  # what the group counted beyond one a collective; negative: not at all
         self._p2p: dict[tuple[int, int, int], int] = {}
@@ -96,7 +101,7 @@ class Groups:
         self._recorder = recorder
         self._known: dict[int, Group] = {}  # by id() of the ProcessGroup
         self._ordinals: dict[tuple[int, ...], int] = {}
-        self._lock = threading.Lock()  # the drain thread meets groups as well
+        self._lock = threading.RLock()  # the drain thread meets groups as well
 
     def of(self, pg: Any) -> Group:
         """Group of a torch ProcessGroup."""
@@ -111,16 +116,27 @@ class Groups:
         return group
 
     def scan(self) -> list[Group]:
-        """Meet all groups there are, in the order of their creation, which members share."""
+        """Meet all groups there are, in the order of their creation, which members share.
+
+        One that another thread is just making is not in all of torch's tables yet: it and those
+        after it are met by the next look.
+        """
         from torch.distributed import distributed_c10d
 
         world = distributed_c10d._world
-        with self._lock:
+        if not self._lock.acquire(timeout=LOCK_S):
+            return []
+        try:
             for pg in list(world.pg_names):
                 group = self._known.get(id(pg))
                 if group is None or group.pg() is not pg:
-                    self._meet(pg, _in_group_order(world.pg_group_ranks[pg]))
+                    ranks = world.pg_group_ranks.get(pg)
+                    if ranks is None:
+                        break
+                    self._meet(pg, _in_group_order(ranks))
             return [group for group in self._known.values() if group.pg() is not None]
+        finally:
+            self._lock.release()
 
     def start_from_now(self, last_numbers: dict[str, int]) -> None:
         """Take what the groups have done until now as past.
