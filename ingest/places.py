@@ -14,7 +14,7 @@ from types import TracebackType
 from ingest.index_sql import index_sql
 from trace_hooks.schema import publish_json
 
-_RULES = 1
+_RULES = 2
 """Goes up when rollups mean something else than before; an older index is simply built again."""
 
 INDEX_VERSION = f"{_RULES}-{hashlib.sha256(index_sql('tables').encode()).hexdigest()[:8]}"

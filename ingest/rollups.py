@@ -9,6 +9,9 @@ The rules (specs: metrics; user's words: docs/data-model.md):
 3. Across the tracks of a rank times are united: an instant with communication on one track and
    compute on another is both, and not exposed.
 4. Where a step has `kernel` spans, they are its compute and host-side forward/backward/... is not.
+5. Blocked on data is `data_wait`, and `data_fetch` that nothing of the rank hides: a loader without
+   workers fetches on the training thread itself. Beside compute or communication on another track
+   a fetch is hidden.
 
 Shape suffixes: S spans, C cells (one (rank, step) each), P pieces of spans, E pieces of time,
 K kinds, T transfers, U distinct (rank, step) pairs of spans.
@@ -360,8 +363,8 @@ def _step_rows(
     aligned_C: Bools,
 ) -> dict[str, npt.NDArray[Any]]:
     comm_E = sums.having(COMM)
-    # a loader at work on another thread while this rank communicates is hidden, not waited for
-    data_E = sums.having(_bits("data_wait")) | (sums.having(_bits("data_fetch")) & ~comm_E)
+    hidden_E = compute_E | comm_E
+    data_E = sums.having(_bits("data_wait")) | (sums.having(_bits("data_fetch")) & ~hidden_E)
     covered_E = sums.having(ANY_KIND)
     busy_E = compute_E | data_E | sums.having(TRANSFER)
     bubble_E = covered_E & ~busy_E
@@ -388,7 +391,7 @@ def _step_rows(
         "recompute_ns": sums.time(compute_E & sums.having(1 << _RECOMPUTE_BIT)),
         "comm_ns": comm_C,
         "exposed_comm_ns": sums.time(comm_E & ~compute_E),
-        "data_wait_ns": sums.time(sums.having(_bits("data_wait"))),
+        "data_wait_ns": sums.time(data_E),
         "data_fetch_ns": sums.time(sums.having(_bits("data_fetch"))),
         "other_ns": sums.time(sums.having(OTHER) & ~compute_E & ~comm_E & ~data_E),
         "covered_ns": sums.time(covered_E),

@@ -117,6 +117,26 @@ def test_a_loader_on_another_thread_hides_no_waiting(tmp_path):
     assert us(row, "bubble", "data_fetch", "data_wait") == [20, 100, 10]
 
 
+def test_fetching_on_the_training_thread_is_waiting_for_data(run):
+    run.step(0, 0, 0, 100)
+    run.span(0, 0, "data_fetch", 0, 20)
+    run.span(0, 0, "forward", 20, 80)
+    run.span(0, 0, "data_wait", 80, 85)
+    run.publish()
+    row = cells(run.folder)[0, 0]
+    assert us(row, "data_wait", "data_fetch", "compute", "bubble") == [25, 20, 60, 0]
+
+
+def test_fetching_beside_compute_or_communication_is_hidden(run):
+    run.step(0, 0, 0, 100)
+    run.span(0, 0, "data_fetch", 0, 100, track="loader")
+    run.span(0, 0, "forward", 10, 50)
+    run.span(0, 0, "dp_comm", 50, 90)
+    run.publish()
+    row = cells(run.folder)[0, 0]
+    assert us(row, "data_wait", "data_fetch") == [20, 100]
+
+
 def test_an_unfinished_step_has_what_was_seen_so_far(run):
     run.step(0, 0, 0, 100)
     run.span(0, 0, "forward", 0, 100)
