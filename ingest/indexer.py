@@ -37,6 +37,7 @@ RELATIVE_CLOCK = "per_step_relative"
 FOLLOW_S = 0.25
 """Pause between two looks at the folder while following a run."""
 
+_SETUP = index_sql("tables") + index_sql("bus_bytes")
 _COORDS = ("pp", "dp", "cp", "tp", "ep")
 
 
@@ -99,12 +100,12 @@ class Indexer:
         }  # fmt: skip
         try:
             connection = duckdb.connect(str(path), config=config)
-            connection.execute(index_sql("tables"))
+            connection.execute(_SETUP)
         except duckdb.Error:  # damaged: everything in it can be made again from the files
             path.unlink(missing_ok=True)
             path.with_name(path.name + ".wal").unlink(missing_ok=True)
             connection = duckdb.connect(str(path), config=config)
-            connection.execute(index_sql("tables"))
+            connection.execute(_SETUP)
         return connection
 
     def close(self) -> None:

@@ -68,7 +68,7 @@ class Snapshot:
         self._empty = {table: str(_empty_file(table, index_folder)) for table in TABLES}
         connection = duckdb.connect(":memory:", config=_CONFIG)
         connection.execute(f"ATTACH {_quoted(snapshot)} AS snapshot (READ_ONLY)")
-        connection.execute(_VIEWS_OF_INDEX + index_sql("views"))
+        connection.execute(_VIEWS_OF_INDEX + index_sql("bus_bytes") + index_sql("views"))
         if connection.execute("SELECT bool_or(is_partial) FROM files").fetchall()[0][0]:
             connection.execute(_ROWS_OF_PARTIAL)
         self._connection = connection

@@ -20,6 +20,7 @@
 -- column: wait_us  latest start - own start, us; NULL where not all members are there and aligned
 -- column: wait_caused_us  for the last arriver: (start - second latest start) x (members - 1), us
 -- column: transfer_us  earliest end - latest start, us; NULL unknown
+-- column: bandwidth_gb_s  bus bandwidth (collectives_by_group says how), 1e9 B/s; NULL unknown
 -- column: is_last  whether it came last (false for all where two came last together)
 -- column: reason  why wait and transfer are NULL: missing members, unknown clock; NULL if they are not
 -- empty: no member recorded this instance
@@ -49,7 +50,7 @@ instances AS (
     GROUP BY w.src, w.dst, w.of_tag
 ),
 judged AS (
-    SELECT w.*, i.latest, i.first_end, i.seen, i.complete,
+    SELECT w.*, i.latest, i.first_end, i.seen, i.complete, bus_bytes(op, num_bytes, expected) AS bus,
         CASE WHEN NOT aligned THEN 'a member''s clock is not aligned'
              WHEN seen < expected THEN 'members are missing: ' || seen || ' of ' || expected
         END AS reason
@@ -61,5 +62,6 @@ SELECT rank, op, src, dst, of_tag AS tag, step, num_bytes, state, start_ns,
     CASE WHEN reason IS NULL AND start_al = latest[1] THEN (latest[1] - latest[2]) * (seen - 1)
          WHEN reason IS NULL THEN 0 END / 1e3 AS wait_caused_us,
     if(reason IS NULL AND complete, greatest(first_end - latest[1], 0), NULL) / 1e3 AS transfer_us,
+    bus / nullif(transfer_us * 1e3, 0) AS bandwidth_gb_s,
     reason IS NULL AND start_al = latest[1] AND latest[1] > latest[2] AS is_last, reason
 FROM judged ORDER BY src, dst, of_tag, start_al, rank

@@ -317,7 +317,44 @@ def test_collectives_by_group(run):
     assert (row["name"], row["axis"], row["num_members"], row["num_open"]) == ("g7", "dp", 8, 0)
     assert row["wait_ms"] == pytest.approx(0.020 * 6 + 0.021)
     assert row["transfer_ms"] == pytest.approx(0.01)
-    assert row["bandwidth_gb_s"] == pytest.approx(1000 / 10_000)
+    assert row["bandwidth_gb_s"] == pytest.approx(1000 * 2 * 7 / 8 / 10_000)
+
+
+@pytest.mark.parametrize(
+    ("op", "factor"),
+    [
+        ("all_reduce", 2 * 3 / 4), ("all_gather", 3), ("reduce_scatter", 3 / 4),
+        ("all_to_all", 3 / 4), ("broadcast", 1), ("reduce", 1), ("barrier", None),
+        ("scatter", None),
+    ],
+)  # fmt: skip
+def test_bytes_moved_follow_the_algorithm(run, op, factor):
+    """num_bytes is a member's input: a quarter of all_gather's total, all of reduce_scatter's."""
+    moved = run.sql("SELECT bus_bytes($op, 1000, 4) AS b", {"op": op}).to_pylist()[0]["b"]
+    assert moved == (None if factor is None else pytest.approx(1000 * factor))
+
+
+@pytest.mark.parametrize(("num_bytes", "members"), [(-1, 4), (0, 4), (10, 1), (10, None)])
+def test_unknown_sizes_give_no_bandwidth(run, num_bytes, members):
+    values = {"b": num_bytes, "n": members}
+    assert run.sql("SELECT bus_bytes('all_reduce', $b, $n::INT) AS b", values).to_pylist() == [
+        {"b": None}
+    ]
+
+
+def test_instances_without_a_size_do_not_dilute_the_bandwidth(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 2)
+    builder.rank_files()
+    builder.group(7, [0, 1], "dp")
+    for rank in range(2):
+        builder.collective(rank, 0, 7, 0, 0, 10, num_bytes=10_000)
+        builder.collective(rank, 0, 7, 1, 20, 90, num_bytes=-1)
+        builder.collective(rank, 0, 7, 2, 100, 150, op="barrier", num_bytes=0)
+    builder.publish()
+    with open_run(builder.folder) as run:
+        assert one(run, "collectives_by_group")["bandwidth_gb_s"] == pytest.approx(1)
+        rows = run.ask("collective_members", group_id=7, seq=0).to_pylist()
+        assert [row["bandwidth_gb_s"] for row in rows] == [pytest.approx(1)] * 2
 
 
 def test_coverage(run):

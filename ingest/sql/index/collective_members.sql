@@ -4,7 +4,7 @@
 -- wait, no transfer and no culprit.
 CREATE OR REPLACE TEMP TABLE collective_members AS
 WITH rows AS (
-    SELECT c.rank, c.step, c.group_id, c.seq, c.num_bytes, c.start_ns, c.end_ns,
+    SELECT c.rank, c.step, c.group_id, c.seq, c.op, c.num_bytes, c.start_ns, c.end_ns,
         c.op IN ('send', 'recv') AS is_p2p,
         CASE c.op WHEN 'send' THEN c.rank WHEN 'recv' THEN c.peer ELSE -1 END AS src,
         CASE c.op WHEN 'send' THEN c.peer WHEN 'recv' THEN c.rank ELSE -1 END AS dst,
@@ -28,7 +28,8 @@ instances AS (
     FROM placed LEFT JOIN (SELECT * FROM group_members WHERE attempt = $attempt) g USING (group_id)
     GROUP BY group_id, src, dst, tag, seq
 )
-SELECT p.rank, p.step, p.group_id, p.seq, p.num_bytes, p.start_ns, p.end_ns, i.last_rank,
+SELECT p.rank, p.step, p.group_id, p.seq, p.num_bytes,
+    bus_bytes(p.op, p.num_bytes, expected) AS bus_bytes, p.start_ns, p.end_ns, i.last_rank,
     seen < coalesce(expected, 2) OR NOT complete AS is_open, NOT aligned AS is_unaligned,
     aligned AND seen >= coalesce(expected, 2) AND seen > 1 AS usable,
     CASE WHEN usable THEN latest[1] - start_al END AS wait_ns,

@@ -50,11 +50,12 @@ CREATE TABLE IF NOT EXISTS kind_rollup (
     attempt INTEGER, rank INTEGER, step BIGINT, kind VARCHAR, time_ns BIGINT, exposed_ns BIGINT,
     self_cpu_ns BIGINT, num_spans BIGINT
 );
--- one row per (attempt, rank, step, group): what its collectives cost and caused
+-- one row per (attempt, rank, step, group): what its collectives cost and caused; bus_bytes: moved by
+-- the algorithm in bus_ns, the transfer of those instances where it is known
 CREATE TABLE IF NOT EXISTS collective_rollup (
     attempt INTEGER, rank INTEGER, step BIGINT, group_id BIGINT, num_instances BIGINT,
     num_open BIGINT, num_unaligned BIGINT, wait_ns BIGINT, wait_caused_ns BIGINT,
-    transfer_ns BIGINT, num_bytes BIGINT
+    transfer_ns BIGINT, num_bytes BIGINT, bus_bytes BIGINT, bus_ns BIGINT
 );
 -- what the indexer could not read or use, one sentence each, besides files.problem
 CREATE TABLE IF NOT EXISTS problems (source VARCHAR, text VARCHAR);
