@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_hooks.place import Place, agent_key, distributed, find_place, may_still_join, short_hash
-from trace_hooks.run_files import highest_attempt
+from trace_hooks.run_files import claimed_attempt
 from trace_hooks.settings import Settings
 
 log = logging.getLogger("trace_hooks")
@@ -28,7 +28,10 @@ JOIN_WAIT_S = 5.0
 """How long a process nobody gave a rank waits for torch.distributed, unless steps begin before."""
 
 GROUP_WAIT_S = 120.0
-"""How long one rank of several waits for the group's store before it helps itself."""
+"""How long one rank of several that trains waits for the group's store before it helps itself."""
+
+SETUP_WAIT_S = 1800.0
+"""How long one that does not train yet waits: imports and checkpoints may come before the group."""
 
 LAST_CALL_S = 2.0
 """How long a rank that ends early waits for rank 0 to tell."""
@@ -91,7 +94,7 @@ class IdentityFinder:
             if wait_more and not last_call:
                 return None
             return self._identity(self._decide(), Place(0, 1, 0, sure=True))
-        alone = last_call or waited_s > GROUP_WAIT_S
+        alone = last_call or waited_s > (GROUP_WAIT_S if stepping else SETUP_WAIT_S)
         if not place.sure and not alone:
             return None
         if place.rank == 0:
@@ -128,7 +131,7 @@ class IdentityFinder:
             run = self._settings.run or self._run_of_agent() or _new_name(self._begun_ns)
             folder = self._settings.folder / run
             created_ns = _created_ns(folder) or self._begun_ns
-            self._decided = Shared(run, highest_attempt(folder) + 1, created_ns, *self._clock)
+            self._decided = Shared(run, claimed_attempt(folder), created_ns, *self._clock)
         return self._decided
 
     def _run_of_agent(self) -> str | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -80,16 +82,49 @@ def device_of_this_process() -> tuple[str, str]:
 
 
 def describe_model(model: Any) -> dict[str, Any] | None:
-    """What run.json says of the model given to `start`: the user's dict, or a module's size."""
-    if model is None or isinstance(model, dict):
-        return model
+    """What run.json says of the model given to `start`: the user's dict, or a module's size.
+
+    Values that JSON has no form for (a dtype, a path) are given as their text; a module whose
+    parameters cannot be counted (lazy ones) is named only.
+    """
+    if model is None:
+        return None
+    if isinstance(model, dict):
+        return {str(key): _plain(value) for key, value in model.items()}
     found: dict[str, Any] = {"class": type(model).__name__}
-    if hasattr(model, "parameters"):
+    with suppress(AttributeError, TypeError, ValueError, RuntimeError):
         found["parameters_of_rank_0"] = sum(int(p.numel()) for p in model.parameters())
     return found
 
 
+def _plain(value: Any) -> Any:
+    """A value of JSON's types."""
+    try:
+        return json.loads(json.dumps(value, default=str))
+    except (TypeError, ValueError):  # keys that are no text, a structure that contains itself
+        return str(value)
+
+
+def claimed_attempt(folder: Path) -> int:
+    """Number of a new attempt of the run in `folder`, taken so that nobody else can take it.
+
+    Two starts of one run at the same instant get two numbers: whoever makes attempts/NUMBER has it.
+    Where the folder cannot be written it is the next number, unclaimed.
+    """
+    number = highest_attempt(folder) + 1
+    with suppress(OSError):
+        (folder / "attempts").mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                (folder / "attempts" / f"{number:04d}").touch(exist_ok=False)
+                break
+            except FileExistsError:
+                number += 1
+    return number
+
+
 def highest_attempt(folder: Path) -> int:
-    """Number of the newest attempt that has left a rank's file in a run folder; -1 for none."""
-    names = (path.name.partition("-")[0] for path in (folder / "ranks").glob("*.json"))
-    return max((int(name) for name in names if name.isdecimal()), default=-1)
+    """Number of the newest attempt that was claimed or left a rank's file; -1 for none."""
+    claims = (path.name for path in (folder / "attempts").glob("*"))
+    files = (path.name.partition("-")[0] for path in (folder / "ranks").glob("*.json"))
+    return max((int(name) for name in (*claims, *files) if name.isdecimal()), default=-1)

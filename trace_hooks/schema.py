@@ -10,6 +10,7 @@ A run folder holds::
     rings/ATTEMPT-RANK.ring       what a lost rank had entered last (watchdog)
     stacks/ATTEMPT-RANK-NUMBER.txt  stacks of a silent rank (watchdog)
     watchdog-HOST.json            newest report on each rank of a host that had one (watchdog)
+    attempts/ATTEMPT              empty; made by who takes this number for an attempt (hooks)
     agents/KEY                    empty; a launcher's key, by which a restart finds its run (hooks)
 
 Times are int64 nanoseconds of Unix UTC on the rank's own clock (`clock: absolute`); the table

@@ -89,7 +89,7 @@ class Session:
         attempt, rank = identity.shared.attempt, identity.place.rank
         for callback in self.on_identity:
             guard.attempt("session.on_identity", lambda tell=callback: tell(identity))  # type: ignore[misc]
-        self.write_files()
+        guard.attempt("session.files", self.write_files, switch_off=False)  # data goes on without
         self._drain.writer = SegmentWriter(identity.folder, attempt, rank)
 
     def find_layout(self) -> None:

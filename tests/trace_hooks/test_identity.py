@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from trace_hooks.identity import IdentityFinder
+from ingest.store import open_run
+from ingest.summary import info
+from trace_hooks.identity import GROUP_WAIT_S, IdentityFinder
 from trace_hooks.place import find_place, start_ticks
+from trace_hooks.run_files import describe_model
 from trace_hooks.schema import publish_json, rank_file_name
 from trace_hooks.settings import Settings, read_settings
 
 sys.path.insert(0, str(Path(__file__).parent))
-from processes import environment, rank_files, rows, run, wait_for
+from processes import begin, environment, rank_files, rows, run, wait_for
 
 CLOCK = ("domain", 0, 0)
 
@@ -66,6 +72,92 @@ def test_rank_0_takes_the_next_free_attempt_and_keeps_t0(tmp_path: Path) -> None
     found = IdentityFinder(settings(tmp_path, TRACE_HOOKS_RUN="night"), CLOCK, 0, environ).poll()
     assert found is not None
     assert (found.shared.run, found.shared.attempt, found.shared.created_ns) == ("night", 2, 12345)
+
+
+def test_starts_of_one_run_at_the_same_instant_are_two_attempts(tmp_path: Path) -> None:
+    finders = [
+        IdentityFinder(settings(tmp_path, TRACE_HOOKS_RUN="night"), CLOCK, 0, {}) for _ in range(8)
+    ]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda finder: finder.poll(stepping=True), finders))
+    assert sorted(identity.shared.attempt for identity in found if identity) == list(range(8))
+
+
+def test_a_run_folder_that_cannot_be_written_has_an_attempt_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "night").write_text("a file, not a folder")
+    found = IdentityFinder(settings(tmp_path, TRACE_HOOKS_RUN="night"), CLOCK, 0, {}).poll(True)
+    assert found is not None
+    assert found.shared.attempt == 0
+
+
+def test_a_rank_that_does_not_train_yet_waits_longer_for_its_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "2"}
+    finder = IdentityFinder(settings(tmp_path), CLOCK, 0, environ)
+    begun_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: begun_s + GROUP_WAIT_S + 10)
+    assert finder.poll(stepping=False) is None
+    assert finder.poll(stepping=True) is not None
+
+
+@pytest.mark.parametrize("model", [{"dtype": print}, {1: {(2,): 3}}, {"shape": (1, 2)}, object()])
+def test_a_model_that_is_no_json_costs_no_data(tmp_path: Path, model: Any) -> None:
+    described = describe_model(model)
+    publish_json(described, tmp_path / "model.json")
+    assert json.loads((tmp_path / "model.json").read_text()) == described
+
+
+# One group after the other, as a scheduler starts a job again on fewer hosts.
+SHRINKING = """
+import os, sys
+import torch, torch.distributed as dist
+import trace_hooks as th
+
+torch.set_num_threads(1)
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+tracer = th.start(layout={"dp": world})
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=rank, world_size=world)
+for number in range(2):
+    with tracer.step(number):
+        dist.all_reduce(torch.ones(8))
+dist.barrier()
+tracer.stop()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.torch
+def test_a_restart_with_a_smaller_world_keeps_the_size_of_each_attempt(tmp_path: Path) -> None:
+    for start, world in enumerate((3, 2)):
+        ranks = [
+            begin(
+                tmp_path, SHRINKING, str(tmp_path / f"store{start}"), TRACE_HOOKS_RUN="night",
+                RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world),
+                MASTER_PORT=str(start), TRACE_HOOKS_SOURCES="collectives",
+            )
+            for rank in range(world)
+        ]  # fmt: skip
+        for process in ranks:
+            _, err = process.communicate(timeout=60)
+            assert process.returncode == 0, err
+    files = [(f["attempt"], f["rank"], f["world_size"], f["layout"]) for f in rank_files(tmp_path)]
+    sizes = [(0, 3), (0, 3), (0, 3), (1, 2), (1, 2)]
+    assert [(attempt, world) for attempt, _, world, _ in files] == sizes
+    assert [layout["axes"] for *_, layout in files] == [{"dp": world} for _, world in sizes]
+    run = open_run(tmp_path / "runs" / "night")
+    assert run.attempts == [0, 1]
+    found = run.sql("SELECT attempt, rank, step FROM steps ORDER BY ALL").to_pylist()
+    assert [tuple(row.values()) for row in found] == [
+        (attempt, rank, step)
+        for attempt, world in ((0, 3), (1, 2))
+        for rank in range(world)
+        for step in range(2)
+    ]
+    summary = info(run)
+    assert (summary["attempts"], summary["world_size"], summary["num_ranks"]) == (2, 2, 2)
+    per_attempt = run.ask("run_summary").to_pylist()
+    assert [(row["attempt"], row["world_size"]) for row in per_attempt] == [(0, 3), (1, 2)]
 
 
 def test_another_rank_waits_and_at_the_end_guesses_and_says_so(tmp_path: Path) -> None:
@@ -132,8 +224,7 @@ def test_a_torchrun_restart_is_a_second_attempt_of_the_same_run(tmp_path: Path) 
     )
     assert process.returncode == 0, process.stderr[-3000:]
     (folder,) = (tmp_path / "runs").iterdir()
-    info = json.loads((folder / "run.json").read_text())
-    assert info["run"] == folder.name
+    assert json.loads((folder / "run.json").read_text())["run"] == folder.name
     files = rank_files(tmp_path)
     assert [(f["attempt"], f["rank"]) for f in files] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert all(f["hooks"]["guesses"] == [] and f["hooks"]["errors"] == {} for f in files)
