@@ -59,3 +59,24 @@ def read_ranks(folder: Path) -> tuple[list[RankInfo], list[str]]:
         except UserError as error:
             problems.append(str(error))
     return sorted(ranks, key=lambda info: (info["attempt"], info["rank"])), problems
+
+
+DECODER_SIZES = ("parameters", "layers", "hidden", "seq")
+
+
+def dense_decoder(info: RunInfo) -> dict[str, float | None]:
+    """Sizes run.json says of a dense decoder: all of DECODER_SIZES, each None unless all are known.
+
+    A model with `experts` is not dense: a token does not pass through all parameters.
+    """
+    given = info.get("model")
+    model = given if isinstance(given, dict) else {}
+    sizes = {name: _size(model.get(name)) for name in DECODER_SIZES}
+    known = None not in sizes.values() and not model.get("experts")
+    return {name: size if known else None for name, size in sizes.items()}
+
+
+def _size(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 < value < 1e18 else None

@@ -68,7 +68,7 @@ class Snapshot:
         self._empty = {table: str(_empty_file(table, index_folder)) for table in TABLES}
         connection = duckdb.connect(":memory:", config=_CONFIG)
         connection.execute(f"ATTACH {_quoted(snapshot)} AS snapshot (READ_ONLY)")
-        connection.execute(_VIEWS_OF_INDEX + index_sql("bus_bytes") + index_sql("views"))
+        connection.execute(_VIEWS_OF_INDEX + _SETUP)
         if connection.execute("SELECT bool_or(is_partial) FROM files").fetchall()[0][0]:
             connection.execute(_ROWS_OF_PARTIAL)
         self._connection = connection
@@ -126,6 +126,7 @@ class Snapshot:
         self._connection.close()
 
 
+_SETUP = "\n".join(index_sql(name) for name in ("bus_bytes", "device_peaks", "views"))
 _VIEWS_OF_INDEX = "".join(f"CREATE VIEW {name} AS FROM snapshot.{name};\n" for name in INDEX_TABLES)
 
 

@@ -15,7 +15,7 @@ from ingest.indexer import Busy, Indexer
 from ingest.manifest import Narrowing
 from ingest.places import current_snapshot, index_folder, is_up_to_date
 from ingest.questions import Question, question
-from ingest.run_files import is_run_folder, read_ranks, read_run_info
+from ingest.run_files import dense_decoder, is_run_folder, read_ranks, read_run_info
 from ingest.sandbox import Snapshot, Stop
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import RankInfo, RunInfo
@@ -144,6 +144,7 @@ class Run:
             values["attempt"] = self._attempt_for(values)
         values |= self._files(asked, values, snapshot)
         values |= {"run": self.info["run"], "clock": self.info["clock"]}
+        values |= {f"model_{name}": size for name, size in dense_decoder(self.info).items()}
         used = {key: value for key, value in values.items() if key in asked.used}
         return snapshot.execute(asked.sql, used, limit_s, stop)
 

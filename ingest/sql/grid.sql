@@ -14,7 +14,8 @@
 -- column: data_wait_ms  mean time blocked on data, ms
 -- column: bubble_ms  mean bubble, ms; NULL where unknown
 -- column: not_visible_ratio  share of the step windows nothing recorded
--- column: wait_caused_ms  what it made others wait, summed over the steps, GPU-ms; NULL unknown
+-- column: wait_caused_ms  what it made others wait in any group, also by the pipeline's schedule,
+--   summed over the steps, GPU-ms; NULL unknown
 -- column: num_steps  steps averaged
 -- empty: no step in this range is finished
 WITH cells AS (

@@ -1,6 +1,7 @@
 -- One metric for every rank and step, sorted for a picture.
 -- param: metric text = step_time one of step_time, compute, cpu, recompute, comm, exposed_comm,
---   data_wait, bubble, other, not_visible (ms), wait_caused, wait, transfer (ms)
+--   data_wait, bubble, other, not_visible (ms), wait_caused, wait, transfer (ms, of any group, waits for
+--   a pipeline's schedule included)
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = null newest attempt of each step

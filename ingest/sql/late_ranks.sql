@@ -1,10 +1,13 @@
 -- Who made others wait: for the last arriver of each collective (start - second latest start) x
 -- (members - 1), summed over some steps, worst first. Late arrival names the culprit, not long calls.
+-- By default only groups within one pipeline stage count: in those that cross stages (a pipeline's
+-- sends and receives, the norm over all ranks) a rank also comes last where the schedule wants it so,
+-- and whole stages would be named. A rank that is late only there is not found this way.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: top int = 10 how many ranks
--- param: axis text = null only groups of this axis; a pipeline's sends and receives (pp) wait for
---   the schedule, too, so tp or dp names a culprit more surely
+-- param: axis text = null only groups of this axis (tp, pp, dp, ...), or `all`; default: all within one
+--   pipeline stage
 -- param: attempt int = null newest attempt of each step
 -- column: rank  global rank
 -- column: host  where it runs
@@ -14,12 +17,11 @@
 -- column: lost_ratio  wait caused / (world x step time): share of the job's time, where steps finished
 -- column: num_instances  collectives it took part in
 -- column: num_unknown  of these without a verdict: members missing or a clock not aligned
--- empty: no collective with aligned clocks on all members, so nobody is named; or nobody waited
+-- empty: no such collective with aligned clocks on all members, so nobody is named; or nobody waited
 WITH per_rank AS (
     SELECT rank, sum(wait_caused_ns) AS caused_ns, sum(wait_ns) AS wait_ns,
         sum(num_instances) AS num_instances, sum(greatest(num_open, num_unaligned)) AS num_unknown
-    FROM chosen_collectives($attempt) LEFT JOIN group_members USING (attempt, group_id)
-    WHERE step BETWEEN $step_min AND $step_max AND ($axis IS NULL OR axis = $axis) GROUP BY rank
+    FROM collectives_of($attempt, $axis) WHERE step BETWEEN $step_min AND $step_max GROUP BY rank
 ),
 job AS (
     SELECT sum(window_ns) AS total_ns FROM chosen_steps($attempt)

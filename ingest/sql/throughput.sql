@@ -1,13 +1,18 @@
--- Tokens per second and model FLOPs utilisation of each step, where the job logged tokens and FLOPs.
--- param: peak_tflops float = null peak of one device, 1e12 FLOP/s; without it MFU is not shown
+-- Tokens per second and model FLOPs utilisation of each step. FLOPs: what the job logged, else 6 N
+-- tokens + 12 L h s tokens, where run.json's model says that it is a dense decoder of N `parameters`,
+-- L `layers`, h `hidden` and s `seq` (PaLM, arXiv:2204.02311, appendix B).
+-- param: peak_tflops float = null peak of one device, 1e12 FLOP/s; default: what data sheets say of
+--   the ranks' devices, dense bf16, where all of them are known
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = null newest attempt of each step
 -- column: step  optimizer step
 -- column: step_ms  median over the ranks of the slowest pipeline group, ms
 -- column: tokens_per_s  tokens over all replicas / step time, 1/s; NULL where not logged
--- column: tflops_per_s  model FLOPs of the whole step / step time, 1e12/s; NULL where not logged
+-- column: tflops_per_s  model FLOPs of the whole step / step time, 1e12/s; NULL unknown
 -- column: mfu_ratio  model FLOPs / (step time x ranks x peak); NULL without FLOPs or peak
+-- column: flops_from  logged or model: where the FLOPs come from; NULL unknown
+-- column: peak_tflops  the peak taken, mean over the devices, 1e12 FLOP/s; NULL unknown
 -- empty: no step in this range is finished
 WITH placed AS (
     SELECT s.step, s.attempt, s.rank, s.window_ns, coalesce(r.dp, 0) AS dp, coalesce(r.tp, 0) AS tp,
@@ -21,11 +26,24 @@ pipelines AS (SELECT step, median(window_ns) AS window_ns FROM placed GROUP BY s
 job AS (SELECT step, max(window_ns) AS step_ns FROM pipelines GROUP BY step),
 replicas AS (SELECT step, replica, max(tokens) AS tokens FROM placed GROUP BY step, replica),
 tokens AS (SELECT step, sum(tokens) AS tokens FROM replicas GROUP BY step),
-flops AS (
-    SELECT step, max(flops) AS flops, coalesce(max(world_size), count(*)) AS world
-    FROM placed GROUP BY step
+logged AS (
+    SELECT step, attempt, max(flops) AS flops, coalesce(max(world_size), count(*)) AS world
+    FROM placed GROUP BY step, attempt
+),
+peaks AS (
+    SELECT attempt, CASE WHEN count(*) = count(tflops) THEN avg(tflops) END AS tflops
+    FROM (SELECT attempt, peak_tflops_of(device) AS tflops FROM ranks) GROUP BY attempt
+),
+known AS (
+    SELECT step, step_ns / 1e9 AS step_s, tokens, world, coalesce($peak_tflops, p.tflops) AS peak,
+        tokens * (6.0 * $model_parameters + 12.0 * $model_layers * $model_hidden * $model_seq)
+            AS by_model,
+        coalesce(l.flops, by_model) AS flops,
+        CASE WHEN l.flops IS NOT NULL THEN 'logged' WHEN by_model IS NOT NULL THEN 'model' END
+            AS flops_from
+    FROM job JOIN tokens USING (step) JOIN logged l USING (step) LEFT JOIN peaks p USING (attempt)
 )
-SELECT step, step_ns / 1e6 AS step_ms, tokens / (step_ns / 1e9) AS tokens_per_s,
-    flops / (step_ns / 1e9) / 1e12 AS tflops_per_s,
-    flops / ((step_ns / 1e9) * world * $peak_tflops * 1e12) AS mfu_ratio
-FROM job JOIN tokens USING (step) JOIN flops USING (step) ORDER BY step
+SELECT step, step_s * 1e3 AS step_ms, tokens / step_s AS tokens_per_s,
+    flops / step_s / 1e12 AS tflops_per_s,
+    flops / (step_s * world * peak * 1e12) AS mfu_ratio, flops_from, peak AS peak_tflops
+FROM known ORDER BY step

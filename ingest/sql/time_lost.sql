@@ -1,7 +1,11 @@
 -- Share of each step lost to stragglers: wait_caused summed over ranks / (ranks x step time). This is
--- the measured figure; where a replay is possible, its (T - T_ideal) / T is the better one.
+-- the measured figure; where a replay is possible, its (T - T_ideal) / T is the better one. By default
+-- only groups within one pipeline stage count: waits across stages belong to the schedule, too, and
+-- a healthy pipeline would seem to lose time. What stages lose by waiting for a late one is not in it.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
+-- param: axis text = null only groups of this axis (tp, pp, dp, ...), or `all`; default: all within one
+--   pipeline stage
 -- param: attempt int = null newest attempt of each step
 -- column: step  optimizer step
 -- column: wait_caused_ms  over all ranks, GPU-ms; NULL without aligned collectives
@@ -16,7 +20,7 @@ WITH steps AS (
 ),
 by_rank AS (
     SELECT step, attempt, rank, sum(wait_caused_ns) AS caused_ns
-    FROM chosen_collectives($attempt) GROUP BY step, attempt, rank
+    FROM collectives_of($attempt, $axis) GROUP BY step, attempt, rank
 ),
 caused AS (
     SELECT step, attempt, sum(caused_ns) AS caused_ns,

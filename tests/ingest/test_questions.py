@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import statistics
 
@@ -9,9 +10,11 @@ import pytest
 
 from ingest.errors import UserError
 from ingest.questions import all_questions, parse_question
+from ingest.run_files import DECODER_SIZES
 from ingest.store import open_run
 from tests.runs_builder import T0, US, RunBuilder
 from trace_hooks.layout import ParallelLayout
+from trace_hooks.schema import publish_json, rank_file_name
 
 GOES_WITH = {
     "rank_timeline": {"rank": 1},
@@ -20,6 +23,9 @@ GOES_WITH = {
     "data_age": {"now_ns": T0},
 }
 """Values of required parameters."""
+
+GIVEN_BY_RUN = {"run", "clock"} | {f"model_{name}" for name in DECODER_SIZES}
+"""Values that run.json gives."""
 
 NUM_STEPS = 5
 SLOW = 5
@@ -292,7 +298,10 @@ def test_sends_and_receives_pair_by_source_destination_tag_and_number(tmp_path):
             (0, 1, 1, 10.0), (0, 1, 0, 0.0), (1, 2, 1, 14.0), (1, 2, 2, 0.0),
         ]  # fmt: skip
         assert run.ask("collective_members", group_id=9, seq=1, src=1).num_rows == 2
-        caused = {r["rank"]: r["wait_caused_ms"] for r in run.ask("late_ranks").to_pylist()}
+        assert run.ask("late_ranks").num_rows == 0
+        caused = {
+            r["rank"]: r["wait_caused_ms"] for r in run.ask("late_ranks", axis="pp").to_pylist()
+        }
         assert caused == pytest.approx({0: 0.020, 2: 0.028})
 
 
@@ -304,6 +313,28 @@ def test_late_ranks(run):
     assert row["share"] == 1
     assert run.ask("late_ranks", axis="tp").num_rows == 0
     assert run.ask("late_ranks", axis="dp").num_rows == 1
+
+
+def test_waits_for_the_schedule_name_nobody_unless_asked(tmp_path):
+    """pp 2 x tp 2. Rank 3 comes late to its own stage; both of stage 1 always come last across."""
+    builder = RunBuilder(tmp_path / "run", 4, ParallelLayout.from_sizes(pp=2, tp=2))
+    builder.rank_files()
+    groups = {7: ([0, 1], "tp"), 8: ([2, 3], "tp"), 9: ([0, 2], "pp"), 10: ([0, 1, 2, 3], "world")}
+    for group_id, (ranks, axis) in groups.items():
+        builder.group(group_id, ranks, axis)
+        for rank in ranks:
+            late = 5 if (group_id, rank) == (8, 3) else 30 if group_id > 8 and rank == 2 else 0
+            builder.collective(rank, 0, group_id, 0, late, 50)
+    for rank in range(4):
+        builder.step(rank, 0, 0, 100)
+    builder.publish()
+    with open_run(builder.folder) as run:
+        assert list(by_rank(run, "late_ranks")) == [3]
+        assert by_rank(run, "late_ranks", axis="all")[2]["wait_caused_ms"] == pytest.approx(0.12)
+        assert list(by_rank(run, "late_ranks", axis="world")) == [2]
+        assert one(run, "time_lost")["wait_caused_ms"] == pytest.approx(0.005)
+        assert one(run, "time_lost", axis="all")["worst_rank"] == 2
+        assert by_rank(run, "grid")[2]["wait_caused_ms"] == pytest.approx(0.12)
 
 
 def test_comm_by_axis(run):
@@ -400,7 +431,68 @@ def test_throughput(run):
     assert row["tokens_per_s"] == pytest.approx(800 / 1e-4)
     assert row["tflops_per_s"] == pytest.approx(8e6 / 1e-4 / 1e12)
     assert row["mfu_ratio"] == pytest.approx(8e6 / (1e-4 * 8 * 1e11))
-    assert run.ask("throughput").to_pylist()[0]["mfu_ratio"] is None
+    assert row["flops_from"] == "logged"
+    without = run.ask("throughput").to_pylist()[0]
+    assert (without["mfu_ratio"], without["peak_tflops"]) == (None, None)
+
+
+DENSE = {"parameters": 1000, "layers": 2, "hidden": 8, "seq": 16}
+
+
+def asked_throughput(folder, model, devices, **values):
+    builder = RunBuilder(folder, 2, ParallelLayout.from_sizes(tp=2), model=model)
+    builder.rank_files()
+    for rank, device in enumerate(devices):
+        path = builder.folder / "ranks" / rank_file_name(0, rank)
+        publish_json(json.loads(path.read_text()) | {"device": device}, path)
+        builder.step(rank, 0, 0, 100, tokens=50.0)
+    builder.publish()
+    with open_run(builder.folder) as run:
+        return one(run, "throughput", **values)
+
+
+def test_flops_and_peak_come_from_the_model_and_the_devices(tmp_path):
+    row = asked_throughput(tmp_path / "run", DENSE, ["NVIDIA A100-SXM4-80GB"] * 2)
+    flops = 50 * (6 * 1000 + 12 * 2 * 8 * 16)
+    assert row["flops_from"] == "model"
+    assert row["tflops_per_s"] == pytest.approx(flops / 1e-4 / 1e12)
+    assert row["mfu_ratio"] == pytest.approx(flops / (1e-4 * 2 * 312e12))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        None, [1], {}, {**DENSE, "experts": 8}, {**DENSE, "hidden": None}, {**DENSE, "seq": -1},
+        {**DENSE, "layers": True}, {**DENSE, "parameters": 10**400},
+        {**DENSE, "parameters": float("nan")}, {**DENSE, "parameters": "7B"},
+    ],
+)  # fmt: skip
+def test_without_the_sizes_of_a_dense_decoder_there_are_no_flops(tmp_path, model):
+    row = asked_throughput(tmp_path / "run", model, ["NVIDIA H200"] * 2)
+    assert (row["tflops_per_s"], row["mfu_ratio"], row["flops_from"]) == (None, None, None)
+    assert row["peak_tflops"] == 989
+
+
+def test_one_unknown_device_leaves_the_utilisation_unknown(tmp_path):
+    row = asked_throughput(tmp_path / "run", DENSE, ["NVIDIA A100-SXM4-80GB", "cpu"])
+    assert (row["peak_tflops"], row["mfu_ratio"]) == (None, None)
+    row = asked_throughput(tmp_path / "two", DENSE, ["cpu", "cpu"], peak_tflops=1)
+    assert row["mfu_ratio"] is not None
+
+
+@pytest.mark.parametrize(
+    ("device", "peak"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 312), ("NVIDIA A100-PCIE-40GB", 312), ("NVIDIA H200", 989),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None), ("NVIDIA H100 80GB HBM3", 989),
+        ("NVIDIA H100 PCIe", 756), ("NVIDIA H100 NVL", None), ("NVIDIA H200 NVL", None),
+        ("NVIDIA GB200", None), ("NVIDIA B200", 2250), ("AMD Instinct MI250X", 191.5),
+        ("AMD Instinct MI300X", 1307), ("NVIDIA A1000", None), ("cpu", None), ("", None),
+    ],
+)  # fmt: skip
+def test_peaks_of_devices(run, device, peak):
+    answer = run.sql("SELECT peak_tflops_of($d) AS peak", {"d": device})
+    assert answer.to_pylist() == [{"peak": peak}]
 
 
 def test_goodput(run):
@@ -476,5 +568,5 @@ def test_a_header_that_says_too_little_is_refused(text):
 def test_every_value_in_the_sql_is_declared():
     for asked in all_questions().values():
         declared = {parameter.name for parameter in asked.parameters} | set(asked.reads)
-        assert asked.used <= declared | {"run", "clock"}, asked.name
+        assert asked.used <= declared | GIVEN_BY_RUN, asked.name
         assert {parameter.name for parameter in asked.parameters} <= asked.used, asked.name

@@ -20,6 +20,23 @@ CREATE MACRO chosen_collectives(wanted) AS TABLE
     SELECT c.* FROM collective_rollup c JOIN newest_steps n USING (step)
     WHERE c.attempt = coalesce(wanted, n.attempt);
 
+-- groups whose members sit on several pipeline stages: whoever comes last there may only follow the
+-- schedule
+CREATE VIEW crossing_groups AS
+    SELECT attempt, group_id FROM group_members WHERE axis = 'pp'
+    UNION SELECT attempt, group_id
+    FROM (SELECT attempt, group_id, unnest(ranks) AS rank FROM group_members)
+        JOIN ranks USING (attempt, rank)
+    GROUP BY attempt, group_id HAVING count(DISTINCT pp) > 1;
+
+-- collective_rollup as chosen_collectives gives it: groups of one axis; `all`: of every group; NULL:
+-- those within one pipeline stage
+CREATE MACRO collectives_of(wanted, of_axis) AS TABLE
+    SELECT c.* FROM chosen_collectives(wanted) c LEFT JOIN group_members g USING (attempt, group_id)
+    WHERE of_axis = 'all' OR g.axis = of_axis
+        OR of_axis IS NULL AND NOT EXISTS (
+            FROM crossing_groups x WHERE x.attempt = c.attempt AND x.group_id = c.group_id);
+
 -- the middle of a sorted list: its length and the three elements a median of all but one can need
 CREATE MACRO middle(v) AS
     {'n': len(v), 'a': v[len(v) // 2], 'b': v[len(v) // 2 + 1], 'c': v[len(v) // 2 + 2]};
