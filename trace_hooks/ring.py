@@ -79,10 +79,16 @@ class Ring:
         self._start_ticks = start_ticks
         self._clock_offset_ns = clock_offset_ns
         size = _FIRST_AT + CAPACITY * _RECORD.size
-        with path.open("x+b") as file:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        try:
             # real pages, not a hole: writing into a hole of a full file system kills by SIGBUS
-            os.posix_fallocate(file.fileno(), 0, size)
-            self._map = mmap.mmap(file.fileno(), size)
+            os.posix_fallocate(file, 0, size)
+            self._map = mmap.mmap(file, size)
+        except OSError:
+            path.unlink()
+            raise
+        finally:
+            os.close(file)
         self._number = 0
         self._texts: dict[str, bytes] = {}
         self._write_header()

@@ -39,6 +39,12 @@ AFTER_SIGTERM_S = 5.0
 
 HEADER_BYTES = 256
 
+STARTED = "watchdog.started"
+"""File in the meeting folder whose maker starts the watchdog."""
+
+LEFT_OVER_S = 3600.0
+"""How long what a job left on node-local memory stays when nobody was left to remove it."""
+
 
 class Member:
     """One rank of this host, as far as its ring tells."""
@@ -79,7 +85,7 @@ class Member:
 
         The signal is sent only while the process handles it: its default action would kill.
         """
-        before = self.stacks.stat().st_size if self.stacks.exists() else 0
+        before = _size(self.stacks)
         if self.header.ended or self.is_gone() or not _catches(self.header.pid, self.header.signal):
             return ""
         with suppress(ProcessLookupError):
@@ -87,7 +93,7 @@ class Member:
         size, until_s = before, time.monotonic() + STACKS_S
         while time.monotonic() < until_s:
             time.sleep(0.1)
-            last, size = size, self.stacks.stat().st_size if self.stacks.exists() else 0
+            last, size = size, _size(self.stacks)
             if size == last > before:
                 break
         with suppress(OSError), self.stacks.open("rb") as file:
@@ -122,7 +128,10 @@ class Watchdog:
             if told_to_end:
                 leave_s = min(leave_s, told_to_end[0] + AFTER_SIGTERM_S)
             time.sleep(ROUND_S)
-        self._clean_up()
+            if time.monotonic() >= leave_s and not told_to_end and self._is_needed_after_all():
+                leave_s = time.monotonic() + EMPTY_S
+        if told_to_end or not self._others_began():
+            remove_files(self._folder)
 
     def look(self) -> bool:
         """One round; True when there was a rank to look after."""
@@ -197,11 +206,68 @@ class Watchdog:
         placed = (m for m in self._members.values() if m.header.attempt != UNPLACED)
         return next(placed, None)
 
-    def _clean_up(self) -> None:
-        for path in self._folder.glob("*"):
-            path.unlink(missing_ok=True)
+    def _is_needed_after_all(self) -> bool:
+        """Give the post up, then look again: a rank that came meanwhile relied on this watchdog.
+
+        One that comes from now on starts a watchdog of its own; which of the two stays is decided
+        by who makes the file.
+        """
+        (self._folder / STARTED).unlink(missing_ok=True)
+        return self.look() and claimed(self._folder)
+
+    def _others_began(self) -> bool:
+        """Whether ranks or a watchdog of a later start meet in this folder now."""
+        return (self._folder / STARTED).exists() or any(
+            path not in self._gone for path in self._folder.glob("*.ring")
+        )
+
+
+def claimed(folder: Path) -> bool:
+    """Whether the caller is the first of this folder's ranks, and so has the watchdog to start."""
+    try:
+        (folder / STARTED).touch(mode=0o600, exist_ok=False)
+    except OSError:
+        return False
+    return True
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the meeting folders beside `folder` whose ranks and watchdog were killed together.
+
+    A folder stays while one of its rings is of a living process or had a sign of life within
+    LEFT_OVER_S (in another container its pid means nothing here), or while it is as young as that.
+    """
+    for other in folder.parent.glob("*"):
         with suppress(OSError):
-            self._folder.rmdir()
+            young = time.time() - other.stat().st_mtime < LEFT_OVER_S
+            if other != folder and other.is_dir() and not young and not _has_life(other):
+                remove_files(other)
+
+
+def _has_life(folder: Path) -> bool:
+    for ring in folder.glob("*.ring"):
+        with suppress(OSError, ValueError), ring.open("rb") as file:
+            member = Member(ring, read_header(file.read(HEADER_BYTES)))
+            if not member.is_gone() or 0 <= member.silent_s() < LEFT_OVER_S:
+                return True
+    return False
+
+
+def remove_files(folder: Path) -> None:
+    """Remove a meeting folder and the files in it."""
+    for path in folder.glob("*"):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 where there is none (any more)."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _catches(pid: int, number: int) -> bool:
@@ -217,4 +283,5 @@ def _catches(pid: int, number: int) -> bool:
 if __name__ == "__main__":
     if os.fork():  # the rank waits for this parent: the watchdog itself is nobody's zombie
         os._exit(0)
+    remove_leftovers(Path(sys.argv[1]))
     Watchdog(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])).watch()

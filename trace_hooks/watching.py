@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ from trace_hooks.place import find_place, launch_key, start_ticks
 from trace_hooks.recorder import Recorder
 from trace_hooks.ring import UNPLACED, Ring
 from trace_hooks.settings import Settings
+from trace_hooks.watchdog import claimed
 
 log = logging.getLogger("trace_hooks")
 
@@ -40,7 +42,8 @@ class Watching:
         pid, ticks = os.getpid(), start_ticks(os.getpid()) or 0
         self._stem = self.folder / f"{pid}-{now()}"
         # a bare descriptor, never closed: the handler may run until the process is gone
-        stacks = os.open(self._stem.with_suffix(".stacks"), os.O_CREAT | os.O_WRONLY, 0o600)
+        flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY
+        stacks = os.open(self._stem.with_suffix(".stacks"), flags, 0o600)
         number = free_signal()
         if number:
             faulthandler.register(number, file=stacks, all_threads=True, chain=False)
@@ -53,12 +56,8 @@ class Watching:
         self.beat()
 
     def start_watchdog(self) -> None:
-        """Start the host's watchdog if this is the rank to do it (the first on this host)."""
-        local_rank = os.environ.get("LOCAL_RANK")
-        if local_rank not in (None, "0"):
-            return
-        with suppress(FileExistsError):  # then another rank of this host was first
-            (self.folder / "watchdog.started").touch(exist_ok=False)
+        """Start the host's watchdog if this is the first rank on this host, whichever that is."""
+        if claimed(self.folder):
             self._starting = subprocess.Popen(
                 [
                     sys.executable, "-m", "trace_hooks.watchdog", str(self.folder),
@@ -111,8 +110,11 @@ def meeting_folder(base: Path | None, launch: str) -> Path:
     root = base or (memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir()))
     mine = root / f"trace_hooks-{os.getuid()}"
     mine.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if mine.is_symlink() or mine.stat().st_uid != os.getuid():
+    state = mine.lstat()
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid():
         raise PermissionError(f"{mine} belongs to somebody else")
+    if state.st_mode & 0o077:
+        mine.chmod(0o700)
     folder = mine / launch
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder

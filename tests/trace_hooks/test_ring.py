@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,38 @@ def test_what_is_no_ring_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"hello" * 100)
     with pytest.raises(ValueError, match="no ring"):
         read_ring(tmp_path / "x")
+
+
+def test_no_bytes_bring_the_reader_down(tmp_path: Path) -> None:
+    ring = Ring(tmp_path / "a.ring", 1, 0)
+    write(ring, 1)
+    whole = ring.path.read_bytes()[:2048]
+    chance = random.Random(1)
+    for number in range(300):
+        data = bytearray(whole[: chance.randrange(len(whole))])
+        for _ in range(chance.randrange(40)):
+            if len(data) > 8:
+                data[chance.randrange(8, len(data))] = chance.randrange(256)
+        odd = tmp_path / "odd.ring"
+        odd.write_bytes(data if number % 2 else data.ljust(256, b"\xff"))
+        with suppress(ValueError):
+            assert len(read_ring(odd)[1]) <= 16
+
+
+def test_a_ring_is_made_anew_for_its_user_only(tmp_path: Path) -> None:
+    ring = Ring(tmp_path / "a.ring", 1, 0)
+    assert ring.path.stat().st_mode & 0o777 == 0o600
+    (tmp_path / "b.ring").symlink_to(tmp_path / "target")
+    with pytest.raises(FileExistsError):
+        Ring(tmp_path / "b.ring", 1, 0)
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_full_memory_leaves_no_half_ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(OSError, match="No space"):
+        Ring(tmp_path / "a.ring", 1, 0)
+    assert list(tmp_path.iterdir()) == []

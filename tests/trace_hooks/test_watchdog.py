@@ -5,8 +5,17 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from trace_hooks.clock import now
+from trace_hooks.place import start_ticks
+from trace_hooks.ring import Ring
+from trace_hooks.watchdog import Watchdog, claimed, remove_leftovers
+from trace_hooks.watching import meeting_folder
 
 sys.path.insert(0, str(Path(__file__).parent))
 from processes import begin, rank_files, rows, run, wait_for
@@ -69,6 +78,70 @@ def test_it_ends_with_its_ranks_and_leaves_nothing(tmp_path: Path) -> None:
     assert code == 9
     wait_for(lambda: not list((tmp_path / "rings").glob("trace_hooks-*/*")))
     wait_for(lambda: not _watchdogs_of(tmp_path))
+
+
+def test_any_first_rank_of_a_host_starts_it(tmp_path: Path) -> None:
+    """Local rank 0 may not be traced, or there may be none."""
+    process = begin(
+        tmp_path, "import time\nimport trace_hooks as th\nth.start()\ntime.sleep(60)\n",
+        RANK="3", LOCAL_RANK="3", WORLD_SIZE="8",
+    )  # fmt: skip
+    wait_for(lambda: _watchdogs_of(tmp_path))
+    process.kill()
+    process.communicate(timeout=20)
+    wait_for(lambda: not _watchdogs_of(tmp_path))
+
+
+def ring_in(folder: Path, pid_ticks: int, hours_old: float) -> Ring:
+    folder.mkdir(parents=True, exist_ok=True)
+    ring = Ring(folder / f"{pid_ticks}.ring", pid_ticks, 0)
+    ring.beat(now() - round(hours_old * 3600e9), 0, "step", "")
+    old_s = time.time() - hours_old * 3600
+    os.utime(folder, (old_s, old_s))
+    return ring
+
+
+def test_what_killed_jobs_left_on_node_local_memory_is_removed(tmp_path: Path) -> None:
+    own_ticks = start_ticks(os.getpid()) or 0
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    ring_in(tmp_path / "dead", own_ticks - 1, hours_old=2)  # the pid is another process now
+    ring_in(tmp_path / "lately", own_ticks - 1, hours_old=0.5)
+    ring_in(tmp_path / "alive", own_ticks, hours_old=2)
+    remove_leftovers(mine)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alive", "lately", "mine"]
+
+
+def test_a_rank_that_comes_while_it_leaves_is_watched(tmp_path: Path) -> None:
+    folder = tmp_path / "launch"
+    folder.mkdir()
+    assert claimed(folder)
+    watchdog = Watchdog(folder, 10, 60)
+    assert not watchdog.look()
+    ring_in(folder, start_ticks(os.getpid()) or 0, hours_old=0)
+    assert not claimed(folder)  # the rank relies on the watchdog there is
+    assert watchdog._is_needed_after_all()
+    assert not claimed(folder)
+
+
+def test_it_leaves_the_folder_to_those_who_came_later(tmp_path: Path) -> None:
+    folder = tmp_path / "launch"
+    folder.mkdir()
+    watchdog = Watchdog(folder, 10, 60)
+    assert not watchdog._others_began()
+    assert claimed(folder)  # by a rank that starts a watchdog of its own
+    assert watchdog._others_began()
+
+
+def test_the_meeting_folder_is_this_users_alone(tmp_path: Path) -> None:
+    mine = tmp_path / f"trace_hooks-{os.getuid()}"
+    mine.mkdir(mode=0o755)
+    assert meeting_folder(tmp_path, "launch").parent.stat().st_mode & 0o777 == 0o700
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "target").mkdir(parents=True)
+    (elsewhere / mine.name).symlink_to(elsewhere / "target")
+    with pytest.raises(PermissionError, match="somebody else"):
+        meeting_folder(elsewhere, "launch")
 
 
 def _watchdogs_of(folder: Path) -> list[str]:
