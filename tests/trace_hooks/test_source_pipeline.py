@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.pipelining import schedules, stage
 
 from tests.trace_hooks.tiny_models import tracing
@@ -134,6 +135,27 @@ def test_the_names_of_this_torch_are_those_we_wrap():
         assert callable(getattr(stage._PipelineStageBase, name))
     for name in pipeline.SCHEDULE_METHODS:
         assert callable(getattr(schedules._PipelineSchedule, name))
+    for name in pipeline.SCHEDULE_FUNCTIONS:
+        assert callable(getattr(schedules, name))
+    for name in pipeline.FSDP_METHODS:
+        assert callable(getattr(FSDPModule, name))
+    for name in pipeline.UNSHARD_METHODS:
+        assert callable(getattr(fully_shard_module()._UnshardHandleImpl, name))
+
+
+def fully_shard_module():
+    return sys.modules[pipeline.FULLY_SHARD]
+
+
+@pytest.mark.torch
+def test_issuing_messages_is_time_of_the_host_between_the_actions(ranks):
+    """ZBV issues each message by itself: one span a send or receive, with no micro-batch."""
+    for rank in (0, 1):
+        issued = spans(ranks, rank, "ZBV", name="issue messages")
+        assert {(s["kind"], s["microbatch"], s["depth"]) for s in issued} == {("host", -1, 0)}
+        # stage 1 -> 2 and back is on one rank: of the two borders that are left, each micro-batch
+        # crosses both forward and backward, and each rank sends or receives every time
+        assert len(issued) == STEPS * MICROBATCHES * 2 * 2
 
 
 def test_a_torch_without_a_name_is_told_once_and_left_alone(monkeypatch, caplog):
@@ -149,6 +171,9 @@ def test_uninstall_restores_the_methods():
     owners = {
         stage._PipelineStageBase: pipeline.STAGE_METHODS,
         schedules._PipelineSchedule: pipeline.SCHEDULE_METHODS,
+        schedules: pipeline.SCHEDULE_FUNCTIONS,
+        FSDPModule: pipeline.FSDP_METHODS,
+        fully_shard_module()._UnshardHandleImpl: pipeline.UNSHARD_METHODS,
     }
 
     def methods() -> list:

@@ -2,10 +2,13 @@
 
 Sees: F, B, I (gradient of the input alone), W (gradient of the weights), the loss on the last stage
 and FSDP2's gradient reduction after the last micro-batch, in every schedule, because all of them
-end in the same methods of a stage. While an action runs, the recorder's micro-batch and chunk (the
-global stage index) are set, and every span inside inherits them. On the first stage torch leaves I
-empty and does the whole backward pass in W.
-Misses: waits and messages between the stages, which `collectives` records, one span a wait.
+end in the same methods of a stage; between the actions the time Python takes to issue a batch of
+messages, and to gather and give back a stage's parameters where the schedule does that itself
+(kind host: waits inside are the collectives' own spans). While an action runs, the recorder's
+micro-batch and chunk (the global stage index) are set, and every span inside inherits them. On the
+first stage torch leaves I empty and does the whole backward pass in W.
+Misses: the schedule's own loop; waits and messages between the stages, which `collectives` records,
+one span a wait.
 The names are private to torch; where one is missing, the source says so once and the action it
 stands for is not recorded. Tested with torch 2.13.
 Costs: two guarded calls an action; see benchmarks/hook_overhead.py.
@@ -14,6 +17,7 @@ Costs: two guarded calls an action; see benchmarks/hook_overhead.py.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -88,6 +92,31 @@ SCHEDULE_METHODS: dict[str, Callable[..., Action | None]] = {"_maybe_compute_los
 """Methods of schedules._PipelineSchedule."""
 
 
+def _host(name: str) -> Callable[..., Action]:
+    def action(*args: Any, **kwargs: Any) -> Action:
+        return Action(name, "host", UNKNOWN, UNKNOWN)
+
+    return action
+
+
+SCHEDULE_FUNCTIONS: dict[str, Callable[..., Action | None]] = {
+    "_batch_p2p": _host("issue messages")
+}
+"""Functions of the module schedules."""
+
+FULLY_SHARD = "torch.distributed.fsdp._fully_shard._fully_shard"
+"""Module of FSDP2."""
+
+FSDP_METHODS: dict[str, Callable[..., Action | None]] = {
+    "unshard": _host("unshard"),
+    "reshard": _host("reshard"),
+}
+"""Methods of FSDPModule: schedules with several stages a rank call them between the actions."""
+
+UNSHARD_METHODS: dict[str, Callable[..., Action | None]] = {"wait": _host("unshard wait")}
+"""Methods of the handle that an asynchronous unshard returns."""
+
+
 class _Running(NamedTuple):
     action: Action
     mark: Mark
@@ -110,6 +139,11 @@ class Pipeline(Source):
 
         self._wrap(getattr(stage, "_PipelineStageBase", None), STAGE_METHODS)
         self._wrap(getattr(schedules, "_PipelineSchedule", None), SCHEDULE_METHODS)
+        self._wrap(schedules, SCHEDULE_FUNCTIONS)
+        fully_shard = sys.modules.get(FULLY_SHARD)  # pipelining imports it where torch has it
+        if fully_shard is not None:
+            self._wrap(getattr(fully_shard, "FSDPModule", None), FSDP_METHODS)
+            self._wrap(getattr(fully_shard, "_UnshardHandleImpl", None), UNSHARD_METHODS)
 
     def uninstall(self) -> None:
         """Restore the methods."""
