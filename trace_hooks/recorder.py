@@ -34,14 +34,20 @@ class Site:
             raise ValueError(f"unknown span kind {self.kind!r}; use one of {', '.join(KINDS)}")
 
 
-class Mark(NamedTuple):
-    """The beginning of a span."""
+class Mark:
+    """The beginning of a span; made by Recorder.open only, and read only.
+
+    No tuple, and without a constructor: that would cost as much as the rest of a span.
+    """
+
+    __slots__ = ("begin_ns", "cpu_ns", "depth", "event", "step", "thread")
 
     begin_ns: int  # monotonic
     cpu_ns: int  # of this thread
     step: int
     depth: int
     event: Any | None  # stamp of the device clock
+    thread: ThreadState
 
 
 class Extra(NamedTuple):
@@ -72,6 +78,7 @@ class SpanRow(NamedTuple):
 
 
 SPAN_FIELDS = len(SpanRow._fields)
+MAX_SPAN_FIELDS = MAX_ROWS * SPAN_FIELDS
 
 
 class CollectiveRow(NamedTuple):
@@ -110,13 +117,22 @@ class EnqueueRing(Protocol):
         """Store one record, before the call it announces; no flush, no system call."""
 
 
-class _Depth(threading.local):
-    """Nesting depth of each thread; a thread's first span also notes what the thread is called."""
+class ThreadState:
+    """What a recorder knows of one thread."""
+
+    __slots__ = ("depth", "ident")
+
+    def __init__(self) -> None:
+        self.depth = 0  # of the next span to begin
+        self.ident = get_ident()
+
+
+class _Threads(threading.local):
+    """The state of each thread; a thread's first span also notes what the thread is called."""
 
     def __init__(self, thread_names: dict[int, str]) -> None:
-        self.value = 0
-        ident = get_ident()
-        thread_names[ident] = _thread_name(ident, thread_names)
+        self.state = state = ThreadState()
+        thread_names[state.ident] = _thread_name(state.ident, thread_names)
 
 
 def _thread_name(ident: int, thread_names: dict[int, str]) -> str:
@@ -133,7 +149,7 @@ class Recorder:
     """Where every source of one process puts what it saw. Times are `clock.now()` readings."""
 
     def __init__(self, device_clock: DeviceClock | None = None) -> None:
-        self.device_clock: DeviceClock = device_clock or HostClock()
+        self.device_clock = device_clock or HostClock()
         self.step = BEFORE_FIRST_STEP
         self.phase = "init"
         self.last_op = ""
@@ -146,24 +162,41 @@ class Recorder:
         self.rows: list[tuple[str, dict[str, Any]]] = []  # (table, row) of the rare tables
         self.ring: EnqueueRing | None = None  # set by the tracer
         self.layout: ParallelLayout | None = None  # set by the tracer, also later
-        self._site_ids: dict[Site, int] = {}
+        self._site_ids: dict[tuple[str, str, str, int], int] = {}
         self.thread_names: dict[int, str] = {}  # by ident, of every thread that recorded a span
-        self._depth = _Depth(self.thread_names)
+        self._threads = _Threads(self.thread_names)
+
+    @property
+    def device_clock(self) -> DeviceClock:
+        """Clock of the accelerator; a job without one has the host's."""
+        return self._device_clock
+
+    @device_clock.setter
+    def device_clock(self, clock: DeviceClock) -> None:
+        self._device_clock = clock
+        self._stamp = None if type(clock) is HostClock else clock.mark
 
     def site(self, name: str, kind: str, mode: str = "eager", chunk: int = UNKNOWN) -> int:
         """Number of a place that records spans, to be asked for once and kept."""
-        site = Site(name, kind, mode, chunk)
-        known = self._site_ids.get(site)
+        key = (name, kind, mode, chunk)
+        known = self._site_ids.get(key)
         if known is None:
-            self.sites.append(site)
-            known = self._site_ids.setdefault(site, len(self.sites) - 1)
+            self.sites.append(Site(name, kind, mode, chunk))
+            known = self._site_ids.setdefault(key, len(self.sites) - 1)
         return known
 
     def open(self) -> Mark:
         """Begin a span on this thread; spans opened before it closes lie inside it."""
-        depth = self._depth.value
-        self._depth.value = depth + 1
-        return Mark(now(), thread_cpu(), self.step, depth, self.device_clock.mark())
+        mark = Mark()
+        mark.thread = thread = self._threads.state
+        mark.depth = depth = thread.depth
+        thread.depth = depth + 1
+        mark.step = self.step
+        stamp = self._stamp
+        mark.event = None if stamp is None else stamp()
+        mark.begin_ns = now()
+        mark.cpu_ns = thread_cpu()
+        return mark
 
     def close(
         self,
@@ -176,26 +209,17 @@ class Recorder:
         """End the span begun with `mark`. A span left open (an exception) is simply not recorded:
         closing an outer one sets the depth right again.
         """
-        end_ns = now()
-        self._depth.value = mark.depth
-        if len(self.spans) >= MAX_ROWS * SPAN_FIELDS:
+        end_ns, thread, spans = now(), mark.thread, self.spans
+        thread.depth = depth = mark.depth
+        if len(spans) >= MAX_SPAN_FIELDS:
             self.dropped += 1
             return
-        event = self.device_clock.mark() if mark.event is not None else None
-        self.spans += (
-            site,
-            mark.begin_ns,
-            end_ns,
-            thread_cpu() - mark.cpu_ns,
-            mark.step,
-            mark.depth,
-            get_ident(),
-            microbatch,
-            recompute,
-            extra,
-            mark.event,
-            event,
-        )
+        event = mark.event
+        spans += (
+            site, mark.begin_ns, end_ns, thread_cpu() - mark.cpu_ns, mark.step, depth,
+            thread.ident, microbatch, recompute, extra, event,
+            None if event is None else self._device_clock.mark(),
+        )  # fmt: skip
 
     def add_span(
         self,
@@ -211,11 +235,11 @@ class Recorder:
         thread: int | None = None,
     ) -> None:
         """Record a span whose times are known already (monotonic ns)."""
-        if len(self.spans) >= MAX_ROWS * SPAN_FIELDS:
+        if len(self.spans) >= MAX_SPAN_FIELDS:
             self.dropped += 1
             return
-        ident = get_ident() if thread is None else thread
-        depth = self._depth.value
+        state = self._threads.state
+        ident, depth = state.ident if thread is None else thread, state.depth
         self.spans += (
             site, begin_ns, end_ns, cpu_ns, step, depth, ident, microbatch, recompute, extra,
             None, None,
