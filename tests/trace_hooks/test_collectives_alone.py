@@ -277,6 +277,17 @@ def test_no_distributed_build_no_hooks(recorder: Recorder, monkeypatch: pytest.M
     assert vars(dist.Work)["wait"] is before
 
 
+def test_two_collectives_in_place_on_one_tensor_are_two_rows(recorder: Recorder) -> None:
+    operators, group = torch.ops._c10d_functional, dist.group.WORLD.group_name
+    for _ in installed(FunctionalCollectives, recorder):
+        tensor = torch.ones(4)
+        operators.all_reduce_(tensor, "sum", group)
+        second = operators.all_reduce_(tensor, "sum", group)
+        operators.wait_tensor(second)
+    assert [row.state for row in recorder.collectives] == ["started", "completed"]
+    assert recorder.collectives[0].seq + 1 == recorder.collectives[1].seq
+
+
 def test_a_group_that_another_thread_is_just_making_is_met_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -234,7 +234,13 @@ class Outstanding:
         self._by_key: dict[int, tuple[weakref.ref[Any], list[Instance]]] = {}
 
     def add(self, key: int, awaited: Any, instances: list[Instance]) -> None:
-        """Wait for `awaited`, found again by `key`, to end these instances."""
+        """Wait for `awaited`, found again by `key`, to end these instances.
+
+        Those another collective had begun on the same memory (in place, not waited for) have no end
+        that could be seen.
+        """
+        if key in self._by_key:
+            self.give_up(key)
         self._by_key[key] = (weakref.ref(awaited, lambda _: _dropped(self, key)), instances)
 
     def get(self, key: int) -> list[Instance] | None:
