@@ -51,9 +51,9 @@ def axis_of_name(name: str) -> str | None:
 def detect_layout() -> ParallelLayout | None:
     """Layout of this process's job from its root DeviceMesh or Megatron; None where unknown.
 
-    Never raises for a mesh it cannot read: an unknown dimension name is an unknown layout. Walks
-    the garbage collector's objects once (about 10 ms per 100,000), so ask at start and at the first
-    steps, not in a loop.
+    Never raises for a mesh it cannot read: an unknown dimension name is an unknown layout. Has the
+    garbage collector look through its objects once, so ask at start and at the first steps, not in
+    a loop.
     """
     return _from_megatron() or _from_meshes()
 
@@ -66,7 +66,7 @@ def _from_meshes() -> ParallelLayout | None:
         return None
     found = [
         layout
-        for candidate in gc.get_objects()
+        for candidate in gc.get_referrers(mesh_type)  # holds no other object: tensors stay free
         if type(candidate) is mesh_type and (layout := _layout_of_mesh(candidate)) is not None
     ]
     world = _world_size()

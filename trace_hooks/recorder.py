@@ -16,8 +16,9 @@ from trace_hooks.clock import DeviceClock, HostClock, now, thread_cpu
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
 
-MAX_ROWS = 2_000_000
-"""Rows kept when nothing drains them (a hung disk); what comes beyond is dropped and counted."""
+MAX_ROWS = 500_000
+"""Rows of each list kept when nothing drains them (a hung disk), up to about 250 MB a list; what
+comes beyond is dropped and counted."""
 
 
 @dataclass(frozen=True)
@@ -181,8 +182,9 @@ class Recorder:
         key = (name, kind, mode, chunk)
         known = self._site_ids.get(key)
         if known is None:
-            self.sites.append(Site(name, kind, mode, chunk))
-            known = self._site_ids.setdefault(key, len(self.sites) - 1)
+            site = Site(name, kind, mode, chunk)
+            self.sites.append(site)  # another thread may append between this line and the next
+            known = self._site_ids.setdefault(key, self.sites.index(site))
         return known
 
     def open(self) -> Mark:

@@ -52,6 +52,18 @@ def test_ranks_in_another_order_are_kept() -> None:
     assert kept.mesh_dim_names == ("dp", "tp")
 
 
+def test_looking_for_meshes_keeps_nothing_else_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors that training frees meanwhile must be free: they are most of the memory."""
+
+    def all_objects(*_: object) -> list[object]:
+        raise AssertionError("a list of all objects keeps them alive")
+
+    monkeypatch.setattr("gc.get_objects", all_objects)
+    kept = DeviceMesh(grid(2, 2), "dp", "tp")
+    assert detect_layout() == ParallelLayout((("dp", 2), ("tp", 2)))
+    assert kept.mesh.shape == (2, 2)
+
+
 @pytest.mark.parametrize("names", [(), ("rows", "columns"), ("dp", "ddp"), ("ep", "tp")])
 def test_names_that_say_nothing_stay_unknown(names: tuple[str, ...]) -> None:
     kept = DeviceMesh(grid(2, 2), *names)

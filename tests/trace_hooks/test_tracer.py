@@ -16,6 +16,7 @@ import pytest
 
 import trace_hooks as th
 from trace_hooks import guard
+from trace_hooks.recorder import Recorder, Site
 from trace_hooks.schema import SegmentName
 
 
@@ -226,3 +227,18 @@ def test_many_rows_make_larger_segments_not_more_drops(tmp_path: Path) -> None:
     spans = pa.concat_tables(tables)
     assert spans.num_rows >= 60_000
     assert rows(tmp_path, "heartbeats")[-1]["dropped"] == 0
+
+
+def test_a_site_made_by_two_threads_at_once_keeps_its_name() -> None:
+    class Interrupted(list[Site]):
+        """Another thread gets its turn right after each append."""
+
+        def append(self, site: Site) -> None:
+            super().append(site)
+            if site.name == "block":
+                recorder.site("gc", "gc")
+
+    recorder = Recorder()
+    recorder.sites = Interrupted()
+    numbers = [recorder.site("block", "forward"), recorder.site("gc", "gc")]
+    assert [recorder.sites[number].name for number in numbers] == ["block", "gc"]
