@@ -15,22 +15,23 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from trace_hooks.clock import now
 from trace_hooks.guard import disabled, guarded
 from trace_hooks.recorder import Mark, Recorder
 from trace_hooks.sources.autostep import AutoSteps
-from trace_hooks.sources.backward import BackwardSpans, ModuleBackward, graph_task
+from trace_hooks.sources.backward import BackwardSpans, Border, ModuleBackward, graph_task
 from trace_hooks.sources.base import Source, Steps
 from trace_hooks.sources.discovery import Discovery
 from trace_hooks.sources.parts import Part, find_parts
 from trace_hooks.sources.patching import Patches
 
 is_compiling = torch.compiler.is_compiling
+is_grad_enabled = torch.is_grad_enabled
 
 _inert = contextlib.nullcontext().__exit__
 """Takes anything, returns None: what hooks become in copies, with nothing of ours to import."""
@@ -64,11 +65,20 @@ class _AfterForward(_Detachable):
             self.calls.leave(output)
 
 
+class _Call(NamedTuple):
+    """A forward call under way."""
+
+    whose: PartCalls
+    mark: Mark
+    backward: ModuleBackward | None = None
+    input_border: Border | None = None
+
+
 class _Open(threading.local):
     """Forward calls begun and not ended on this thread, outermost first."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[PartCalls, Mark, ModuleBackward | None]] = []
+        self.calls: list[_Call] = []
 
 
 class PartCalls:
@@ -98,43 +108,41 @@ class PartCalls:
         """The module is being called."""
         if "modules.forward_end" in disabled:
             return
-        source, backward = self.source, None
-        if torch.is_grad_enabled():
-            if source.auto.waiting and graph_task() < 0:
-                source.auto.activity(now())
-            backward = self._backward_to_come(args, kwargs)
-        source.open.calls.append((self, source.recorder.open(), backward))
-
-    def _backward_to_come(self, args: Iterable[Any], kwargs: dict[str, Any]) -> ModuleBackward:
-        recorder = self.source.recorder
+        source = self.source
+        recorder = source.recorder
+        if not is_grad_enabled():
+            source.open.calls.append(_Call(self, recorder.open()))
+            return
+        if source.auto.waiting and graph_task() < 0:
+            source.auto.activity(now())
         site = self.sites(recorder)[1]
-        backward = ModuleBackward(self.source.backward, self.part, site, recorder.microbatch)
+        backward = ModuleBackward(source.backward, self.part, site, recorder.microbatch)
         tensor = _first_with_grad(args)
         if tensor is None and kwargs:
             tensor = _first_with_grad(kwargs.values())
-        if tensor is not None:
-            backward.hook_input(tensor)
-        return backward
+        border = None if tensor is None else backward.end_at_input(tensor)
+        source.open.calls.append(_Call(self, recorder.open(), backward, border))
 
     @guarded("modules.forward_end")
     def leave(self, output: Any) -> None:
         """The call has returned `output`, or None because it raised."""
-        calls = self.source.open.calls
+        source = self.source
+        calls = source.open.calls
         while calls:
-            whose, mark, backward = calls.pop()
+            whose, mark, backward, border = calls.pop()
             if whose is self:
                 break
         else:
             return
-        recorder = self.source.recorder
-        recomputed = graph_task() >= 0
-        recorder.close(self.sites(recorder)[0], mark, recorder.microbatch, recomputed)
-        if backward is not None:
-            tensor = _first_with_grad((output,))
-            if tensor is None:
-                backward.drop()
-            else:
-                backward.hook_output(tensor, self.leaf)
+        recorder = source.recorder
+        site = self.sites(recorder)[0]
+        recorder.close(site, mark, recorder.microbatch, graph_task() >= 0)
+        if backward is None:
+            return
+        tensor = _first_with_grad((output,))
+        told = tensor is not None and backward.begin_at_output(tensor, self.leaf and border is None)
+        if border is not None and not told:
+            border.drop(backward)
 
 
 class Modules(Source):
@@ -264,18 +272,18 @@ def _recorded_call(original: Callable[..., Any], calls: PartCalls) -> Callable[.
     return compiled_call
 
 
-def _first_with_grad(values: Iterable[Any]) -> torch.Tensor | None:
+def _first_with_grad(values: Iterable[Any]) -> Tensor | None:
     """First tensor that requires a gradient, looking into tuples, lists and dicts once."""
     for value in values:
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, Tensor):
             if value.requires_grad:
                 return value
         elif isinstance(value, (tuple, list)):
             for inner in value:
-                if isinstance(inner, torch.Tensor) and inner.requires_grad:
+                if isinstance(inner, Tensor) and inner.requires_grad:
                     return inner
         elif isinstance(value, dict):
             for inner in value.values():
-                if isinstance(inner, torch.Tensor) and inner.requires_grad:
+                if isinstance(inner, Tensor) and inner.requires_grad:
                     return inner
     return None
