@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 import torch.distributed as dist  # noqa: E402
 from torch.distributed import distributed_c10d  # noqa: E402
 
+from trace_hooks import guard  # noqa: E402
 from trace_hooks.clock import now  # noqa: E402
 from trace_hooks.recorder import Recorder  # noqa: E402
 from trace_hooks.sources import collectives, flight_dump  # noqa: E402
@@ -110,6 +111,32 @@ def test_unseen_collectives_follow_from_the_flight_recorder(
     ] * 3
     assert [row.seq for row in rows] == list(range(rows[0].seq, rows[0].seq + 3))
     assert [row.end_ns for row in rows] == [-1] * 3
+
+
+def test_a_group_is_read_before_it_is_shut_down(recorder: Recorder, flight: FlightRecorder) -> None:
+    group = dist.new_group([0])
+    all_reduce(group=group)
+    read_until(flight, rows=1)
+    all_reduce(2, group=group)
+    time.sleep(0.1)  # gloo says a moment later that a collective is over
+    assert len(recorder.collectives) == 1  # the next look is not due
+    dist.destroy_process_group(group)
+    rows = recorder.collectives
+    assert [(row.op, row.seq - rows[0].seq) for row in rows] == [
+        ("all_reduce", 0), ("all_reduce", 1), ("all_reduce", 2),
+    ]  # fmt: skip
+
+
+def test_a_failing_look_lets_the_shutdown_go_on(
+    flight: FlightRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = dist.new_group([0])
+    all_reduce(group=group)
+    monkeypatch.setattr(flight_dump, "dump", lambda: b'"record_id":9,no JSON')
+    dist.destroy_process_group(group)
+    assert group not in distributed_c10d._world.pg_map
+    assert guard.account.errors.pop("flight_recorder.shutdown") == 1
+    guard.disabled.discard("flight_recorder.shutdown")
 
 
 def test_without_a_gap_nothing_is_read(

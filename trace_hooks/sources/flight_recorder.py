@@ -3,24 +3,32 @@
 Wrappers notice a gap in a group's numbers for next to nothing; only then, and seldom enough to cost
 at most MAX_SHARE of the time, the drain thread reads the recorder and fills the gap. Its times say
 when a collective was created, not when it ran: rows have no end. On gloo a collective that failed
-on its time-out is "completed" here (specs: hooks), so the ring and the wrappers go first.
+on its time-out is "completed" here (specs: hooks), so the ring and the wrappers go first. What it
+knows of a group is read for the last time before the group is shut down, for most jobs destroy
+their groups before they exit.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import os
+import threading
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from trace_hooks.clock import Anchor, now
+from trace_hooks.guard import guarded
 from trace_hooks.recorder import CollectiveRow
 from trace_hooks.schema import BEFORE_FIRST_STEP, UNKNOWN
 from trace_hooks.sources import flight_dump
 from trace_hooks.sources.base import Source
 from trace_hooks.sources.groups import LOCK_S, Group
 from trace_hooks.sources.instances import CollectiveLog, log_of
+from trace_hooks.sources.patching import Patches
 
 MAX_SHARE = 0.01
 """Share of the time spent reading: a dump of 0.1 s is followed by 10 s without one."""
@@ -55,6 +63,7 @@ class FlightRecorder(Source):
 
         self._available = distributed.is_available()
         self._pid = os.getpid()
+        self._patches = Patches()
         if not self._available:
             return
         self._log: CollectiveLog = log_of(self.recorder)
@@ -63,11 +72,19 @@ class FlightRecorder(Source):
         self._not_before_ns = 0
         self._under_way: set[tuple[int, int]] = set()  # (group_id, seq) met before their end
         self._steps: deque[tuple[int, int]] = deque(maxlen=STEPS_KEPT)  # (begin_ns, step)
+        self._reading = threading.RLock()  # the drain thread polls; re-entrant for LOCK_S's reason
+        self._patches.replace(distributed.ProcessGroup, "shutdown", partial(_shutdown, self))
 
     def uninstall(self) -> None:
         """Read once more, in the process that was recorded: a fork may have copied held locks."""
+        self._patches.restore()
+        self.read_last()
+        self._available = False
+
+    def read_last(self, last: bool = True) -> None:
+        """Fill the gaps there are now; `last`: what has not completed by now is told as it is."""
         if self._available and self._pid == os.getpid() and self._has_gaps():
-            self._read(last=True)
+            self._read(last)
 
     def step_begin(self) -> None:
         """Remember when the step began: what is read later belongs to the step it ran in."""
@@ -94,6 +111,13 @@ class FlightRecorder(Source):
         return unseen
 
     def _read(self, last: bool) -> None:
+        if self._reading.acquire(timeout=LOCK_S):
+            try:
+                self._fill_gaps(last)
+            finally:
+                self._reading.release()
+
+    def _fill_gaps(self, last: bool) -> None:
         begun = now()
         entries = flight_dump.entries_from(flight_dump.dump(), self._next_record)
         groups = {group.name: group for group in self._log.groups.scan()}
@@ -159,6 +183,22 @@ class FlightRecorder(Source):
         steps = list(self._steps)
         found = bisect_right(steps, at_ns, key=lambda step: step[0])
         return steps[found - 1][1] if found else BEFORE_FIRST_STEP
+
+
+def _shutdown(source: FlightRecorder, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def shutdown(pg: Any, *args: Any, **kwargs: Any) -> Any:
+        _before_shutdown(source, pg)
+        return original(pg, *args, **kwargs)
+
+    return shutdown
+
+
+@guarded("flight_recorder.shutdown")
+def _before_shutdown(source: FlightRecorder, pg: Any) -> None:
+    from torch.distributed import distributed_c10d
+
+    source.read_last(last=pg is distributed_c10d.GroupMember.WORLD)
 
 
 def _count_at(entry: flight_dump.Entry, group: Group) -> int:
