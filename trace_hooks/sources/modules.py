@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -65,20 +65,13 @@ class _AfterForward(_Detachable):
             self.calls.leave(output)
 
 
-class _Call(NamedTuple):
-    """A forward call under way."""
-
-    whose: PartCalls
-    mark: Mark
-    backward: ModuleBackward | None = None
-    input_border: Border | None = None
-
-
 class _Open(threading.local):
     """Forward calls begun and not ended on this thread, outermost first."""
 
     def __init__(self) -> None:
-        self.calls: list[_Call] = []
+        self.calls: list[
+            tuple[PartCalls, int, Mark, ModuleBackward | None, Border | None]
+        ] = []  # (whose, site, mark, backward to come, where it ends)
 
 
 class PartCalls:
@@ -91,16 +84,14 @@ class PartCalls:
         self.leaf = next(part.module.children(), None) is None
         self._sites: dict[int, tuple[int, int]] = {}  # by chunk: (forward, backward)
 
-    def sites(self, recorder: Recorder) -> tuple[int, int]:
-        """Numbers of the forward and the backward span's site on the chunk running now."""
-        chunk = recorder.chunk if self.stage is None else self.stage
-        found = self._sites.get(chunk)
-        if found is None:
-            mode, name = "compiled" if self.part.compiled else "eager", self.part.name
-            found = self._sites[chunk] = (
-                recorder.site(name, "forward", mode, chunk),
-                recorder.site(name, "backward", mode, chunk),
-            )
+    def sites(self, chunk: int) -> tuple[int, int]:
+        """Numbers of the forward and the backward span's site on a chunk met for the first time."""
+        recorder = self.source.recorder
+        mode, name = "compiled" if self.part.compiled else "eager", self.part.name
+        found = self._sites[chunk] = (
+            recorder.site(name, "forward", mode, chunk),
+            recorder.site(name, "backward", mode, chunk),
+        )
         return found
 
     @guarded("modules.forward_begin")
@@ -108,20 +99,23 @@ class PartCalls:
         """The module is being called."""
         if "modules.forward_end" in disabled:
             return
-        source = self.source
+        source, stage = self.source, self.stage
         recorder = source.recorder
-        if not is_grad_enabled():
-            source.open.calls.append(_Call(self, recorder.open()))
-            return
-        if source.auto.waiting and graph_task() < 0:
-            source.auto.activity(now())
-        site = self.sites(recorder)[1]
-        backward = ModuleBackward(source.backward, self.part, site, recorder.microbatch)
-        tensor = _first_with_grad(args)
-        if tensor is None and kwargs:
-            tensor = _first_with_grad(kwargs.values())
-        border = None if tensor is None else backward.end_at_input(tensor)
-        source.open.calls.append(_Call(self, recorder.open(), backward, border))
+        chunk = recorder.chunk if stage is None else stage
+        site, backward_site = self._sites.get(chunk) or self.sites(chunk)
+        backward = border = None
+        if is_grad_enabled():
+            if source.auto.waiting and graph_task() < 0:
+                source.auto.activity(now())
+            backward = ModuleBackward(
+                source.backward, self.part, backward_site, recorder.microbatch
+            )
+            tensor = _first_with_grad(args)
+            if tensor is None and kwargs:
+                tensor = _first_with_grad(kwargs.values())
+            if tensor is not None:
+                border = backward.end_at_input(tensor)
+        source.open.calls.append((self, site, recorder.open(), backward, border))
 
     @guarded("modules.forward_end")
     def leave(self, output: Any) -> None:
@@ -129,13 +123,12 @@ class PartCalls:
         source = self.source
         calls = source.open.calls
         while calls:
-            whose, mark, backward, border = calls.pop()
+            whose, site, mark, backward, border = calls.pop()
             if whose is self:
                 break
         else:
             return
         recorder = source.recorder
-        site = self.sites(recorder)[0]
         recorder.close(site, mark, recorder.microbatch, graph_task() >= 0)
         if backward is None:
             return
