@@ -134,7 +134,7 @@ _ALL = (
         _int("seq", "number of this instance in its group; point-to-point: per (src, dst, tag)"),
         _text("op", "all_reduce, all_gather, reduce_scatter, broadcast, send, recv, ..."),
         _text("dtype", "torch dtype name, empty unknown"),
-        _int("num_bytes", "bytes of this member's input (recv: of its output); -1 unknown"),
+        _int("num_bytes", "bytes of this member's input (recv, scatter: output); -1 unknown"),
         Column("peer", pa.int32(), "other global rank of a send or recv; -1 none"),
         Column("tag", pa.int32(), "tag of a send or recv; -1 none"),
         _int("enqueue_ns", "when the call began"),

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from trace_hooks.clock import now
 from trace_hooks.place import start_ticks
-from trace_hooks.ring import UNPLACED, RingHeader, read_header
+from trace_hooks.ring import UNPLACED, RingHeader, read_header, read_ring
 from trace_hooks.watch_reports import Report, write_report
 
 ROUND_S = 0.25
@@ -69,9 +69,19 @@ class Member:
         """Whether the process has ended; a pid that was given anew counts as ended."""
         return start_ticks(self.header.pid) != self.header.start_ticks
 
-    def silent_s(self) -> float:
-        """Seconds since the last heartbeat."""
-        return (now() - self.header.beat_ns) / 1e9
+    def silent_s(self, enough_s: float) -> float:
+        """Seconds since the last sign of life.
+
+        After `enough_s` without a heartbeat the last collective entered counts, too: a rank whose
+        drain thread waits for a hung disk trains on.
+        """
+        silent_s = (now() - self.header.beat_ns) / 1e9
+        if silent_s <= enough_s:
+            return silent_s
+        with suppress(OSError, ValueError):
+            entered_ns = [record.time_ns for record in read_ring(self.ring)[1]]
+            return min(silent_s, (now() - max(entered_ns, default=0)) / 1e9)
+        return silent_s
 
     def run_folder(self) -> Path | None:
         """Folder of its run; None while it does not know it itself."""
@@ -158,15 +168,15 @@ class Watchdog:
 
     def _judge(self, member: Member) -> None:
         """Compare a rank's state with its signs of life; report what is new."""
-        silent_s = member.silent_s()
+        silent_s = member.silent_s(self._silent_s)
         if member.is_gone():
             state, text = "lost", "the process is gone without an end record"
         elif silent_s > self._lost_s:
-            state, text = "lost", f"no heartbeat for {silent_s:.0f} s, the process is still there"
+            state, text = "lost", f"no sign of life for {silent_s:.0f} s, its process is there"
         elif silent_s > self._silent_s:
-            state, text = "silent", f"no heartbeat for {silent_s:.0f} s"
+            state, text = "silent", f"no sign of life for {silent_s:.0f} s"
         else:
-            state, text = "running", "the heartbeat is back"
+            state, text = "running", "it gives signs of life again"
         gone_now = state == "lost" and member.is_gone()
         if state != member.state or gone_now:
             member.state, member.since_ns = state, time.time_ns()
@@ -248,7 +258,7 @@ def _has_life(folder: Path) -> bool:
     for ring in folder.glob("*.ring"):
         with suppress(OSError, ValueError), ring.open("rb") as file:
             member = Member(ring, read_header(file.read(HEADER_BYTES)))
-            if not member.is_gone() or 0 <= member.silent_s() < LEFT_OVER_S:
+            if not member.is_gone() or 0 <= member.silent_s(LEFT_OVER_S) < LEFT_OVER_S:
                 return True
     return False
 

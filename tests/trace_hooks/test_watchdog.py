@@ -13,8 +13,8 @@ import pytest
 
 from trace_hooks.clock import now
 from trace_hooks.place import start_ticks
-from trace_hooks.ring import Ring
-from trace_hooks.watchdog import Watchdog, claimed, remove_leftovers
+from trace_hooks.ring import Ring, read_header
+from trace_hooks.watchdog import Member, Watchdog, claimed, remove_leftovers
 from trace_hooks.watching import meeting_folder
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -99,6 +99,16 @@ def ring_in(folder: Path, pid_ticks: int, hours_old: float) -> Ring:
     old_s = time.time() - hours_old * 3600
     os.utime(folder, (old_s, old_s))
     return ring
+
+
+def test_a_rank_that_enters_collectives_is_not_silent_though_its_heart_has_stopped(
+    tmp_path: Path,
+) -> None:
+    ring = ring_in(tmp_path, start_ticks(os.getpid()) or 0, hours_old=1)
+    member = Member(ring.path, read_header(ring.path.read_bytes()))
+    assert member.silent_s(enough_s=10) == pytest.approx(3600, abs=60)
+    ring.write(7, 1, "all_reduce", "float32", 8, -1, -1, 3, now() - 2_000_000_000)
+    assert member.silent_s(enough_s=10) == pytest.approx(2, abs=1.9)
 
 
 def test_what_killed_jobs_left_on_node_local_memory_is_removed(tmp_path: Path) -> None:

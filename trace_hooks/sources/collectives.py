@@ -20,6 +20,7 @@ from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.base import Source
 from trace_hooks.sources.instances import (
     NOTHING,
+    P2P,
     CollectiveLog,
     Instance,
     Outstanding,
@@ -34,8 +35,7 @@ class Method(NamedTuple):
     """How to read a call of one ProcessGroup method."""
 
     op: str
-    input_at: int  # position of what this member puts in, -1 nothing
-    output_at: int = -1  # counted where a member puts nothing in (scatter)
+    input_at: int  # position of what this member puts in, -1 nothing; scatter: what it gets
 
 
 METHODS = {
@@ -58,7 +58,7 @@ METHODS = {
     "alltoall_base": Method("all_to_all", 1),
     "all_to_all_single": Method("all_to_all", 1),
     "gather": Method("gather", 1),
-    "scatter": Method("scatter", 1, 0),
+    "scatter": Method("scatter", 0),
     "barrier": Method("barrier", -1),
     "monitored_barrier": Method("monitored_barrier", -1),
     "send": Method("send", 0),
@@ -119,16 +119,16 @@ def _enter(
         return None
     log = source.log
     group = log.groups.of(pg)
-    blocking = name == "monitored_barrier" or _blocks(args, kwargs)
+    op = method.op
+    # whether the options ask for a call that is complete when it returns
+    options = args[-1] if args and "opts" not in kwargs else kwargs.get("opts")
+    blocking = name == "monitored_barrier" or getattr(options, "asyncOp", True) is False
     peer = tag = UNKNOWN
-    if method.op in ("send", "recv"):
+    if op in P2P:
         tag = int(kwargs["tag"] if "tag" in kwargs else args[-1])
         if name != "recv_anysource":
             peer = group.ranks[_peer_in_group(args, kwargs)]
-    return log.begin(
-        group, method.op, _payload(method, args, kwargs), "wrapper",
-        blocking=blocking, peer=peer, tag=tag,
-    )  # fmt: skip
+    return log.begin(group, op, _payload(method, args, kwargs), "wrapper", blocking, peer, tag)
 
 
 def _peer_in_group(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
@@ -142,16 +142,7 @@ def _payload(method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> P
     values = args + tuple(kwargs.values()) if kwargs else args  # torch passes these by position
     if not 0 <= method.input_at < len(values):
         return NOTHING
-    payload = payload_of(values[method.input_at])
-    if payload.num_bytes == 0 and method.output_at >= 0:
-        payload = payload_of(values[method.output_at])
-    return payload
-
-
-def _blocks(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether the options ask for a call that is complete when it returns."""
-    options = kwargs.get("opts", args[-1] if args else None)
-    return getattr(options, "asyncOp", True) is False
+    return payload_of(values[method.input_at])
 
 
 @guarded("collectives.issued")
@@ -159,7 +150,8 @@ def _issued(source: Collectives, instance: Instance, work: Any) -> None:
     """The call has returned: done, or a Work to be waited for, or part of a coalesced batch."""
     log = source.log
     log.issued(instance)
-    batch = source.coalescing.get(instance.group.group_id)
+    coalescing = source.coalescing
+    batch = coalescing.get(instance.group.group_id) if coalescing else None
     if batch is not None:
         if instance.mark is not None:
             log.span(instance, instance.mark)
