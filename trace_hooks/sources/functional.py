@@ -17,6 +17,7 @@ from trace_hooks.recorder import Mark
 from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.base import Source
 from trace_hooks.sources.instances import (
+    P2P,
     SEQUENCES,
     CollectiveLog,
     Instance,
@@ -170,9 +171,9 @@ def _enter(source: FunctionalCollectives, op: str, args: Any, kwargs: Any) -> In
     named = kwargs["group_name"] if "group_name" in kwargs else args[-1]
     group = source.log.groups.of(source.group_named(named) if type(named) is str else named)
     peer = tag = UNKNOWN
-    if op in ("send", "recv"):
+    if op in P2P:
         peer, tag = group.ranks[int(args[1])], int(args[2])
-    return source.log.begin(group, op, payload_of(value), "functional", peer=peer, tag=tag)
+    return source.log.begin(group, op, payload_of(value), "functional", False, peer, tag)
 
 
 @guarded("functional.issued")

@@ -68,21 +68,23 @@ class Group:
 
     def count(self) -> int:
         """Operations the group itself has counted; its wrappers' own count where it has none."""
-        pg = self.pg()
-        if self._by_backend and pg is not None:
+        if self._by_backend and (pg := self.pg()) is not None:
             try:
-                return int(pg._get_sequence_number_for_group())
+                number: int = pg._get_sequence_number_for_group()
             except RuntimeError:  # a backend without sequence numbers (mpi, fake)
                 self._by_backend = False
+            else:
+                return number
         return self.claimed + self.p2p_counted + self.surplus
 
     def note_unseen(self) -> int:
         """Remember the collectives no wrapper entered (DDP's, compiled ones); returns count()."""
         count = self.count()
-        number = count - self.p2p_counted - self.surplus
+        others = self.p2p_counted + self.surplus
+        number = count - others
         if number > self.claimed:
             for missed in range(self.claimed + 1, number + 1):
-                self.unseen[missed + self.p2p_counted + self.surplus] = missed
+                self.unseen[missed + others] = missed
             self.claimed = number
         return count
 

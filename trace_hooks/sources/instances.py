@@ -29,7 +29,14 @@ NOTHING = Payload(0, "", False)
 
 SEQUENCES = (list, tuple)
 
-_dtype_names: dict[Any, str] = {}
+P2P = ("send", "recv")
+
+_new = tuple.__new__  # makes a NamedTuple at half the cost of its own constructor
+
+_payloads: dict[tuple[int, Any, bool], Payload] = {}
+
+MAX_PAYLOADS = 10_000
+"""Payloads remembered; jobs with sequences of any length have ever new ones."""
 
 
 def payload_of(value: Any) -> Payload:
@@ -41,40 +48,45 @@ def payload_of(value: Any) -> Payload:
         if not parts:
             return NOTHING
         return Payload(sum(part.num_bytes for part in parts), parts[0].dtype, parts[0].on_device)
-    dtype = getattr(value, "dtype", None)
-    if dtype is None:
+    try:
+        key = (value.nbytes, value.dtype, value.is_cpu)
+    except AttributeError:  # no tensor
         return NOTHING
-    name = _dtype_names.get(dtype)
-    if name is None:
-        name = _dtype_names.setdefault(dtype, str(dtype).removeprefix("torch."))
-    return Payload(value.nbytes, name, not value.is_cpu)
+    return _payloads.get(key) or _new_payload(*key)
+
+
+def _new_payload(num_bytes: int, dtype: Any, on_cpu: bool) -> Payload:
+    if len(_payloads) >= MAX_PAYLOADS:
+        _payloads.clear()
+    payload = Payload(num_bytes, str(dtype).removeprefix("torch."), not on_cpu)
+    return _payloads.setdefault((num_bytes, dtype, on_cpu), payload)
 
 
 class Instance:
     """One collective or message this rank has entered and not yet seen complete."""
 
     __slots__ = (
-        "counted_before", "dtype", "end_event", "enqueue_ns", "group", "mark", "num_bytes", "op",
-        "peer", "seq", "source", "start_event", "step", "tag",
+        "counted_before", "dtype", "end_event", "enqueue_ns", "group", "is_p2p", "mark",
+        "num_bytes", "op", "peer", "seq", "source", "start_event", "step", "tag",
     )  # fmt: skip
 
     def __init__(
         self, group: Group, op: str, payload: Payload, source: str, step: int, peer: int, tag: int
     ) -> None:
-        self.group, self.op, self.source, self.step = group, op, source, step
-        self.num_bytes, self.dtype = payload.num_bytes, payload.dtype
-        self.peer, self.tag = peer, tag
+        self.group = group
+        self.op = op
+        self.num_bytes, self.dtype, _ = payload
+        self.source = source
+        self.step = step
+        self.peer = peer
+        self.tag = tag
+        self.is_p2p = op in P2P  # a message between two ranks, which only they count
         self.seq = UNKNOWN
         self.counted_before = 0
         self.enqueue_ns = 0
         self.mark: Mark | None = None  # of a call that returns only when it is complete
         self.start_event: Any = None
         self.end_event: Any = None
-
-    @property
-    def is_p2p(self) -> bool:
-        """A message between two ranks, which only they count."""
-        return self.op in ("send", "recv")
 
 
 class CollectiveLog:
@@ -97,7 +109,6 @@ class CollectiveLog:
         op: str,
         payload: Payload,
         source: str,
-        *,
         blocking: bool = False,
         peer: int = UNKNOWN,
         tag: int = UNKNOWN,
@@ -109,20 +120,23 @@ class CollectiveLog:
             instance.counted_before = group.note_unseen()
             group.in_call += 1
             if not instance.is_p2p:
-                group.claimed += 1
-                instance.seq = group.claimed
+                group.claimed = instance.seq = group.claimed + 1
         if peer != UNKNOWN:
             instance.seq = self._next_p2p(instance)
-        if blocking:
-            instance.mark = recorder.open()
         if payload.on_device:
             instance.start_event = recorder.device_clock.mark()
-        instance.enqueue_ns = now() if instance.mark is None else instance.mark.begin_ns
+        if blocking:
+            instance.mark = mark = recorder.open()
+            enqueue_ns = mark.begin_ns
+        else:
+            enqueue_ns = now()
+        instance.enqueue_ns = enqueue_ns
         recorder.last_op = op
-        if recorder.ring is not None:
-            recorder.ring.write(
+        ring = recorder.ring
+        if ring is not None:
+            ring.write(
                 group.group_id, instance.seq, op, instance.dtype, instance.num_bytes, peer, tag,
-                instance.step, instance.enqueue_ns,
+                instance.step, enqueue_ns,
             )  # fmt: skip
         return instance
 
@@ -134,7 +148,7 @@ class CollectiveLog:
             counted = group.count() - instance.counted_before
             if instance.is_p2p:
                 group.p2p_counted += counted
-            else:
+            elif counted != 1:
                 group.surplus += counted - 1
 
     def refused(self, instance: Instance) -> None:
@@ -153,13 +167,13 @@ class CollectiveLog:
 
     def span(self, instance: Instance, mark: Mark) -> None:
         """Close a span in which this rank was blocked by the instance."""
-        recorder = self.recorder
-        key = (instance.op, instance.group.kind, recorder.chunk)
+        recorder, group = self.recorder, instance.group
+        key = (instance.op, group.axis, recorder.chunk)
         site = self._sites.get(key)
         if site is None:
-            site = self._sites[key] = recorder.site(instance.op, key[1], chunk=key[2])
-        extra = Extra(instance.group.group_id, instance.seq, instance.peer, instance.num_bytes)
-        recorder.close(site, mark, microbatch=recorder.microbatch, extra=extra)
+            site = self._sites[key] = recorder.site(instance.op, group.kind, chunk=key[2])
+        extra = (group.group_id, instance.seq, instance.peer, instance.num_bytes, None)
+        recorder.close(site, mark, recorder.microbatch, False, _new(Extra, extra))
 
     def finish(self, instance: Instance, state: str, end_ns: int) -> None:
         """Nothing more will be learnt about an instance; end_ns -1 where its end was not seen."""
@@ -203,12 +217,12 @@ class CollectiveLog:
         return group.next_p2p(src, dst, instance.tag)
 
     def _record(self, instance: Instance, state: str, start_ns: int, end_ns: int) -> None:
-        row = CollectiveRow(
+        row = (
             instance.step, instance.group.group_id, instance.seq, instance.op, instance.dtype,
             instance.num_bytes, instance.peer, instance.tag, instance.enqueue_ns, start_ns,
             end_ns, state, instance.source,
         )  # fmt: skip
-        self.recorder.add_collective(row)
+        self.recorder.add_collective(_new(CollectiveRow, row))
 
 
 _logs: weakref.WeakKeyDictionary[Recorder, CollectiveLog] = weakref.WeakKeyDictionary()
