@@ -54,6 +54,7 @@ class Session:
         self._layout_tries = 0
         self._layout_step: int | None = None
         self._end: dict[str, Any] | None = None
+        self._run_file_done = False
         self._written = ""  # the rank file's text, to write it only when it changes
 
     def chores(self) -> list[Chore]:
@@ -122,7 +123,9 @@ class Session:
         if identity is None:
             return
         try:
-            self._write_run_file(identity)
+            if not self._run_file_done:  # looking each second would load a shared file system
+                self._write_run_file(identity)
+                self._run_file_done = True
             self._write_rank_file(identity)
         except OSError as error:
             log.debug("cannot write to %s yet: %s", identity.folder, error)
