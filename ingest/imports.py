@@ -24,7 +24,7 @@ from ingest.errors import UserError
 from ingest.readers import Reader, Reading, Sink, native, reader_of, readers
 from ingest.readers.inputs import Source, files_of, sources
 from ingest.readers.lookalikes import what_it_is
-from ingest.run_files import is_run_folder
+from ingest.run_files import existing, is_run_folder
 from trace_hooks.schema import (
     SCHEMA_VERSION,
     RankInfo,
@@ -129,7 +129,7 @@ def import_paths(
     What was imported before is not read again. One damaged file of many becomes a problem of the
     run. Raises UserError where nothing can be read.
     """
-    given = [Path(path) for path in paths]
+    given = [existing(path) for path in paths]
     files = files_of(given)
     runs = Path(runs_folder)
     for path in given:
@@ -159,7 +159,7 @@ def open_any(path: Path | str, progress: Progress | None = None) -> Run:
     """
     from ingest.store import open_run
 
-    where = Path(path)
+    where = existing(path)
     runs = native.runs_at(where)
     if len(runs) > 1:
         names = ", ".join(run.name for run in runs[:5]) + (", ..." if len(runs) > 5 else "")

@@ -29,7 +29,7 @@ from ingest.places import (
     remove_leftovers,
 )
 from ingest.rollup_pass import TOUCHING, RollupPass, touched_steps
-from ingest.run_files import read_ranks, read_run_info
+from ingest.run_files import RankFiles, rank_file_stamps, read_run_info
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import RankInfo
 
@@ -80,7 +80,8 @@ class Indexer:
         self.manifest = Manifest(self.connection)
         self.compaction = Compaction(self)
         self._known = self.manifest.known_paths()
-        self._rank_files: dict[str, int] = {}
+        self._rank_files = RankFiles(run_folder)
+        self._rank_stamps: dict[str, tuple[int, int, int]] = {}
         self._first_pass = True
 
     @property
@@ -104,8 +105,11 @@ class Indexer:
         except duckdb.Error:  # damaged: everything in it can be made again from the files
             path.unlink(missing_ok=True)
             path.with_name(path.name + ".wal").unlink(missing_ok=True)
-            connection = duckdb.connect(str(path), config=config)
-            connection.execute(_SETUP)
+            try:
+                connection = duckdb.connect(str(path), config=config)
+                connection.execute(_SETUP)
+            except duckdb.Error as error:
+                raise UserError(f"the index {path} cannot be written: {error}") from error
         return connection
 
     def close(self) -> None:
@@ -133,12 +137,29 @@ class Indexer:
             stop.wait(max(pause_s, time.monotonic() - begun))
 
     def refresh(self, merge: bool = True) -> PassResult:
-        """One pass: new files into manifest and rollups, merge what is due, publish."""
+        """One pass: new files into manifest and rollups, merge what is due, publish.
+
+        Raises UserError where a disk is full or a right is missing; another pass can then follow.
+        """
+        try:
+            return self._refresh(merge)
+        except (OSError, duckdb.IOException, duckdb.FatalException) as error:
+            raise UserError(
+                f"the index of {self.folder} cannot be brought up to date: {error}; check "
+                "the disk's free space and the folder's rights"
+            ) from error
+
+    def _refresh(self, merge: bool) -> PassResult:
         seen = look(self.folder)
         entries, replaced = self._new_entries()
         ranks_changed = self._ranks_changed()
         if entries or ranks_changed:
-            self._take_in(entries, replaced, ranks_changed)
+            try:
+                self._take_in(entries, replaced, ranks_changed)
+            except BaseException:  # nothing was taken: the next pass must see all of it again
+                self._known -= {entry.path for entry in entries}
+                self._rank_stamps = {}
+                raise
         merged = self.compaction.merge_due() if merge and self.may_merge else 0
         state = self._state()
         fresh = state != published_state(self.index_folder)
@@ -165,11 +186,12 @@ class Indexer:
         replaced: list[str] = []
         for path in sorted(self._listing() - self._known):
             entry, inputs = read_entry(self.folder, path, tier=int(path.startswith("compacted/")))
-            if entry.problem and not (self.folder / path).exists():
+            is_gone = bool(entry.problem) and not os.path.lexists(self.folder / path)
+            if is_gone or entry.path in self._known:
                 continue
             entries.append(entry)
             replaced += inputs
-            self._known.add(path)
+            self._known |= {path, entry.path}
         return entries, replaced
 
     def _listing(self) -> set[str]:
@@ -182,25 +204,17 @@ class Indexer:
                         for file in listing
                         if file.name.endswith(".parquet") and file.name[0] != "."
                     }
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 continue
         return found
 
     def _ranks_changed(self) -> bool:
-        try:
-            with os.scandir(self.folder / "ranks") as listing:
-                seen = {
-                    file.name: file.stat().st_mtime_ns
-                    for file in listing
-                    if file.name.endswith(".json") and file.name[0] != "."
-                }
-        except FileNotFoundError:
-            seen = {}
-        changed = seen != self._rank_files
-        self._rank_files = seen
+        seen = rank_file_stamps(self.folder)
+        changed = seen != self._rank_stamps
+        self._rank_stamps = seen
         return changed and not (self._first_pass and self._have_ranks(seen))
 
-    def _have_ranks(self, seen: dict[str, int]) -> bool:
+    def _have_ranks(self, seen: dict[str, tuple[int, int, int]]) -> bool:
         """Whether the snapshot published last knows these rank files already."""
         snapshot = current_snapshot(self.index_folder)
         counted = (
@@ -210,7 +224,8 @@ class Indexer:
         known = self.connection.execute(counted).fetchall()[0][0]
         if snapshot is None or known != len(seen):
             return False
-        return max(seen.values(), default=0) < snapshot.stat().st_mtime_ns
+        newest_ns = max((stamp[0] for stamp in seen.values()), default=0)
+        return newest_ns < snapshot.stat().st_mtime_ns
 
     def _take_in(self, entries: list[FileEntry], replaced: list[str], ranks_changed: bool) -> None:
         """Bring everything derived up to date in one transaction; damaged data is set aside."""
@@ -321,7 +336,7 @@ class Indexer:
         self.connection.unregister("fresh_arrivals")
 
     def _store_ranks(self) -> None:
-        ranks, problems = read_ranks(self.folder)
+        ranks, problems = self._rank_files.read()
         self.connection.execute("DELETE FROM problems WHERE source = 'ranks'")
         for text in problems:
             self.connection.execute("INSERT INTO problems VALUES ('ranks', ?)", [text])

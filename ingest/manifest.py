@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingest.errors import printable
 from trace_hooks.schema import TABLES, SegmentName, check_version
 
 Connection = duckdb.DuckDBPyConnection
@@ -118,12 +120,18 @@ def read_entry(folder: Path, path: str, tier: int = 0) -> tuple[FileEntry, list[
     name = SegmentName.parse(where.name)
     table = name.table if name else where.name.partition("-")[0]
     attempt, rank = (name.attempt, name.rank) if name else (0, 0)
-    entry = FileEntry(path, table, attempt, rank, rank, 0, 0, None, None, 0, 0, "", tier)
+    entry = FileEntry(
+        printable(path), printable(table), attempt, rank, rank, 0, 0, None, None, 0, 0, "", tier
+    )
     try:
+        if not path.isprintable():  # such a path would not survive a merged file's list of inputs
+            raise DamagedFile("its name has control characters; rename it")
+        if not S_ISREG(where.stat().st_mode):  # opening a pipe or a device would never end
+            raise DamagedFile("it is no file")
         return _described(entry, where)
     except (pa.ArrowException, OSError, DamagedFile, UnicodeDecodeError) as error:
         reason = " ".join(f"{where.name} was set aside: {error}".split())[:500]
-        return replace(entry, problem=reason), []
+        return replace(entry, problem=printable(reason)), []
 
 
 def _described(entry: FileEntry, where: Path) -> tuple[FileEntry, list[str]]:

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from ingest.errors import UserError
 from ingest.index_sql import index_sql
 from trace_hooks.schema import publish_json
 
@@ -33,7 +34,10 @@ def _cache_folder(run_folder: Path) -> Path:
 
 
 def index_folder(run_folder: Path) -> Path:
-    """Folder of a run's index, made if need be: index/ in the run, else in the user's cache."""
+    """Folder of a run's index, made if need be: index/ in the run, else in the user's cache.
+
+    Raises UserError where neither can be written.
+    """
     own = run_folder / "index"
     try:
         own.mkdir(exist_ok=True)
@@ -42,7 +46,13 @@ def index_folder(run_folder: Path) -> Path:
     except OSError:  # read-only, or something else of that name: the cache serves as well
         pass
     cached = _cache_folder(run_folder)
-    cached.mkdir(parents=True, exist_ok=True)
+    try:
+        cached.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"there is no place for the index of {run_folder}: neither it nor {cached} can be "
+            f"written ({error.strerror}); set XDG_CACHE_HOME to a folder that can"
+        ) from None
     return cached
 
 

@@ -14,6 +14,7 @@ In the SQL a raw table is `rows_of($spans)`; rollups and the manifest are plain 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ _PARAMETER = re.compile(r"(\w+) (int|float|text) (?:(required)|= (\S+))(?:\s+(.*
 _USED = re.compile(r"\$(\w+)")
 
 NEWEST = "newest"
+_LONGEST = 60
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,13 @@ class Parameter:
             if isinstance(given, bool):
                 raise ValueError
             converted: int | float | str = _TYPES[self.type](given)
-        except (TypeError, ValueError):
-            raise UserError(f"{self.name} is {given!r}; give one {self.type} value") from None
+            if isinstance(converted, float) and not math.isfinite(converted):
+                raise ValueError
+            if isinstance(converted, int) and not -(2**63) <= converted < 2**63:
+                raise ValueError
+        except (TypeError, ValueError, OverflowError):
+            shown = repr(given) if len(repr(given)) <= _LONGEST else repr(given)[:_LONGEST] + "..."
+            raise UserError(f"{self.name} is {shown}; give one {self.type} value") from None
         return converted
 
 

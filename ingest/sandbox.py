@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from ingest.errors import UserError
@@ -39,6 +40,10 @@ CREATE OR REPLACE MACRO rows_of(files) AS TABLE
     SELECT * FROM read_parquet(files, hive_partitioning = false, union_by_name = true)
 """
 """rows_of where some files lack nullable columns; it opens every footer, so not by default."""
+
+
+_DEEPEST = 1000
+"""DuckDB's own limit for expressions; it finds out in quadratic time, which nothing interrupts."""
 
 
 class Interrupted(UserError):
@@ -151,9 +156,18 @@ class Stop:
 
 
 def _require_select(text: str, cursor: duckdb.DuckDBPyConnection) -> None:
+    if _depth(text) > _DEEPEST:
+        raise UserError(f"SQL: brackets are nested deeper than {_DEEPEST}; write it flatter")
     statements = cursor.extract_statements(text)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise UserError("SQL: give exactly one SELECT; nothing else is possible here")
+
+
+def _depth(text: str) -> int:
+    """How deep brackets are nested at most; those inside quotes count, too."""
+    signs = np.frombuffer(text.encode(errors="replace"), dtype=np.uint8)
+    opened, closed = np.isin(signs, list(b"([{")), np.isin(signs, list(b")]}"))
+    return int(np.cumsum(opened.astype(np.int64) - closed).max(initial=0))
 
 
 def _first_line(error: duckdb.Error) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 
 from ingest.errors import UserError
@@ -15,7 +16,15 @@ from ingest.indexer import Busy, Indexer
 from ingest.manifest import Narrowing
 from ingest.places import current_snapshot, index_folder, is_up_to_date
 from ingest.questions import Question, question
-from ingest.run_files import dense_decoder, is_run_folder, read_ranks, read_run_info
+from ingest.readers import native
+from ingest.run_files import (
+    RUN_FILE,
+    RankFiles,
+    dense_decoder,
+    existing,
+    is_run_folder,
+    read_run_info,
+)
 from ingest.sandbox import Snapshot, Stop
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import RankInfo, RunInfo
@@ -35,6 +44,7 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.info: RunInfo = read_run_info(folder)
+        self._rank_files = RankFiles(folder)
         self._index = index_folder(folder)
         self._lock = threading.Lock()
         self._snapshot: Snapshot | None = None
@@ -47,7 +57,10 @@ class Run:
             raise UserError(f"{self.folder} is not indexed yet; run `rankscope index` on it")
         with self._lock:
             if self._snapshot is None or self._snapshot.path != path:
-                self._snapshot = Snapshot(path, self.folder)
+                try:
+                    self._snapshot = Snapshot(path, self.folder)
+                except (duckdb.Error, OSError) as error:  # the run is being deleted, the disk full
+                    raise UserError(f"the index {path} cannot be opened: {error}") from error
             return self._snapshot
 
     def refresh(self) -> bool:
@@ -64,7 +77,7 @@ class Run:
     @property
     def ranks(self) -> list[RankInfo]:
         """What every rank of every attempt is, ordered by (attempt, rank)."""
-        return read_ranks(self.folder)[0]
+        return self._rank_files.read()[0]
 
     @property
     def attempts(self) -> list[int]:
@@ -205,6 +218,13 @@ class Run:
         self.close()
 
 
+def _written_at(run_folder: Path) -> float:
+    try:
+        return (run_folder / RUN_FILE).stat().st_mtime
+    except OSError:  # it is being deleted
+        return 0.0
+
+
 def open_run(path: str | Path, refresh: bool = True) -> Run:
     """The run in a run folder, indexed as far as it has been written; raises UserError.
 
@@ -222,7 +242,7 @@ class RunStore:
     """A folder of runs, or one run folder."""
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        self.folder = existing(folder)
         if not self.folder.is_dir():
             raise UserError(f"{self.folder} is no folder; give a run folder or a folder of runs")
 
@@ -230,8 +250,7 @@ class RunStore:
         """Run folders, newest run.json first."""
         if is_run_folder(self.folder):
             return [self.folder]
-        found = [path for path in self.folder.iterdir() if path.is_dir() and is_run_folder(path)]
-        return sorted(found, key=lambda path: (path / "run.json").stat().st_mtime, reverse=True)
+        return sorted(native.runs_at(self.folder), key=_written_at, reverse=True)
 
     def open(self, name: str | None = None) -> Run:
         """The run of that folder name, or the only or newest one; raises UserError."""

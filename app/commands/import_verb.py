@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from app.commands.progress import reading_progress
+from ingest.errors import printable
 from ingest.imports import import_paths
 
 
@@ -29,8 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
         answer = {"run": run_info["run"], "folder": str(folder), "format": run_info["source"]}
         print(json.dumps(answer | {"problems": problems, "guesses": guesses}))
         return 0
-    print(folder)
+    print(printable(str(folder)))
     for kind, texts in (("problem", problems), ("guess", guesses)):
         for text in texts:
-            print(f"{kind}: {text}")
+            print(printable(f"{kind}: {text}"))
     return 0

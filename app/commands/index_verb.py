@@ -12,7 +12,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from ingest.errors import UserError
+from ingest.errors import UserError, printable
 from ingest.indexer import FOLLOW_S, Busy, Indexer
 from ingest.store import RunStore
 
@@ -61,7 +61,7 @@ def _one_pass(folder: Path, indexer: Indexer, as_json: bool) -> None:
     else:
         aside = f", {done.problems} set aside" if done.problems else ""
         print(
-            f"{folder.name}: {done.new_files} new files{aside}, {done.merged_files} merged, "
-            f"{seconds:.2f} s",
+            f"{printable(folder.name)}: {done.new_files} new files{aside}, "
+            f"{done.merged_files} merged, {seconds:.2f} s",
             flush=True,
         )

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from app.commands.progress import reading_progress
+from ingest.errors import printable
 from ingest.imports import open_any
 from ingest.summary import RunSummary, info
 
@@ -47,7 +48,7 @@ def as_text(summary: RunSummary) -> str:
     ]
     lines += [f"guess     {text}" for text in summary["guesses"]]
     lines += [f"problem   {text}" for text in summary["problems"]]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _layout_text(layout: dict[str, int] | None) -> str:

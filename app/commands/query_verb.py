@@ -10,6 +10,7 @@ import argparse
 import csv
 import datetime
 import json
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,12 +18,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.errors import UserError
+from ingest.errors import UserError, printable
 from ingest.imports import open_any
 from ingest.questions import Question, all_questions
 from ingest.store import TIME_LIMIT_S
 
 _WIDEST = 60
+_LONGEST_S = 86_400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,10 +35,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("question", nargs="?", metavar="SQL|NAME", help="a SELECT or a question")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="parameters of a question")
     parser.add_argument("--list", action="store_true", help="list the ready questions")
-    parser.add_argument("--limit-s", type=float, default=TIME_LIMIT_S, help="stop it after this")
+    parser.add_argument("--limit-s", type=_seconds, default=TIME_LIMIT_S, help="stop it after this")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="an array of objects")
     output.add_argument("--csv", action="store_true", help="comma-separated values with a header")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= _LONGEST_S:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time from 0 to {_LONGEST_S:.0f} s")
+    return value
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -92,20 +101,38 @@ def _print_list(questions: dict[str, Question], as_json: bool) -> None:
 
 def _print_table(answer: pa.Table, arguments: argparse.Namespace) -> None:
     if arguments.json:
-        print(json.dumps(answer.to_pylist(), indent=1, default=str))
+        columns = [_values(column, finite=True) for column in answer.columns]
+        rows = [
+            dict(zip(answer.column_names, row, strict=True)) for row in zip(*columns, strict=True)
+        ]
+        print(json.dumps(rows, indent=1, default=str))
     elif arguments.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(answer.column_names)
-        writer.writerows(zip(*(column.to_pylist() for column in answer.columns), strict=True))
+        writer.writerows(zip(*map(_values, answer.columns), strict=True))
     else:
         print(_as_text(answer))
+
+
+def _values(column: pa.ChunkedArray, finite: bool = False) -> list[Any]:
+    """Python values of a column; `finite`: None for what JSON has no number for (nan, inf)."""
+    if finite and pa.types.is_floating(column.type):
+        return [
+            value if value is None or math.isfinite(value) else None for value in column.to_pylist()
+        ]
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):  # times beyond Python's: infinity, years from 10000
+        values = column.cast(f"int{column.type.bit_width}").to_pylist()
+    return values
 
 
 def _as_text(answer: pa.Table) -> str:
     """Aligned columns, numbers to the right."""
     columns = []
     for name, column in zip(answer.column_names, answer.columns, strict=True):
-        cells = [_cell(value) for value in column.to_pylist()]
+        cells = [_cell(value) for value in _values(column)]
+        name = printable(name)
         width = max([len(name), *(len(cell) for cell in cells)])
         is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
         columns.append(
@@ -123,5 +150,5 @@ def _cell(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, datetime.datetime):
         return value.isoformat()
-    text = " ".join(str(value).split())
+    text = printable(" ".join(str(value).split()))
     return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."

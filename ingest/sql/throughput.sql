@@ -45,5 +45,5 @@ known AS (
 )
 SELECT step, step_s * 1e3 AS step_ms, tokens / step_s AS tokens_per_s,
     flops / step_s / 1e12 AS tflops_per_s,
-    flops / (step_s * world * peak * 1e12) AS mfu_ratio, flops_from, peak AS peak_tflops
+    flops / (step_s * world * nullif(peak, 0) * 1e12) AS mfu_ratio, flops_from, peak AS peak_tflops
 FROM known ORDER BY step

@@ -44,6 +44,27 @@ def test_sql_as_json_and_csv(folder, capsys):
     ]  # fmt: skip
 
 
+def test_what_is_no_number_and_times_beyond_pythons(folder, capsys):
+    text = "SELECT 'nan'::DOUBLE AS x, '-inf'::DOUBLE AS y, DATE 'infinity' AS d, 1.5 AS z"
+    rows = json.loads(said(capsys, "query", folder, text, "--json"))
+    assert rows == [{"x": None, "y": None, "d": 2**31 - 1, "z": "1.5"}]
+    assert "2147483647" in said(capsys, "query", folder, text)
+    assert "2147483647" in said(capsys, "query", folder, text, "--csv")
+
+
+def test_control_characters_do_not_reach_the_terminal(folder, capsys):
+    text = said(capsys, "query", folder, "SELECT chr(27) || '[2J' || chr(155) AS \"c\x1b[31m\"")
+    assert text == "c\\x1b[31m\n\\x1b[2J\\x9b\n(1 row)\n"
+
+
+@pytest.mark.parametrize("limit", ["nan", "inf", "-1", "0", "1e300", "soon"])
+def test_a_wrong_limit_is_refused(folder, capsys, limit):
+    with pytest.raises(SystemExit) as caught:
+        main(["query", str(folder), "steps", "--limit-s", limit])
+    assert caught.value.code == 2
+    assert "--limit-s" in capsys.readouterr().err
+
+
 def test_a_ready_question_with_values(folder, capsys):
     rows = json.loads(said(capsys, "query", folder, "step_times", "rank=1", "step_max=0", "--json"))
     assert [(row["rank"], row["step"]) for row in rows] == [(1, 0)]
@@ -67,6 +88,12 @@ def test_the_list_has_every_question(capsys):
         (("no_such_question",), "no question"),
         (("SELECT 1", "a=1"), "ready question"),
         ((), "give a run and a question"),
+        (("step_times", "rank=" + "9" * 400), "give one int value"),
+        (("step_times", "rank=99999999999999999999"), "give one int value"),
+        (("step_times", "rank=1.5"), "give one int value"),
+        (("throughput", "peak_tflops=nan"), "give one float value"),
+        (("throughput", "peak_tflops=inf"), "give one float value"),
+        (("no\x1b[31m_question",), r"no\x1b[31m_question"),
     ],
 )
 def test_a_wrong_query_is_one_sentence_and_exit_2(folder, capsys, arguments, says):
@@ -90,7 +117,7 @@ def test_index_as_json(tmp_path, capsys):
 def test_index_of_nothing_and_of_a_run_that_is_taken(tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     assert "holds no run" in said(capsys, "index", tmp_path / "empty", code=2)
-    assert "no folder" in said(capsys, "index", tmp_path / "nowhere", code=2)
+    assert "does not exist" in said(capsys, "index", tmp_path / "nowhere", code=2)
     two_rank_run(tmp_path / "a")
     with Indexer(tmp_path / "a"):
         assert "another process" in said(capsys, "index", tmp_path / "a", code=2)

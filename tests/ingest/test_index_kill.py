@@ -16,7 +16,7 @@ import pytest
 from ingest.store import open_run
 from tests.runs_builder import RunBuilder
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "2"))
+ROUNDS = int(os.environ.get("KILL_ROUNDS", "1"))
 ROOT = Path(__file__).resolve().parents[2]
 NUM_RANKS = 2
 
@@ -47,7 +47,7 @@ def test_a_killed_indexer_loses_and_doubles_nothing(tmp_path, seed):
     writer = threading.Thread(target=lambda: written.append(write_segments(builder, stop)))
     writer.start()
     try:
-        for _ in range(2):
+        for _ in range(3):
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.ingest.index_forever", str(builder.folder)],
                 cwd=ROOT,
@@ -55,7 +55,7 @@ def test_a_killed_indexer_loses_and_doubles_nothing(tmp_path, seed):
             )
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
-            time.sleep(rng.uniform(0.0, 0.8))
+            time.sleep(rng.uniform(0.0, 0.5))
             process.send_signal(signal.SIGKILL)
             process.wait()
             process.stdout.close()

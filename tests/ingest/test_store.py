@@ -174,9 +174,8 @@ def _broken(tmp_path, text):
     [
         ("", "damaged"),
         ("[1, 2]", "damaged"),
-        ("{}", "has no schema"),
-        (json.dumps({"schema": "2.0", "run": "x", "created_ns": 0, "clock": "absolute",
-                     "source": "hooks"}), "upgrade rankscope"),
+        ("{}", "field `schema`"),
+        (json.dumps({"schema": "2.0", "run": ["other than now"]}), "upgrade rankscope"),
         (json.dumps({"schema": "x", "run": "x", "created_ns": 0, "clock": "absolute",
                      "source": "hooks"}), "no version"),
     ],
@@ -190,7 +189,7 @@ def test_a_bad_run_file_is_one_sentence(tmp_path, text, says):
 def test_a_folder_that_is_no_run(tmp_path):
     with pytest.raises(UserError, match="no run"):
         open_run(tmp_path)
-    with pytest.raises(UserError, match="no folder"):
+    with pytest.raises(UserError, match="does not exist"):
         open_run(tmp_path / "nowhere")
     with pytest.raises(UserError, match="holds no run"):
         RunStore(tmp_path).open()
