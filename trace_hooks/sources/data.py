@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils.data import dataloader
 
 from trace_hooks.clock import now, thread_cpu
@@ -79,10 +80,18 @@ class DataLoaders(Source):
         if os.getpid() != self._pid:  # a worker that iterates a loader of its own
             return
         self._auto.activity(begin_ns)
+        recorder = self.recorder
         in_workers = isinstance(iterator, dataloader._MultiProcessingDataLoaderIter)
         source = type(iterator._dataset).__name__
-        _record_span(self.recorder, source, in_workers, begin_ns, end_ns, cpu_ns)
-        self.recorder.add_row(
+        recorder.add_span(
+            recorder.site(source, "data_wait" if in_workers else "data_fetch"),
+            begin_ns,
+            end_ns,
+            step=recorder.step,
+            cpu_ns=thread_cpu() - cpu_ns,
+            microbatch=recorder.microbatch,
+        )
+        recorder.add_row(
             "data_batches",
             ts_ns=begin_ns,
             source=source,
@@ -93,23 +102,16 @@ class DataLoaders(Source):
         )
 
 
-def _record_span(
-    recorder: Recorder, source: str, in_workers: bool, begin_ns: int, end_ns: int, cpu_ns: int
-) -> None:
-    site = recorder.site(source, "data_wait" if in_workers else "data_fetch")
-    recorder.add_span(
-        site, begin_ns, end_ns, step=recorder.step, cpu_ns=thread_cpu() - cpu_ns,
-        microbatch=recorder.microbatch,
-    )  # fmt: skip
-
-
 def num_tokens(batch: Any) -> int:
     """Token ids in a batch: those of a known key, or of a first integer matrix; -1 not obvious."""
-    if isinstance(batch, Mapping):
-        batch = next((batch[key] for key in TOKEN_KEYS if key in batch), None)
-    elif isinstance(batch, Sequence) and not isinstance(batch, str) and batch:
-        batch = batch[0]
-    if isinstance(batch, torch.Tensor) and batch.dim() >= 2 and batch.dtype in _INTEGERS:
+    if isinstance(batch, (list, tuple)):  # asking for abstract classes takes longer
+        batch = batch[0] if batch else None
+    elif not isinstance(batch, Tensor):
+        if isinstance(batch, Mapping):
+            batch = next((batch[key] for key in TOKEN_KEYS if key in batch), None)
+        elif isinstance(batch, Sequence) and not isinstance(batch, str) and batch:
+            batch = batch[0]
+    if isinstance(batch, Tensor) and batch.dim() >= 2 and batch.dtype in _INTEGERS:
         return batch.numel()
     return UNKNOWN
 

@@ -67,7 +67,7 @@ class FunctionalCollectives(Source):
 
         self.log: CollectiveLog = log_of(self.recorder)
         self.results = Outstanding(self.log)
-        self.plain = _eager_types()
+        self.plain, self.awaited = _eager_types()
         self.is_compiling = torch.compiler.is_compiling
         self.group_named = distributed_c10d._resolve_process_group
         for namespace in NAMESPACES:
@@ -147,12 +147,16 @@ class Waited(NamedTuple):
     mark: Mark
 
 
-def _eager_types() -> frozenset[type]:
-    """Types of tensors whose collectives really run; fakes, functional ones and proxies trace."""
+def _eager_types() -> tuple[frozenset[type], frozenset[type]]:
+    """Types of tensors whose collectives really run, and of those that are really waited for.
+
+    Fakes, functional tensors and proxies trace. An AsyncCollectiveTensor waits for the one in it.
+    """
     import torch
     from torch.distributed._functional_collectives import AsyncCollectiveTensor
 
-    return frozenset((torch.Tensor, torch.nn.Parameter, torch.nn.Buffer, AsyncCollectiveTensor))
+    real = frozenset((torch.Tensor, torch.nn.Parameter, torch.nn.Buffer))
+    return real | {AsyncCollectiveTensor}, real
 
 
 def _storage(tensor: Any) -> int:
@@ -191,7 +195,7 @@ def _refused(source: FunctionalCollectives, instance: Instance) -> None:
 
 @guarded("functional.wait_begins")
 def _wait_begins(source: FunctionalCollectives, args: Any) -> Waited | None:
-    if not args or type(args[0]) not in source.plain or "functional.wait_ends" in disabled:
+    if not args or type(args[0]) not in source.awaited or "functional.wait_ends" in disabled:
         return None
     key = _storage(args[0])
     instances = source.results.get(key)
