@@ -12,7 +12,6 @@ import duckdb
 import pyarrow as pa
 
 from ingest.errors import UserError
-from ingest.indexer import Busy, Indexer
 from ingest.manifest import Narrowing
 from ingest.places import current_snapshot, index_folder, is_up_to_date
 from ingest.questions import Question, question
@@ -67,6 +66,8 @@ class Run:
         """Bring the snapshot up to date; False where another process owns the index and does so."""
         if is_up_to_date(self._index, self.folder):
             return True
+        from ingest.indexer import Busy, Indexer  # a fifth of the start-up, seldom needed
+
         try:
             with Indexer(self.folder) as indexer:
                 indexer.refresh()
@@ -82,7 +83,7 @@ class Run:
     @property
     def attempts(self) -> list[int]:
         """Numbers of the attempts, oldest first."""
-        rows = self._index_rows(
+        rows = self.index_rows(
             "SELECT attempt FROM files UNION SELECT attempt FROM ranks ORDER BY 1"
         )
         return [int(row["attempt"]) for row in rows]
@@ -107,7 +108,7 @@ class Run:
     @property
     def problems(self) -> list[str]:
         """One sentence per file that was set aside, and what an import noted."""
-        rows = self._index_rows(
+        rows = self.index_rows(
             "SELECT text FROM problems UNION ALL"
             " SELECT problem FROM files WHERE problem IS NOT NULL ORDER BY 1"
         )
@@ -116,7 +117,7 @@ class Run:
     def rank_states(self, now_ns: int | None = None) -> dict[int, str]:
         """State of each rank of the newest attempt, by when something of it arrived here last."""
         now_ns = time.time_ns() if now_ns is None else now_ns
-        rows = self._index_rows(
+        rows = self.index_rows(
             "SELECT r.rank, ended_ns IS NOT NULL AS ended, coalesce(arrived_ns, started_ns) AS seen"
             " FROM ranks r LEFT JOIN arrivals USING (attempt, rank)"
             " WHERE attempt = (SELECT max(attempt) FROM ranks) ORDER BY rank"
@@ -165,7 +166,7 @@ class Run:
         """The newest attempt that has the step asked for, else the newest."""
         step = values.get("step", values.get("step_min"))
         if step is not None:
-            rows = self._index_rows(
+            rows = self.index_rows(
                 "SELECT max(attempt) AS attempt FROM step_rollup WHERE step = $step", step=step
             )
             if rows[0]["attempt"] is not None:
@@ -199,8 +200,8 @@ class Run:
         snapshot.show_raw_tables()
         return snapshot.execute(text, params or {}, limit_s, stop)
 
-    def _index_rows(self, text: str, **values: object) -> list[dict[str, Any]]:
-        """Rows of a SELECT over the index alone."""
+    def index_rows(self, text: str, **values: object) -> list[dict[str, Any]]:
+        """Rows of a SELECT over the index alone: no raw table, so no data file is opened."""
         rows: list[dict[str, Any]] = self.snapshot.execute(text, values, TIME_LIMIT_S).to_pylist()
         return rows
 

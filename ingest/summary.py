@@ -44,7 +44,7 @@ def info(run: Run) -> RunSummary:
     layout = run.layout(attempt)
     ranks = {info["rank"] for info in run.ranks if info["attempt"] == attempt}
     world_size = newest.get("world_size")
-    steps = run.sql("SELECT DISTINCT step FROM step_rows WHERE step >= 0 ORDER BY step")
+    steps = run.index_rows("SELECT DISTINCT step FROM step_rows WHERE step >= 0 ORDER BY step")
     source = run.info["source"]
     return RunSummary(
         run=run.info["run"],
@@ -53,7 +53,7 @@ def info(run: Run) -> RunSummary:
         world_size=world_size if world_size is not None and world_size > 0 else None,
         layout=None if layout is None else dict(layout.axes),
         attempts=len(per_attempt),
-        steps=steps.column("step").to_pylist(),
+        steps=[row["step"] for row in steps],
         num_spans=sum(row["num_spans"] for row in per_attempt),
         events_per_rank=run.info.get("events_per_rank", {}),
         problems=run.problems,
@@ -63,11 +63,11 @@ def info(run: Run) -> RunSummary:
 
 
 def _clock(run: Run) -> ClockSummary:
-    rows = run.sql(
+    rows = run.index_rows(
         "SELECT method, count(*) AS num_ranks, min(err_ns) AS least, max(err_ns) AS most"
         " FROM clock_offsets WHERE attempt = (SELECT max(attempt) FROM clock_offsets)"
         " GROUP BY method ORDER BY num_ranks DESC, method"
-    ).to_pylist()
+    )
     known = bool(rows) and all(row["least"] is not None and row["least"] >= 0 for row in rows)
     return ClockSummary(
         kind=run.info["clock"],
