@@ -20,6 +20,9 @@ from sample_traces.jobs.model import Stage
 MARK_WRITTEN_S = 2.0
 """Hooks hand over what they have within about a second."""
 
+MUTEX_BYTES = 64
+"""At least sizeof(pthread_mutex_t); 40 on x86-64 Linux, 48 on AArch64."""
+
 Announce = Callable[[Fault], None]
 
 
@@ -155,8 +158,17 @@ def _hang(fault: Fault) -> None:
 
 
 def _hold_gil(fault: Fault) -> None:
-    """Sleep in C without giving the GIL back: no Python thread of the process runs."""
-    ctypes.PyDLL(None).sleep(int(fault.seconds))
+    """Wait in C without giving the GIL back: no Python thread of the process runs.
+
+    Waits for a mutex this thread has locked itself; a signal, such as the watchdog's for stacks,
+    would end a sleep but not this. Source: pthread_mutex_timedlock(3p).
+    """
+    c = ctypes.PyDLL(None)
+    mutex = ctypes.create_string_buffer(MUTEX_BYTES)  # zeros: an unlocked one
+    seconds, ns = divmod(time.time_ns() + int(fault.seconds * 1e9), 10**9)
+    c.pthread_mutex_lock(mutex)
+    c.pthread_mutex_timedlock(mutex, (ctypes.c_long * 2)(seconds, ns))
+    c.pthread_mutex_unlock(mutex)
 
 
 def _kill(fault: Fault) -> None:

@@ -118,10 +118,14 @@ def model_sizes(options: argparse.Namespace) -> GPTSizes:
 def make_loader(
     options: argparse.Namespace, sizes: GPTSizes, mesh: DeviceMesh
 ) -> DataLoader[torch.Tensor]:
-    """Loader of this rank's batches; equal on the pp and tp ranks of one dp rank."""
+    """Loader of this rank's batches; equal on the pp and tp ranks of one dp rank.
+
+    A slow-loader fault that names another rank is not this one's.
+    """
     per_step = options.microbatches * options.batch
     seed = options.seed * mesh["dp"].size() + mesh.get_local_rank("dp")
-    dataset = Sequences(sizes, seed, options.steps * per_step, per_step, options.fault)
+    faults = [fault for fault in options.fault if fault.rank in (None, dist.get_rank())]
+    dataset = Sequences(sizes, seed, options.steps * per_step, per_step, faults)
     return DataLoader(dataset, batch_size=per_step, num_workers=options.workers)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ import torch
 
 from ingest.store import open_run
 from sample_traces.jobs.faults import Fault
-from sample_traces.jobs.inject import Injector
+from sample_traces.jobs.inject import Injector, _hold_gil
 from sample_traces.jobs.model import GPTSizes, build_stage, token_loss
 
 pytestmark = pytest.mark.torch
@@ -51,6 +52,17 @@ def test_a_slow_rank_spends_x_times_the_cpu_time() -> None:
         torch.set_num_threads(threads)
 
 
+def test_a_signal_does_not_end_a_held_gil() -> None:
+    handler = signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    begun_s = time.monotonic()
+    try:
+        _hold_gil(Fault.parse("hold-gil=0@0,s=0.5"))
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+    assert time.monotonic() - begun_s >= 0.5
+
+
 def test_faults_act_in_their_step_and_leave_a_mark(
     train_3d: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -58,7 +70,7 @@ def test_faults_act_in_their_step_and_leave_a_mark(
         "hang=0@1,s=1": (0, 1),
         "hold-gil=1@2,s=1": (1, 2),
         "late-rank=1,ms=100,from=3,to=3": (1, 3),
-        "slow-loader,ms=500,from=4,to=4": (0, 4),
+        "slow-loader=1,ms=500,from=4,to=4": (1, 4),
         "gc,objects=300000,from=5,to=5": (0, 5),
         "nan=0@6": (0, 6),
     }
@@ -75,6 +87,11 @@ def test_faults_act_in_their_step_and_leave_a_mark(
     assert step_ms[2] > 1_000
     assert step_ms[3] > 2 * 2 * 100  # two all-reduces a micro-batch
     assert step_ms[4] > 500
+    waits_ms = {
+        row["rank"]: row["data_wait_ms"]
+        for row in run.ask("step_times", step_min=4, step_max=4).to_pylist()
+    }
+    assert waits_ms[1] > 500 > waits_ms[0]
     pauses = run.sql("SELECT rank FROM spans WHERE kind = 'gc' AND step = 5 AND dur_ns > 20e6")
     assert len(set(pauses.column("rank").to_pylist())) == 1
     norms = [row["grad_norm"] for row in job.losses]
