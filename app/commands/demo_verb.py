@@ -29,6 +29,17 @@ END_S = 10.0
 """What a stopped job gets to end; its ranks get half of it from their launcher."""
 ENDS_ITSELF = ("kill", "hang", "hold-gil")
 """Faults after which the job is expected to fail."""
+ASKED_BY = {
+    "slow-loader": "data_wait",
+    "late-rank": "late_ranks",
+    "gc": "\"SELECT rank, step, sum(dur_ns) / 1e6 AS gc_ms FROM spans WHERE kind = 'gc' "
+    'GROUP BY ALL ORDER BY gc_ms DESC"',
+    "nan": "steps",
+    "hang": "marks",
+    "hold-gil": "marks",
+    "kill": "marks",
+}
+"""What to ask a run with this fault; slowest_ranks where it is none of these."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,8 +73,11 @@ def run(arguments: argparse.Namespace) -> int:
     with _job(folder, arguments) as job:
         _follow(folder, job)
     _judge(folder, job.returncode, faults)
-    print(f"{folder}: look with  rankscope info {folder}  or  "
-          f"rankscope query {folder} slowest_ranks")  # fmt: skip
+    asked = dict.fromkeys(ASKED_BY.get(fault.kind, "slowest_ranks") for fault in faults)
+    print("look with  " + "  or  ".join(
+        [f"rankscope info {folder}"]
+        + [f"rankscope query {folder} {question}" for question in asked or ["slowest_ranks"]]
+    ))  # fmt: skip
     return 0
 
 
@@ -127,13 +141,14 @@ def _follow(folder: Path, job: subprocess.Popen[bytes]) -> None:
             print(f"waiting for the ranks to come up, {told_s - begun_s:.0f} s", flush=True)
         time.sleep(LOOK_EVERY_S)
     print(f"{'step':>4} {'time':>9}  {'slowest rank against its peers':<38} {'hook cost':>9} loss")
-    told_s, shown = time.monotonic(), -1
+    told_s, shown, num_marks = time.monotonic(), -1, 0
     with Indexer(folder) as indexer:
         view = Run(folder)
         while True:
             ended = job.poll() is not None
             indexer.refresh()
             last = _print_steps(view, shown)
+            num_marks = _print_marks(view, num_marks)
             if last > shown:
                 told_s, shown = time.monotonic(), last
             elif time.monotonic() - told_s > NEWS_EVERY_S:
@@ -159,6 +174,15 @@ def _print_steps(view: Run, after: int) -> int:
         loss = "-" if step["loss"] is None else f"{step['loss']:.3f}"
         print(f"{after:>4} {step['step_ms']:>6.0f} ms  {who:<38} {cost:>9} {loss}", flush=True)
     return after
+
+
+def _print_marks(view: Run, num_printed: int) -> int:
+    """Print what became known of the ranks besides planted faults; returns the number of marks."""
+    marks = view.ask("marks").to_pylist()
+    marks = [mark for mark in marks if mark["kind"] != "fault"]
+    for mark in marks[num_printed:]:
+        print(f"{mark['kind']}: {mark['text']}", flush=True)
+    return len(marks)
 
 
 def _slowest(row: dict[str, Any]) -> str:
