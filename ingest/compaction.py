@@ -136,10 +136,14 @@ class Compaction:
         rows = connection.execute(
             "SELECT path FROM retired WHERE retired_ns <= ? ORDER BY retired_ns, path", [before_ns]
         ).fetchall()
-        for (path,) in rows:
+        paths = [path for (path,) in rows]
+        for path in paths:
             (self.owner.folder / path).unlink(missing_ok=True)
-            connection.execute("DELETE FROM retired WHERE path = ?", [path])
-        return len(rows)
+        if paths:
+            connection.execute(
+                "DELETE FROM retired WHERE path IN (SELECT unnest($paths))", {"paths": paths}
+            )
+        return len(paths)
 
 
 def _cut_by_rows(entries: list[FileEntry]) -> list[list[FileEntry]]:
@@ -160,7 +164,8 @@ def _merged_rows(table: str, paths: list[Path]) -> pa.Table:
     schema = TABLES[table].schema
     parts = []
     for path in paths:
-        part = pq.read_table(path, partitioning=None)
+        with pq.ParquetFile(path) as file:  # read_table's way over a data set takes thrice the time
+            part = file.read()
         for column in TABLES[table].columns:
             if column.name not in part.column_names:
                 part = part.append_column(column.name, pa.nulls(part.num_rows, column.type))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -224,7 +224,7 @@ class Manifest:
     def add(self, entries: Sequence[FileEntry]) -> None:
         """Add rows; inside the caller's transaction."""
         if entries:
-            rows = pa.Table.from_pylist([asdict(entry) for entry in entries], schema=_ROW_SCHEMA)
+            rows = pa.Table.from_pylist([vars(entry) for entry in entries], schema=_ROW_SCHEMA)
             self.connection.register("incoming_files", rows)
             self.connection.execute("INSERT INTO files SELECT * FROM incoming_files")
             self.connection.unregister("incoming_files")
@@ -235,6 +235,12 @@ class Manifest:
 
     def retire(self, paths: Iterable[str], now_ns: int) -> None:
         """Take files out: a merged one holds their rows. They are deleted later."""
-        for path in paths:
-            self.connection.execute("DELETE FROM files WHERE path = ?", [path])
-            self.connection.execute("INSERT OR IGNORE INTO retired VALUES (?, ?)", [path, now_ns])
+        values = {"paths": list(paths), "now": now_ns}
+        if values["paths"]:
+            self.connection.execute(
+                "DELETE FROM files WHERE path IN (SELECT unnest($paths))",
+                {"paths": values["paths"]},
+            )
+            self.connection.execute(
+                "INSERT OR IGNORE INTO retired SELECT DISTINCT unnest($paths), $now", values
+            )

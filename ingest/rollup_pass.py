@@ -48,19 +48,22 @@ def touched_steps(
     A span can last into later steps, and a step's row moves the next step's beginning.
     """
     found: dict[int, tuple[int, int]] = {}
+    latest_ns: dict[int, int] = {}
     for entry in entries:
         if entry.problem or not entry.num_rows or entry.table_name not in TOUCHING:
             continue
         low, high = entry.step_min, entry.step_max + (entry.table_name == "steps")
-        if not relative and entry.ts_max is not None:
-            row = connection.execute(
-                "SELECT max(step) FROM step_rows WHERE attempt = ? AND rank BETWEEN ? AND ?"
-                " AND step > ? AND start_ns < ?",
-                [entry.attempt, entry.rank_min, entry.rank_max, high, entry.ts_max],
-            ).fetchall()[0]
-            high = max(high, row[0]) if row[0] is not None else high
         known = found.get(entry.attempt, (low, high))
         found[entry.attempt] = min(known[0], low), max(known[1], high)
+        if not relative and entry.ts_max is not None:
+            latest_ns[entry.attempt] = max(latest_ns.get(entry.attempt, entry.ts_max), entry.ts_max)
+    for attempt, ts_max in latest_ns.items():
+        low, high = found[attempt]
+        row = connection.execute(
+            "SELECT max(step) FROM step_rows WHERE attempt = ? AND step > ? AND start_ns < ?",
+            [attempt, high, ts_max],
+        ).fetchall()[0]
+        found[attempt] = low, max(high, row[0]) if row[0] is not None else high
     return found
 
 
