@@ -201,7 +201,7 @@ def drain_costs() -> dict[str, float]:
         writer = SegmentWriter(Path(folder), 0, 0)
         found: dict[str, float] = {}
         for name, make in (
-            ("spans", lambda: span_table(recorder.spans, recorder.sites, ["main"] * ROWS, anchor)),
+            ("spans", lambda: span_table(recorder.spans, recorder.sites, str, anchor)),
             ("collectives", lambda: collective_table(recorder.collectives, anchor)),
         ):
             begun = time.process_time_ns()

@@ -75,18 +75,17 @@ class Batches:
         self.tables = defaultdict(list)
 
     def _add_spans(self, piece: list[Any]) -> None:
-        if any(event is not None for event in piece[_EVENT::SPAN_FIELDS]):
+        events = piece[_EVENT::SPAN_FIELDS]
+        if events.count(None) < len(events):
             piece = self._hold_back(piece)
         if piece:
-            names = self._recorder.thread_names
-            device = self._recorder.device_clock.track
-            threads = piece[SpanRow._fields.index("thread") :: SPAN_FIELDS]
-            tracks = [
-                device if ident == _DEVICE_TRACK else names.get(ident) or f"thread {ident}"
-                for ident in threads
-            ]
-            sites = self._recorder.sites
-            self.tables["spans"].append(span_table(piece, sites, tracks, self._anchor))
+            table = span_table(piece, self._recorder.sites, self._track_of, self._anchor)
+            self.tables["spans"].append(table)
+
+    def _track_of(self, thread: int) -> str:
+        if thread == _DEVICE_TRACK:
+            return self._recorder.device_clock.track
+        return self._recorder.thread_names.get(thread) or f"thread {thread}"
 
     def _hold_back(self, piece: list[Any]) -> list[Any]:
         """Put device spans aside; returns the others, flat."""

@@ -6,6 +6,7 @@ Tables come out without attempt and rank: those may not be known yet when rows a
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -28,22 +29,26 @@ _NO_EXTRA = Extra()
 
 
 def span_table(
-    flat: list[Any], sites: Sequence[Site], tracks: Sequence[str], anchor: Anchor
+    flat: list[Any], sites: Sequence[Site], track_of: Callable[[int], str], anchor: Anchor
 ) -> pa.Table:
-    """Rows of `spans` from flat SpanRows; `tracks` has one name per span."""
+    """Rows of `spans` from flat SpanRows; `track_of` names the track of a thread."""
+    num_rows = len(flat) // SPAN_FIELDS
 
     def ints(field: str) -> npt.NDArray[np.int64]:
-        return np.array(flat[_AT[field] :: SPAN_FIELDS], dtype=np.int64)
+        return _ints(flat[_AT[field] :: SPAN_FIELDS])
 
     site, begin_ns = ints("site"), ints("begin_ns")
-    extras = [extra or _NO_EXTRA for extra in flat[_AT["extra"] :: SPAN_FIELDS]]
-    plain = all(extra is _NO_EXTRA for extra in extras)
+    extras = flat[_AT["extra"] :: SPAN_FIELDS]
+    plain = extras.count(None) == num_rows
+    if not plain:
+        extras = [extra or _NO_EXTRA for extra in extras]
 
     def extra_ints(field: int) -> npt.NDArray[np.int64]:
         if plain:
-            return np.full(len(extras), _NO_EXTRA[field], dtype=np.int64)
-        return np.array([extra[field] for extra in extras], dtype=np.int64)
+            return np.full(num_rows, _NO_EXTRA[field], dtype=np.int64)
+        return _ints([extra[field] for extra in extras])
 
+    threads, thread = np.unique(ints("thread"), return_inverse=True)
     columns: dict[str, Any] = {
         "step": ints("step"),
         "ts_ns": begin_ns + anchor.offset_ns,
@@ -51,11 +56,11 @@ def span_table(
         "cpu_ns": ints("cpu_ns"),
         "kind": _of_site(site, [s.kind for s in sites]),
         "name": _of_site(site, [s.name for s in sites]),
-        "track": pa.array(tracks).dictionary_encode(),
+        "track": _of_site(thread, [track_of(ident) for ident in threads.tolist()]),
         "depth": ints("depth"),
         "microbatch": ints("microbatch"),
         "chunk": np.array([s.chunk for s in sites], dtype=np.int64)[site],
-        "recompute": np.array(flat[_AT["recompute"] :: SPAN_FIELDS], dtype=np.bool_),
+        "recompute": np.frombuffer(bytes(flat[_AT["recompute"] :: SPAN_FIELDS]), dtype=np.bool_),
         "group_id": extra_ints(0),
         "coll_seq": extra_ints(1),
         "peer": extra_ints(2),
@@ -63,7 +68,12 @@ def span_table(
         "mode": _of_site(site, [s.mode for s in sites]),
         "args": None if plain else [extra.args for extra in extras],
     }
-    return _table("spans", columns, len(extras))
+    return _table("spans", columns, num_rows)
+
+
+def _ints(values: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Array of Python ints; through struct it holds the GIL for a third of np.array's time."""
+    return np.frombuffer(struct.pack(f"{len(values)}q", *values), dtype=np.int64)
 
 
 def _of_site(site: npt.NDArray[np.int64], texts: list[str]) -> pa.DictionaryArray:
@@ -80,10 +90,10 @@ def collective_table(rows: Sequence[CollectiveRow], anchor: Anchor) -> pa.Table:
     columns: dict[str, Any] = {}
     for name, values in zip(CollectiveRow._fields, fields, strict=True):
         if name in _POINTS_IN_TIME:
-            times = np.array(values, dtype=np.int64)
+            times = _ints(values)
             columns[name] = np.where(times >= 0, times + anchor.offset_ns, UNKNOWN)
         else:
-            columns[name] = values
+            columns[name] = _ints(values) if isinstance(values[0], int) else values
     return _table("collectives", columns, len(rows))
 
 
