@@ -12,8 +12,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.ma
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute  # like numpy.ma: the first conversion would import it, holding the GIL
 
 from trace_hooks.clock import Anchor
 from trace_hooks.recorder import SPAN_FIELDS, CollectiveRow, Extra, Site, SpanRow
