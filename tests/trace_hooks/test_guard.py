@@ -1,0 +1,97 @@
+"""The boundary around hooks: what it lets through, and what it says the hooks have cost."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from trace_hooks import guard
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> Iterator[None]:
+    guard.account.reset()
+    yield
+    guard.account.reset()
+    for name in [name for name in guard.HOOKS if name.startswith("test_guard.")]:
+        del guard.HOOKS[name]
+
+
+def burn(ns: int) -> None:
+    until = time.thread_time_ns() + ns
+    while time.thread_time_ns() < until:
+        pass
+
+
+def test_self_time_is_cpu_time_not_wall_time():
+    @guard.guarded("test_guard.sleeps")
+    def sleeps() -> None:
+        time.sleep(0.05)
+
+    for _ in range(4):
+        sleeps()
+    assert guard.account.self_ns < 20_000_000  # of 200 ms of wall time
+
+
+def test_rare_hooks_are_timed_exactly():
+    @guard.guarded("test_guard.rare")
+    def rare(ns: int) -> None:
+        burn(ns)
+
+    for ns in (100_000, 20_000_000, 100_000):
+        rare(ns)
+    assert 20_200_000 <= guard.account.self_ns < 25_000_000
+
+
+def test_frequent_hooks_are_timed_by_samples():
+    @guard.guarded("test_guard.frequent")
+    def frequent(ns: int) -> None:
+        burn(ns)
+
+    begun = time.thread_time_ns()
+    for call in range(6_000):
+        frequent(10_000 + call % 16 * 2_000)  # a cycle, as of the modules of a model
+    spent = time.thread_time_ns() - begun
+    assert 0.85 < guard.account.self_ns / spent < 1.15
+
+
+def test_calls_of_several_threads_stay_sampled():
+    @guard.guarded("test_guard.threads")
+    def threads() -> None:
+        burn(2_000)
+
+    workers = [threading.Thread(target=lambda: [threads() for _ in range(5_000)]) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert 15_000 * 2_000 * 0.7 < guard.account.self_ns < 15_000 * 2_000 * 3
+
+
+def test_a_hook_that_raises_in_a_timed_or_an_untimed_call_is_off_from_then_on():
+    calls = []
+
+    @guard.guarded("test_guard.fails")
+    def fails(at: int) -> int:
+        calls.append(at)
+        if len(calls) == at:
+            raise KeyError(at)
+        return at
+
+    for at in (1, guard.EXACT_CALLS + 5):
+        guard.account.reset()
+        calls.clear()
+        results = [fails(at) for _ in range(at + 2)]
+        assert results == [at] * (at - 1) + [None] * 3
+        assert len(calls) == at
+        assert guard.account.errors == {"test_guard.fails": 1}
+
+
+def test_a_hook_that_stays_on_goes_on_after_an_error():
+    @guard.guarded("test_guard.stays", stays_on=True)
+    def stays(value: object) -> int:
+        return int(value)  # type: ignore[call-overload]
+
+    assert [stays("x"), stays(3), stays(None)] == [None, 3, None]
+    assert guard.account.errors == {"test_guard.stays": 2}
