@@ -23,6 +23,9 @@ EXIT_OK = 0
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 
+INTERRUPTED_IN_DUCKDB = "Query interrupted"
+"""Text of the RuntimeError that DuckDB makes of a Ctrl-C during a query (seen with 2.0)."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns 0 healthy, 2 user error, 130 interrupted.
@@ -49,7 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"rankscope {chosen.verb}: {error}", file=sys.stderr)
         return EXIT_USER_ERROR
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and str(error) != INTERRUPTED_IN_DUCKDB:
+            raise
         print(f"rankscope {chosen.verb}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader (head, less) has seen enough
