@@ -49,7 +49,9 @@ class Account:
         if first:
             self.news.append((name, f"{type(error).__name__}: {error}"))
             outcome = "is off from now on" if switch_off else "was left out"
-            log.warning("hook %s failed and %s, training goes on: %r", name, outcome, error)
+            log.warning(
+                "trace_hooks: hook %s failed and %s, training goes on: %r", name, outcome, error
+            )
 
     def take_news(self) -> list[tuple[str, str]]:
         """Errors since the last call, each hook's first only."""

@@ -59,7 +59,9 @@ class SegmentWriter:
 
     def _failed(self, num_rows: int, error: Exception) -> None:
         if self._pause_s == FIRST_PAUSE_S:
-            log.warning("cannot write to %s, rows are dropped for now: %s", self.folder, error)
+            log.warning(
+                "trace_hooks cannot write to %s, rows are dropped for now: %s", self.folder, error
+            )
         self.dropped += num_rows
         self._closed_until_s = self._seconds() + self._pause_s
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)

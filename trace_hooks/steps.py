@@ -79,7 +79,12 @@ class StepCounter:
             self._finished.append(row)
 
     def forget(self) -> None:
-        """Drop the running step: the user's own replaces it, or it turned out to be none."""
+        """Drop the running step: the user's own replaces it, or it turned out to be none.
+
+        Its number is the next one again.
+        """
+        if self._running is not None:
+            self._next = self._running.number
         self._running = None
 
     def log(self, values: dict[str, Any]) -> None:

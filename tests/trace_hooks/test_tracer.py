@@ -86,6 +86,16 @@ def test_steps_spans_numbers_and_marks_are_written(tmp_path: Path) -> None:
     assert rows(tmp_path, "heartbeats")[-1]["dropped"] == 0
 
 
+def test_own_steps_count_from_0_though_a_batch_was_fetched_before_the_first(tmp_path: Path) -> None:
+    tracer = start(tmp_path)
+    tracer.steps.begin()  # as the data source does with the first batch
+    for _ in range(2):
+        with tracer.step():
+            pass
+    tracer.stop()
+    assert [row["step"] for row in rows(tmp_path, "steps")] == [0, 1]
+
+
 def test_starting_twice_gives_the_same_tracer_and_stopping_makes_room(tmp_path: Path) -> None:
     first = start(tmp_path, run="one")
     assert th.start(tmp_path, run="two") is first
