@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-REPEATS = 15
+REPEATS = 30
 
 
 def cpu_ns(call: Callable[[], object], count: int, reset: Callable[[], object] = int) -> float:
