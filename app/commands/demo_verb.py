@@ -70,8 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"starting {NUM_RANKS} ranks ({sizes}), {folder}", flush=True)
     for fault in faults:
         print(f"fault from step {fault.first_step}: {fault.text}", flush=True)
-    with _job(folder, arguments) as job:
-        _follow(folder, job)
+    with _job(folder, arguments) as job, _interrupts() as interrupts:
+        _follow(folder, job, interrupts)
     _judge(folder, job.returncode, faults)
     asked = dict.fromkeys(ASKED_BY.get(fault.kind, "slowest_ranks") for fault in faults)
     print("look with  " + "  or  ".join(
@@ -90,6 +90,22 @@ def _faults(texts: list[str]) -> list[Fault]:
         if fault.rank is not None and fault.rank >= NUM_RANKS:
             raise UserError(f"fault {fault.kind} names rank {fault.rank} of {NUM_RANKS}")
     return faults
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Ctrl-C as usual, and remembered: a finalizer or a query may swallow the exception."""
+    asked: list[int] = []
+
+    def interrupt(number: int, _frame: Any) -> None:
+        asked.append(number)
+        raise KeyboardInterrupt
+
+    handler = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager
@@ -130,7 +146,7 @@ def _end(job: subprocess.Popen[bytes]) -> None:
             job.wait()
 
 
-def _follow(folder: Path, job: subprocess.Popen[bytes]) -> None:
+def _follow(folder: Path, job: subprocess.Popen[bytes], interrupts: list[int]) -> None:
     """Print every step once all ranks have finished it, until the job ends."""
     begun_s = told_s = time.monotonic()
     while not is_run_folder(folder):
@@ -145,6 +161,8 @@ def _follow(folder: Path, job: subprocess.Popen[bytes]) -> None:
     with Indexer(folder) as indexer:
         view = Run(folder)
         while True:
+            if interrupts:
+                raise KeyboardInterrupt
             ended = job.poll() is not None
             indexer.refresh()
             last = _print_steps(view, shown)
