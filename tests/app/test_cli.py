@@ -17,10 +17,20 @@ HEALTHY = Path(__file__).resolve().parents[2] / "sample_traces" / "recorded" / "
 
 def test_ctrl_c_during_a_query_is_an_interruption(capsys: pytest.CaptureFixture[str]) -> None:
     endless = "SELECT count(*) FROM range(10000000) a, range(10000000) b, spans"
-    timer = threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    assert main(["query", str(HEALTHY), endless]) == EXIT_INTERRUPTED
-    timer.join()
+    done = threading.Event()
+
+    def press() -> None:  # again where DuckDB swallowed one while the run was being opened
+        while not done.wait(3.0):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    presses = threading.Thread(target=press)
+    presses.start()
+    try:
+        code = main(["query", str(HEALTHY), endless])
+    finally:
+        done.set()
+        presses.join()
+    assert code == EXIT_INTERRUPTED
     assert capsys.readouterr().err == "rankscope query: interrupted\n"
 
 
