@@ -1,10 +1,10 @@
 """What the hooks cost: a training step under each level, and one event of each source.
 
-    python benchmarks/hook_overhead.py [--json] [--rounds 6] [--gpu]
+    python benchmarks/hook_overhead.py [--json] [--rounds 10] [--gpu]
 
-CPU time, not wall time: on a shared machine wall ratios say nothing. "off again" is the same as
-"off"; its distance from 1.00 is what the measurement itself cannot tell apart. `--gpu` adds what
-only a CUDA device can show.
+CPU time, not wall time: on a shared machine wall ratios say nothing. Every way is compared with
+steps of nothing right before and after it, "off" too: its distance from 1.00 is what the
+measurement itself cannot tell apart. `--gpu` adds what only a CUDA device can show.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from step_overhead import BATCH, MICROBATCHES, SIZES, Cost, step_costs
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--rounds", type=int, default=6, help="turns of the step benchmark")
+    parser.add_argument("--rounds", type=int, default=10, help="turns of the step benchmark")
     parser.add_argument("--gpu", action="store_true", help="also measure on a CUDA device")
     options = parser.parse_args()
     if options.gpu and not torch.cuda.is_available():
@@ -67,12 +67,16 @@ def print_tables(
 ) -> None:
     for name, value in conditions(rounds).items():
         print(f"{name}: {value}")
-    print(f"\n{'a training step':34}{'thread ms':>10}{'ratio':>8}{'quartiles':>16}{'process':>9}")
+    print(
+        f"\n{'a training step':34}{'thread ms':>10}{'ratio':>8}{'quartiles':>16}"
+        f"{'process':>9}{'own account ms':>16}"
+    )
     for name, cost in steps.items():
         low, high = cost.thread_ratio_quartiles
         print(
             f"{name:34}{cost.thread_ms:10.1f}{cost.thread_ratio:8.3f}"
             f"{f'{low:.3f}-{high:.3f}':>16}{cost.process_ratio:9.3f}"
+            f"{cost.own_account_ms:16.2f}"
         )
     print("\none event")
     for name, value in (events | (gpu or {})).items():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -17,6 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import trace_hooks as th
 from sample_traces.jobs.model import GPTSizes, build_stage
+from trace_hooks import guard
 
 STEPS = 4
 SIZES = GPTSizes(num_layers=4, width=256, num_heads=8, seq_len=128)
@@ -76,67 +78,87 @@ def profiler(details: bool, training: Training) -> Iterator[Callable[[], object]
 
 
 WAYS: dict[str, Callable[[Training], object]] = {
-    "off": nothing,
+    "off (null)": nothing,
     "hooks, level steps": partial(hooks, "steps"),
     "hooks, level blocks": partial(hooks, "blocks"),
     "hooks, level layers": partial(hooks, "layers"),
     "torch.profiler": partial(profiler, False),
     "torch.profiler, stacks + shapes": partial(profiler, True),
-    "off again (null)": nothing,
 }
 
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU time of a step: the least seen, and its ratio to the least of `off`.
+    """CPU time of a step: the least seen, and its ratio to steps without anything around it.
 
-    The least, because on a shared machine the rest is somebody else's; the quartiles are of the
-    ratios within each round and show how much that is.
+    Each turn of a way has steps of `off` right before and after it; the ratios are medians over the
+    turns. On a shared machine the same step takes half as long again for minutes, so only
+    neighbours compare; the quartiles show how much is left of that.
     """
 
     thread_ms: float
-    process_ms: float
     thread_ratio: float
     thread_ratio_quartiles: tuple[float, float]
     process_ratio: float
+    own_account_ms: float
+    """what the hooks say they took, without what torch does to call them"""
 
 
 def step_costs(rounds: int) -> dict[str, Cost]:
     """Cost by way of watching; each round runs every way once, in another order."""
     os.environ.setdefault("TRACE_HOOKS_RUN", "benchmark")
     training = Training()
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in WAYS}
+    turns: dict[str, list[Turn]] = {name: [] for name in WAYS}
     for number in range(rounds):
         names = list(WAYS)
         for name in names[number % len(names) :] + names[: number % len(names)]:
-            with WAYS[name](training) as step:  # type: ignore[attr-defined]
-                times[name].append(_measured(step))
-    return {name: _cost(times[name], times["off"]) for name in WAYS}
+            turns[name].append(_turn(training, name))
+    return {name: _cost(turns[name]) for name in WAYS}
 
 
-def _measured(step: Callable[[], object]) -> tuple[float, float]:
-    """Thread CPU ms of the cheapest of STEPS steps after one to warm up, process CPU ms of a step.
+class Measured(NamedTuple):
+    """CPU ms of a step."""
 
-    The process does more than the step: the drain thread writes meanwhile.
-    """
+    thread: float  # the least of STEPS steps
+    process: float  # the mean; more than the step: the drain thread writes meanwhile
+    own_account: float  # the mean of what the hooks say they took of the thread's time
+
+
+class Turn(NamedTuple):
+    """One way, and `off` right before and after it."""
+
+    own: Measured
+    off: tuple[Measured, Measured]
+
+
+def _turn(training: Training, name: str) -> Turn:
+    before = _measured(training.step)
+    with WAYS[name](training) as step:  # type: ignore[attr-defined]
+        own = _measured(step)
+    return Turn(own, (before, _measured(training.step)))
+
+
+def _measured(step: Callable[[], object]) -> Measured:
+    """STEPS steps after one to warm up."""
     step()
     thread = []
-    process_begun = time.process_time_ns()
+    process_begun, self_begun = time.process_time_ns(), guard.account.self_ns
     for _ in range(STEPS):
         begun = time.thread_time_ns()
         step()
         thread.append((time.thread_time_ns() - begun) / 1e6)
-    return min(thread), (time.process_time_ns() - process_begun) / STEPS / 1e6
+    process = (time.process_time_ns() - process_begun) / STEPS / 1e6
+    return Measured(min(thread), process, (guard.account.self_ns - self_begun) / STEPS / 1e6)
 
 
-def _cost(own: list[tuple[float, float]], off: list[tuple[float, float]]) -> Cost:
-    low, _, high = statistics.quantiles((a[0] / b[0] for a, b in zip(own, off, strict=True)), n=4)
-    thread_ms, process_ms = (min(times) for times in zip(*own, strict=True))
-    off_thread_ms, off_process_ms = (min(times) for times in zip(*off, strict=True))
+def _cost(turns: list[Turn]) -> Cost:
+    ratios = [2 * own.thread / (off[0].thread + off[1].thread) for own, off in turns]
+    process_ratios = [2 * own.process / (off[0].process + off[1].process) for own, off in turns]
+    low, middle, high = statistics.quantiles(ratios, n=4)
     return Cost(
-        thread_ms=thread_ms,
-        process_ms=process_ms,
-        thread_ratio=thread_ms / off_thread_ms,
+        thread_ms=min(turn.own.thread for turn in turns),
+        thread_ratio=middle,
         thread_ratio_quartiles=(low, high),
-        process_ratio=process_ms / off_process_ms,
+        process_ratio=statistics.median(process_ratios),
+        own_account_ms=statistics.median(turn.own.own_account for turn in turns),
     )

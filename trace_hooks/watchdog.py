@@ -80,7 +80,8 @@ class Member:
             return silent_s
         with suppress(OSError, ValueError):
             entered_ns = [record.time_ns for record in read_ring(self.ring)[1]]
-            return min(silent_s, (now() - max(entered_ns, default=0)) / 1e9)
+            if entered_ns:
+                return min(silent_s, (now() - max(entered_ns)) / 1e9)
         return silent_s
 
     def run_folder(self) -> Path | None:
