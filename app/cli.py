@@ -13,6 +13,7 @@ from ingest.errors import UserError
 VERBS = {
     "demo": "run a real 8-rank training job and watch it live",
     "import": "read trace files of any known format into a run folder",
+    "serve": "open the dashboard for a folder of runs",
     "info": "what a run, a file or a folder of traces holds",
     "query": "ask a run a question in SQL, or list the ready ones",
     "index": "index a folder of runs, once or following it",

@@ -1,0 +1,166 @@
+"""The view state of the dashboard, and the one place where it becomes a URL and comes back.
+
+`/run/NAME/PAGE?attempt=1&rank=5&ranks=0-3,8&steps=10..20&t=FROM..TO&...`; times are ns since the
+run's t0, so that links stay exact in JavaScript. Links never hold row ids: they open the same after
+the index was built again. assets/lib/view_state.mjs is the same in the browser; both are held to
+tests/app/view_cases.json.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+PAGES = ("overview", "timeline", "ranks", "query")
+"""Tabs of a run, in order; the first one opens by default."""
+
+_MOST_RANKS = 4096
+_LONGEST = 4000
+_INTEGER = re.compile(r"-?\d{1,16}")
+_SAFEST = 2**53
+
+
+@dataclass(frozen=True)
+class View:
+    """What one browser tab shows. None and empty: the page's own choice."""
+
+    run: str | None = None
+    page: str = "overview"
+    attempt: int | None = None
+    rank: int | None = None
+    """the selected rank"""
+    ranks: tuple[int, ...] = ()
+    """lanes of the timeline, in order"""
+    steps: tuple[int, int] | None = None
+    """first and last step, both included"""
+    t: tuple[int, int] | None = None
+    """window of time, ns since the run's t0"""
+    metric: str | None = None
+    finding: str | None = None
+    q: str | None = None
+    """ready question"""
+    sql: str | None = None
+    args: tuple[tuple[str, str], ...] = ()
+    """parameters of the ready question"""
+
+    def url(self, base: str = "") -> str:
+        """Path and query below `base`; only what is set."""
+        if self.run is None:
+            return f"{base}/"
+        query = [
+            (name, text)
+            for name, (_, format_value) in _FIELDS.items()
+            if (text := format_value(getattr(self, name)))
+        ]
+        query += [(f"q.{name}", value) for name, value in self.args]
+        path = f"{base}/run/{quote(self.run, safe='')}/{self.page}"
+        return f"{path}?{urlencode(query, quote_via=quote, safe=',.')}" if query else path
+
+    def to(self, **changes: Any) -> View:
+        """The same view with other values."""
+        return replace(self, **changes)
+
+
+def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[str]]:
+    """View of a URL, and a sentence for each part that was damaged and fell back alone.
+
+    An unknown path is the start page.
+    """
+    parts = [part for part in path.removeprefix(base).split("/") if part]
+    if len(parts) < 2 or parts[0] != "run":
+        return View(), []
+    problems = []
+    page = parts[2] if len(parts) > 2 else PAGES[0]
+    if page not in PAGES:
+        problems.append(f"There is no page {page[:40]!r}; this is the overview.")
+        page = PAGES[0]
+    values: dict[str, Any] = {"run": unquote(parts[1]), "page": page}
+    args: list[tuple[str, str]] = []
+    for name, text in parse_qsl(search.removeprefix("?"), keep_blank_values=False):
+        if name.startswith("q.") and re.fullmatch(r"q\.\w{1,40}", name):
+            args.append((name[2:], text[:_LONGEST]))
+        elif name in _FIELDS:
+            try:
+                values[name] = _FIELDS[name][0](text)
+            except ValueError as error:
+                problems.append(f"The link's {name} was left out: {error}.")
+    return View(**values, args=tuple(args)), problems
+
+
+def _whole(text: str) -> int:
+    if not _INTEGER.fullmatch(text) or abs(int(text)) >= _SAFEST:
+        raise ValueError(f"{text[:40]!r} is no whole number")
+    return int(text)
+
+
+def _natural(text: str) -> int:
+    value = _whole(text)
+    if value < 0:
+        raise ValueError(f"{text[:40]!r} is below 0")
+    return value
+
+
+def _ranks(text: str) -> tuple[int, ...]:
+    found: dict[int, None] = {}
+    for part in text.split(","):
+        low_text, dash, high_text = part.partition("-")
+        low = _natural(low_text)
+        high = _natural(high_text) if dash else low
+        if high < low or high - low >= _MOST_RANKS or len(found) + high - low >= _MOST_RANKS:
+            raise ValueError(f"{part[:40]!r} is no list of at most {_MOST_RANKS} ranks")
+        found.update(dict.fromkeys(range(low, high + 1)))
+    return tuple(found)
+
+
+def _pair(text: str) -> tuple[int, int]:
+    low_text, dots, high_text = text.partition("..")
+    low, high = _whole(low_text), _whole(high_text) if dots else _whole(low_text)
+    if high < low:
+        raise ValueError(f"{text[:40]!r} ends before it begins")
+    return low, high
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[\w.:/ -]{1,120}", text):
+        raise ValueError(f"{text[:40]!r} is no name")
+    return text
+
+
+def _text(text: str) -> str:
+    return text[:_LONGEST]
+
+
+def _plain(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def format_ranks(ranks: Iterable[int]) -> str:
+    """Ranks as in a URL: runs of neighbours become `0-7`; the order is kept."""
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in runs)
+
+
+def _format_pair(pair: tuple[int, int] | None) -> str:
+    return "" if pair is None else f"{pair[0]}..{pair[1]}"
+
+
+_FIELDS: dict[str, tuple[Callable[[str], Any], Callable[[Any], str]]] = {
+    "attempt": (_natural, _plain),
+    "rank": (_natural, _plain),
+    "ranks": (_ranks, format_ranks),
+    "steps": (_pair, _format_pair),
+    "t": (_pair, _format_pair),
+    "metric": (_name, _plain),
+    "finding": (_name, _plain),
+    "q": (_name, _plain),
+    "sql": (_text, _plain),
+}
+assert set(_FIELDS) | {"run", "page", "args"} == {field.name for field in fields(View)}

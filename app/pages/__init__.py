@@ -1,0 +1,1 @@
+"""Pages: a path, a pure render and a register each."""

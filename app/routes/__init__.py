@@ -1,0 +1,1 @@
+"""Routes of the server that answer with data: one module per view."""

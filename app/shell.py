@@ -1,0 +1,106 @@
+"""The Dash app: the frame of every page, and which page an address shows."""
+
+from __future__ import annotations
+
+import json
+from types import ModuleType
+
+from dash import Dash, Input, Output, State, dcc, html
+from dash.development.base_component import Component
+from flask import Flask
+
+from app.asset_files import assets_version, stylesheets
+from app.components.topbar import topbar
+from app.hub import Hub
+from app.links import View, parse_url
+from app.pages import overview, query, ranks, runs, timeline
+from ingest.errors import UserError
+
+PAGES: dict[str, ModuleType] = {
+    "overview": overview, "timeline": timeline, "ranks": ranks, "query": query,
+}  # fmt: skip
+
+_INDEX = """<!DOCTYPE html>
+<html lang="en">
+<head>
+{%metas%}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>rankscope</title>
+LINKS
+<script>document.documentElement.dataset.theme = localStorage.getItem("theme") ||
+(matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark")</script>
+<script type="application/json" id="rankscope-config">CONFIG</script>
+</head>
+<body>
+{%app_entry%}
+<footer hidden>{%config%}{%scripts%}{%renderer%}</footer>
+<script type="module" src="ASSETS/main.mjs"></script>
+</body>
+</html>"""
+
+
+def make_dash(hub: Hub, base: str) -> Dash:
+    """The Dash app on a Flask server of its own, answering below `base` ('' or '/prefix')."""
+    dash = Dash(
+        "rankscope", server=Flask("rankscope"), requests_pathname_prefix=f"{base}/",
+        routes_pathname_prefix="/", title="rankscope", update_title="", serve_locally=True,
+        suppress_callback_exceptions=True, assets_folder="no-assets-of-dash", compress=False,
+    )  # fmt: skip
+    assets = f"{base}/assets/{assets_version()}"
+    links = "\n".join(f'<link rel="stylesheet" href="{assets}/{path}">' for path in stylesheets())
+    config = json.dumps({"base": base}).replace("<", "\\u003c")
+    dash.index_string = (
+        _INDEX.replace("LINKS", links).replace("CONFIG", config).replace("ASSETS", assets)
+    )
+    dash.layout = _frame
+    _register(dash, hub, base)
+    for page in (runs, *PAGES.values()):
+        page.register(dash, hub)
+    return dash
+
+
+def _frame() -> Component:
+    return html.Div([
+        dcc.Location(id="url", refresh="callback-nav"),
+        dcc.Store(id="view"),  # {path, search}: the address, set by the browser as the view changes
+        dcc.Store(id="pulse"),  # {run, version}: set by the browser when the run got something new
+        html.Div(id="topbar"),
+        html.Div(id="strip-place"),
+        html.Main(id="page", className="page loading"),
+    ])  # fmt: skip
+
+
+def _register(dash: Dash, hub: Hub, base: str) -> None:
+    @dash.callback(
+        Output("page", "children"), Output("page", "className"), Output("strip-place", "children"),
+        Input("url", "pathname"), State("url", "search"),
+    )  # fmt: skip
+    def show_page(pathname: str, search: str | None) -> tuple[Component, str, Component | None]:
+        view, problems = parse_url(pathname or "/", search or "", base)
+        notes = [html.P(problem, className="quiet note") for problem in problems]
+        try:
+            if view.run is None:
+                return html.Div([*notes, runs.render(hub, view)]), "page", None
+            hub.run(view.run)
+            strip = html.Div(className="strip", **{"data-view": "strip"})
+            return html.Div([*notes, PAGES[view.page].render(hub, view)]), "page", strip
+        except UserError as error:
+            return _sentence(str(error), base), "page", None
+
+    @dash.callback(
+        Output("topbar", "children"),
+        Input("url", "pathname"), Input("pulse", "data"), State("url", "search"),
+    )  # fmt: skip
+    def show_topbar(pathname: str, _pulse: object, search: str | None) -> Component:
+        view, _ = parse_url(pathname or "/", search or "", base)
+        try:
+            return topbar(hub, view, base)
+        except UserError:
+            return topbar(hub, View(), base)
+
+
+def _sentence(text: str, base: str) -> Component:
+    return html.Div(
+        [html.P([html.Strong("Nothing to show: "), text]), html.A("All runs", href=f"{base}/")],
+        className="panel sentence",
+    )

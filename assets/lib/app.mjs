@@ -1,0 +1,107 @@
+/**
+ * What every view shares: where the server is, the view state, requests, and news of the run.
+ * One instance per page; views get it as `app` in mount(element, app, options).
+ */
+import { unpackArrays } from './arrays.mjs';
+import { emptyView, formatUrl, parseUrl } from './view_state.mjs';
+
+const PUBLISH_MS = 150;
+const WRITE_URL_MS = 120;
+
+export class App extends EventTarget {
+  /** @param {{base: string}} config */
+  constructor(config) {
+    super();
+    this.base = config.base;
+    this.view = emptyView();
+    this.readUrl();
+    window.addEventListener('popstate', () => this.readUrl());
+  }
+
+  /** Take the view over from the address bar. */
+  readUrl() {
+    this.view = parseUrl(location.pathname, location.search, this.base);
+    this.#announce();
+  }
+
+  /**
+   * Change the view state: the URL follows, every view hears `view`.
+   * @param {Partial<import('./view_state.mjs').View>} patch
+   * @param {{push?: boolean}} options push: a step that the back button takes back
+   */
+  set(patch, { push = false } = {}) {
+    this.view = { ...this.view, ...patch };
+    clearTimeout(this.urlTimer);
+    if (push) {
+      history.pushState(null, '', formatUrl(this.view, this.base));
+    } else {  // browsers refuse more than about 100 replaceState in 30 s
+      this.urlTimer = setTimeout(
+        () => history.replaceState(history.state, '', formatUrl(this.view, this.base)), WRITE_URL_MS);
+    }
+    this.#announce();
+  }
+
+  /** Open another page of the run, or another run; Dash renders it without a reload. */
+  open(patch) {
+    clearTimeout(this.urlTimer);
+    const view = { ...this.view, ...patch };
+    history.replaceState(history.state, '', formatUrl(this.view, this.base));
+    history.pushState(null, '', formatUrl(view, this.base));
+    window.dispatchEvent(new PopStateEvent('popstate'));
+  }
+
+  /** Link to the present view, to be sent to others. */
+  link(patch = {}) {
+    return new URL(formatUrl({ ...this.view, ...patch }, this.base), location.origin).href;
+  }
+
+  #announce() {
+    this.dispatchEvent(new CustomEvent('view', { detail: this.view }));
+    clearTimeout(this.publishTimer);
+    this.publishTimer = setTimeout(() => this.publish('view', {
+      path: new URL(this.link()).pathname, search: new URL(this.link()).search,
+    }), PUBLISH_MS);
+  }
+
+  /** Set the `data` of a dcc.Store, so that Dash callbacks run. */
+  publish(store, data) {
+    if (window.dash_clientside?.set_props && document.getElementById('page')) {
+      window.dash_clientside.set_props(store, { data });
+    } else {
+      setTimeout(() => this.publish(store, data), PUBLISH_MS);
+    }
+  }
+
+  /** URL of a route of the run: app.api('timeline', {from: 0}). */
+  api(name, params = {}, run = this.view.run) {
+    const search = new URLSearchParams();
+    for (const [key, value] of Object.entries(params)) {
+      if (value !== null && value !== undefined && value !== '') search.set(key, String(value));
+    }
+    return `${this.base}/api/run/${encodeURIComponent(run)}/${name}?${search}`;
+  }
+
+  /**
+   * A binary answer of app/arrays.py. Throws an Error with the server's sentence.
+   * @param {string} url @param {AbortSignal} [signal]
+   */
+  async arrays(url, signal) {
+    const answer = await this.#fetched(url, signal);
+    return unpackArrays(await answer.arrayBuffer());
+  }
+
+  /** A JSON answer. Throws an Error with the server's sentence. */
+  async json(url, signal) {
+    return (await this.#fetched(url, signal)).json();
+  }
+
+  async #fetched(url, signal) {
+    const answer = await fetch(url, { signal, credentials: 'same-origin' });
+    if (answer.ok) return answer;
+    let sentence = `The server answered ${answer.status}.`;
+    try {
+      sentence = (await answer.json()).error ?? sentence;
+    } catch { /* not JSON: a proxy answered */ }
+    throw new Error(sentence);
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * The view state and its URL, as app/links.py has it (both are held to tests/app/view_cases.json).
+ * Pure: no DOM, no history.
+ *
+ * @typedef {Object} View
+ * @property {?string} run
+ * @property {string} page
+ * @property {?number} attempt
+ * @property {?number} rank selected rank
+ * @property {number[]} ranks lanes of the timeline
+ * @property {?[number, number]} steps first and last, both included
+ * @property {?[number, number]} t window, ns since the run's t0
+ * @property {?string} metric
+ * @property {?string} finding
+ * @property {?string} q
+ * @property {?string} sql
+ * @property {Object<string, string>} args
+ */
+
+export const PAGES = ['overview', 'timeline', 'ranks', 'query'];
+const MOST_RANKS = 4096;
+const LONGEST = 4000;
+
+/** @returns {View} */
+export function emptyView() {
+  return {
+    run: null, page: PAGES[0], attempt: null, rank: null, ranks: [], steps: null, t: null,
+    metric: null, finding: null, q: null, sql: null, args: {},
+  };
+}
+
+const whole = (text) => (/^-?\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text))
+  ? Number(text) : undefined);
+const natural = (text) => (whole(text) >= 0 ? whole(text) : undefined);
+const plain = (value) => (value === null ? '' : String(value));
+const pair = (text) => {
+  const [lowText, highText] = text.includes('..')
+    ? [text.slice(0, text.indexOf('..')), text.slice(text.indexOf('..') + 2)] : [text, text];
+  const [low, high] = [whole(lowText), whole(highText)];
+  return high >= low ? [low, high] : undefined;
+};
+const formatPair = (value) => (value === null ? '' : `${value[0]}..${value[1]}`);
+const name = (text) => (/^[\p{L}\p{N}_.:/ -]{1,120}$/u.test(text) ? text : undefined);
+
+function parseRanks(text) {
+  const found = new Set();
+  for (const part of text.split(',')) {
+    const dash = part.indexOf('-');
+    const low = natural(dash < 0 ? part : part.slice(0, dash));
+    const high = dash < 0 ? low : natural(part.slice(dash + 1));
+    if (!(high >= low) || found.size + high - low >= MOST_RANKS) return undefined;
+    for (let rank = low; rank <= high; rank++) found.add(rank);
+  }
+  return [...found];
+}
+
+/** Ranks as in a URL: runs of neighbours become `0-7`; the order is kept. */
+export function formatRanks(ranks) {
+  const runs = [];
+  for (const rank of ranks) {
+    const last = runs[runs.length - 1];
+    if (last && rank === last[1] + 1) last[1] = rank;
+    else runs.push([rank, rank]);
+  }
+  return runs.map(([low, high]) => (low === high ? `${low}` : `${low}-${high}`)).join(',');
+}
+
+const FIELDS = {
+  attempt: [natural, plain],
+  rank: [natural, plain],
+  ranks: [parseRanks, formatRanks],
+  steps: [pair, formatPair],
+  t: [pair, formatPair],
+  metric: [name, plain],
+  finding: [name, plain],
+  q: [name, plain],
+  sql: [(text) => text.slice(0, LONGEST), plain],
+};
+
+/**
+ * View of a URL; a damaged field falls back alone, an unknown path is the start page.
+ * @returns {View}
+ */
+export function parseUrl(path, search = '', base = '') {
+  const view = emptyView();
+  const parts = (path.startsWith(base) ? path.slice(base.length) : path).split('/').filter(Boolean);
+  if (parts.length < 2 || parts[0] !== 'run') return view;
+  try {
+    view.run = decodeURIComponent(parts[1]);
+  } catch {
+    view.run = parts[1];
+  }
+  if (PAGES.includes(parts[2])) view.page = parts[2];
+  for (const [key, text] of new URLSearchParams(search)) {
+    if (text === '') continue;
+    if (/^q\.\w{1,40}$/.test(key)) view.args[key.slice(2)] = text.slice(0, LONGEST);
+    else if (key in FIELDS) {
+      const value = FIELDS[key][0](text);
+      if (value !== undefined) view[key] = value;
+    }
+  }
+  return view;
+}
+
+/** Percent-encoding as Python's quote does it. */
+function quoted(text, safe = '') {
+  return encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`)
+    .replace(/%2C/g, (c) => (safe.includes(',') ? ',' : c));
+}
+
+/** @param {View} view @returns {string} path and query below `base` */
+export function formatUrl(view, base = '') {
+  if (view.run === null) return `${base}/`;
+  const query = Object.entries(FIELDS)
+    .map(([key, [, format]]) => [key, format(view[key])])
+    .concat(Object.entries(view.args).map(([key, value]) => [`q.${key}`, value]))
+    .filter(([, text]) => text !== '')
+    .map(([key, text]) => `${key}=${quoted(text, ',')}`);
+  const path = `${base}/run/${quoted(view.run)}/${view.page}`;
+  return query.length ? `${path}?${query.join('&')}` : path;
+}

@@ -1,0 +1,50 @@
+/**
+ * The one entry of the browser side. Any element with data-view="NAME" gets the view of that name,
+ * loaded when first needed, and taken down when the element leaves the page.
+ * A view module exports mount(element, app, options) and returns {destroy()}.
+ */
+import { App } from './lib/app.mjs';
+
+const VIEWS = {
+};
+
+const config = JSON.parse(document.getElementById('rankscope-config').textContent);
+export const app = new App(config);
+window.rankscope = app;
+
+const mounted = new Map();
+
+async function mount(element) {
+  const load = VIEWS[element.dataset.view];
+  if (!load || mounted.has(element)) return;
+  mounted.set(element, null);
+  try {
+    const { mount: mountView } = await load();
+    const options = JSON.parse(element.dataset.options ?? '{}');
+    if (element.isConnected) mounted.set(element, mountView(element, app, options));
+  } catch (error) {
+    element.textContent = `This view could not be drawn: ${error.message}`;
+    element.classList.add('failed');
+    console.error(error);
+  }
+}
+
+function look() {
+  for (const [element, view] of mounted) {
+    if (!element.isConnected) {
+      view?.destroy();
+      mounted.delete(element);
+    }
+  }
+  document.querySelectorAll('[data-view]').forEach(mount);
+}
+
+new MutationObserver(look).observe(document.body, { childList: true, subtree: true });
+look();
+
+document.addEventListener('click', (event) => {  // pages change without a reload, the view stays
+  const tab = event.target.closest?.('a[data-page]');
+  if (!tab || event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
+  event.preventDefault();
+  app.open({ page: tab.dataset.page });
+});
