@@ -43,6 +43,7 @@ class Hub:
         self.store = RunStore(runs)
         self._opened: dict[str, _Opened] = {}
         self._lock = threading.Lock()
+        self._opening: dict[str, threading.Lock] = {}
         self._listeners: list[Listener] = []
 
     def names(self) -> list[str]:
@@ -58,7 +59,7 @@ class Hub:
         return self._open(name).version
 
     def cached(self, name: str, key: Hashable, compute: Callable[[Run], T]) -> T:
-        """`compute(run)`, kept until the run's index gets something new; computed once at a time."""
+        """`compute(run)`, kept until the run's index has news; computed once at a time."""
         opened = self._open(name)
         with self._lock:
             lock = opened.locks.setdefault(key, threading.Lock())
@@ -96,6 +97,11 @@ class Hub:
             found = self._opened.get(name)
         if found is not None:
             return found
+        with self._opening.setdefault(name, threading.Lock()):
+            # a second opening at once would find the index busy and no snapshot yet
+            return self._opened.get(name) or self._open_new(name)
+
+    def _open_new(self, name: str) -> _Opened:
         folder = next((f for f in self.store.folders() if f.name == name), None)
         if folder is None:
             raise UserError(f"there is no run {name!r} here; the start page lists the runs")
@@ -103,8 +109,8 @@ class Hub:
         run.refresh()
         opened = _Opened(run)
         with self._lock:
-            opened = self._opened.setdefault(name, opened)
-        if opened.run is run and run.info["source"] == "hooks":
+            self._opened[name] = opened
+        if run.info["source"] == "hooks":
             opened.thread = threading.Thread(
                 target=self._follow, args=(name, opened), name=f"follow {name}", daemon=True
             )
