@@ -22,6 +22,7 @@ demo: $(VENV)/.ready
 	$(BIN)/rankscope demo --fault "$(FAULT)"
 
 test: lint
+	tests/browser/install_chromium.sh
 	$(BIN)/python -m pytest -q
 
 test-kill: $(VENV)/.ready
