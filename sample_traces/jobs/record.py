@@ -28,11 +28,11 @@ RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 HOST = "node0"
 """Stands in the recorded files for the machine they were made on."""
 
-NUM_RANKS, NUM_STEPS = 8, 12
+NUM_RANKS, NUM_STEPS = 8, 14
 
 RUNS: dict[str, tuple[str, ...]] = {
     "healthy": (),
-    "slow_rank": ("slow-rank=5,x=1.6,from=6",),
+    "slow_rank": ("slow-rank=5,x=1.6,from=5",),
 }
 """name: faults of the job."""
 
