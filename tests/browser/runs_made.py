@@ -1,0 +1,87 @@
+"""The runs the browser tests look at."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from ingest.imports import import_paths
+from sample_traces import RECORDED
+from tests.runs_builder import RunBuilder
+from trace_hooks.layout import ParallelLayout
+
+SCRIPT = "<script>alert(1)</script>"
+IMAGE = '<img src=x onerror="alert(2)">'
+HOSTILE = "<b onclick=alert(3)>ünï 漢字 & 100%"
+"""Name of the run whose names are HTML and not ASCII; a folder's name can hold no slash."""
+EMPTY = "empty"
+
+
+def recorded(runs: Path, name: str) -> None:
+    """A copy of a recorded run: serving writes an index into the folder."""
+    shutil.copytree(RECORDED / name, runs / name, ignore=shutil.ignore_patterns("index"))
+
+
+def hostile(runs: Path) -> None:
+    """Two ranks with HTML in every name a job can choose."""
+    run = RunBuilder(
+        runs / HOSTILE, 2, ParallelLayout.from_sizes(tp=2), hosts=[SCRIPT, IMAGE],
+        framework=SCRIPT,
+    )  # fmt: skip
+    run.group(7, [0, 1], "tp")
+    for step in range(4):
+        begin = step * 1000.0
+        for rank in range(2):
+            run.step(rank, step, begin, begin + 1000, loss=1.0)
+            run.span(rank, step, "forward", begin, begin + 400, name=SCRIPT, microbatch=0)
+            run.span(rank, step, "backward", begin + 500, begin + 900, name=IMAGE, track=IMAGE)
+            run.collective(rank, step, 7, step, begin + 400 + 50 * rank, begin + 500)
+            run.span(
+                rank, step, "tp_comm", begin + 400, begin + 500, name=SCRIPT, group_id=7,
+                coll_seq=step,
+            )  # fmt: skip
+    run.add("marks", 0, 1, ts_ns=run_time(1500), kind="note", text=SCRIPT)
+    run.rank_files(end={"ts_ns": run_time(4000), "status": "failed", "error": SCRIPT})
+    run.publish()
+
+
+def run_time(after_us: float) -> int:
+    """Unix ns, us after the start of a built run."""
+    from tests.runs_builder import T0, US
+
+    return T0 + round(after_us * US)
+
+
+def empty(runs: Path) -> None:
+    """A job that has started and written nothing yet."""
+    RunBuilder(runs / EMPTY, 2, ParallelLayout.from_sizes(tp=2)).rank_files()
+
+
+def kineto_file(path: Path, rank: int = 0) -> Path:
+    """A small torch.profiler trace of one rank: three steps with a kernel each."""
+    events = []
+    for step in range(3):
+        begin = 1_000.0 * step
+        place = {"ph": "X", "pid": 1, "tid": 1}
+        events += [
+            {**place, "cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": begin,
+             "dur": 990.0},
+            {**place, "cat": "cpu_op", "name": "aten::mm", "ts": begin + 10, "dur": 300.0},
+            {"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": "gemm", "ts": begin + 50,
+             "dur": 500.0},
+        ]  # fmt: skip
+    document = {
+        "schemaVersion": 1, "deviceProperties": [], "traceEvents": events,
+        "distributedInfo": {"rank": rank, "world_size": 2, "backend": "nccl"},
+        "baseTimeNanoseconds": 1_719_853_884_000_000_000,
+    }  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document))
+    return path
+
+
+def imported(runs: Path, scratch: Path) -> str:
+    """A torch.profiler trace of two ranks, imported; returns the run's name."""
+    files = [kineto_file(scratch / f"rank{rank}.json", rank) for rank in range(2)]
+    return import_paths(files, runs).name
