@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from benchmarks.browser import FLAGS, MISSING, Server, chromium
 from sample_traces import RECORDED
 from tests.browser import runs_made
-from tests.browser.chromium import FLAGS, MISSING, chromium
-from tests.browser.server import Server
 from tests.browser.tabs import DESKTOP, Tab
 
 REPO = Path(__file__).resolve().parents[2]

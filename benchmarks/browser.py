@@ -1,0 +1,164 @@
+"""The real server and Chromium, as the measurements here and the browser tests start them."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+REPO = Path(__file__).resolve().parents[1]
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+FLAGS = (
+    "--no-sandbox",  # root in a container has none
+    "--use-angle=swiftshader", "--enable-unsafe-swiftshader",  # WebGL without a GPU
+    "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update",
+)  # fmt: skip
+
+MISSING = f"no Chromium on PATH ({', '.join(NAMES)}); install it: apt-get install chromium"
+
+
+def chromium() -> str | None:
+    """Path of the first Chromium found, None where there is none."""
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+START_S, END_S = 60.0, 20.0
+
+
+def free_port() -> int:
+    """A port nobody listens on now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+    return port
+
+
+class Server:
+    """`rankscope serve` for a folder of runs; can be killed and started again on its port."""
+
+    def __init__(self, runs: Path, *options: str, port: int | None = None) -> None:
+        self.runs = runs
+        self.port = port or free_port()
+        self.options = options
+        self.log = runs.parent / f"server-{self.port}.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens, without a path."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> Server:
+        """Start it and wait until it answers; raises RuntimeError with its output."""
+        command = [sys.executable, "-c", "import sys; from app.cli import main; sys.exit(main())"]
+        command += ["serve", str(self.runs), "--port", str(self.port), *self.options]
+        clean = {
+            k: v for k, v in os.environ.items() if not k.startswith(("TRACE_HOOKS", "RANKSCOPE"))
+        }
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=clean,
+                cwd=REPO,
+            )  # fmt: skip
+        deadline = time.monotonic() + START_S
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the server did not come up:\n{self.log.read_text()[-4000:]}")
+            time.sleep(0.05)
+        return self
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return True
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """Ctrl-C; returns its exit code, killing it where it does not end."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        try:
+            return self.process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        assert self.process is not None
+        return self.process.pid
+
+
+def rss_mb(pid: int) -> float:
+    """Resident memory of a process."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) / 1024
+
+
+def conditions(**more: object) -> dict[str, Any]:
+    """What a number depends on: machine, load, versions."""
+    path = chromium()
+    version = subprocess.run([path, "--version"], capture_output=True, text=True) if path else None
+    return {
+        "cores": os.cpu_count(), "load_1min": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "browser": " ".join(version.stdout.split()[:2]) if version else "none",
+        "webgl": "software (SwiftShader)", **more,
+    }  # fmt: skip
+
+
+def spread(values_ms: Sequence[float]) -> dict[str, float]:
+    """Number, median, p95 and greatest of some times."""
+    if not values_ms:
+        return {"n": 0}
+    p50, p95 = np.percentile(values_ms, [50, 95])
+    return {
+        "n": len(values_ms), "p50_ms": round(float(p50), 1), "p95_ms": round(float(p95), 1),
+        "max_ms": round(max(values_ms), 1),
+    }  # fmt: skip
+
+
+def report(result: dict[str, Any], as_json: bool) -> None:
+    """Print conditions and a table of spreads, or all of it as one JSON object."""
+    if as_json:
+        print(json.dumps(result, indent=1))
+        return
+    print(", ".join(f"{key} {value}" for key, value in result["conditions"].items()))
+    for name, value in result.items():
+        if name == "conditions":
+            continue
+        if isinstance(value, dict):
+            print(name)
+            for key, one in value.items():
+                print(f"  {key:38} {_line(one)}")
+        else:
+            print(f"{name:40} {value}")
+
+
+def _line(value: object) -> str:
+    if isinstance(value, dict):
+        return "  ".join(f"{key} {one}" for key, one in value.items())
+    return str(value)
