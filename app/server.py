@@ -14,6 +14,7 @@ from starlette.routing import Mount, Route
 
 from app.asset_files import assets_folder
 from app.hub import Hub
+from app.routes import runs
 from app.shell import make_dash
 
 TYPES = {".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -23,6 +24,7 @@ def make_app(hub: Hub, base: str = "") -> Starlette:
     """The whole application for the runs of `hub`."""
     routes = [
         Route("/assets/{version}/{path:path}", _asset),
+        *runs.routes(hub),
         Mount("/", WSGIMiddleware(make_dash(hub, base).server, workers=8)),
     ]
     return Starlette(routes=routes, middleware=[Middleware(GZipMiddleware, compresslevel=1)])

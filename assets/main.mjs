@@ -6,6 +6,7 @@
 import { App } from './lib/app.mjs';
 
 const VIEWS = {
+  runs: () => import('./runs/view.mjs'),
 };
 
 const config = JSON.parse(document.getElementById('rankscope-config').textContent);

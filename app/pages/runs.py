@@ -1,18 +1,63 @@
-"""Runs."""
+"""Runs, the start page: what there is, how it is, and how to get more in."""
 
 from __future__ import annotations
+
+import json
+from dataclasses import asdict
 
 from dash import Dash, html
 from dash.development.base_component import Component
 
 from app.hub import Hub
 from app.links import View
+from app.views.run_board import board_of
+
+HOOK_LINES = """import trace_hooks as th
+
+tracer = th.start("runs", model=model)   # once per rank; steps are seen by themselves"""
 
 
 def render(hub: Hub, view: View) -> Component:
-    """The page for a view."""
-    return html.Div(html.H1("Runs"), className="panel")
+    """The page: the table is drawn by assets/runs/view.mjs, from rows that come along."""
+    rows = board_of(hub).rows()
+    options = {"rows": [asdict(row) for row in rows], "folder": str(hub.store.folder)}
+    return html.Div(
+        [
+            html.Div(
+                className="panel runs",
+                **{"data-view": "runs", "data-options": json.dumps(options)},
+            ),
+            _how_to(str(hub.store.folder), is_empty=not rows),
+        ],
+        className="runs-page",
+    )
+
+
+def _how_to(folder: str, is_empty: bool) -> Component:
+    """What to do to see a run: opened where there is none."""
+    ways = [
+        ("Nothing to change in the script", "torchrun --nproc-per-node 8 -m trace_hooks train.py"),
+        ("Or two lines in it", HOOK_LINES),
+        ("No job at hand: a real 8-rank job on this machine", f"rankscope demo --runs {folder}"),
+        ("Files of torch.profiler you have", f"rankscope import trace.json.gz --into {folder}"),
+    ]
+    blocks = [
+        html.Div([html.H3(title), html.Pre(html.Code(code), tabIndex="0")]) for title, code in ways
+    ]
+    head = "There is no run here yet" if is_empty else "How a run gets here"
+    return html.Details(
+        [
+            html.Summary(head),
+            html.P(
+                ["This page watches ", html.Code(folder), "; a run appears by itself."],
+                className="quiet",
+            ),
+            html.Div(blocks, className="ways"),
+        ],
+        className="panel how-to",
+        open=is_empty,
+    )
 
 
 def register(dash: Dash, hub: Hub) -> None:
-    """The page's callbacks."""
+    """The page has no callbacks: its list is asked for by assets/runs/view.mjs."""

@@ -102,6 +102,33 @@ def test_run_summary(run):
     assert row["ended_ns"] == T0 + 600 * US
 
 
+def test_run_card(run):
+    row = one(run, "run_card")
+    assert (row["num_attempts"], row["attempt"], row["world_size"]) == (1, 0, 8)
+    assert (row["num_ranks"], row["num_hosts"], row["num_open"]) == (8, 1, 0)
+    assert (row["first_step"], row["last_step"], row["num_steps"]) == (0, 4, 5)
+    assert row["last_step_ms"] == pytest.approx(0.1)
+    assert row["ended_ns"] == T0 + 600 * US
+    assert (row["num_failed"], row["num_stopped"], row["error"]) == (0, 0, None)
+
+
+def test_run_card_of_a_job_that_failed_and_runs_again(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 2)
+    builder.step(0, 3, 0, 100)
+    builder.publish()
+    end = {"ts_ns": T0 + 200 * US, "status": "failed", "error": "out of memory"}
+    builder.rank_files(end=end)
+    with open_run(builder.folder) as opened:
+        row = one(opened, "run_card")
+        assert (row["num_failed"], row["failed_rank"], row["error"]) == (2, 0, "out of memory")
+    builder.rank_files(attempt=1)
+    with open_run(builder.folder) as opened:
+        row = one(opened, "run_card")
+        assert (row["num_attempts"], row["attempt"], row["num_open"]) == (2, 1, 2)
+        assert (row["ended_ns"], row["num_failed"], row["oldest_seen_ns"]) == (None, 0, T0)
+        assert row["num_steps"] == 1
+
+
 def test_steps(run):
     rows = run.ask("steps", step_min=1, step_max=2).to_pylist()
     assert [(row["step"], row["step_ms"], row["loss"]) for row in rows] == [

@@ -1,0 +1,26 @@
+"""The list of runs, asked for every two seconds by the start page."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from app.hub import Hub
+from app.routes.answering import answer
+from app.views.run_board import board_of
+
+
+def routes(hub: Hub) -> list[Route]:
+    """GET api/runs: {"runs": [app.views.runs.RunRow, ...]}, newest activity first."""
+
+    async def listing(request: Request) -> Response:
+        return await answer(
+            request,
+            lambda _stop: board_of(hub).rows(),
+            lambda rows: JSONResponse({"runs": [asdict(row) for row in rows]}),
+        )
+
+    return [Route("/api/runs", listing)]

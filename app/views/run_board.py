@@ -1,0 +1,135 @@
+"""The list of runs, kept fresh by one thread of its own: a request never waits for an index."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from app.hub import Hub
+from app.views.runs import Card, RunRow, activity_ns, read_card, run_row, waiting_card, written_ns
+from ingest.errors import UserError
+from ingest.places import current_snapshot, index_folder, is_up_to_date
+from ingest.run_files import RUN_FILE
+from ingest.store import Run
+
+LOOK_EVERY_S = 1.0
+"""The folders are looked at this often at most, however many browsers ask."""
+_IDLE_S = 30.0
+"""Without requests for so long the thread ends."""
+_FIRST_WAIT_S = 0.4
+"""The first request waits so long for cards that are read fast."""
+_RETRY_S = 10.0
+"""A damaged run is looked at again after so long."""
+
+_Key = tuple[str, int]
+
+
+class RunBoard:
+    """Cards of all runs below a folder. `rows` returns at once; a thread reads what is new."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._store = hub.store
+        self._cards: dict[Path, tuple[_Key, Card]] = {}
+        self._retry_s: dict[Path, float] = {}
+        self._wake = threading.Condition()
+        self._folders: list[Path] = []
+        self._asked_s = 0.0
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._round_done = threading.Event()
+
+    def rows(self) -> list[RunRow]:
+        """The list, newest activity first; what is not read yet is `indexing`."""
+        with self._wake:
+            self._asked_s = time.monotonic()
+            if self._thread is None and not self._closed:
+                self._round_done.clear()
+                self._thread = threading.Thread(target=self._work, name="run board", daemon=True)
+                self._thread.start()
+        if not self._cards:
+            self._round_done.wait(_FIRST_WAIT_S)
+        with self._wake:
+            folders, cards = self._folders, dict(self._cards)
+        shown = [cards[f][1] if f in cards else waiting_card(f) for f in folders]
+        shown.sort(key=lambda card: (-activity_ns(card), card.name))
+        now_ns = time.time_ns()
+        return [run_row(card, now_ns) for card in shown]
+
+    def close(self) -> None:
+        """Stop reading after the run at hand."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+
+    def _work(self) -> None:
+        while True:
+            self._round()
+            with self._wake:
+                self._wake.wait(LOOK_EVERY_S)
+                if self._closed or time.monotonic() - self._asked_s > _IDLE_S:
+                    self._thread = None
+                    return
+
+    def _round(self) -> None:
+        try:
+            folders = self._store.folders()
+        except UserError:  # the folder of runs has gone
+            folders = []
+        with self._wake:
+            self._folders = folders
+            self._cards = {f: held for f, held in self._cards.items() if f in set(folders)}
+        keys = {folder: self._settled_key(folder) for folder in folders}
+        for folder in sorted(folders, key=lambda folder: keys[folder] is None):
+            if self._closed:
+                return
+            self._read(folder, keys[folder])
+        self._round_done.set()
+
+    def _settled_key(self, folder: Path) -> _Key | None:
+        """What the folder's card depends on, None while its index lacks something."""
+        try:
+            index = index_folder(folder)
+            if not is_up_to_date(index, folder):
+                return None
+            return (str(current_snapshot(index)), (folder / RUN_FILE).stat().st_mtime_ns)
+        except (OSError, UserError):
+            return None
+
+    def _read(self, folder: Path, key: _Key | None) -> None:
+        if key is None:
+            if time.monotonic() < self._retry_s.get(folder, 0.0):
+                return
+            key = self._indexed(folder)
+        held = self._cards.get(folder)
+        if held is not None and held[0] == key:
+            return
+        card = read_card(folder)
+        if card.problem is not None:
+            self._retry_s[folder] = time.monotonic() + _RETRY_S
+        with self._wake:
+            self._cards[folder] = (key, card)
+
+    def _indexed(self, folder: Path) -> _Key:
+        """Bring the index up to date on this thread, unless the run's follower does so."""
+        try:
+            Run(folder).refresh()
+            return (str(current_snapshot(index_folder(folder))), written_ns(folder))
+        except UserError as error:
+            return (f"damaged: {error}", written_ns(folder))
+
+
+_boards: WeakKeyDictionary[Hub, RunBoard] = WeakKeyDictionary()
+_boards_lock = threading.Lock()
+
+
+def board_of(hub: Hub) -> RunBoard:
+    """The one board of a hub."""
+    with _boards_lock:
+        board = _boards.get(hub)
+        if board is None:
+            board = _boards[hub] = RunBoard(hub)
+            atexit.register(board.close)
+        return board

@@ -1,0 +1,151 @@
+"""What the list of runs says of each: state by arrival, size, progress, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ingest.errors import UserError, printable
+from ingest.run_files import RUN_FILE
+from ingest.store import LOST_S, SILENT_S, Run
+
+INDEXING = "indexing"
+DAMAGED = "damaged"
+"""States of the list besides ingest.store.STATES."""
+
+_LONGEST_ERROR = 160
+_NS = 1e9
+
+
+@dataclass(frozen=True)
+class Card:
+    """What one published state of a run's index says; it stays true until the next one."""
+
+    name: str
+    is_live: bool
+    """recorded by hooks, so that it can be silent or lost"""
+    written_ns: int
+    """when run.json was written, Unix ns"""
+    layout: str = ""
+    facts: Mapping[str, Any] | None = None
+    """the row of run_card.sql; None: no data yet"""
+    problem: str | None = None
+    """why there is nothing else: one sentence"""
+    is_indexing: bool = False
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One line of the list. None: unknown."""
+
+    name: str
+    state: str
+    """running, silent, lost, finished, indexing or damaged"""
+    ended: str | None = None
+    """how it ended, where it has"""
+    attempts: int | None = None
+    layout: str = ""
+    num_ranks: int | None = None
+    world_size: int | None = None
+    first_step: int | None = None
+    last_step: int | None = None
+    num_steps: int | None = None
+    last_step_ms: float | None = None
+    num_hosts: int | None = None
+    age_s: float | None = None
+    """since something arrived, s; for an ended run since its last sign of life"""
+    num_bytes: int | None = None
+    num_problems: int = 0
+    problem: str | None = None
+
+
+def read_card(folder: Path) -> Card:
+    """Card of a run from its published snapshot; a damaged run's has its sentence."""
+    try:
+        with Run(folder) as run:
+            rows = run.ask("run_card").to_pylist()
+            layout = run.layout(rows[0]["attempt"]) if rows else None
+            sizes = " x ".join(f"{axis} {size}" for axis, size in layout.axes) if layout else ""
+            is_live = run.info["source"] == "hooks"
+            return Card(folder.name, is_live, written_ns(folder), sizes, rows[0] if rows else None)
+    except UserError as error:
+        return Card(folder.name, False, written_ns(folder), problem=str(error))
+
+
+def waiting_card(folder: Path) -> Card:
+    """Card of a run whose index is being built."""
+    return Card(folder.name, True, written_ns(folder), is_indexing=True)
+
+
+def written_ns(folder: Path) -> int:
+    """When run.json was written, Unix ns; 0 where it has gone."""
+    try:
+        return (folder / RUN_FILE).stat().st_mtime_ns
+    except OSError:  # it is being deleted
+        return 0
+
+
+def run_row(card: Card, now_ns: int) -> RunRow:
+    """The line of a card at a moment of the server's clock."""
+    if card.problem is not None:
+        return RunRow(card.name, DAMAGED, problem=card.problem)
+    if card.is_indexing:
+        return RunRow(card.name, INDEXING)
+    facts = card.facts
+    if facts is None:
+        return RunRow(card.name, "lost", attempts=0, age_s=(now_ns - card.written_ns) / _NS)
+    state = live_state(card, now_ns)
+    return RunRow(
+        card.name,
+        state,
+        how_it_ended(facts) if state == "finished" and card.is_live else None,
+        facts["num_attempts"],
+        card.layout,
+        facts["num_ranks"],
+        facts["world_size"],
+        facts["first_step"],
+        facts["last_step"],
+        facts["num_steps"],
+        facts["last_step_ms"],
+        facts["num_hosts"] or None,
+        max(0.0, (now_ns - activity_ns(card)) / _NS),
+        facts["num_bytes"],
+        facts["num_problems"],
+    )
+
+
+def activity_ns(card: Card) -> int:
+    """When something of the run arrived last, Unix ns; imports: when they were imported."""
+    facts = card.facts or {}
+    arrived_ns = facts.get("arrived_ns") or 0
+    return max(arrived_ns, facts.get("ended_ns") or 0) if card.is_live and arrived_ns else (
+        card.written_ns
+    )  # fmt: skip
+
+
+def live_state(card: Card, now_ns: int) -> str:
+    """As ingest.store.Run.state has it, from what the card keeps."""
+    facts = card.facts or {}
+    if not card.is_live:
+        return "finished"
+    if not facts.get("num_open"):
+        return "finished" if facts.get("ended_ns") is not None else "lost"
+    oldest_s = (now_ns - (facts["oldest_seen_ns"] or 0)) / _NS
+    newest_s = (now_ns - (facts["newest_seen_ns"] or 0)) / _NS
+    if oldest_s <= SILENT_S:
+        return "running"
+    return "lost" if newest_s > LOST_S else "silent"
+
+
+def how_it_ended(facts: Mapping[str, Any]) -> str:
+    """How a finished attempt ended, in a few words."""
+    if facts["num_failed"]:
+        error = " ".join((facts["error"] or "an error").split())[:_LONGEST_ERROR]
+        others = facts["num_failed"] - 1
+        more = f" and {others} more" if others else ""
+        return printable(f"rank {facts['failed_rank']}{more} failed: {error}")
+    if facts["num_stopped"]:
+        return "stopped by a signal"
+    return "finished"

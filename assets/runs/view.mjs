@@ -1,0 +1,119 @@
+/** The list of runs: drawn from the rows that came with the page, asked for again every 2 s. */
+import { formatUrl, emptyView } from '../lib/view_state.mjs';
+import { COLUMNS, filtered, summary } from './rows.mjs';
+
+const ASK_EVERY_MS = 2000;
+
+/** An element with text and children; data never becomes markup. */
+export function element(tag, attributes = {}, children = []) {
+  const made = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === 'text') made.textContent = value;
+    else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+function runUrl(app, name) {
+  return formatUrl({ ...emptyView(), run: name }, app.base);
+}
+
+function stateCell(row) {
+  const state = element('span', { class: `state ${row.state}`, text: row.state });
+  const cell = element('td', { class: 'state-cell' }, [state]);
+  if (row.ended && row.ended !== 'finished') {
+    cell.append(element('div', { class: 'fault ended', text: row.ended, title: row.ended }));
+  }
+  return cell;
+}
+
+function rowElement(app, row) {
+  const link = element('a', { href: runUrl(app, row.name), text: row.name, 'data-run': row.name });
+  const name = element('th', { scope: 'row' }, [link]);
+  if (row.num_problems) {
+    const files = row.num_problems === 1 ? '1 file set aside' : `${row.num_problems} files set aside`;
+    name.append(element('span', { class: 'warn-text', text: files }));
+  }
+  const cells = [name, stateCell(row)];
+  if (row.state === 'damaged' || row.state === 'indexing') {
+    const about = row.problem ?? 'Its index is being built; it appears here by itself.';
+    cells.push(element('td', { colspan: COLUMNS.length, class: row.problem ? 'fault why' : 'quiet why', text: about }));
+  } else {
+    cells.push(...COLUMNS.map((column) => element('td', {
+      class: `${column.number ? 'number' : 'text'} column-${column.key}`, text: column.text(row), 'data-title': column.title,
+    })));
+  }
+  return element('tr', { 'data-state': row.state }, cells);
+}
+
+/** @param {HTMLElement} place @param {import('../lib/app.mjs').App} app @param {{rows: Object[]}} options */
+export function mount(place, app, options) {
+  let rows = options.rows;
+  let drawn = '';
+  const filter = element('input', { type: 'search', placeholder: 'Filter runs', 'aria-label': 'Filter runs' });
+  const about = element('span', { class: 'quiet', role: 'status' });
+  const note = element('span', { class: 'warn-text' });
+  const head = element('tr', {}, [
+    element('th', { scope: 'col', text: 'Run' }), element('th', { scope: 'col', text: 'State' }),
+    ...COLUMNS.map((c) => element('th', { scope: 'col', class: c.number ? 'number' : '', text: c.title, title: c.about })),
+  ]);
+  const body = element('tbody');
+  const nothing = element('p', { class: 'quiet none', hidden: '' });
+  const table = element('table', { class: 'runs-table' }, [element('thead', {}, [head]), body]);
+  place.replaceChildren(
+    element('header', {}, [element('h1', { text: 'Runs' }), about, note, filter]),
+    element('div', { class: 'scroll' }, [table]), nothing);
+
+  const draw = () => {
+    const shown = filtered(rows, filter.value);
+    const content = JSON.stringify(shown);
+    if (content === drawn) return;
+    drawn = content;
+    about.textContent = summary(rows, shown);
+    const focused = document.activeElement?.dataset?.run;
+    body.replaceChildren(...shown.map((row) => rowElement(app, row)));
+    if (focused) body.querySelector(`a[data-run="${CSS.escape(focused)}"]`)?.focus();
+    table.hidden = shown.length === 0;
+    nothing.hidden = shown.length > 0;
+    nothing.textContent = rows.length ? `No run matches "${filter.value}".` : 'No runs yet.';
+  };
+
+  let timer = 0;
+  let asking = new AbortController();
+  const ask = async () => {
+    clearTimeout(timer);
+    asking.abort();
+    asking = new AbortController();
+    const { signal } = asking;
+    try {
+      rows = (await app.json(`${app.base}/api/runs`, signal)).runs;
+      note.textContent = '';
+      draw();
+    } catch (error) {
+      if (signal.aborted) return;
+      note.textContent = `The list is not up to date: ${error.message}`;
+    }
+    if (!signal.aborted && !document.hidden) timer = setTimeout(ask, ASK_EVERY_MS);
+  };
+  const onVisible = () => { if (!document.hidden) ask(); };
+  document.addEventListener('visibilitychange', onVisible);
+  filter.addEventListener('input', draw);
+  body.addEventListener('click', (event) => {  // the whole row is the link, without a reload
+    const link = event.target.closest('tr')?.querySelector('a');
+    const isText = String(getSelection()) && !event.target.closest('a');
+    if (!link || isText || event.shiftKey) return;
+    event.preventDefault();
+    if (event.metaKey || event.ctrlKey) window.open(link.href);
+    else app.open({ ...emptyView(), run: link.dataset.run });
+  });
+  draw();
+  timer = setTimeout(ask, ASK_EVERY_MS);
+  return {
+    destroy() {
+      asking.abort();
+      clearTimeout(timer);
+      document.removeEventListener('visibilitychange', onVisible);
+    },
+  };
+}

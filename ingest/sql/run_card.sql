@@ -1,0 +1,70 @@
+-- What the list of runs says of one: size, progress, when something arrived and how it ended. One row.
+-- column: num_attempts  starts of the job that left data or rank files
+-- column: attempt  the newest of them; what follows up to num_hosts is of this attempt
+-- column: world_size  ranks the job said it has; NULL where no rank file says so
+-- column: num_ranks  ranks that left data or a rank file
+-- column: num_hosts  hosts known by name
+-- column: first_step  first optimizer step of any attempt with data; NULL none yet
+-- column: last_step  last one; NULL none yet
+-- column: num_steps  different steps at least one rank finished
+-- column: last_step_ms  step time of the last finished step, median over its ranks, ms
+-- column: num_bytes  size of the data files, bytes
+-- column: num_problems  files that were set aside, and what else could not be read
+-- column: arrived_ns  when something arrived last, Unix ns on the indexer's clock; NULL unknown
+-- column: ended_ns  when the last rank of the newest attempt ended, Unix ns; NULL while one has not
+-- column: num_open  ranks of the newest attempt without an end record
+-- column: oldest_seen_ns  of these: the one not heard of for longest, Unix ns; NULL never heard of
+-- column: newest_seen_ns  of these: the one heard of last, Unix ns
+-- column: num_failed  ranks that ended with an error
+-- column: num_stopped  ranks that were stopped by a signal
+-- column: failed_rank  first rank that failed; NULL none
+-- column: error  what ended it
+-- empty: the run has neither a data file nor a rank file yet
+WITH starts AS (SELECT attempt FROM files UNION SELECT attempt FROM ranks),
+newest AS (SELECT max(attempt) AS attempt FROM starts),
+own AS (
+    SELECT r.*, coalesce(arrived_ns, started_ns) AS seen_ns
+    FROM ranks r LEFT JOIN arrivals USING (attempt, rank)
+    WHERE attempt = (SELECT attempt FROM newest)
+),
+heard AS (
+    SELECT rank FROM own UNION
+    SELECT rank FROM step_rollup WHERE attempt = (SELECT attempt FROM newest)
+),
+of_ranks AS (
+    SELECT nullif(greatest(max(world_size), 0), 0) AS world_size,
+        count(DISTINCT host) FILTER (host <> '') AS num_hosts,
+        if(bool_and(ended_ns IS NOT NULL), max(ended_ns), NULL) AS ended_ns,
+        count(*) FILTER (ended_ns IS NULL) AS num_open,
+        min(seen_ns) FILTER (ended_ns IS NULL) AS oldest_seen_ns,
+        max(seen_ns) FILTER (ended_ns IS NULL) AS newest_seen_ns,
+        count(*) FILTER (status = 'failed') AS num_failed,
+        count(*) FILTER (status = 'stopped') AS num_stopped,
+        min(rank) FILTER (status = 'failed') AS failed_rank,
+        arg_min(error, rank) FILTER (status = 'failed') AS error
+    FROM own
+),
+of_steps AS (
+    SELECT min(step) AS first_step, max(step) AS last_step,
+        count(DISTINCT step) FILTER (finished) AS num_steps
+    FROM step_rollup WHERE step >= 0
+),
+last_finished AS (
+    SELECT attempt, step FROM step_rollup WHERE finished AND step >= 0
+    ORDER BY attempt DESC, step DESC LIMIT 1
+),
+last_time AS (
+    SELECT median(window_ns) / 1e6 AS last_step_ms
+    FROM step_rollup JOIN last_finished USING (attempt, step) WHERE finished
+),
+of_files AS (
+    SELECT coalesce(sum(num_bytes), 0) AS num_bytes,
+        count(*) FILTER (problem IS NOT NULL) + (SELECT count(*) FROM problems) AS num_problems
+    FROM files
+)
+SELECT (SELECT count(*) FROM starts) AS num_attempts, attempt, world_size,
+    (SELECT count(*) FROM heard) AS num_ranks, num_hosts, first_step, last_step,
+    num_steps, last_step_ms, CAST(num_bytes AS BIGINT) AS num_bytes, num_problems,
+    (SELECT max(arrived_ns) FROM arrivals) AS arrived_ns, ended_ns, num_open, oldest_seen_ns,
+    newest_seen_ns, num_failed, num_stopped, failed_rank, error
+FROM newest, of_ranks, of_steps LEFT JOIN last_time ON true, of_files WHERE attempt IS NOT NULL
