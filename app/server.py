@@ -14,7 +14,7 @@ from starlette.routing import Mount, Route
 
 from app.asset_files import assets_folder
 from app.hub import Hub
-from app.routes import runs
+from app.routes import ranks, runs
 from app.shell import make_dash
 
 TYPES = {".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -25,6 +25,7 @@ def make_app(hub: Hub, base: str = "") -> Starlette:
     routes = [
         Route("/assets/{version}/{path:path}", _asset),
         *runs.routes(hub),
+        *ranks.routes(hub),
         Mount("/", WSGIMiddleware(make_dash(hub, base).server, workers=8)),
     ]
     return Starlette(routes=routes, middleware=[Middleware(GZipMiddleware, compresslevel=1)])
@@ -48,6 +49,8 @@ def serve(runs: Path, host: str, port: int) -> None:
 
     hub = Hub(runs)
     try:
-        uvicorn.run(make_app(hub), host=host, port=port, ws="websockets-sansio", log_level="warning")
+        uvicorn.run(
+            make_app(hub), host=host, port=port, ws="websockets-sansio", log_level="warning"
+        )
     finally:
         hub.close()

@@ -1,0 +1,170 @@
+"""Data of the grid, the heat maps and the table of ranks.
+
+ranks/layout    who the ranks are and where they stand
+ranks/grid      one value per rank
+ranks/heat      the heat map, pooled to the size asked for
+ranks/cell      the cell a block of the heat map has its colour from
+ranks/worst     the heat map's worst cells, as rows
+ranks/table     one page of the table of ranks
+ranks/metrics   the list of metrics
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from app.arrays import MEDIA_TYPE, pack_arrays
+from app.hub import Hub
+from app.routes.answering import answer
+from app.views import grid as grids
+from app.views import heat_map as heat_maps
+from app.views import rank_table as tables
+from app.views.cells import Cells, cells, last_steps, places
+from app.views.scales import METRICS, metric_of
+from ingest.errors import UserError
+from ingest.sandbox import Stop
+
+Pair = tuple[int, int]
+Compute = Callable[["Asked", Stop], Any]
+
+_KEPT_MAPS = 3
+"""Whole maps kept in memory; 12,288 ranks x 1,000 steps are 250 MB each."""
+
+
+class Asked:
+    """The parameters of a request; raises UserError with a sentence for damaged ones."""
+
+    def __init__(self, request: Request) -> None:
+        self.run: str = request.path_params["run"]
+        self._given = request.query_params
+
+    def text(self, name: str, default: str = "") -> str:
+        """A parameter as it is."""
+        return self._given.get(name, default)[:200]
+
+    def whole(self, name: str, default: int | None = None) -> int | None:
+        """A whole number from 0."""
+        text = self._given.get(name)
+        if not text:
+            return default
+        if not (text.isascii() and text.isdecimal() and len(text) < 16):
+            raise UserError(f"{name} is {text[:40]!r}; give a whole number from 0")
+        return int(text)
+
+    def pair(self, name: str) -> Pair | None:
+        """FIRST..LAST, both included."""
+        text = self._given.get(name)
+        if not text:
+            return None
+        low, dots, high = text.partition("..")
+        if not (dots and all(p.isascii() and p.isdecimal() and len(p) < 16 for p in (low, high))):
+            raise UserError(f"{name} is {text[:40]!r}; give FIRST..LAST")
+        if int(high) < int(low):
+            raise UserError(f"{name} is {text[:40]!r}, which ends before it begins")
+        return int(low), int(high)
+
+
+class Maps:
+    """Whole maps of metrics, the last few kept until their run changes."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, str, int | None], tuple[int, Cells]] = OrderedDict()
+        self._locks: dict[tuple[str, str, int | None], threading.Lock] = {}
+
+    def whole(self, asked: Asked) -> Cells:
+        """Every finished step of the metric asked for."""
+        metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
+        key = asked.run, metric.name, attempt
+        run, version = self._hub.run(asked.run), self._hub.version(asked.run)
+        with self._lock:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            held = self._kept.get(key)
+            if held is None or held[0] != version:
+                held = version, cells(run, metric, attempt)
+                _ = held[1].code_RS  # computed once, here
+            with self._lock:
+                self._kept[key] = held
+                self._kept.move_to_end(key)
+                while len(self._kept) > _KEPT_MAPS:
+                    self._kept.popitem(last=False)
+        return held[1]
+
+
+def routes(hub: Hub) -> list[Route]:
+    """The routes of this module."""
+    maps = Maps(hub)
+
+    def layout(asked: Asked, stop: Stop) -> bytes:
+        at = places(hub.run(asked.run), asked.whole("attempt"), stop)
+        return pack_arrays(grids.layout_arrays(at), grids.layout_meta(at))
+
+    def grid(asked: Asked, stop: Stop) -> bytes:
+        metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
+        run = hub.run(asked.run)
+        steps = asked.pair("steps") or last_steps(run, attempt) or (0, 0)
+
+        def compute(run: Any) -> bytes:
+            found = grids.grid(cells(run, metric, attempt, steps, stop))
+            return pack_arrays(found.arrays(), found.meta())
+
+        return hub.cached(asked.run, ("grid", metric.name, attempt, steps), compute)
+
+    def heat(asked: Asked, stop: Stop) -> bytes:
+        whole = maps.whole(asked)
+        found = heat_maps.heat_map(
+            whole, asked.text("order", "rank"), asked.pair("rows"), asked.pair("steps"),
+            asked.whole("height", 600) or 0, asked.whole("width", 1200) or 0,
+        )  # fmt: skip
+        return pack_arrays(found.arrays(), {**found.meta(), "legend": whole.legend})
+
+    def cell(asked: Asked, stop: Stop) -> Any:
+        found = heat_maps.furthest_cell(
+            maps.whole(asked), asked.text("order", "rank"), asked.pair("rows"), asked.pair("steps")
+        )
+        return None if found is None else asdict(found)
+
+    def worst(asked: Asked, stop: Stop) -> Any:
+        found = heat_maps.worst_cells(maps.whole(asked), asked.pair("steps"))
+        return {"cells": [asdict(one) for one in found]}
+
+    def table(asked: Asked, stop: Stop) -> Any:
+        run, attempt = hub.run(asked.run), asked.whole("attempt")
+        steps = asked.pair("steps") or last_steps(run, attempt) or (0, 0)
+        key = ("rank table", attempt, steps)
+        rows = hub.cached(asked.run, key, lambda run: tables.rank_rows(run, attempt, steps, stop))
+        return tables.page(
+            rows, run.rank_states(), asked.text("sort", "slowdown"), asked.text("dir", "desc"),
+            asked.text("filter"), asked.whole("page", 0) or 0, asked.whole("rank"),
+        ) | {"steps": list(steps)}  # fmt: skip
+
+    def metrics(asked: Asked, stop: Stop) -> Any:
+        return {"metrics": [metric.to_json() for metric in METRICS.values()]}
+
+    binary: dict[str, Compute] = {"layout": layout, "grid": grid, "heat": heat}
+    plain: dict[str, Compute] = {"cell": cell, "worst": worst, "table": table, "metrics": metrics}
+    return [
+        *(_route(name, compute, _arrays) for name, compute in binary.items()),
+        *(_route(name, compute, JSONResponse) for name, compute in plain.items()),
+    ]
+
+
+def _route(name: str, compute: Compute, respond: Callable[[Any], Response]) -> Route:
+    async def handle(request: Request) -> Response:
+        return await answer(request, lambda stop: compute(Asked(request), stop), respond)
+
+    return Route(f"/api/run/{{run}}/ranks/{name}", handle)
+
+
+def _arrays(content: bytes) -> Response:
+    return Response(content, media_type=MEDIA_TYPE)

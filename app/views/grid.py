@@ -1,0 +1,103 @@
+"""The grid of ranks: each rank at its place in the parallel layout, coloured by one metric.
+
+Shape suffixes: R rank, S step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from app.views import scales
+from app.views.cells import LAST_STEPS, Cells, Ints, Places
+from app.views.scales import Bytes, Floats
+
+AXES = ("pp", "dp", "cp", "tp")
+UNKNOWN = 65_535
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Ranks with one value each, over the steps first..last."""
+
+    places: Places
+    code_R: Bytes
+    value_R: Floats
+    peers_R: Floats
+    """median of the peers, in the metric's own unit (1 for ratios)"""
+    steps: tuple[int, int] | None
+    legend: dict[str, Any]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """For app.arrays.pack_arrays: one byte per rank, and the numbers for the tooltip."""
+        return {"code": self.code_R, "value": self.value_R, "peers": self.peers_R}
+
+    def meta(self) -> dict[str, Any]:
+        """The rest."""
+        return {"steps": None if self.steps is None else list(self.steps), "legend": self.legend}
+
+
+def grid(cells: Cells) -> Grid:
+    """One value per rank: median of the slowdown, mean of times, over the cells' steps."""
+    num_steps = len(cells.steps_S)
+    if not cells.has_values:
+        empty = np.full(len(cells.places.rank_R), np.nan, dtype=np.float32)
+        none = np.zeros(len(empty), dtype=np.uint8)
+        legend = scales.legend(cells.metric, cells.step_ms, float("nan"))
+        return Grid(cells.places, none, empty, empty, None, legend)
+    mean = _median if cells.metric.is_ratio else _mean
+    value_R, peers_R = mean(cells.value_RS), mean(cells.peers_RS)
+    deviation_R = mean(cells.deviation_RS)
+    factor = scales.noise_factor(len(value_R), num_steps)
+    spread_R = cells.spread_RS[:, -1]
+    if num_steps == 1:
+        spread_R = np.fmax(spread_R, cells.spread_in_step_RS[:, 0])
+    code_R = scales.codes(deviation_R, factor * spread_R, cells.metric.full)
+    typical = float(np.nanmedian(spread_R)) if not np.isnan(spread_R).all() else float("nan")
+    if cells.metric.is_ratio:
+        peers_R = np.where(np.isnan(peers_R), np.nan, 1).astype(np.float32)
+    return Grid(
+        cells.places, code_R, value_R, peers_R, (int(cells.steps_S[0]), int(cells.steps_S[-1])),
+        scales.legend(cells.metric, cells.step_ms, factor * typical),
+    )  # fmt: skip
+
+
+def _mean(value_RS: Floats) -> Floats:
+    count_R = (~np.isnan(value_RS)).sum(axis=1)
+    sum_R = np.nansum(value_RS, axis=1, dtype=np.float64)
+    return np.where(count_R > 0, sum_R / np.maximum(count_R, 1), np.nan).astype(np.float32)
+
+
+def _median(value_RS: Floats) -> Floats:
+    known_R = ~np.isnan(value_RS).all(axis=1)
+    found_R = np.full(len(value_RS), np.nan, dtype=np.float32)
+    found_R[known_R] = np.nanmedian(value_RS[known_R], axis=1)
+    return found_R
+
+
+def layout_arrays(places: Places) -> dict[str, np.ndarray]:
+    """Ranks and coordinates (65535: unknown) for the browser."""
+    coords = {
+        axis: np.where(index_R < 0, UNKNOWN, index_R).astype(np.uint16)
+        for axis, index_R in places.coords.items()
+    }
+    return {"rank": places.rank_R.astype(np.uint32), "host": _host_numbers(places), **coords}
+
+
+def layout_meta(places: Places) -> dict[str, Any]:
+    """Sizes of the axes in use, names of the hosts, and the reason where there is no layout."""
+    sizes = {axis: int(index_R.max(initial=-1)) + 1 for axis, index_R in places.coords.items()}
+    reason = None
+    if not places.has_layout:
+        reason = "The parallel layout of this run is not known, so ranks stand by host and number."
+    return {
+        "axes": {axis: size for axis, size in sizes.items() if size > (axis == "cp")},
+        "hosts": sorted(set(places.hosts)), "reason": reason, "judged_steps": LAST_STEPS,
+    }  # fmt: skip
+
+
+def _host_numbers(places: Places) -> Ints:
+    names = {name: number for number, name in enumerate(sorted(set(places.hosts)))}
+    return np.array([names[host] for host in places.hosts], dtype=np.uint32)

@@ -1,0 +1,196 @@
+"""Heat maps: rank x step and host x rank in host, pooled to the size they are drawn at.
+
+A block of cells shows its greatest deviation from the peers (bytes of app.views.scales are ordered
+by it), so that a lone straggler among thousands of ranks stays visible.
+
+Shape suffixes: R row of the whole map, S step, H drawn row, W drawn column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from app.views import scales
+from app.views.cells import Cells, Ints, Places
+from app.views.scales import Bytes, Floats
+from ingest.errors import UserError
+
+ORDERS = ("rank", "place", "host")
+"""Rows by global rank; by (pp, dp, cp, tp); by host."""
+MOST_CELLS = 2_000_000
+VALUES_UP_TO = 40_000
+"""Maps of at most so many cells carry their values; of larger ones the cell pointed at is asked."""
+NUM_WORST = 20
+
+Window = tuple[int, int]
+"""first and last, both included"""
+
+
+def row_order(order: str, places: Places) -> Ints:
+    """Rows of the cells in the order they are drawn; raises UserError."""
+    if order not in ORDERS:
+        raise UserError(
+            f"rows cannot be ordered by {order[:40]!r}; take one of {', '.join(ORDERS)}"
+        )
+    if order == "place":
+        axes = [places.coords[axis] for axis in ("tp", "cp", "dp", "pp")]
+        return np.lexsort((places.rank_R, *axes))
+    if order == "host":
+        names = {
+            name: number for number, name in enumerate(sorted(set(places.hosts), key=_natural))
+        }
+        return np.lexsort((places.rank_R, [names[host] for host in places.hosts]))
+    return np.arange(len(places.rank_R))
+
+
+def _natural(name: str) -> tuple[object, ...]:
+    """Sorts host-9 before host-10."""
+    digits = "".join(c if c.isdigit() else " " for c in name).split()
+    letters = "".join(" " if c.isdigit() else c for c in name).split()
+    return (*letters, *(int(number) for number in digits)) if digits else (name,)
+
+
+def edges(count: int, most: int) -> Ints:
+    """First cell of each of at most `most` blocks of nearly equal size, and the end."""
+    num = max(1, min(count, most))
+    return np.arange(num + 1) * count // num
+
+
+def pooled(code_RS: Bytes, height: int, width: int) -> tuple[Bytes, Ints, Ints]:
+    """The greatest byte of each block, and the edges of the blocks along rows and steps."""
+    rows_H, steps_W = edges(code_RS.shape[0], height), edges(code_RS.shape[1], width)
+    if code_RS.size == 0:
+        return np.zeros((0, 0), dtype=np.uint8), rows_H, steps_W
+    found = code_RS
+    if len(rows_H) - 1 < code_RS.shape[0]:
+        found = np.maximum.reduceat(found, rows_H[:-1], axis=0)
+    if len(steps_W) - 1 < code_RS.shape[1]:
+        found = np.maximum.reduceat(found, steps_W[:-1], axis=1)
+    return np.ascontiguousarray(found), rows_H, steps_W
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """What is drawn: bytes, and which ranks and steps they stand for."""
+
+    code_HW: Bytes
+    rank_R: Ints
+    """global ranks of the window's rows, in order"""
+    rows_H: Ints
+    """edges of the drawn rows, as positions in rank_R"""
+    steps_W: Ints
+    """edges of the drawn columns, as steps"""
+    rows: Window
+    """positions of the window among all rows"""
+    num_rows: int
+    all_steps: Window
+    value_RS: Floats | None
+    """values and peers' medians where nothing is pooled and the map is small"""
+    peers_RS: Floats | None
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """For app.arrays.pack_arrays."""
+        found = {
+            "code": self.code_HW.reshape(-1),
+            "rank": self.rank_R.astype(np.uint32),
+            "rows": self.rows_H.astype(np.uint32),
+            "steps": self.steps_W.astype(np.float64),
+        }
+        if self.value_RS is not None and self.peers_RS is not None:
+            found["value"] = self.value_RS.reshape(-1)
+            found["peers"] = self.peers_RS.reshape(-1)
+        return found
+
+    def meta(self) -> dict[str, Any]:
+        """The rest."""
+        return {
+            "height": self.code_HW.shape[0], "width": self.code_HW.shape[1],
+            "rows": list(self.rows), "num_rows": self.num_rows, "all_steps": list(self.all_steps),
+        }  # fmt: skip
+
+
+def heat_map(
+    cells: Cells, order: str = "rank", rows: Window | None = None, steps: Window | None = None,
+    height: int = 600, width: int = 1200,
+) -> HeatMap:  # fmt: skip
+    """The window rows x steps of the map, pooled to at most height x width; raises UserError."""
+    if height < 1 or width < 1 or height * width > MOST_CELLS:
+        raise UserError(f"a map of {height} x {width} cells cannot be drawn; ask for a smaller one")
+    order_R = row_order(order, cells.places)
+    first, last = _within(rows, (0, len(order_R) - 1))
+    all_steps = (int(cells.steps_S[0]), int(cells.steps_S[-1])) if len(cells.steps_S) else (0, -1)
+    low, high = _within(steps, all_steps)
+    shown_R = order_R[first : last + 1]
+    columns = slice(low - all_steps[0], high - all_steps[0] + 1)
+    plain = order == "rank"
+    code_RS = cells.code_RS[first : last + 1] if plain else cells.code_RS[shown_R]
+    code_HW, rows_H, steps_W = pooled(code_RS[:, columns], height, width)
+    whole = code_HW.shape == (len(shown_R), high - low + 1) and code_HW.size <= VALUES_UP_TO
+    return HeatMap(
+        code_HW, cells.places.rank_R[shown_R], rows_H, steps_W + low, (first, last), len(order_R),
+        all_steps, cells.value_RS[shown_R, columns] if whole else None,
+        cells.peers_RS[shown_R, columns] if whole else None,
+    )  # fmt: skip
+
+
+def _within(asked: Window | None, whole: Window) -> Window:
+    """The part of a window inside the whole; the whole where they do not meet."""
+    low, high = asked or whole
+    low, high = max(low, whole[0]), min(high, whole[1])
+    return (low, high) if low <= high else whole
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell in words; None where it was not recorded."""
+
+    rank: int
+    step: int
+    value: float | None
+    peers_ms: float | None
+    code: int
+
+
+def _cell(cells: Cells, row: int, column: int) -> Cell:
+    value, peers = float(cells.value_RS[row, column]), float(cells.peers_RS[row, column])
+    return Cell(
+        int(cells.places.rank_R[row]), int(cells.steps_S[column]),
+        None if np.isnan(value) else value, None if np.isnan(peers) else peers,
+        int(cells.code_RS[row, column]),
+    )  # fmt: skip
+
+
+def furthest_cell(
+    cells: Cells, order: str = "rank", rows: Window | None = None, steps: Window | None = None
+) -> Cell | None:
+    """The cell of a block whose colour the block has, the furthest from its peers among equals."""
+    shown_R = row_order(order, cells.places)
+    first, last = _within(rows, (0, len(shown_R) - 1))
+    if not cells.has_values:
+        return None
+    whole = (int(cells.steps_S[0]), int(cells.steps_S[-1]))
+    low, high = (step - whole[0] for step in _within(steps, whole))
+    block_R = shown_R[first : last + 1]
+    code = cells.code_RS[block_R, low : high + 1]
+    size = np.abs(np.nan_to_num(cells.deviation_RS[block_R, low : high + 1]))
+    at = int(np.argmax(np.where(code == code.max(), size, -1)))
+    row, column = divmod(at, code.shape[1])
+    return _cell(cells, int(block_R[row]), low + column)
+
+
+def worst_cells(cells: Cells, steps: Window | None = None, most: int = NUM_WORST) -> list[Cell]:
+    """The coloured cells furthest from their peers, worst first: the map's table."""
+    if not cells.has_values:
+        return []
+    whole = (int(cells.steps_S[0]), int(cells.steps_S[-1]))
+    low, high = (step - whole[0] for step in _within(steps, whole))
+    part = np.s_[:, low : high + 1]
+    size = np.where(cells.code_RS[part] > scales.IN_NOISE, np.abs(cells.deviation_RS[part]), 0)
+    flat = size.reshape(-1)
+    furthest = np.argpartition(flat, -min(most, flat.size))[-min(most, flat.size) :]
+    order = furthest[np.argsort(-flat[furthest], kind="stable")]
+    found = (divmod(int(at), size.shape[1]) for at in order if flat[at] > 0)
+    return [_cell(cells, row, low + column) for row, column in found]

@@ -1,0 +1,148 @@
+"""The metrics a rank can be shown by, and how a number becomes a colour: the same on every page.
+
+One byte per value, ordered so that the greatest byte of a block is its greatest deviation:
+
+    0 not recorded | 1 within noise (grey) | 2s less than the peers, 2s + 1 more, strength s 1..127
+
+A deviation is against the peers: slowdown - 1, or (value - peers' median) / the job's step time.
+The colour is full at `Metric.full`, fixed per metric. Noise is `noise_factor` times the
+spread (MAD) of the peers; assets/lib/colour.mjs turns the bytes into colours.
+
+Shape suffixes: R rank, S step; ... any shape.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ingest.errors import UserError
+
+Floats = npt.NDArray[np.float32]
+Bytes = npt.NDArray[np.uint8]
+
+NO_DATA = 0
+IN_NOISE = 1
+STRONGEST = 127
+NOISE_MADS = 3.0
+_SIGMA_PER_MAD = 1.4826
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric of ranks: how it is asked, said and coloured."""
+
+    name: str
+    title: str
+    unit: str
+    meaning: str
+    """one sentence"""
+    asks: str
+    """`metric` of sql/rank_cells.sql"""
+    question: str = "rank_cells"
+    decimals: int = 1
+    full: float = 0.25
+    """deviation with the strongest colour: share of the step time; of the peers for slowdown"""
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether the value is a ratio to the peers, not a time."""
+        return self.unit == "x"
+
+    def to_json(self) -> dict[str, Any]:
+        """For the browser."""
+        return asdict(self)
+
+
+_ALL = (
+    Metric(
+        "slowdown", "Slowdown", "x",
+        "Compute of a rank (CPU time on CPU) over the median of its peers; 1 is as fast as they.",
+        "work", decimals=2, full=0.5,
+    ),
+    Metric("step_time", "Step time", "ms", "End of a step minus the end of the one before it.",
+           "step_time"),
+    Metric("compute", "Compute", "ms",
+           "Time in forward, backward and optimizer (or compute kernels), overlaps counted once.",
+           "compute"),
+    Metric("cpu", "CPU time of compute", "ms",
+           "CPU time the compute took, where it was recorded; waiting does not count.", "cpu"),
+    Metric("exposed_comm", "Exposed communication", "ms",
+           "Communication that no compute of the rank hides.", "exposed_comm"),
+    Metric("exposed_tp", "Exposed TP communication", "ms",
+           "Tensor-parallel communication that no compute of the rank hides.", "exposed_tp"),
+    Metric("exposed_pp", "Exposed PP communication", "ms",
+           "Sends and receives between pipeline stages that no compute of the rank hides.",
+           "exposed_pp"),
+    Metric("exposed_dp", "Exposed DP communication", "ms",
+           "Data-parallel communication that no compute of the rank hides.", "exposed_dp"),
+    Metric("data_wait", "Data wait", "ms", "Time a step was blocked on its next batch.",
+           "data_wait"),
+    Metric("bubble", "Bubble", "ms",
+           "Covered time without compute, data or transfer: idle by schedule or for a late rank.",
+           "bubble"),
+    Metric("wait", "Wait", "ms",
+           "What the rank waited for later members in groups of its stage: the victim's side.",
+           "wait"),
+    Metric("wait_caused", "Wait caused", "GPU-ms",
+           "What the others waited because the rank came last, in groups of one pipeline stage: "
+           "the culprit's side.", "wait_caused"),
+    Metric("not_visible", "Not visible", "ms",
+           "Time of the step that nothing recorded; neither compute nor idle is claimed for it.",
+           "not_visible"),
+)  # fmt: skip
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
+"""By name, in the order of menus; the first is the default."""
+
+DEFAULT = _ALL[0].name
+
+
+def metric_of(name: str | None) -> Metric:
+    """The metric of that name (None: the default); raises UserError naming those there are."""
+    found = METRICS.get(name or DEFAULT)
+    if found is None:
+        raise UserError(f"there is no metric {str(name)[:40]!r}; take one of {', '.join(METRICS)}")
+    return found
+
+
+def noise_factor(num_values: int, cells_per_value: int = 1) -> float:
+    """How many MADs of single cells count as noise among `num_values` values shown together.
+
+    3 as a rule. Where so many values are shown that some lie further out by chance alone, their
+    expected extreme sigma sqrt(2 ln N) (Donoho and Johnstone's universal threshold); a value that
+    is a mean over `cells_per_value` steps has the smaller sigma of a mean.
+    """
+    extreme = math.sqrt(2 * math.log(max(num_values, 2)) / max(cells_per_value, 1))
+    return max(NOISE_MADS, _SIGMA_PER_MAD * extreme)
+
+
+def codes(deviation: Floats, noise: Floats, full: float) -> Bytes:
+    """One byte per deviation (same shapes; NaN: not recorded); see the top of the module."""
+    size = np.abs(deviation)
+    strength = np.minimum(np.rint(np.nan_to_num(size) * (STRONGEST / full)), STRONGEST)
+    coloured = 2 * strength.astype(np.uint8) + (deviation > 0)
+    is_coloured = (size > noise) & (strength >= 1)  # less than a 127th of the scale is no colour
+    found = np.where(is_coloured, coloured, IN_NOISE).astype(np.uint8)
+    found[np.isnan(deviation)] = NO_DATA
+    return found
+
+
+def legend(metric: Metric, step_ms: float, noise: float) -> dict[str, Any]:
+    """What the browser needs for the scale: `full` and `noise` in the metric's unit, the middle.
+
+    `noise`: deviation within which colours are grey (of the median group). `centre`: 1 for ratios,
+    None where the middle is the peers' median.
+    """
+    unit = 1.0 if metric.is_ratio else step_ms
+    return {
+        "metric": metric.to_json(),
+        "centre": 1.0 if metric.is_ratio else None,
+        "full": metric.full * unit,
+        "noise": noise * unit if math.isfinite(noise) else None,
+        "share_of_step": None if metric.is_ratio else metric.full,
+    }
