@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-from app.cli import VERBS
+from app.cli import VERBS, main
 from trace_hooks.schema import KINDS, TABLES
 from trace_hooks.sources import SOURCES
 
@@ -20,6 +21,41 @@ def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
     missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
     assert not missing
+
+
+def test_every_option_named_is_one_of_its_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "\n".join(page.read_text() for page in PAGES)
+    named: dict[str, set[str]] = defaultdict(set)
+    for verb, rest in re.findall(r"rankscope (\w+)([^\n`|]*)", text):
+        if verb in VERBS:
+            named[verb] |= set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", rest.split(" # ")[0]))
+    assert named["serve"]
+    for verb, options in named.items():
+        with pytest.raises(SystemExit):
+            main([verb, "--help"])
+        known = set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
+        assert not options - known, verb
+
+
+def test_every_file_named_is_there() -> None:
+    names = {
+        name
+        for page in PAGES
+        for name in re.findall(
+            r"`((?:app|assets|benchmarks|diagnosis|docs|ingest|sample_traces|tests|trace_hooks)"
+            r"/[\w./]*\w)`", page.read_text()
+        )
+    }  # fmt: skip
+    assert names
+    missing = {name for name in names if not (REPO / name).exists()}
+    assert not {name for name in missing if "NAME" not in name}
+
+
+def test_pictures_are_small_and_used() -> None:
+    pictures = sorted((REPO / "docs" / "img").glob("*"))
+    text = "\n".join(page.read_text() for page in PAGES)
+    assert not [path.name for path in pictures if path.stat().st_size > 300_000]
+    assert not [path.name for path in pictures if f"img/{path.name}" not in text]
 
 
 def test_every_setting_of_the_hooks_is_documented() -> None:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, Page, Request, Response
+from playwright.sync_api import Browser, BrowserContext, Dialog, Locator, Page, Request, Response
 
 DESKTOP, PHONE = (1400, 900), (390, 844)
 ABORTED = "net::ERR_ABORTED"
 """A request that was given up because a newer one made it useless, or the page was left."""
+
+_NUM_COLOURS = """async (picture) => {
+    const bytes = Uint8Array.from(atob(picture), (c) => c.charCodeAt(0));
+    const image = await createImageBitmap(new Blob([bytes], {type: 'image/png'}));
+    const canvas = new OffscreenCanvas(image.width, image.height);
+    const context = canvas.getContext('2d', {willReadFrequently: true});
+    context.drawImage(image, 0, 0);
+    const pixels = context.getImageData(0, 0, image.width, image.height).data;
+    return new Set(new Uint32Array(pixels.buffer)).size;
+}"""
 
 
 @dataclass
@@ -43,7 +55,8 @@ class Tab:
         self.base = base
         self.context: BrowserContext = browser.new_context(
             viewport={"width": size[0], "height": size[1]}, color_scheme=theme,
-            has_touch=size == PHONE,
+            has_touch=size == PHONE, permissions=["clipboard-read", "clipboard-write"],
+            accept_downloads=True,
         )  # fmt: skip
         self.context.set_default_timeout(15_000)
         self.problems = Problems()
@@ -54,8 +67,13 @@ class Tab:
             if m.type == "error" else None,
         )  # fmt: skip
         self.page.on("pageerror", lambda error: self.problems.add(f"page error: {error}"))
+        self.page.on("dialog", self._dialog)
         self.page.on("requestfailed", self._failed)
         self.page.on("response", self._answered)
+
+    def _dialog(self, dialog: Dialog) -> None:
+        self.problems.add(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _failed(self, request: Request) -> None:
         if request.failure != ABORTED:
@@ -70,6 +88,24 @@ class Tab:
         self.page.goto(f"{self.base}{path}")
         self.page.wait_for_selector("#page:not(.loading)")
         return self.page
+
+    def view(self) -> dict[str, Any]:
+        """The view state as the browser has it."""
+        state: dict[str, Any] = self.page.evaluate("window.rankscope.view")
+        return state
+
+    def is_too_wide(self) -> bool:
+        """Whether the page can be scrolled sideways."""
+        wide: bool = self.page.evaluate(
+            "document.scrollingElement.scrollWidth > document.scrollingElement.clientWidth"
+        )
+        return wide
+
+    def num_colours(self, place: Locator) -> int:
+        """Different colours in the picture of an element; 1 for an empty one."""
+        picture = base64.b64encode(place.screenshot()).decode()
+        number: int = self.page.evaluate(_NUM_COLOURS, picture)
+        return number
 
     def close(self) -> None:
         """Close the profile."""

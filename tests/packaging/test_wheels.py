@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
+import shutil
+import signal
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from benchmarks.browser import free_port
 
 pytestmark = pytest.mark.packaging
 
@@ -63,6 +72,13 @@ def training_python(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFa
     return clean_python(tmp_path_factory.mktemp("hooks") / "venv", wheels["rankscope_hooks"])
 
 
+@pytest.fixture(scope="session")
+def dashboard_python(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the dashboard, as pipx makes it; without torch."""
+    folder = tmp_path_factory.mktemp("dashboard") / "venv"
+    return clean_python(folder, wheels["rankscope_hooks"], wheels["rankscope"])
+
+
 def test_wheels_hold_every_file_of_the_checkout(wheels: dict[str, Path]) -> None:
     tracked = run("git", "ls-files", cwd=REPO).split()
     hooks = {name for name in tracked if name.startswith("trace_hooks/") and name.endswith(".py")}
@@ -71,6 +87,7 @@ def test_wheels_hold_every_file_of_the_checkout(wheels: dict[str, Path]) -> None
         for name in tracked
         if name.startswith(("app/", "ingest/", "diagnosis/", "sample_traces/"))
     }
+    ours |= {f"app/{name}" for name in tracked if name.startswith("assets/")}
     in_hooks = set(zipfile.ZipFile(wheels["rankscope_hooks"]).namelist())
     in_ours = set(zipfile.ZipFile(wheels["rankscope"]).namelist())
     assert not hooks - in_hooks
@@ -134,9 +151,9 @@ print(app.OWNER, ingest.OWNER, sep="; ")
 
 
 def test_rankscope_wheel_runs_its_commands_in_an_empty_folder(
-    wheels: dict[str, Path], tmp_path: Path
+    dashboard_python: Path, tmp_path: Path
 ) -> None:
-    python = clean_python(tmp_path / "venv", wheels["rankscope_hooks"], wheels["rankscope"])
+    python = dashboard_python
     empty = tmp_path / "empty"
     empty.mkdir()
     rankscope = python.parent / "rankscope"
@@ -155,3 +172,48 @@ def test_rankscope_wheel_runs_its_commands_in_an_empty_folder(
     steps = run(rankscope, "query", made, "SELECT count(DISTINCT step) AS n FROM steps", "--csv",
                 cwd=empty)  # fmt: skip
     assert steps.split() == ["n", "4"]
+
+
+def fetched(url: str) -> str:
+    """Text of an answer; raises for any status but 200."""
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return answer.read().decode()  # type: ignore[no-any-return]
+
+
+def test_rankscope_wheel_serves_pages_and_their_files(
+    dashboard_python: Path, tmp_path: Path
+) -> None:
+    find = "from importlib.util import find_spec; print(find_spec('torch'))"
+    assert run(dashboard_python, "-c", find, cwd=tmp_path).strip() == "None"
+    copy = tmp_path / "runs" / "slow_rank"
+    shutil.copytree(REPO / "sample_traces" / "recorded" / "slow_rank", copy,
+                    ignore=shutil.ignore_patterns("index"))  # fmt: skip
+    port = free_port()
+    with subprocess.Popen(
+        [dashboard_python.parent / "rankscope", "serve", "runs", "--port", str(port)],
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+    ) as server:  # fmt: skip
+        try:
+            base = f"http://127.0.0.1:{port}"
+            wait_until_it_listens(port)
+            assert fetched(f"{base}/healthz")
+            page = fetched(f"{base}/run/slow_rank/overview")
+            files = re.findall(r'(?:src|href)="(/assets/[^"]+)"', page)
+            assert [name for name in files if name.endswith("main.mjs")]
+            assert [name for name in files if name.endswith("base.css")]
+            assert all(fetched(f"{base}{name}") for name in files)
+        finally:
+            server.send_signal(signal.SIGINT)
+            error = server.communicate(timeout=30)[1]
+        assert server.returncode == 0, error
+        assert "Traceback" not in error
+
+
+def wait_until_it_listens(port: int, seconds: float = 60.0) -> None:
+    """Return once a port accepts connections; fails the test where that takes too long."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.1)
+    pytest.fail(f"nothing listens on port {port}")
