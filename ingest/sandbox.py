@@ -7,8 +7,10 @@ be one SELECT, so nothing can be written, attached, loaded or set.
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,9 @@ CREATE OR REPLACE MACRO rows_of(files) AS TABLE
 
 _DEEPEST = 1000
 """DuckDB's own limit for expressions; it finds out in quadratic time, which nothing interrupts."""
+
+
+_BATCH_ROWS = 8192
 
 
 class Interrupted(UserError):
@@ -107,6 +112,21 @@ class Snapshot:
         self, text: str, values: Mapping[str, Any], limit_s: float | None, stop: Stop | None = None
     ) -> pa.Table:
         """Rows of one SELECT; raises UserError (what DuckDB says), Interrupted when stopped."""
+        with self._query(text, limit_s, stop) as cursor:
+            return cursor.sql(text, params=dict(values)).to_arrow_table()
+
+    @contextmanager
+    def reading(
+        self, text: str, values: Mapping[str, Any], limit_s: float | None, stop: Stop | None = None
+    ) -> Iterator[pa.RecordBatchReader]:
+        """Rows of one SELECT in batches, computed while they are read; raises as execute does."""
+        with self._query(text, limit_s, stop) as cursor:
+            yield cursor.sql(text, params=dict(values)).to_arrow_reader(_BATCH_ROWS)
+
+    @contextmanager
+    def _query(
+        self, text: str, limit_s: float | None, stop: Stop | None
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
         cursor = self._connection.cursor()
         timer = threading.Timer(limit_s, cursor.interrupt) if limit_s else None
         try:
@@ -115,12 +135,12 @@ class Snapshot:
                 stop.attach(cursor)
             if timer is not None:
                 timer.start()
-            return cursor.sql(text, params=dict(values)).to_arrow_table()
-        except duckdb.InterruptException as error:
+            yield cursor
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            if not isinstance(error, duckdb.InterruptException) and "INTERRUPT" not in str(error):
+                raise UserError(f"SQL: {_sentence(error)}") from error
             why = "was interrupted" if stop and stop.called else f"took longer than {limit_s} s"
             raise Interrupted(f"the query {why}; ask for fewer ranks or steps") from error
-        except duckdb.Error as error:
-            raise UserError(f"SQL: {_first_line(error)}") from error
         finally:
             if timer is not None:
                 timer.cancel()
@@ -170,7 +190,16 @@ def _depth(text: str) -> int:
     return int(np.cumsum(opened.astype(np.int64) - closed).max(initial=0))
 
 
-def _first_line(error: duckdb.Error) -> str:
+_POSITION = re.compile(r"^LINE (\d+): (.*)\n( *)\^", re.M)
+
+
+def _sentence(error: Exception) -> str:
+    """What DuckDB says, with its hint, and where in the text."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     hint = next((line for line in lines[1:] if line.startswith(("Did you mean", "Candidate"))), "")
-    return f"{lines[0]} {hint}".strip()
+    found = _POSITION.search(str(error))
+    where = ""
+    if found is not None:
+        column = len(found[3]) - len(f"LINE {found[1]}: ") + 1
+        where = f"(line {found[1]}, character {max(1, column)})"
+    return " ".join(filter(None, (lines[0] if lines else "it failed", hint, where)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,11 @@ class Run:
         **params: object,
     ) -> pa.Table:  # fmt: skip
         """Answer of a ready question (sql/NAME.sql); raises UserError."""
+        text, values = self.prepared(name, **params)
+        return self.snapshot.execute(text, values, limit_s, stop)
+
+    def prepared(self, name: str, **params: object) -> tuple[str, dict[str, Any]]:
+        """SQL of a ready question and the values that go with it, for `reading`; UserError."""
         asked = question(name)
         values = asked.values(params)
         snapshot = self.snapshot
@@ -159,8 +165,7 @@ class Run:
         values |= self._files(asked, values, snapshot)
         values |= {"run": self.info["run"], "clock": self.info["clock"]}
         values |= {f"model_{name}": size for name, size in dense_decoder(self.info).items()}
-        used = {key: value for key, value in values.items() if key in asked.used}
-        return snapshot.execute(asked.sql, used, limit_s, stop)
+        return asked.sql, {key: value for key, value in values.items() if key in asked.used}
 
     def _attempt_for(self, values: Mapping[str, Any]) -> int:
         """The newest attempt that has the step asked for, else the newest."""
@@ -199,6 +204,21 @@ class Run:
         snapshot = self.snapshot
         snapshot.show_raw_tables()
         return snapshot.execute(text, params or {}, limit_s, stop)
+
+    @contextmanager
+    def reading(
+        self,
+        text: str,
+        values: Mapping[str, Any] | None = None,
+        limit_s: float | None = TIME_LIMIT_S,
+        stop: Stop | None = None,
+    ) -> Iterator[pa.RecordBatchReader]:
+        """Rows of `prepared`, or of any SELECT (no values), in batches computed while read."""
+        snapshot = self.snapshot
+        if values is None:
+            snapshot.show_raw_tables()
+        with snapshot.reading(text, values or {}, limit_s, stop) as reader:
+            yield reader
 
     def index_rows(self, text: str, **values: object) -> list[dict[str, Any]]:
         """Rows of a SELECT over the index alone: no raw table, so no data file is opened."""

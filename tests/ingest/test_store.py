@@ -95,6 +95,31 @@ def test_a_query_that_takes_too_long_is_stopped(run):
     assert time.monotonic() - begun < 5
 
 
+def test_rows_are_read_in_batches_while_they_are_computed(run):
+    endless = "SELECT range AS n FROM range(1000000000000)"
+    with run.reading(endless) as reader:
+        assert reader.read_next_batch().column("n")[1].as_py() == 1
+    sql, values = run.prepared("steps", step_min=1)
+    with run.reading(sql, values) as reader:
+        assert reader.read_all().num_rows == run.ask("steps", step_min=1).num_rows
+
+
+def test_a_batch_is_not_waited_for_longer_than_the_limit(run):
+    with (
+        pytest.raises(Interrupted, match="took longer than"),
+        run.reading("SELECT range AS n FROM range(1000000000000)", limit_s=0.2) as reader,
+    ):
+        for _ in reader:
+            pass
+
+
+def test_what_is_wrong_with_sql_is_said_with_its_place(run):
+    with pytest.raises(UserError, match=r"near \"x\" \(line 2, character 8\)"):
+        run.sql("SELECT *\n  FORM x")
+    with pytest.raises(UserError, match="numbr"):
+        run.sql("SELECT numbr FROM spans")
+
+
 def test_new_segments_are_seen_by_a_run_that_is_open(tmp_path):
     builder = two_rank_run(tmp_path / "run", num_steps=1)
     with open_run(builder.folder) as run:
