@@ -28,8 +28,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         runs_made.recorded(folder, name)
     runs_made.hostile(folder)
     runs_made.empty(folder)
-    runs_made.imported(folder, folder.parent / "files")
     return folder
+
+
+@pytest.fixture(scope="session")
+def imported_run(runs: Path) -> str:
+    """Name of a run made of torch.profiler traces."""
+    return runs_made.imported(runs, runs.parent / "files")
 
 
 @pytest.fixture(scope="session")

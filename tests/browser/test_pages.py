@@ -5,14 +5,92 @@ from __future__ import annotations
 import pytest
 
 from app.links import PAGES, View
-from tests.browser.tabs import Tab
+from benchmarks.browser import Server
+from tests.browser import runs_made
+from tests.browser.conftest import OpenTab
+from tests.browser.tabs import DESKTOP, PHONE, Tab
 
-START = View().url()
+SETTLES_MS = 400
+"""What is drawn after the data has come."""
+
+
+def settled(tab: Tab) -> None:
+    """Wait until the page's requests are answered and its views are drawn."""
+    tab.page.wait_for_load_state("networkidle")
+    tab.page.wait_for_timeout(SETTLES_MS)
+
+
+def assert_sound(tab: Tab) -> None:
+    """Nothing failed to draw, nothing is still loading, nothing sticks out."""
+    assert tab.page.locator(".failed").all_inner_texts() == []
+    assert tab.page.locator("#page.loading").count() == 0
+    assert not tab.is_too_wide()
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_recorded_run(tab: Tab, page: str) -> None:
+@pytest.mark.parametrize(
+    ("theme", "size"), [("dark", DESKTOP), ("light", DESKTOP), ("light", PHONE)],
+    ids=["dark", "light", "phone"],
+)  # fmt: skip
+def test_a_recorded_run(
+    tabs: OpenTab, server: Server, page: str, theme: str, size: tuple[int, int]
+) -> None:
+    tab = tabs(server.url, theme, size)
     tab.open(View("slow_rank", page).url())
+    settled(tab)
+    assert tab.page.locator("html").get_attribute("data-theme") == theme
     assert tab.page.locator('.topbar a[aria-current="page"]').inner_text().lower() == page
-    tab.page.wait_for_timeout(300)
-    assert tab.page.locator(".failed").count() == 0
+    assert_sound(tab)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_imported_run(tab: Tab, imported_run: str, page: str) -> None:
+    tab.open(View(imported_run, page).url())
+    settled(tab)
+    assert_sound(tab)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_job_that_has_written_nothing_yet(tab: Tab, page: str) -> None:
+    tab.open(View(runs_made.EMPTY, page).url())
+    settled(tab)
+    assert_sound(tab)
+    if page != "query":
+        assert tab.page.locator("#page .sentence").first.is_visible()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_names_of_a_run_are_text_never_markup(tab: Tab, page: str) -> None:
+    tab.open(View(runs_made.HOSTILE, page).url())
+    settled(tab)
+    assert_sound(tab)
+    assert runs_made.HOSTILE in tab.page.locator(".topbar").inner_text()
+    assert tab.page.locator("[onclick], [onerror], #page script").count() == 0
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_the_list_of_runs(tabs: OpenTab, server: Server, theme: str) -> None:
+    tab = tabs(server.url, theme)
+    tab.open()
+    settled(tab)
+    assert_sound(tab)
+    text = tab.page.locator("#page").inner_text()
+    assert "slow_rank" in text
+    assert runs_made.HOSTILE in text
+    assert tab.page.locator("[onclick], [onerror], #page script").count() == 0
+    tab.page.get_by_role("link", name="slow_rank").first.click()
+    tab.page.wait_for_url("**/run/slow_rank/overview")
+
+
+def test_an_unknown_run_is_explained(tab: Tab) -> None:
+    tab.open("/run/nobody/timeline")
+    assert "there is no run 'nobody'" in tab.page.locator("#page").inner_text()
+    tab.page.get_by_role("link", name="All runs").click()
+    tab.page.wait_for_selector("text=slow_rank")
+
+
+def test_a_damaged_field_of_a_link_falls_back_alone(tab: Tab) -> None:
+    tab.open("/run/slow_rank/timeline?rank=5&t=x..y&steps=2..4")
+    assert "The link's t was left out" in tab.page.locator("#page").inner_text()
+    view = tab.view()
+    assert (view["rank"], view["steps"], view["t"]) == (5, [2, 4], None)
