@@ -31,6 +31,7 @@ class _Keys:
         num_groups = int(group_N.max()) + 1 if group_N.size else 0
         origin_G = np.full(num_groups, np.iinfo(np.int64).max)
         np.minimum.at(origin_G, group_N, begin_N)
+        self.origin_G: Ints = origin_G
         self._shift_N = origin_G[group_N]
         extent = int((end_N - self._shift_N).max()) if group_N.size else 0
         if not fits(num_groups, extent):
@@ -120,11 +121,19 @@ def overlay(
 
     A piece's bits are those of all intervals covering it; uncovered time has no piece.
     """
+    group_E, begin_E, end_E, bits_E = pieces(group_N, begin_N, end_N, bits_N, num_bits)
+    return group_E, end_E - begin_E, bits_E
+
+
+def pieces(
+    group_N: Ints, begin_N: Ints, end_N: Ints, bits_N: Ints, num_bits: int
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """What `overlay` gives, with the times: (group, begin, end, bits) of each piece of time."""
     keep_N = end_N > begin_N
     group_N, begin_N, end_N, bits_N = (a[keep_N] for a in (group_N, begin_N, end_N, bits_N))
     if not group_N.size:
         empty = np.empty(0, dtype=np.int64)
-        return empty, empty, empty
+        return empty, empty, empty, empty
     keys = _Keys(group_N, begin_N, end_N)
     at_2N = np.concatenate((keys.begin_N, keys.end_N))
     order_2N = np.argsort(at_2N, kind="stable")
@@ -140,7 +149,9 @@ def overlay(
             open_2N |= (count_2N > 0).astype(np.int64) << bit
     length_E = np.diff(at_2N)
     piece_E = np.flatnonzero((length_E > 0) & (open_2N[:-1] != 0))
-    return at_2N[piece_E] // keys.width, length_E[piece_E], open_2N[piece_E]
+    group_E = at_2N[piece_E] // keys.width
+    begin_E = at_2N[piece_E] % keys.width + keys.origin_G[group_E]
+    return group_E, begin_E, begin_E + length_E[piece_E], open_2N[piece_E]
 
 
 def divide(

@@ -1,4 +1,4 @@
-"""Timeline."""
+"""Timeline: what every rank did, lane by lane."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from app.links import View
 
 
 def render(hub: Hub, view: View) -> Component:
-    """The page for a view."""
-    return html.Div(html.H1("Timeline"), className="panel")
+    """The page for a view; the lanes follow the address by themselves."""
+    return html.Section(
+        html.Div(**{"data-view": "timeline", "data-options": "{}"}),
+        className="panel timeline-page", **{"aria-label": "Timeline"},
+    )  # fmt: skip
 
 
 def register(dash: Dash, hub: Hub) -> None:
-    """The page's callbacks."""
+    """Nothing: the browser side asks the routes of the timeline itself."""

@@ -1,0 +1,345 @@
+"""The timeline of some ranks in a window of time: asked of a run, cut down to what can be drawn.
+
+Rows of a lane: compute, communication, host; behind compute the reasons of idle time, over
+communication the part of it that is waiting. Times are ns since the run's t0 on the aligned clock,
+in the arrays relative to the window's begin. A run whose times are relative to each step is drawn
+one step at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from app.views.lanes import MOST_AT_ONCE, Place
+from app.views.lod import Pieces, Rectangles, innermost, nested, rectangles
+from app.views.span_table import Instances, SpanTable, StepWindows
+from app.views.waits import IDLE_KINDS, Idle, has_kernels, idle, waits
+from ingest.errors import UserError
+from ingest.intervals import Bools, Ints
+from ingest.sandbox import Stop
+from ingest.store import Run
+from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS, KINDS
+
+ROWS = ("compute", "comm", "host", "idle", "wait")
+COMPUTE, COMM, HOST, IDLE, WAIT = range(len(ROWS))
+_NESTED_PX = 10
+"""Nesting is shown where a span has at least so many pixels on the average."""
+_FRAME_PX = 3
+_ROW_OF_KIND = np.array(
+    [
+        COMPUTE if k in (*COMPUTE_KINDS, "kernel") else COMM if k in COMM_KINDS else HOST
+        for k in KINDS
+    ]
+)
+_NO_REF = np.iinfo(np.uint32).max
+
+
+@dataclass(frozen=True)
+class Window:
+    """What part of time is wanted, ns since t0; `step` only where times are relative to steps."""
+
+    begin_ns: int
+    end_ns: int
+    step: int | None = None
+
+    @property
+    def length_ns(self) -> int:
+        """Length, at least 1."""
+        return max(self.end_ns - self.begin_ns, 1)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """From when to when there is something, ns since t0, and the newest steps all have finished."""
+
+    begin_ns: int
+    end_ns: int
+    first_step: int
+    last_step: int
+    finished_step: int | None
+    before_step: int | None
+
+
+def is_relative(run: Run) -> bool:
+    """Whether times count from each step's begin, so that steps cannot be compared by time."""
+    return run.info["clock"] == "per_step_relative"
+
+
+def extent(run: Run, attempt: int, ranks: list[int], stop: Stop | None = None) -> Extent | None:
+    """Extent of the data of these ranks, None without any."""
+    rows = run.ask("step_extent", ranks=_text(ranks), attempt=attempt, stop=stop).to_pylist()
+    if not rows:
+        return None
+    row, t0_ns = rows[0], run.info["created_ns"]
+    return Extent(
+        row["begin_ns"] - t0_ns, row["end_ns"] - t0_ns, row["first_step"], row["last_step"],
+        row["finished_step"], row["before_step"],
+    )  # fmt: skip
+
+
+def window_of_steps(
+    run: Run, attempt: int, ranks: list[int], steps: tuple[int, int], stop: Stop | None = None
+) -> Window:
+    """Window of some steps of these ranks; raises UserError where they have none of them."""
+    first, last = steps
+    if is_relative(run):
+        first = last
+    rows = run.ask(
+        "step_windows",
+        ranks=_text(ranks),
+        attempt=attempt,
+        step_min=first,
+        step_max=last,
+        stop=stop,
+    )
+    if not rows.num_rows:
+        raise UserError(f"these ranks have no step {first} to {last} in attempt {attempt}")
+    t0_ns = run.info["created_ns"]
+    begin_ns = int(rows.column("begin_ns").to_numpy().min()) - t0_ns
+    end_ns = int(rows.column("end_ns").to_numpy().max()) - t0_ns
+    return Window(begin_ns, end_ns, last if is_relative(run) else None)
+
+
+def default_window(
+    run: Run, attempt: int, ranks: list[int], have: Extent, stop: Stop | None = None
+) -> Window:
+    """The last two steps that all of these ranks have finished, and what came after them."""
+    if have.finished_step is None:
+        if is_relative(run):
+            return window_of_steps(run, attempt, ranks, (have.last_step, have.last_step), stop)
+        return Window(have.begin_ns, have.end_ns)
+    first = have.finished_step if have.before_step is None else have.before_step
+    found = window_of_steps(run, attempt, ranks, (first, have.finished_step), stop)
+    if is_relative(run):
+        return found
+    return Window(found.begin_ns, max(found.end_ns, have.end_ns))
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Arrays and values of one answer; app.arrays packs them."""
+
+    arrays: dict[str, np.ndarray]
+    meta: dict[str, Any]
+
+
+def tile(
+    run: Run, attempt: int, lanes: list[Place], window: Window, width_px: int,
+    stop: Stop | None = None,
+) -> Tile:  # fmt: skip
+    """What is drawn for at most MOST_AT_ONCE lanes in a window of `width_px` pixels."""
+    if len(lanes) > MOST_AT_ONCE:
+        raise UserError(f"{len(lanes)} lanes at once; ask for at most {MOST_AT_ONCE}")
+    ranks = tuple(place.rank for place in lanes)
+    windows = _windows(run, attempt, ranks, window, stop)
+    pixel_ns = window.length_ns / width_px
+    spans = _spans(run, attempt, lanes, window, stop)
+    instances = _instances(run, attempt, ranks, window, windows, stop)
+    return drawn(spans, instances, windows, window, pixel_ns, len(ranks))
+
+
+def drawn(
+    spans: SpanTable, instances: Instances, windows: StepWindows, window: Window, pixel_ns: float,
+    num_lanes: int,
+) -> Tile:  # fmt: skip
+    """The tile of what was loaded. Pure."""
+    row_S = spans.lane_S * 3 + np.where(
+        has_kernels(spans) & (_ROW_OF_KIND[spans.kind_S] == COMPUTE) & ~_is_kernel(spans),
+        HOST, _ROW_OF_KIND[spans.kind_S],
+    )  # fmt: skip
+    whole, level_S = nested(spans, row_S)
+    is_nested = len(spans) * _NESTED_PX <= num_lanes * window.length_ns / pixel_ns
+    shown = whole if is_nested else innermost(spans, row_S)
+    level_E = level_S[shown.ref_E] if is_nested else np.zeros(shown.ref_E.size, dtype=np.int64)
+    pieces = Pieces.joined([
+        Pieces(
+            _line(shown.row_E // 3, shown.row_E % 3, level_E), shown.begin_E, shown.end_E,
+            shown.kind_E, shown.ref_E,
+        ),
+        _idle_pieces(idle(spans, windows, instances), IDLE),
+        _idle_pieces(waits(instances), WAIT),
+    ])  # fmt: skip
+    rects = rectangles(_seen(pieces, window), window.begin_ns, pixel_ns)
+    rects = _without_slivers(rects, pixel_ns)
+    frames_S = _frames(spans, level_S, pixel_ns)
+    arrays = _rect_arrays(rects, window)
+    arrays |= _span_arrays(spans, arrays, rects, frames_S, window)
+    arrays |= _wait_arrays(instances, arrays, rects, window)
+    arrays |= _window_arrays(windows, window)
+    return Tile(arrays, {
+        "detail": "nested" if is_nested else "innermost", "pixel_ns": rects.pixel_ns,
+        "merged": int((rects.count_R > 1).sum()), "num_spans": len(spans),
+        "kinds": [*KINDS, *IDLE_KINDS], "rows": list(ROWS), "names": spans.names,
+        "groups": [str(group) for group in spans.groups],
+        "wait_groups": [str(group) for group in np.unique(instances.group_W).tolist()],
+    })  # fmt: skip
+
+
+_LINES = 64
+"""Lines of a lane: row x 8 + level."""
+
+
+def _line(lane: Ints, row: Ints | int, level: Ints | int) -> Ints:
+    return lane * _LINES + row * 8 + level
+
+
+def _idle_pieces(found: Idle, row: int) -> Pieces:
+    return Pieces(
+        _line(found.lane_E, row, 0), found.begin_E, found.end_E, found.kind_E, found.instance_E
+    )
+
+
+def _is_kernel(spans: SpanTable) -> Bools:
+    return np.asarray(spans.kind_S == KINDS.index("kernel"))
+
+
+def _seen(pieces: Pieces, window: Window) -> Pieces:
+    inside = (pieces.begin_E < window.end_ns) & (pieces.end_E > window.begin_ns)
+    return Pieces(*(getattr(pieces, name)[inside] for name in pieces.__dataclass_fields__))
+
+
+def _without_slivers(rects: Rectangles, pixel_ns: float) -> Rectangles:
+    """Idle time of a pixel is drawn only where it is most of the pixel."""
+    row_R = rects.row_R % _LINES // 8
+    length_R = rects.end_R - rects.begin_R
+    background_R = (row_R == IDLE) & (rects.busy_R < np.maximum(pixel_ns, length_R) / 2)
+    kept = ~background_R
+    columns = ("row_R", "begin_R", "end_R", "kind_R", "ref_R", "count_R", "busy_R")
+    return Rectangles(*(getattr(rects, name)[kept] for name in columns), rects.pixel_ns)
+
+
+def _frames(spans: SpanTable, level_S: Ints, pixel_ns: float) -> Ints:
+    """Outermost spans of micro-batches wide enough to be marked."""
+    return np.flatnonzero(
+        (spans.microbatch_S >= 0)
+        & (level_S == 0)
+        & (_ROW_OF_KIND[spans.kind_S] == COMPUTE)
+        & (spans.end_S - spans.begin_S >= _FRAME_PX * pixel_ns)
+    )
+
+
+def _rect_arrays(rects: Rectangles, window: Window) -> dict[str, np.ndarray]:
+    return {
+        "lane": (rects.row_R // _LINES).astype(np.uint16),
+        "row": (rects.row_R % _LINES // 8).astype(np.uint8),
+        "level": (rects.row_R % 8).astype(np.uint8),
+        "kind": rects.kind_R.astype(np.uint8),
+        "start": (rects.begin_R - window.begin_ns).astype(np.float64),
+        "dur": (rects.end_R - rects.begin_R).astype(np.float64),
+        "count": rects.count_R.astype(np.uint32),
+        "busy": rects.busy_R.astype(np.float32),
+    }
+
+
+def _span_arrays(
+    spans: SpanTable, rect_arrays: dict[str, np.ndarray], rects: Rectangles, frames_S: Ints,
+    window: Window,
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """Columns of the spans that rectangles and frames are of; `ref` points into them."""
+    of_span_R = rect_arrays["row"] <= HOST
+    used, index = np.unique(np.concatenate((rects.ref_R[of_span_R], frames_S)), return_inverse=True)
+    ref_R = np.full(rects.ref_R.size, _NO_REF, dtype=np.uint32)
+    num_rects = int(of_span_R.sum())
+    ref_R[of_span_R] = index[:num_rects]
+    rect_arrays["ref"] = ref_R
+    return {
+        "frame": index[num_rects:].astype(np.uint32),
+        "span_lane": spans.lane_S[used].astype(np.uint16),
+        "span_start": (spans.begin_S[used] - window.begin_ns).astype(np.float64),
+        "span_dur": (spans.end_S[used] - spans.begin_S[used]).astype(np.float64),
+        "span_cpu": spans.cpu_S[used].astype(np.float64),
+        "span_kind": spans.kind_S[used].astype(np.uint8),
+        "span_name": spans.name_S[used].astype(np.uint32),
+        "span_step": spans.step_S[used].astype(np.int32),
+        "span_microbatch": spans.microbatch_S[used].astype(np.int32),
+        "span_chunk": spans.chunk_S[used].astype(np.int32),
+        "span_recompute": spans.recompute_S[used].astype(np.uint8),
+        "span_group": spans.group_S[used].astype(np.int32),
+        "span_seq": spans.seq_S[used].astype(np.float64),
+        "span_peer": spans.peer_S[used].astype(np.int32),
+        "span_bytes": spans.bytes_S[used].astype(np.float64),
+    }
+
+
+def _wait_arrays(
+    instances: Instances, rect_arrays: dict[str, np.ndarray], rects: Rectangles, window: Window
+) -> dict[str, np.ndarray]:
+    """Columns of the instances that idle and waiting rectangles are of."""
+    of_wait_R = (rect_arrays["row"] > HOST) & (rects.ref_R >= 0)
+    used, index = np.unique(rects.ref_R[of_wait_R], return_inverse=True)
+    rect_arrays["ref"][of_wait_R] = index
+    groups = np.unique(instances.group_W)
+    return {
+        "wait_rank": instances.late_rank_W[used].astype(np.int32),
+        "wait_start": (instances.begin_W[used] - window.begin_ns).astype(np.float64),
+        "wait_end": (instances.end_W[used] - window.begin_ns).astype(np.float64),
+        "wait_latest": (instances.latest_W[used] - window.begin_ns).astype(np.float64),
+        "wait_group": np.searchsorted(groups, instances.group_W[used]).astype(np.int32),
+        "wait_seq": instances.seq_W[used].astype(np.float64),
+        "wait_src": instances.src_W[used].astype(np.int32),
+        "wait_dst": instances.dst_W[used].astype(np.int32),
+    }
+
+
+def _window_arrays(windows: StepWindows, window: Window) -> dict[str, np.ndarray]:
+    return {
+        "step_lane": windows.lane_C.astype(np.uint16),
+        "step": windows.step_C.astype(np.int32),
+        "step_begin": (windows.begin_C - window.begin_ns).astype(np.float64),
+        "step_end": (windows.end_C - window.begin_ns).astype(np.float64),
+        "step_finished": windows.finished_C.astype(np.uint8),
+    }
+
+
+def _text(ranks: list[int] | tuple[int, ...]) -> str:
+    return ",".join(map(str, ranks))
+
+
+def _windows(
+    run: Run, attempt: int, ranks: tuple[int, ...], window: Window, stop: Stop | None
+) -> StepWindows:
+    t0_ns = run.info["created_ns"]
+    wanted: dict[str, int] = (
+        {"begin_ns": window.begin_ns + t0_ns, "end_ns": window.end_ns + t0_ns}
+        if window.step is None
+        else {"step_min": window.step, "step_max": window.step}
+    )
+    rows = run.ask("step_windows", ranks=_text(ranks), attempt=attempt, stop=stop, **wanted)
+    return StepWindows.from_arrow(rows, ranks, t0_ns)
+
+
+def _spans(
+    run: Run, attempt: int, lanes: list[Place], window: Window, stop: Stop | None
+) -> SpanTable:
+    t0_ns = run.info["created_ns"]
+    ranks = tuple(place.rank for place in lanes)
+    begin_ns, end_ns = window.begin_ns + t0_ns, window.end_ns + t0_ns
+    shifts = [0, *(s for p in lanes for s in (p.shift_min_ns, p.shift_max_ns) if s is not None)]
+    rows = run.ask(
+        "window_spans", ranks=_text(ranks), attempt=attempt, step=window.step, begin_ns=begin_ns,
+        end_ns=end_ns, rank_min=min(ranks), rank_max=max(ranks),
+        from_ns=begin_ns - max(shifts) - _DRIFT_NS, to_ns=end_ns - min(shifts) + _DRIFT_NS,
+        stop=stop,
+    )  # fmt: skip
+    return SpanTable.from_arrow(rows, ranks, t0_ns)
+
+
+_DRIFT_NS = 1_000_000_000
+"""What a clock may drift from one estimate to the next, generously."""
+
+
+def _instances(
+    run: Run, attempt: int, ranks: tuple[int, ...], window: Window, windows: StepWindows,
+    stop: Stop | None,
+) -> Instances:  # fmt: skip
+    t0_ns = run.info["created_ns"]
+    rows = run.ask(
+        "window_waits", ranks=_text(ranks), attempt=attempt, begin_ns=window.begin_ns + t0_ns,
+        end_ns=window.end_ns + t0_ns,
+        step_min=int(windows.step_C.min()) if windows.step_C.size else -1,
+        step_max=int(windows.step_C.max()) if windows.step_C.size else -1, stop=stop,
+    )  # fmt: skip
+    return Instances.from_arrow(rows, ranks, t0_ns, window.end_ns)

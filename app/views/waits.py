@@ -1,0 +1,135 @@
+"""Idle time of a lane and its reasons: who was waited for, the schedule, or nothing recorded.
+
+Rules of the metric `bubble`: inside a step window an instant that a span covers and that is no
+compute, no data and no transfer is bubble. While the lane waits in communication for a late last
+arriver it waits for that rank; where that rank sits on another pipeline stage it may only follow
+the schedule, so it is told apart. Other waiting in communication is the schedule's. What no span
+covers is not visible, never bubble. Communication without a verdict (members missing, clocks not
+aligned) is neither.
+
+Shape suffixes: S spans, C step windows, W instances, N intervals, E pieces of time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.views.span_table import Instances, SpanTable, StepWindows
+from ingest.intervals import Bools, Ints, pieces
+from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS, KINDS
+
+IDLE_KINDS = ("waiting", "upstream", "bubble", "not_visible")
+"""waiting: for a rank of the same stage; upstream: for a rank of another pipeline stage."""
+WAITING, UPSTREAM, BUBBLE, NOT_VISIBLE = (len(KINDS) + i for i in range(4))
+
+_BITS = (
+    "window", "covered", "compute", "data_wait", "data_fetch", "comm", "judged", "transfer", "late",
+)  # fmt: skip
+_BIT = {name: np.int64(1 << number) for number, name in enumerate(_BITS)}
+_COMPUTE = np.array([kind in COMPUTE_KINDS for kind in KINDS])
+_COMM = np.array([kind in COMM_KINDS for kind in KINDS])
+_KERNEL = KINDS.index("kernel")
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Pieces of time of lanes; kind one of the four numbers above; instance: who is waited for
+    stands there, -1 none.
+    """
+
+    lane_E: Ints
+    begin_E: Ints
+    end_E: Ints
+    kind_E: Ints
+    instance_E: Ints
+
+
+def has_kernels(spans: SpanTable) -> Bools:
+    """Spans of a (lane, step) whose compute is its kernels: host-side forward is none there."""
+    width = int(spans.step_S.max(initial=0)) + 2
+    key_S = spans.lane_S * width + spans.step_S + 1
+    return np.isin(key_S, np.unique(key_S[spans.kind_S == _KERNEL]))
+
+
+def waits(instances: Instances) -> Idle:
+    """When each lane waited for a late last arriver, whatever else it did meanwhile."""
+    late_W = np.flatnonzero(
+        instances.known_W & (instances.late_rank_W >= 0) & (instances.latest_W > instances.begin_W)
+    )
+    end_E = np.minimum(instances.latest_W[late_W], instances.end_W[late_W])
+    kind_E = np.where(instances.crossing_W[late_W], UPSTREAM, WAITING)
+    return Idle(instances.lane_W[late_W], instances.begin_W[late_W], end_E, kind_E, late_W)
+
+
+def idle(spans: SpanTable, windows: StepWindows, instances: Instances) -> Idle:
+    """Why each lane was idle inside its step windows; times in which it was not have no piece."""
+    late = waits(instances)
+    bits_S = _span_bits(spans)
+    known, moved = instances.known_W, instances.moved_W
+    parts = [
+        (windows.lane_C, windows.begin_C, windows.end_C, _BIT["window"]),
+        (spans.lane_S, spans.begin_S, spans.end_S, bits_S),
+        (instances.lane_W[known], instances.begin_W[known], instances.end_W[known], _BIT["judged"]),
+        (instances.lane_W[moved], instances.latest_W[moved], instances.first_end_W[moved],
+         _BIT["transfer"]),
+        (late.lane_E, late.begin_E, late.end_E, _BIT["late"]),
+    ]  # fmt: skip
+    lane_E, begin_E, end_E, bits_E = pieces(
+        *(np.concatenate([part[i] for part in parts]) for i in range(3)),
+        np.concatenate([np.broadcast_to(part[3], part[0].shape) for part in parts]),
+        len(_BITS),
+    )
+    kind_E = _kinds(bits_E)
+    kept_E = kind_E >= 0
+    lane_E, begin_E, end_E = lane_E[kept_E], begin_E[kept_E], end_E[kept_E]
+    kind_E = kind_E[kept_E]
+    instance_E = np.where(kind_E == WAITING, _covering(late, lane_E, begin_E), -1)
+    crossing_E = (instance_E >= 0) & instances.crossing_W[np.maximum(instance_E, 0)] \
+        if instances.lane_W.size else np.zeros(lane_E.size, dtype=bool)  # fmt: skip
+    return Idle(lane_E, begin_E, end_E, np.where(crossing_E, UPSTREAM, kind_E), instance_E)
+
+
+def _span_bits(spans: SpanTable) -> Ints:
+    by_kernel_S = has_kernels(spans)
+    compute_S = np.where(by_kernel_S, spans.kind_S == _KERNEL, _COMPUTE[spans.kind_S])
+    bits_S = np.full(len(spans), _BIT["covered"])
+    for chosen_S, name in (
+        (compute_S, "compute"),
+        (_COMM[spans.kind_S], "comm"),
+        (spans.kind_S == KINDS.index("data_wait"), "data_wait"),
+        (spans.kind_S == KINDS.index("data_fetch"), "data_fetch"),
+    ):
+        bits_S |= np.where(chosen_S, _BIT[name], 0)
+    return bits_S
+
+
+def _kinds(bits_E: Ints) -> Ints:
+    """What each piece shows, -1 nothing."""
+
+    def has(*names: str) -> Bools:
+        return np.asarray((bits_E & sum(int(_BIT[name]) for name in names)) != 0)
+
+    blocked_E = has("data_wait") | (has("data_fetch") & ~has("compute", "comm"))
+    bubble_E = has("covered") & ~has("compute", "transfer") & ~blocked_E & has("comm")
+    bubble_E &= has("judged")
+    kind_E = np.full(bits_E.size, -1, dtype=np.int64)
+    kind_E[bubble_E] = BUBBLE
+    kind_E[bubble_E & has("late")] = WAITING
+    kind_E[~has("covered")] = NOT_VISIBLE
+    return np.where(has("window"), kind_E, -1)
+
+
+def _covering(late: Idle, lane_E: Ints, at_E: Ints) -> Ints:
+    """Instance of the wait of that lane begun last before `at`; -1 none."""
+    if not late.lane_E.size:
+        return np.full(lane_E.size, -1, dtype=np.int64)
+    origin = min(int(late.begin_E.min()), int(at_E.min(initial=0)))
+    width = max(int(late.begin_E.max()), int(at_E.max(initial=0))) - origin + 1
+    key = late.lane_E * width + (late.begin_E - origin)
+    order = np.argsort(key, kind="stable")
+    place = np.searchsorted(key[order], lane_E * width + (at_E - origin), side="right") - 1
+    found = order[np.maximum(place, 0)]
+    fits_E = (place >= 0) & (late.lane_E[found] == lane_E) & (late.end_E[found] > at_E)
+    return np.where(fits_E, late.instance_E[found], -1)

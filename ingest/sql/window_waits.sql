@@ -1,0 +1,62 @@
+-- Collective instances that some ranks took part in during a window of time, on the aligned clock:
+-- from when to when each of them waited, for whom, and when data moved. Members outside the window
+-- and other ranks are looked at, too: who came last is judged over the whole instance.
+-- reads: collectives
+-- param: ranks text required  global ranks, comma-separated
+-- param: begin_ns int = -9223372036854775807 begin of the window, aligned Unix ns
+-- param: end_ns int = 9223372036854775807 end of the window, aligned Unix ns
+-- param: step_min int = -1 first step of the window
+-- param: step_max int = 9223372036854775806 last step of the window
+-- param: attempt int = newest
+-- column: rank  global rank
+-- column: group_id  group of the instance
+-- column: seq  its number in the group; of a send or receive: per (sender, receiver, tag)
+-- column: op  operation
+-- column: src  sender of a send or receive; -1 none
+-- column: dst  its receiver; -1 none
+-- column: step  optimizer step
+-- column: begin_ns  when this member was ready, aligned Unix ns
+-- column: end_ns  when it saw the end; NULL not yet
+-- column: latest_ns  when the last member was ready; NULL where members or clocks are missing
+-- column: first_end_ns  first moment a member saw the end; NULL unknown or not yet
+-- column: last_rank  who came last; NULL unknown, or two came last together
+-- column: is_crossing  the last one sits on another pipeline stage: it may only follow the schedule
+-- empty: none of the ranks communicated in this window
+WITH wanted AS (SELECT CAST(unnest(string_split($ranks, ',')) AS INTEGER) AS rank),
+placed AS (
+    SELECT c.rank, c.step, c.group_id, c.seq, c.op, c.start_ns, c.end_ns,
+        CASE c.op WHEN 'send' THEN c.rank WHEN 'recv' THEN c.peer ELSE -1 END AS src,
+        CASE c.op WHEN 'send' THEN c.peer WHEN 'recv' THEN c.rank ELSE -1 END AS dst,
+        CASE WHEN c.op IN ('send', 'recv') THEN c.tag ELSE -1 END AS tag,
+        o.offset_ns + CAST(o.drift_ppb * ((c.start_ns - o.ts_ns) / 1e9) AS BIGINT) AS shift_ns,
+        c.start_ns + coalesce(shift_ns, 0) AS begin_al,
+        CASE WHEN c.end_ns >= 0 THEN c.end_ns + coalesce(shift_ns, 0) END AS end_al
+    FROM (SELECT * FROM rows_of($collectives)
+          WHERE attempt = $attempt AND step BETWEEN $step_min - 1 AND $step_max + 1) c
+    ASOF LEFT JOIN (SELECT * FROM clock_offsets WHERE attempt = $attempt) o
+        ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns
+),
+here AS (
+    SELECT * FROM placed WHERE rank IN (FROM wanted)
+        AND begin_al < $end_ns AND coalesce(end_al, $end_ns) > $begin_ns
+),
+keys AS (SELECT DISTINCT group_id, src, dst, tag, seq FROM here),
+instances AS (
+    SELECT group_id, src, dst, tag, seq, count(*) AS seen,
+        if(dst >= 0, 2, coalesce(any_value(len(g.ranks)), 2)) AS expected,
+        bool_and(shift_ns IS NOT NULL) AS aligned, bool_and(end_ns >= 0) AS complete,
+        max(begin_al, 2) AS latest, arg_max(rank, begin_al) AS last_rank, min(end_al) AS first_end
+    FROM placed JOIN keys USING (group_id, src, dst, tag, seq)
+    LEFT JOIN (SELECT * FROM group_members WHERE attempt = $attempt) g USING (group_id)
+    GROUP BY group_id, src, dst, tag, seq
+),
+judged AS (SELECT *, aligned AND seen >= expected AND seen > 1 AS usable FROM instances),
+stages AS (SELECT rank, pp FROM ranks WHERE attempt = $attempt)
+SELECT h.rank, h.group_id, h.seq, h.op, h.src, h.dst, h.step, h.begin_al AS begin_ns,
+    h.end_al AS end_ns, CASE WHEN usable THEN latest[1] END AS latest_ns,
+    CASE WHEN usable AND complete THEN greatest(first_end, latest[1]) END AS first_end_ns,
+    CASE WHEN usable AND latest[1] > latest[2] THEN last_rank END AS last_rank,
+    coalesce(own.pp <> late.pp, false) AS is_crossing
+FROM here h JOIN judged i USING (group_id, src, dst, tag, seq)
+LEFT JOIN stages own ON own.rank = h.rank LEFT JOIN stages late ON late.rank = i.last_rank
+ORDER BY h.rank, begin_ns, h.group_id, h.seq
