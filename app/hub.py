@@ -7,48 +7,66 @@ up whenever its index got something new; answers are kept per (run, version).
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from app.answers import Answers
+from app.follower import Follower, Passes
 from ingest.errors import UserError
-from ingest.indexer import Busy, Indexer
 from ingest.store import Run, RunStore
 
 T = TypeVar("T")
 
-LOOK_EVERY_S = 0.25
-"""How often the folder of a run that is written is looked at."""
-_KEPT_ANSWERS = 256
+MOST_OPEN = 32
+"""Runs kept open and followed; the one asked for least recently is let go of."""
+FIRST_INDEX_S = 30.0
+"""How long a request waits for the first index of a run."""
+LOOK_FOR_RUNS_S = 1.0
+CLOSE_S = 1.5
+"""What followers get to finish a pass when the server stops; a pass that is cut short is made again
+from the files."""
+ALL_RUNS = ""
+"""What a listener is given as the run when the list of runs has changed."""
 
 Listener = Callable[[str, int], None]
-"""Called with (run, version) from the run's own thread."""
+"""Called with (run, version) from a thread of the hub."""
 
 
-@dataclass
 class _Opened:
-    run: Run
-    version: int = 0
-    thread: threading.Thread | None = None
-    stop: threading.Event = field(default_factory=threading.Event)
-    answers: dict[Hashable, tuple[int, Any]] = field(default_factory=dict)
-    locks: dict[Hashable, threading.Lock] = field(default_factory=dict)
+    def __init__(self, run: Run, changed: Callable[[], None], passes: Passes) -> None:
+        self.run = run
+        self.version = 0
+        self.follower = Follower(run, changed, passes)
 
 
 class Hub:
-    """The runs below one folder."""
+    """The runs below one folder, or one run folder; raises UserError where there is none."""
 
-    def __init__(self, runs: Path) -> None:
-        self.store = RunStore(runs)
-        self._opened: dict[str, _Opened] = {}
+    def __init__(self, runs: Path, most_open: int = MOST_OPEN) -> None:
+        self.store = RunStore(Path(runs).resolve() if Path(runs).exists() else runs)
+        self.passes = Passes()
+        self.answers = Answers()
+        self.runs_version = 0
+        """goes up whenever a run has come or gone"""
+        self._most_open = most_open
+        self._opened: OrderedDict[str, _Opened] = OrderedDict()
+        self._expected: dict[str, str] = {}
         self._lock = threading.Lock()
         self._opening: dict[str, threading.Lock] = {}
         self._listeners: list[Listener] = []
+        self._closed = threading.Event()
+        self._watcher: threading.Thread | None = None
 
     def names(self) -> list[str]:
         """Names of the runs, newest first; a run's name is its folder's."""
-        return [folder.name for folder in self.store.folders()]
+        return [folder.name for folder in self.folders()]
+
+    def folders(self) -> list[Path]:
+        """Folders of the runs, newest first; none that a link leads to from elsewhere."""
+        root = self.store.folder
+        return [f for f in self.store.folders() if f == root or f.resolve().parent == root]
 
     def run(self, name: str) -> Run:
         """The run of that name, indexed and followed from now on; raises UserError."""
@@ -58,76 +76,134 @@ class Hub:
         """Goes up whenever the run's index got something new."""
         return self._open(name).version
 
-    def cached(self, name: str, key: Hashable, compute: Callable[[Run], T]) -> T:
-        """`compute(run)`, kept until the run's index has news; computed once at a time."""
-        opened = self._open(name)
+    def problem(self, name: str) -> str | None:
+        """What keeps the run's index from being brought up to date, None: nothing."""
+        return self._open(name).follower.problem
+
+    def problems(self) -> list[str]:
+        """One sentence for each opened run that cannot be followed."""
         with self._lock:
-            lock = opened.locks.setdefault(key, threading.Lock())
-        with lock:
-            version = opened.version
-            held = opened.answers.get(key)
-            if held is not None and held[0] == version:
-                return held[1]  # type: ignore[no-any-return]
-            answer = compute(opened.run)
-            with self._lock:
-                opened.answers[key] = (version, answer)
-                while len(opened.answers) > _KEPT_ANSWERS:
-                    opened.answers.pop(next(iter(opened.answers)))
-            return answer
+            opened = list(self._opened.items())
+        return [f"{name}: {o.follower.problem}" for name, o in opened if o.follower.problem]
+
+    @property
+    def num_open(self) -> int:
+        """Runs that are open and followed."""
+        return len(self._opened)
+
+    def expect(self, name: str, why: str) -> None:
+        """Have those who ask for a run that is not there yet told why, in one sentence."""
+        self._expected[name] = why
+
+    def cached(self, name: str, key: Hashable, compute: Callable[[Run], T]) -> T:
+        """`compute(run)`, kept until the run's index has news; computed once at a time.
+
+        An interrupted answer is not kept: whoever waited for it computes it himself.
+        """
+        opened = self._open(name)
+        answer: T = self.answers.get(
+            (name, opened.run, key), lambda: opened.version, lambda: compute(opened.run)
+        )
+        return answer
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Have `listener` called on news of any opened run; returns what ends it."""
+        """Have `listener` called on news of any opened run, and with ALL_RUNS when one has come or
+        gone; returns what ends it.
+        """
         with self._lock:
             self._listeners.append(listener)
+            if self._watcher is None:
+                self._watcher = threading.Thread(
+                    target=self._watch_runs, name="look for runs", daemon=True
+                )
+                self._watcher.start()
         return lambda: self._listeners.remove(listener)
 
     def close(self) -> None:
-        """Stop following and close every run."""
+        """Stop following and close every run, within about CLOSE_S."""
+        self._closed.set()
         with self._lock:
-            opened, self._opened = list(self._opened.values()), {}
+            opened, self._opened = list(self._opened.values()), OrderedDict()
         for one in opened:
-            one.stop.set()
+            one.follower.ask_to_stop()
         for one in opened:
-            if one.thread is not None:
-                one.thread.join()
-            one.run.close()
+            if one.follower.join(CLOSE_S):
+                one.run.close()
+        if self._watcher is not None:
+            self._watcher.join(CLOSE_S)
 
     def _open(self, name: str) -> _Opened:
         with self._lock:
             found = self._opened.get(name)
-        if found is not None:
-            return found
-        with self._opening.setdefault(name, threading.Lock()):
+            if found is not None:
+                self._opened.move_to_end(name)
             # a second opening at once would find the index busy and no snapshot yet
-            return self._opened.get(name) or self._open_new(name)
+            opening = self._opening.setdefault(name, threading.Lock()) if not found else None
+        if found is None and opening is not None:
+            try:
+                with opening:
+                    found = self._opened.get(name) or self._open_new(name)
+            finally:
+                self._opening.pop(name, None)
+        assert found is not None
+        if not found.follower.wait_ready(FIRST_INDEX_S):
+            raise UserError(
+                f"{name} is being indexed for the first time; look again in half a minute"
+            )
+        return found
 
     def _open_new(self, name: str) -> _Opened:
         folder = next((f for f in self.store.folders() if f.name == name), None)
+        if self._closed.is_set():
+            raise UserError("the server is stopping")
         if folder is None:
-            raise UserError(f"there is no run {name!r} here; the start page lists the runs")
-        run = Run(folder)
-        run.refresh()
-        opened = _Opened(run)
+            raise UserError(
+                self._expected.get(name)
+                or f"there is no run {name!r} here; the start page lists the runs"
+            )
+        if folder not in self.folders():
+            raise UserError(
+                f"{name} is a link that leads out of the folder of runs; serve that folder itself"
+            )
+        opened = _Opened(Run(folder), lambda: self._changed(name, opened), self.passes)
         with self._lock:
             self._opened[name] = opened
-        if run.info["source"] == "hooks":
-            opened.thread = threading.Thread(
-                target=self._follow, args=(name, opened), name=f"follow {name}", daemon=True
-            )
-            opened.thread.start()
+            too_many = [self._opened.popitem(last=False)[1] for _ in range(self._surplus())]
+        for one in too_many:  # not closed: who still asks it does so, then it is collected
+            one.follower.ask_to_stop()
+            self._forget(one)
+        opened.follower.start()
         return opened
 
-    def _follow(self, name: str, opened: _Opened) -> None:
-        while not opened.stop.wait(LOOK_EVERY_S):
-            try:
-                with Indexer(opened.run.folder) as indexer:
-                    while not opened.stop.wait(LOOK_EVERY_S):
-                        if indexer.refresh().published:
-                            self._changed(name, opened)
-            except (Busy, UserError):
-                continue
+    def _surplus(self) -> int:
+        return max(0, len(self._opened) - self._most_open)
+
+    def _forget(self, opened: _Opened) -> None:
+        self.answers.forget(lambda key: isinstance(key, tuple) and key[1] is opened.run)
 
     def _changed(self, name: str, opened: _Opened) -> None:
+        """Called by the run's follower."""
         opened.version += 1
+        if opened.follower.gone:
+            with self._lock:
+                if self._opened.get(name) is opened:
+                    del self._opened[name]
+            self._forget(opened)
+        self._notify(name, opened.version)
+
+    def _notify(self, name: str, version: int) -> None:
         for listener in list(self._listeners):
-            listener(name, opened.version)
+            listener(name, version)
+
+    def _watch_runs(self) -> None:
+        """Tell when a run has come or gone."""
+        known = None
+        while not self._closed.wait(LOOK_FOR_RUNS_S):
+            try:
+                names = set(self.names())
+            except UserError:  # the folder of runs has gone
+                names = set()
+            if known is not None and names != known:
+                self.runs_version += 1
+                self._notify(ALL_RUNS, self.runs_version)
+            known = names

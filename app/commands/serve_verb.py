@@ -1,21 +1,85 @@
-"""Serve the dashboard for a folder of runs."""
+"""Serve the dashboard for a folder of runs, until Ctrl-C."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import secrets
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
-from app.server import serve
+from app.settings import DEFAULT_HOST, DEFAULT_PORT, Settings, Token
+from ingest.errors import UserError
+
+TOKEN_VARIABLE = "RANKSCOPE_TOKEN"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope serve`."""
-    parser.add_argument("runs", type=Path, metavar="RUNS", help="a folder of runs, or one run")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    parser.add_argument("--port", type=int, default=8050, help="port (%(default)s)")
+    add = parser.add_argument
+    add("runs", type=Path, metavar="RUNS", help="a folder of runs, or one run")
+    add("--host", default=DEFAULT_HOST, help="address to listen on (%(default)s)")
+    add("--port", type=int, default=DEFAULT_PORT, help="port, 0: any free one (%(default)s)")
+    add("--public-url", default="", metavar="URL", help="what people see behind a proxy")
+    add("--base-path", default="", metavar="/PATH", help="prefix of a proxy, kept or stripped")
+    what = "secret that opens the dashboard; ROLE: viewer, uploader, operator (operator); also "
+    add("--token", action="append", default=[], metavar="[ROLE=]SECRET", help=what + TOKEN_VARIABLE)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until Ctrl-C."""
-    serve(arguments.runs, arguments.host, arguments.port)
-    return 0
+    """Print the URL and serve; 0 when stopped by Ctrl-C or SIGTERM. Raises UserError."""
+    settings, generated = settings_of(arguments)
+    from app.hub import Hub  # after the checks: the server takes a second to import
+    from app.serving import leave, running, take_port
+
+    hub = Hub(arguments.runs)
+    listener = take_port(settings)
+    with told_to_stop() as stop, running(hub, settings, listener):
+        url = settings.url(listener.getsockname()[1])
+        print(url + (f"?token={quote(generated)}" if generated else ""), flush=True)
+        stop.wait()
+    return leave(0)
+
+
+def settings_of(arguments: argparse.Namespace) -> tuple[Settings, str]:
+    """Settings, and the token that was made because none was given where one is needed."""
+    generated = ""
+    try:
+        texts = [*arguments.token, *filter(None, [os.environ.get(TOKEN_VARIABLE)])]
+        settings = Settings(
+            arguments.host, arguments.port, arguments.public_url, arguments.base_path,
+            tuple(Token.parse(text) for text in texts),
+        )  # fmt: skip
+        if not settings.is_local and not settings.tokens:
+            generated = secrets.token_urlsafe(24)
+            settings = Settings(
+                settings.host, settings.port, settings.public_url, settings.base,
+                (Token(generated),),
+            )  # fmt: skip
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    return settings, generated
+
+
+@contextmanager
+def told_to_stop() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set; a second one ends the process at once."""
+    stop = threading.Event()
+
+    def handle(number: int, _frame: Any) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = [signal.signal(number, handle) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(numbers, handlers, strict=True):
+            signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""How a route answers: computed in a thread, stopped when the browser has left, errors as sentences."""
+"""How a route answers: in a thread, stopped when the browser has left, errors as sentences."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from app.answers import asked_by
+from app.auth import Forbidden
 from ingest.errors import UserError
-from ingest.sandbox import Stop
+from ingest.sandbox import Interrupted, Stop
 
 T = TypeVar("T")
 _LOOK_EVERY_S = 0.1
+GONE = 499
+"""Status of an answer that nobody waits for any more (as nginx logs it)."""
+
+_under_way: set[Stop] = set()
 
 
 async def answer(
@@ -29,12 +35,28 @@ async def answer(
     async def watch() -> None:
         while not await request.is_disconnected():
             await asyncio.sleep(_LOOK_EVERY_S)
-        stop()
+        while True:  # again: between two queries of one answer an interrupt is lost
+            stop()
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    def computed() -> T:
+        asked_by.set(stop)  # this thread works in a copy of the context
+        return compute(stop)
 
     watcher = asyncio.create_task(watch())
+    _under_way.add(stop)
     try:
-        return respond(await run_in_threadpool(compute, stop))
+        return respond(await run_in_threadpool(computed))
     except UserError as error:
-        return JSONResponse({"error": str(error)}, 400)
+        is_gone = isinstance(error, Interrupted) and stop.called
+        status = 403 if isinstance(error, Forbidden) else GONE if is_gone else 400
+        return JSONResponse({"error": str(error)}, status)
     finally:
+        _under_way.discard(stop)
         watcher.cancel()
+
+
+def stop_all() -> None:
+    """Interrupt every query under way: the server stops."""
+    for stop in list(_under_way):
+        stop()

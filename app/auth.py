@@ -1,0 +1,241 @@
+"""Who may ask the server for what: Host, Origin and token of every request and every socket.
+
+Pure ASGI, before anything else sees a request. A foreign Host is DNS rebinding, a foreign Origin is
+another site's page; both are refused. The rest of the server asks `require(request, role)`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import html
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, quote, urlencode
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.settings import Role, Settings, Token
+from ingest.errors import UserError
+
+ANONYMOUS = ("/healthz",)
+"""Paths that answer without a token; what they say tells nothing of the runs."""
+ROLE = "rankscope.role"
+"""Key of the role in the ASGI scope; missing where nobody was let in."""
+_YEAR_S = 31_536_000
+_PORTS = {"http": "80", "https": "443"}
+
+
+class Forbidden(UserError):
+    """Somebody known asked for what his role does not allow."""
+
+
+def require(request: HTTPConnection, role: Role) -> None:
+    """Return if the request's role includes `role`; raises Forbidden."""
+    has: Role | None = request.scope.get(ROLE)
+    if has is None or has < role:
+        raise Forbidden(
+            f"this needs the role {role.name}, yours is {has.name if has else 'none'}; "
+            "ask whoever started the server for another token"
+        )
+
+
+class Guard:
+    """Refuses foreign hosts, foreign origins and requests without a valid token."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app = app
+        self.settings = settings
+        secrets = "\n".join(token.secret for token in settings.tokens)
+        self._cookie = f"rankscope_{_digest(secrets)[:8]}"  # cookies ignore ports: one per server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request through with its role, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        if refusal is None:
+            await self.app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})  # before accept: HTTP 403
+        else:
+            await refusal(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        request = HTTPConnection(scope)
+        headers = request.headers
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not self.settings.is_ours(hosts[0]):
+            return _sentence(
+                403, f"This server does not answer as {' '.join(hosts)[:100]!r}. Use an address it "
+                "was started for; behind a proxy start it with --public-url."
+            )  # fmt: skip
+        if self._is_foreign(headers, scope):
+            return _sentence(
+                403, "This request came from a page of another site. Behind a proxy start the "
+                "server with --public-url and the address that people see."
+            )  # fmt: skip
+        if not self.settings.tokens:
+            scope[ROLE] = Role.operator
+            return None
+        return self._without_token(request)
+
+    def _is_foreign(self, headers: Headers, scope: Scope) -> bool:
+        origins = headers.getlist("origin")
+        if origins:
+            return not all(self._is_own(origin, headers["host"]) for origin in origins)
+        site = headers.get("sec-fetch-site", "none")
+        is_visit = (
+            scope.get("method") in ("GET", "HEAD")
+            and headers.get("sec-fetch-mode") == "navigate"
+            and headers.get("sec-fetch-dest") == "document"
+        )
+        return site in ("cross-site", "same-site") and not is_visit
+
+    def _is_own(self, origin: str, host: str) -> bool:
+        """The page's origin is where it asks, or the public one; schemes differ behind TLS."""
+        if origin.lower() == self.settings.public_origin:
+            return True
+        scheme, _, netloc = origin.lower().partition("://")
+        port = _PORTS.get(scheme)
+        host = host.lower()
+        return port is not None and netloc in (host, host.removesuffix(f":{port}"))
+
+    def _without_token(self, request: HTTPConnection) -> Response | None:
+        """Set the role of the request's token; what to answer where it has none."""
+        scope = request.scope
+        given = request.query_params.get("token")
+        visit = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+        if given is not None and visit:
+            token = self._token_of(given)
+            return self._remember(request, token) if token else self._ask(request, wrong=True)
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            token = self._token_of(secret.strip())
+        else:
+            token = self._token_of_cookie(request.headers.get("cookie", ""))
+        if token is not None:
+            scope[ROLE] = token.role
+        elif scope["path"] not in ANONYMOUS:
+            return self._ask(request, wrong=False)
+        return None
+
+    def _token_of(self, secret: str) -> Token | None:
+        return self._first([hmac.compare_digest(_digest(secret), _digest(token.secret))
+                            for token in self.settings.tokens])  # fmt: skip
+
+    def _token_of_cookie(self, header: str) -> Token | None:
+        try:
+            morsel = SimpleCookie(header).get(self._cookie)
+        except CookieError:
+            return None
+        value = morsel.value if morsel else ""
+        return self._first([hmac.compare_digest(value.encode(), _cookie_value(token).encode())
+                            for token in self.settings.tokens])  # fmt: skip
+
+    def _first(self, matches: list[bool]) -> Token | None:
+        """All are compared before one is picked, so that time tells nothing."""
+        return next((t for t, ok in zip(self.settings.tokens, matches, strict=True) if ok), None)
+
+    def _remember(self, request: HTTPConnection, token: Token) -> Response:
+        """Set the cookie and go to the same address without the token."""
+        answer = RedirectResponse(self._address(request), 303)
+        answer.set_cookie(
+            self._cookie, _cookie_value(token), max_age=_YEAR_S, path=f"{self.settings.base}/",
+            secure=self.settings.public_origin.startswith("https:"), httponly=True,
+            samesite="strict",
+        )  # fmt: skip
+        answer.headers["Cache-Control"] = "no-store"
+        return answer
+
+    def _address(self, request: HTTPConnection) -> str:
+        # one slash in front: //evil.example would lead to another site
+        path = quote("/" + request.scope["path"].lstrip("/"), safe="/")
+        query = urlencode(_other_parameters(request), quote_via=quote, safe=",.")
+        return f"{self.settings.base}{path}" + (f"?{query}" if query else "")
+
+    def _ask(self, request: HTTPConnection, wrong: bool) -> Response:
+        text = "This token is not known here." if wrong else "This server needs a token."
+        headers = request.headers
+        if headers.get("sec-fetch-dest") != "document":
+            answer: Response = JSONResponse({"error": text}, 401)
+        elif headers.get("sec-fetch-site") == "cross-site" and not wrong:
+            # a strict cookie is not sent along a link from elsewhere: come again from here
+            address = html.escape(self._address(request))
+            answer = HTMLResponse(_PAGE.format(
+                head=f'<meta http-equiv="refresh" content="0;url={address}">',
+                body=f'<p><a href="{address}">Open the dashboard</a></p>',
+            ), 401)  # fmt: skip
+        else:
+            fields = "".join(
+                f'<input type="hidden" name="{html.escape(name)}" value="{html.escape(value)}">'
+                for name, value in _other_parameters(request)
+            )
+            answer = HTMLResponse(_PAGE.format(head="", body=_FORM.format(
+                text=text, action=html.escape(self._address(request).partition("?")[0]),
+                fields=fields,
+            )), 401)  # fmt: skip
+        answer.headers["WWW-Authenticate"] = 'Bearer realm="rankscope"'
+        answer.headers["Cache-Control"] = "no-store"
+        return answer
+
+
+_PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">{head}
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>rankscope</title>
+<style>:root{{color-scheme:light dark}}body{{font:15px system-ui,sans-serif;margin:18vh auto;
+max-width:24em;padding:0 1em}}input,button{{font:inherit;padding:.4em .6em}}</style></head>
+<body>{body}</body></html>"""
+_FORM = """<h1>rankscope</h1><p>{text} It was printed where the server was started, or ask whoever
+did that.</p><form action="{action}">{fields}<label>Token <input name="token" type="password"
+autocomplete="current-password" autofocus required></label> <button>Open</button></form>"""
+
+
+def _other_parameters(request: HTTPConnection) -> list[tuple[str, str]]:
+    query = request.scope["query_string"].decode("latin-1")
+    return [(k, v) for k, v in parse_qsl(query, keep_blank_values=True) if k != "token"]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+
+
+def _cookie_value(token: Token) -> str:
+    """Not the token itself: who reads a cookie jar cannot use it elsewhere."""
+    return _digest(f"rankscope cookie {token.secret}")
+
+
+def _sentence(status: int, text: str) -> Response:
+    return JSONResponse({"error": text}, status)
+
+
+class Everybody:
+    """Lets everybody do everything: for tests in process, never behind a socket."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on as an operator's."""
+        scope[ROLE] = Role.operator
+        await self.app(scope, receive, send)
+
+
+class Prefix:
+    """Takes the base path off a request's path, where the proxy has not done so already."""
+
+    def __init__(self, app: ASGIApp, base: str) -> None:
+        self.app = app
+        self.base = base
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on as if there were no prefix."""
+        path = scope.get("path", "")
+        if self.base and (path == self.base or path.startswith(f"{self.base}/")):
+            scope["path"] = path[len(self.base) :] or "/"
+            raw = scope.get("raw_path") or b""
+            if raw.startswith(self.base.encode()):
+                scope["raw_path"] = raw[len(self.base) :] or b"/"
+        await self.app(scope, receive, send)

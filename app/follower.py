@@ -1,0 +1,164 @@
+"""Keeps one run's index up to date while it grows, in a thread of its own.
+
+The thread owns the index (ingest.indexer); where another process does, it watches for what that one
+publishes. Looking is cheap (time stamps of three folders); a pass follows only where one changed.
+A run at rest is looked at seldom and its index let go of. Nothing ends the thread but `close`, or
+the run being deleted: what goes wrong becomes `problem`, and is tried again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingest.errors import UserError
+from ingest.indexer import Busy, Indexer
+from ingest.places import current_snapshot, index_folder, is_up_to_date, look
+from ingest.run_files import is_run_folder
+from ingest.store import Run
+
+LOOK_EVERY_S = 0.1
+"""How often the folders of a run that is written are looked at."""
+REST_S = {"finished": 5.0, "lost": 1.0}
+"""How often those of a run at rest are."""
+PASS_EVERY_S = 5.0
+"""A pass is made this often in any case: to merge, and where time stamps are not to be trusted."""
+OWN_EVERY_S = 1.0
+"""How often a run that another process indexes is tried to be owned."""
+RETRY_S = 2.0
+"""Pause after something went wrong."""
+_SETTLED_NS = 50_000_000
+"""A folder that changed this shortly before it was listed may change again with the same stamp."""
+
+
+@dataclass
+class Passes:
+    """What the followers of a server have done."""
+
+    number: int = 0
+    seconds: float = 0.0
+    failed: int = 0
+
+
+class Follower:
+    """Indexes one run; `changed` is called, from the thread, when there is something new."""
+
+    def __init__(self, run: Run, changed: Callable[[], None], passes: Passes) -> None:
+        self.run = run
+        self.problem: str | None = None
+        self.gone = False
+        self._changed = changed
+        self._passes = passes
+        self._stop = threading.Event()
+        self._ready = threading.Event()
+        self._rest_s: float | None = None
+        self._published: Path | None = None
+        self._thread = threading.Thread(
+            target=self._main, name=f"follow {run.folder.name}", daemon=True
+        )
+
+    def start(self) -> None:
+        """Begin; `wait_ready` tells when the run can be asked."""
+        self._thread.start()
+
+    def wait_ready(self, timeout_s: float) -> bool:
+        """Whether the run can be asked, or it is known why not, after at most timeout_s."""
+        return self._ready.wait(timeout_s)
+
+    def ask_to_stop(self) -> None:
+        """Have the thread end soon."""
+        self._stop.set()
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait for the thread; whether it has ended."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _main(self) -> None:
+        while not self._stop.is_set() and not self.gone:
+            try:
+                self._one_turn()
+            except Busy:
+                self._watch()
+            except Exception as error:  # noqa: BLE001 - the thread's edge: told, and tried again
+                if self._exists():
+                    self._passes.failed += 1
+                    is_told = isinstance(error, UserError)
+                    self._tell(str(error) if is_told else f"{type(error).__name__}: {error}")
+                    self._stop.wait(RETRY_S)
+        self._ready.set()
+
+    def _one_turn(self) -> None:
+        """Rest where nothing is to be done, else own the index until it is so."""
+        folder = self.run.folder
+        if not self._exists():
+            return
+        if is_up_to_date(index_folder(folder), folder):
+            self._see_state()
+            if not self._ready.is_set():
+                self._tell(None)
+            if self._rest_s is not None:
+                self._stop.wait(self._rest_s)
+                return
+        with Indexer(folder) as indexer:
+            self._index(indexer)
+
+    def _index(self, indexer: Indexer) -> None:
+        """Refresh until stopped, or until the run is at rest and all of it is published."""
+        seen, passed_s, merged = None, 0.0, False
+        while not self._stop.is_set() and self._exists():
+            now = look(self.run.folder)
+            is_due = time.monotonic() - passed_s >= PASS_EVERY_S
+            if now != seen or is_due or not merged:
+                merged = now == seen  # merging waits for a quiet moment: news come first
+                published = self._pass(indexer, merged)
+                seen = now if _is_settled(now) else None
+                passed_s = time.monotonic()
+                if published or not self._ready.is_set() or self.problem:
+                    self._tell(None)
+                self._see_state()
+            if self._rest_s is not None and is_up_to_date(indexer.index_folder, self.run.folder):
+                return
+            self._stop.wait(LOOK_EVERY_S)
+
+    def _pass(self, indexer: Indexer, merge: bool) -> bool:
+        begun_s = time.monotonic()
+        published = indexer.refresh(merge).published
+        self._passes.number += 1
+        self._passes.seconds += time.monotonic() - begun_s
+        return published
+
+    def _watch(self) -> None:
+        """Follow for a moment what another owner publishes."""
+        folder = index_folder(self.run.folder)
+        until_s = time.monotonic() + OWN_EVERY_S
+        while not self._stop.is_set() and time.monotonic() < until_s:
+            now = current_snapshot(folder)
+            if now is not None and now != self._published:
+                self._published = now
+                self._tell(None)
+            self._stop.wait(LOOK_EVERY_S)
+
+    def _tell(self, problem: str | None) -> None:
+        """Note what is wrong (None: nothing) and that there is news."""
+        self.problem = problem
+        self._ready.set()
+        self._changed()
+
+    def _exists(self) -> bool:
+        """Whether the run is still there; otherwise all is told that it has gone."""
+        if not is_run_folder(self.run.folder):
+            self.gone = True
+            self._tell(None)
+        return not self.gone
+
+    def _see_state(self) -> None:
+        self._rest_s = REST_S.get(self.run.state)
+
+
+def _is_settled(seen: dict[str, int]) -> bool:
+    return time.time_ns() - max(seen.values(), default=0) > _SETTLED_NS

@@ -1,0 +1,58 @@
+"""How a run is at this moment, for the live socket: cheap enough for every socket every second."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+
+from app.hub import Hub
+from app.views.runs import Card, activity_ns, live_state, written_ns
+from ingest.store import Run
+
+_NS = 1e9
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """What the browser is told of a run; None: unknown."""
+
+    run: str
+    version: int
+    state: str
+    """as ingest.store.STATES"""
+    last_step: int | None
+    data_age_s: float | None
+    """since something of the run arrived here, by this machine's clock"""
+    server_ns: int
+    """Unix ns of this machine"""
+    problem: str | None = None
+    """why the index is behind, one sentence"""
+
+    def as_json(self) -> dict[str, object]:
+        """For JSON; server_ns as text, it exceeds what browsers count exactly."""
+        return {**asdict(self), "server_ns": str(self.server_ns)}
+
+
+def pulse(hub: Hub, name: str, now_ns: int | None = None) -> Pulse:
+    """The run's pulse; asks the index once per version. Raises UserError for an unknown run."""
+    version = hub.version(name)
+    card = hub.cached(name, "pulse", _card)
+    now_ns = time.time_ns() if now_ns is None else now_ns
+    heard_ns = activity_ns(card)
+    return Pulse(
+        run=name,
+        version=version,
+        state=live_state(card, now_ns),
+        last_step=card.facts["last_step"] if card.facts else None,
+        data_age_s=round(max(0.0, (now_ns - heard_ns) / _NS), 3) if heard_ns else None,
+        server_ns=now_ns,
+        problem=hub.problem(name),
+    )
+
+
+def _card(run: Run) -> Card:
+    rows = run.ask("run_card").to_pylist()
+    return Card(
+        run.folder.name, run.info["source"] == "hooks", written_ns(run.folder),
+        facts=rows[0] if rows else None,
+    )  # fmt: skip

@@ -1,0 +1,44 @@
+"""How the server itself is: /healthz for whoever watches it, /metrics for Prometheus."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from app.auth import ROLE
+from app.hub import Hub
+from app.metrics import METRICS, gauge, resident_bytes
+
+
+def routes(hub: Hub) -> list[Route]:
+    """GET /healthz (answers without a token) and /metrics."""
+
+    async def healthz(request: Request) -> Response:
+        problems = hub.problems()
+        told: dict[str, object] = {
+            "status": "degraded" if problems else "ok",
+            "uptime_s": round(METRICS.uptime_s, 1),
+            "num_runs_open": hub.num_open,
+            "num_problems": len(problems),
+        }
+        if request.scope.get(ROLE) is not None:  # they name runs and paths
+            told["problems"] = problems
+        return JSONResponse(told, headers={"Cache-Control": "no-store"})
+
+    async def metrics(_request: Request) -> Response:
+        lines = METRICS.lines()
+        for name, meaning, value, kind in (
+            ("index_passes_total", "Passes of the indexer", hub.passes.number, "counter"),
+            ("index_seconds_total", "Time they took", hub.passes.seconds, "counter"),
+            ("index_failures_total", "Passes that failed", hub.passes.failed, "counter"),
+            ("runs_open", "Runs open and followed", hub.num_open, "gauge"),
+            ("runs_behind", "Runs that cannot be indexed now", len(hub.problems()), "gauge"),
+            ("kept_answer_bytes", "Answers kept in memory", hub.answers.num_bytes, "gauge"),
+            ("resident_bytes", "Memory of the process", resident_bytes(), "gauge"),
+            ("uptime_seconds", "Since the server began", METRICS.uptime_s, "gauge"),
+        ):
+            lines += gauge(name, meaning, value, kind)
+        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+
+    return [Route("/healthz", healthz), Route("/metrics", metrics)]

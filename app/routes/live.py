@@ -1,0 +1,102 @@
+"""The live socket: tells a browser at once that a run has news, and each second how old data is.
+
+`{base}/api/live?run=NAME` sends app.pulse.Pulse as JSON; without a run it sends {version} whenever
+a run has come, gone or changed. What is sent is made when it is sent: a slow browser gets the
+newest state only, and nothing queues up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from starlette.concurrency import run_in_threadpool
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from app.hub import Hub
+from app.metrics import METRICS
+from app.pulse import pulse
+from ingest.errors import UserError
+
+HEARTBEAT_S = 1.0
+SHORTEST_S = 0.05
+"""Pause between two messages, so that a run that changes all the time does not flood."""
+SEND_LIMIT_S = 20.0
+"""A browser that takes nothing for so long is let go of."""
+UNKNOWN = 4404
+"""Close code: there is no such run (yet); the reason says why."""
+_LONGEST_REASON = 120
+
+
+def routes(hub: Hub) -> list[WebSocketRoute]:
+    """The live socket of the runs of `hub`."""
+
+    async def live(websocket: WebSocket) -> None:
+        await websocket.accept()
+        with METRICS.open_socket():
+            await _serve(hub, websocket, websocket.query_params.get("run"))
+
+    return [WebSocketRoute("/api/live", live)]
+
+
+async def _serve(hub: Hub, websocket: WebSocket, name: str | None) -> None:
+    news = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def heard(run: str, _version: int) -> None:
+        if name is None or run == name:
+            with suppress(RuntimeError):  # the loop is closing
+                loop.call_soon_threadsafe(news.set)
+
+    message = _message(hub, name)
+    sender = asyncio.create_task(_send(websocket, message, news))
+    receiver = asyncio.create_task(_wait_for_end(websocket))
+    end = hub.listen(heard)
+    try:
+        done, _ = await asyncio.wait({sender, receiver}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            error = task.exception()
+            if isinstance(error, UserError):
+                reason = str(error).encode()[:_LONGEST_REASON].decode(errors="ignore")
+                await websocket.close(UNKNOWN, reason)
+            elif error is not None and not isinstance(
+                error, WebSocketDisconnect | asyncio.TimeoutError | RuntimeError
+            ):
+                raise error
+    finally:
+        end()
+        sender.cancel()
+        receiver.cancel()
+
+
+def _message(hub: Hub, name: str | None) -> Callable[[], dict[str, object]]:
+    if name is not None:
+        return lambda: pulse(hub, name).as_json()
+    counted = {"version": 0}
+
+    def all_runs() -> dict[str, object]:
+        counted["version"] += 1
+        return {"run": None, "version": counted["version"], "runs_version": hub.runs_version}
+
+    return all_runs
+
+
+async def _send(
+    websocket: WebSocket, message: Callable[[], dict[str, object]], news: asyncio.Event
+) -> None:
+    while True:
+        news.clear()
+        content = await run_in_threadpool(message)
+        await asyncio.wait_for(websocket.send_json(content), SEND_LIMIT_S)
+        await asyncio.sleep(SHORTEST_S)
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(news.wait(), HEARTBEAT_S - SHORTEST_S)
+
+
+async def _wait_for_end(websocket: WebSocket) -> None:
+    """Read and drop what the browser says, until it leaves."""
+    while True:
+        if (await websocket.receive())["type"] == "websocket.disconnect":
+            return

@@ -1,0 +1,100 @@
+"""Runs the server in this process: takes the port, starts uvicorn in a thread, stops it in time."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from app.hub import Hub
+from app.routes.answering import stop_all
+from app.server import make_app
+from app.settings import Settings
+from ingest.errors import UserError
+
+START_S = 30.0
+GRACE_S = 1
+"""What requests under way get to end."""
+STOP_S = 2.0
+EXIT_S = 0.5
+_MOST_TRIED = 50
+_LONGEST_SOCKET_MESSAGE = 1 << 16
+
+
+def take_port(settings: Settings, or_next: bool = False) -> socket.socket:
+    """A bound socket; `or_next`: of the next free port where it is taken. Raises UserError."""
+    try:
+        found = socket.getaddrinfo(
+            settings.host or None, settings.port, type=socket.SOCK_STREAM,
+            flags=socket.AI_PASSIVE,
+        )  # fmt: skip
+    except OSError as error:
+        raise UserError(f"--host {settings.host} is no address here ({error.strerror})") from error
+    family, _, _, _, address = found[0]
+    for port in range(settings.port, settings.port + (_MOST_TRIED if or_next else 1)):
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((address[0], port, *address[2:]))
+            listener.listen(256)  # on Linux a taken port may show only here
+            return listener
+        except OSError as error:
+            listener.close()
+            if error.errno != errno.EADDRINUSE:
+                raise UserError(
+                    f"{settings.host}:{port} cannot be listened on ({error.strerror}); "
+                    "give another --host or --port"
+                ) from error
+    raise UserError(
+        f"port {settings.port} of {settings.host} is taken; stop what listens there, or give "
+        "another with --port (0: any free one)"
+    )
+
+
+@contextmanager
+def running(hub: Hub, settings: Settings, listener: socket.socket) -> Iterator[None]:
+    """The server answers while the block runs; then it is stopped, whatever is under way."""
+    config = uvicorn.Config(
+        make_app(hub, settings=settings), ws="websockets-sansio", lifespan="off",
+        log_config=None, access_log=False, server_header=False, proxy_headers=False,
+        ws_max_size=_LONGEST_SOCKET_MESSAGE, timeout_graceful_shutdown=GRACE_S,
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listener],), name="server", daemon=True)
+    thread.start()
+    try:
+        deadline_s = time.monotonic() + START_S
+        while not server.started:
+            if not thread.is_alive() or time.monotonic() > deadline_s:
+                raise UserError("the server did not start; its output says why")
+            time.sleep(0.01)
+        yield
+    finally:
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # cut requests are meant
+        server.should_exit = True
+        stop_all()
+        thread.join(STOP_S)
+        hub.close()
+
+
+def leave(code: int) -> int:
+    """The exit code, or the end of the process where a thread is still busy with a query.
+
+    Threads of callbacks have no way to be stopped; all that is to be kept is on disk by now.
+    """
+    deadline_s = time.monotonic() + EXIT_S
+    while any(not t.daemon and t is not threading.main_thread() for t in threading.enumerate()):
+        if time.monotonic() > deadline_s:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+        time.sleep(0.01)
+    return code
