@@ -1,0 +1,45 @@
+"""The detectors there are. Each is one module: a name, the kinds it finds, the questions whose
+answers it reads, and a pure function from those tables to a Verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from diagnosis import slow_worker
+from diagnosis.findings import KINDS, Diagnosis, Verdict
+
+Detect = Callable[[Mapping[str, pa.Table], int], Verdict]
+
+
+@dataclass(frozen=True)
+class Detector:
+    """One detector. `questions`: ready ones, asked with step_min, step_max and attempt."""
+
+    name: str
+    kinds: tuple[str, ...]
+    questions: tuple[str, ...]
+    detect: Detect
+
+    def __post_init__(self) -> None:
+        unknown = set(self.kinds) - set(KINDS)
+        if unknown or not self.kinds:
+            raise ValueError(f"detector {self.name} finds {unknown or 'nothing'}; see KINDS")
+
+
+def detectors() -> tuple[Detector, ...]:
+    """Every detector, in the order in which findings of equal urgency stand."""
+    return (
+        Detector(slow_worker.NAME, ("slow_worker",), slow_worker.QUESTIONS, slow_worker.detect),
+    )
+
+
+def diagnose(
+    tables: Mapping[str, pa.Table], attempt: int, chosen: Iterable[Detector] | None = None
+) -> Diagnosis:
+    """What the detectors (default: all) say of one attempt."""
+    asked = detectors() if chosen is None else tuple(chosen)
+    return Diagnosis(tuple(detector.detect(tables, attempt) for detector in asked))

@@ -1,0 +1,81 @@
+"""Stretches of steps in which a rank is slow: since when, until when.
+
+Every step votes: +1 where its excess is at least twice the threshold, 0 at the threshold, -1 where
+there is none. A stretch is where the votes add up most (the greatest sum of neighbours), so that a
+single spike never makes one and a single quick step never ends one. Its ends are then drawn where
+the excess passes half of the stretch's own median: a change is best placed halfway (CUSUM, Page
+1954).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+MIN_VOTES = 4.0
+"""Four steps at twice the threshold, or more of smaller excess. With noise of 3 MAD (2 sigma) a
+healthy rank of Gaussian noise gets there less than once in 1e9 steps (tests: none in 20 runs)."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Indices of the first and last slow step, both included, and the median excess between."""
+
+    first: int
+    last: int
+    excess: float
+
+
+def votes(excess: Floats, threshold: Floats | float) -> Floats:
+    """Vote of each step, -1 to 1; 0 where the excess is unknown."""
+    return np.nan_to_num(np.clip((excess - threshold) / threshold, -1.0, 1.0))
+
+
+def may_be_slow(excess_RS: Floats, threshold_R: Floats) -> Bools:
+    """Which ranks have an episode at all: the greatest sum of neighbouring votes of each."""
+    votes_RS = votes(excess_RS, threshold_R[:, None])
+    running_R, best_R = np.zeros(len(votes_RS)), np.zeros(len(votes_RS))
+    for vote_R in votes_RS.T:
+        running_R = np.maximum(running_R + vote_R, 0.0)
+        best_R = np.maximum(best_R, running_R)
+    return best_R >= MIN_VOTES
+
+
+def episodes(excess_S: Floats, threshold: float) -> list[Episode]:
+    """Episodes of one rank, in order of time."""
+    found: list[Episode] = []
+    _search(excess_S, threshold, 0, len(excess_S), found)
+    return sorted(found, key=lambda episode: episode.first)
+
+
+def _search(excess_S: Floats, threshold: float, low: int, high: int, found: list[Episode]) -> None:
+    if high <= low:
+        return
+    first, last, score = greatest_sum(votes(excess_S[low:high], threshold))
+    if score < MIN_VOTES:
+        return
+    middle = float(np.nanmedian(excess_S[low + first : low + last + 1]))
+    begin, end, _ = greatest_sum(votes(excess_S[low:high], max(middle / 2, threshold)))
+    if end < first or begin > last:  # a short, higher peak elsewhere: an episode of its own later
+        begin, end = first, last
+    begin, end = low + begin, low + end
+    found.append(Episode(begin, end, float(np.nanmedian(excess_S[begin : end + 1]))))
+    _search(excess_S, threshold, low, begin, found)
+    _search(excess_S, threshold, end + 1, high, found)
+
+
+def greatest_sum(values: Floats) -> tuple[int, int, float]:
+    """First and last index (included) of the neighbours with the greatest sum, and the sum."""
+    best, running, start = (0, -1, 0.0), 0.0, 0
+    for index, value in enumerate(values.tolist()):
+        if running <= 0:
+            running, start = 0.0, index
+        running += value
+        if running > best[2]:
+            best = (start, index, running)
+    return best

@@ -1,0 +1,241 @@
+"""What a diagnosis says: findings with their evidence, and what could not be judged.
+
+A Finding names who, how much against whom and since when; every number of it stands beside the
+question that gives it again. Its id holds no row number, so that links outlive a new index.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+KINDS = (
+    "slow_worker", "slow_op", "jit_spikes", "dead_rank", "slow_node_link", "slow_host",
+    "silent_host", "link_flap", "slow_link", "slow_dp_network", "comm_regression", "missing_rank",
+    "mismatched_op", "mismatched_size", "mismatched_dtype", "group_order_deadlock", "data_loader",
+    "data_stalled", "gc_pauses", "launch_bound", "allocator_stalls", "sequence_imbalance",
+    "slow_stage", "expert_imbalance", "slow_checkpoint", "host_contention", "host_memory_pressure",
+    "memory_leak", "nonfinite", "silent_corruption", "loss_spike", "dead_units", "launch_skew",
+    "monitor_overhead", "clock_unaligned", "data_gaps", "hung_rank", "many_hosts_slow",
+    "step_regression", "attention_entropy_collapse", "logit_growth", "stalled_updates",
+)  # fmt: skip
+"""The closed list of what a finding can be."""
+
+SEVERITIES = ("urgent", "warning", "past")
+"""urgent: acts now and costs the job; warning: acts now, small; past: it is over."""
+
+CONFIDENCES = ("high", "medium", "low")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A rank with its host and its index on every known parallel axis."""
+
+    rank: int
+    host: str | None = None
+    coords: tuple[tuple[str, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.rank < 0:
+            raise ValueError(f"rank is {self.rank}; ranks count from 0")
+
+    def __str__(self) -> str:
+        where = ", ".join(f"{axis} {index}" for axis, index in self.coords)
+        return f"rank {self.rank}" + (f" ({where})" if where else "")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One sentence with its number, the ready question that gives it, and where to see it.
+
+    `params`: parameters of the question; `view`: fields of the view state of the dashboard's link.
+    """
+
+    sentence: str
+    number: float
+    unit: str
+    question: str
+    params: tuple[tuple[str, int | float | str], ...] = ()
+    view: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.sentence or not self.question:
+            raise ValueError("evidence needs a sentence and the question that gives its number")
+        if not math.isfinite(self.number):
+            raise ValueError(f"evidence has the number {self.number}; leave out what is unknown")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What it costs per step: GPU-ms that others wait, and their share of the job's time."""
+
+    wait_caused_ms: float
+    share: float
+
+    def __post_init__(self) -> None:
+        if not (self.wait_caused_ms >= 0 and 0 <= self.share <= 1):
+            raise ValueError(
+                f"cost is {self.wait_caused_ms} GPU-ms, share {self.share}; give no negative "
+                "time and a share from 0 to 1"
+            )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong with a run. Checks itself; raises ValueError naming the value.
+
+    Steps are of attempt `attempt`, both included. `slowdown`: x against `compared_with`. `cost`:
+    None where clocks or waits are unknown.
+    """
+
+    kind: str
+    attempt: int
+    severity: str
+    confidence: str
+    title: str
+    text: str
+    culprits: tuple[Place, ...]
+    victims: tuple[int, ...]
+    first_step: int
+    last_step: int
+    ongoing: bool
+    slowdown: float | None
+    cost: Cost | None
+    evidence: tuple[Evidence, ...]
+    alternatives: tuple[str, ...]
+    next_step: str
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("kind", self.kind, KINDS), ("severity", self.severity, SEVERITIES),
+            ("confidence", self.confidence, CONFIDENCES),
+        ):  # fmt: skip
+            if value not in known:
+                raise ValueError(f"a finding's {name} is {value!r}; known: {', '.join(known)}")
+        if self.last_step < self.first_step:
+            raise ValueError(
+                f"steps {self.first_step} to {self.last_step}: the last comes before the first"
+            )
+        if not (self.title and self.text and self.next_step and self.evidence):
+            raise ValueError("a finding needs a title, a text, evidence and a next step")
+        if self.ongoing == (self.severity == "past"):
+            raise ValueError("a finding is either ongoing or past")
+        if set(self.victims) & {place.rank for place in self.culprits}:
+            raise ValueError("a rank is culprit and victim of the same finding")
+
+    @property
+    def id(self) -> str:
+        """kind-attempt-ranks-first step: the same after the index was built again."""
+        who = "_".join(str(place.rank) for place in self.culprits) or "job"
+        return f"{self.kind}-{self.attempt}-{who}-{self.first_step}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, with the id."""
+        plain = asdict(self)
+        plain["culprits"] = [{**asdict(p), "coords": dict(p.coords)} for p in self.culprits]
+        plain["evidence"] = [
+            {**asdict(e), "params": dict(e.params), "view": dict(e.view)} for e in self.evidence
+        ]
+        return {"id": self.id, **plain}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Finding:
+        """The finding of `to_json`'s values; raises ValueError, KeyError or TypeError."""
+        values = {key: value for key, value in plain.items() if key != "id"}
+        values["culprits"] = tuple(
+            Place(p["rank"], p["host"], tuple(p["coords"].items())) for p in plain["culprits"]
+        )
+        values["evidence"] = tuple(
+            Evidence(**{
+                **e,
+                "params": tuple(e["params"].items()),
+                "view": tuple((key, _frozen(value)) for key, value in e["view"].items()),
+            })
+            for e in plain["evidence"]
+        )  # fmt: skip
+        values["cost"] = None if plain["cost"] is None else Cost(**plain["cost"])
+        values["victims"] = tuple(plain["victims"])
+        values["alternatives"] = tuple(plain["alternatives"])
+        return cls(**values)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class NotEnoughData:
+    """What a detector could not judge, and what it would need: one sentence."""
+
+    detector: str
+    missing: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one detector says of a run.
+
+    `checked`: what was looked at and found in order, None where nothing could be judged.
+    `set_aside`: what stood out and is none of this detector's kinds, and why.
+    """
+
+    detector: str
+    findings: tuple[Finding, ...] = ()
+    checked: str | None = None
+    not_enough: tuple[NotEnoughData, ...] = ()
+    set_aside: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.findings and self.checked is None and not self.not_enough:
+            raise ValueError(f"detector {self.detector} says nothing at all")
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What all detectors say; findings with the most urgent and costly first."""
+
+    verdicts: tuple[Verdict, ...] = field(default=())
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings of all detectors, in the order in which to look at them."""
+        return tuple(sorted((f for v in self.verdicts for f in v.findings), key=_urgency))
+
+    @property
+    def checked(self) -> tuple[str, ...]:
+        """What was looked at and found in order."""
+        return tuple(v.checked for v in self.verdicts if v.checked is not None)
+
+    @property
+    def not_enough(self) -> tuple[NotEnoughData, ...]:
+        """What could not be judged."""
+        return tuple(missing for v in self.verdicts for missing in v.not_enough)
+
+    @property
+    def set_aside(self) -> tuple[str, ...]:
+        """What stood out and is no finding, and why."""
+        return tuple(sentence for v in self.verdicts for sentence in v.set_aside)
+
+    @property
+    def judged(self) -> bool:
+        """Whether at least one detector had enough data."""
+        return any(v.checked is not None or v.findings for v in self.verdicts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "findings": [finding.to_json() for finding in self.findings],
+            "checked": list(self.checked),
+            "not_enough": [asdict(missing) for missing in self.not_enough],
+            "set_aside": list(self.set_aside),
+            "judged": self.judged,
+        }
+
+
+def _urgency(finding: Finding) -> tuple[int, float, float, int]:
+    share = finding.cost.share if finding.cost else 0.0
+    return (
+        SEVERITIES.index(finding.severity), -share, -(finding.slowdown or 0.0), finding.first_step
+    )  # fmt: skip

@@ -1,0 +1,207 @@
+"""Ranks against their peers: slowdown and its noise, as the metrics define them.
+
+Slowdown = a rank's compute (CPU time where the job ran on CPU and recorded it) / the median of its
+peers. Peers: same pp and tp over dp; fewer than 3 of those: the other ranks of the stage; still
+fewer: the rank's own past, relative to what the other such ranks did meanwhile.
+Noise = 3 MAD of slowdown over the peers and the last 20 steps.
+
+Shape suffixes: R ranks, S steps, N members of a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+MIN_PEERS = 3
+NOISE_STEPS = 20
+NOISE_MADS = 3.0
+_KNOWN_SHARE = 0.9
+"""CPU time is the measure where at least this share of the cells has it."""
+_FEWEST_PAST = 3
+
+AXES = ("pp", "dp", "cp", "tp", "ep")
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Ranks that left finished steps, sorted, and where they sit; -1 is an unknown coordinate."""
+
+    rank_R: Ints
+    coords_R: dict[str, Ints]
+    host_R: list[str | None]
+    on_cpu: bool
+    world_size: int
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether the layout is known at all: else peers may have other roles."""
+        return any(bool((index_R >= 0).any()) for index_R in self.coords_R.values())
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every rank did in every step; NaN is unknown."""
+
+    ranks: Ranks
+    step_S: Ints
+    work_RS: Floats  # ms, in `measure`
+    step_ms_RS: Floats
+    wait_caused_RS: Floats  # GPU-ms
+    measure: str  # cpu or wall
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Who is compared with whom: ranks of one group number are each other's peers."""
+
+    group_R: Ints
+    whom_R: npt.NDArray[np.str_]  # dp, stage or own past
+
+
+def work_of(rank_work: pa.Table, rank_places: pa.Table) -> Work:
+    """Matrices of the questions `rank_work` and `rank_places`."""
+    rank, step = _ints(rank_work, "rank"), _ints(rank_work, "step")
+    rank_R, row = np.unique(rank, return_inverse=True)
+    step_S, column = np.unique(step, return_inverse=True)
+
+    def spread(name: str) -> Floats:
+        cells_RS = np.full((rank_R.size, step_S.size), np.nan)
+        cells_RS[row, column] = _floats(rank_work, name)
+        return cells_RS
+
+    ranks = _placed(rank_R, rank_places)
+    compute_RS, cpu_RS = spread("compute_ms"), spread("cpu_ms")
+    compute_RS[compute_RS <= 0] = np.nan
+    known = np.isfinite(compute_RS)
+    by_cpu = ranks.on_cpu and bool(np.isfinite(cpu_RS[known]).sum() >= _KNOWN_SHARE * known.sum())
+    by_cpu &= bool(known.any())
+    return Work(
+        ranks, step_S, cpu_RS if by_cpu else compute_RS, spread("step_ms"),
+        spread("wait_caused_ms"), "cpu" if by_cpu else "wall",
+    )  # fmt: skip
+
+
+def _placed(rank_R: Ints, places: pa.Table) -> Ranks:
+    rows = {row["rank"]: row for row in places.to_pylist()}
+    found = [rows.get(int(rank), {}) for rank in rank_R]
+    coords_R = {
+        axis: np.array([-1 if row.get(axis) is None else row[axis] for row in found], np.int64)
+        for axis in AXES
+    }
+    world = max((row["world_size"] or 0 for row in rows.values()), default=0)
+    on_cpu = bool(found) and all((row.get("device") or "").startswith("cpu") for row in found)
+    return Ranks(
+        rank_R, coords_R, [row.get("host") for row in found], on_cpu, max(world, len(rows))
+    )
+
+
+def _ints(table: pa.Table, name: str) -> Ints:
+    return np.asarray(table.column(name).to_numpy(), np.int64)
+
+
+def _floats(table: pa.Table, name: str) -> Floats:
+    return np.asarray(table.column(name).cast(pa.float64()).to_numpy(), np.float64)
+
+
+def peers_of(ranks: Ranks) -> Peers:
+    """Peers of every rank: over dp, else in the stage, else none but its own past."""
+    pp, tp = (np.maximum(ranks.coords_R[axis], 0) for axis in ("pp", "tp"))
+    role_R = np.unique(np.stack([pp, tp]), axis=1, return_inverse=True)[1].reshape(-1)
+    stage_R = np.unique(pp, return_inverse=True)[1]
+    many_R = np.bincount(role_R)[role_R] > MIN_PEERS
+    some_R = np.bincount(stage_R)[stage_R] > MIN_PEERS
+    roles, stages = role_R.max(initial=-1) + 1, stage_R.max(initial=-1) + 1
+    group_R = np.where(
+        many_R, role_R, np.where(some_R, roles + stage_R, roles + stages + np.arange(role_R.size))
+    )
+    whom_R = np.where(many_R, "dp", np.where(some_R, "stage", "own past"))
+    return Peers(group_R.astype(np.int64), whom_R)
+
+
+def slowdowns(work: Work, peers: Peers, trusted_R: Bools) -> Floats:
+    """Slowdown of every rank and step against its trusted peers; NaN where it has too few."""
+    slow_RS = np.full(work.work_RS.shape, np.nan)
+    alone_R = peers.whom_R == "own past"
+    for group in np.unique(peers.group_R[~alone_R]):
+        members = np.flatnonzero(peers.group_R == group)
+        values_NS = work.work_RS[members]
+        slow_RS[members] = values_NS / medians_of_others(values_NS, trusted_R[members])
+    if alone_R.any():
+        slow_RS[alone_R] = _against_past(work.work_RS[alone_R], trusted_R[alone_R])
+    return slow_RS
+
+
+def medians_of_others(values_NS: Floats, trusted_N: Bools) -> Floats:
+    """Median of the trusted others of each member and step; NaN where there is none."""
+    counted_NS = np.isfinite(values_NS) & trusted_N[:, None]
+    shown_NS = np.where(counted_NS, values_NS, np.nan)
+    order_NS = np.argsort(shown_NS, axis=0)
+    sorted_NS = np.take_along_axis(shown_NS, order_NS, axis=0)
+    place_NS = np.empty_like(order_NS)
+    np.put_along_axis(place_NS, order_NS, np.arange(len(values_NS))[:, None], axis=0)
+    others_NS = counted_NS.sum(axis=0) - counted_NS
+
+    def element(index_NS: Ints) -> Floats:  # of the sorted others: one's own is skipped
+        index_NS = index_NS + (counted_NS & (index_NS >= place_NS))
+        return np.take_along_axis(sorted_NS, np.clip(index_NS, 0, len(values_NS) - 1), axis=0)
+
+    middle_NS = (element((others_NS - 1) // 2) + element(others_NS // 2)) / 2
+    return np.where(others_NS > 0, middle_NS, np.nan)
+
+
+def _against_past(values_NS: Floats, trusted_N: Bools) -> Floats:
+    """Each rank against its level before its own greatest change, less what the others changed."""
+    if len(values_NS) <= MIN_PEERS:  # a change of the workload could not be told apart
+        return np.full(values_NS.shape, np.nan)
+    past_N = np.array([_level_before(row_S) for row_S in values_NS])
+    ratio_NS = values_NS / past_N[:, None]
+    relative_NS: Floats = ratio_NS / medians_of_others(ratio_NS, trusted_N)
+    return relative_NS
+
+
+def _level_before(row_S: Floats) -> float:
+    """Median before the split that leaves the least absolute deviation on both sides."""
+    log_S = np.log(row_S[np.isfinite(row_S)])
+    if log_S.size < 2 * _FEWEST_PAST:
+        return float("nan")
+    splits = range(_FEWEST_PAST, log_S.size - _FEWEST_PAST + 1)
+    left = min(splits, key=lambda split: _deviation(log_S[:split]) + _deviation(log_S[split:]))
+    return float(np.exp(np.median(log_S[:left])))
+
+
+def _deviation(values: Floats) -> float:
+    return float(np.abs(values - np.median(values)).sum())
+
+
+def noises(slow_RS: Floats, peers: Peers, trusted_R: Bools) -> Floats:
+    """Noise of every rank, x: 3 MAD over its trusted peers and the last 20 steps; NaN unknown."""
+    noise_R = np.full(len(slow_RS), np.nan)
+    recent_RS = slow_RS[:, -NOISE_STEPS:]
+    for group in np.unique(peers.group_R):
+        in_group = peers.group_R == group
+        cells = recent_RS[in_group & trusted_R]
+        cells = cells[np.isfinite(cells)]
+        if cells.size:
+            noise_R[in_group] = NOISE_MADS * np.median(np.abs(cells - np.median(cells)))
+    return noise_R
+
+
+def step_noises(slow_RS: Floats, peers: Peers) -> Floats:
+    """The same from step to step within each rank: levels that differ for good do not enter."""
+    noise_R = np.full(len(slow_RS), np.nan)
+    jumps_RS = np.abs(np.diff(slow_RS, axis=1)) / np.sqrt(2)
+    for group in np.unique(peers.group_R):
+        in_group = peers.group_R == group
+        cells = jumps_RS[in_group]
+        cells = cells[np.isfinite(cells)]
+        if cells.size:
+            noise_R[in_group] = NOISE_MADS * np.median(cells)
+    return noise_R

@@ -1,0 +1,229 @@
+"""The words, evidence and links of a slow_worker finding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from diagnosis.episodes import Episode
+from diagnosis.findings import Cost, Evidence, Finding
+from diagnosis.peers import Floats, Ints, Work
+from diagnosis.places import pipeline_ranks, place_of
+
+URGENT_SLOWDOWN = 1.1
+"""Jobs at least 1.1 times as long as without stragglers count as straggling (2505.05713)."""
+
+_VICTIM_SHARE = 0.1
+"""Victims sit in groups in which the culprit caused at least this share of its waiting."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """One episode of one rank, with what is needed to tell of it. `row`: index of the rank."""
+
+    row: int
+    episode: Episode
+    slow_S: Floats
+    noise: float
+    whom: str
+    num_peers: int
+    ongoing: bool
+    culprit_rows: Ints
+
+    @property
+    def slowdown(self) -> float:
+        """Median over the episode, x."""
+        return 1 + self.episode.excess
+
+    @property
+    def compared_with(self) -> str:
+        """Whom it was compared with, in words."""
+        if self.whom == "own past":
+            return "its own past"
+        where = "same stage and tp, over dp" if self.whom == "dp" else "the same stage"
+        return f"its {self.num_peers} peers ({where})"
+
+
+@dataclass(frozen=True)
+class _Waits:
+    """What others waited for a rank during the episode."""
+
+    per_step_ms: float
+    share: float
+    of_all: float
+    median_ms: float
+    is_worst: bool
+
+
+def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> Finding:
+    """The finding of one episode."""
+    ranks, episode = work.ranks, suspect.episode
+    rank = int(ranks.rank_R[suspect.row])
+    first, last = int(work.step_S[episode.first]), int(work.step_S[episode.last])
+    waits = _waits(work, suspect)
+    urgent = "urgent" if suspect.slowdown >= URGENT_SLOWDOWN else "warning"
+    return Finding(
+        kind="slow_worker", attempt=attempt,
+        severity=urgent if suspect.ongoing else "past",
+        confidence=_confidence(work, suspect, waits),
+        title=f"Rank {rank} {'is' if suspect.ongoing else 'was'} slow",
+        text=_text(suspect, waits, first, last),
+        culprits=(place_of(ranks, suspect.row),),
+        victims=_victims(work, suspect, groups),
+        first_step=first, last_step=last, ongoing=suspect.ongoing,
+        slowdown=round(suspect.slowdown, 4),
+        cost=None if waits is None else Cost(round(waits.per_step_ms, 3), round(waits.share, 5)),
+        evidence=_evidence(work, suspect, waits, attempt),
+        alternatives=_alternatives(work, suspect, waits),
+        next_step=_next_step(work, suspect),
+    )  # fmt: skip
+
+
+def _waits(work: Work, suspect: Suspect) -> _Waits | None:
+    span = slice(suspect.episode.first, suspect.episode.last + 1)
+    caused_RS = work.wait_caused_RS[:, span]
+    own_S = caused_RS[suspect.row]
+    known_S = np.isfinite(own_S)
+    if not known_S.any():
+        return None
+    sums_R = np.nansum(caused_RS[:, known_S], axis=1)
+    total_ms = float(np.nansum(work.step_ms_RS[:, span][:, known_S]))
+    own = float(sums_R[suspect.row])
+    stage_R = work.ranks.coords_R["pp"] == work.ranks.coords_R["pp"][suspect.row]
+    others_R = np.delete(sums_R, suspect.culprit_rows)
+    in_stage_R = sums_R[stage_R]
+    num = int(known_S.sum())
+    return _Waits(
+        per_step_ms=own / num, share=min(own / total_ms, 1.0) if total_ms > 0 else 0.0,
+        of_all=own / max(float(sums_R.sum()), 1e-9),
+        median_ms=float(np.median(others_R)) / num if others_R.size else 0.0,
+        is_worst=own >= float(in_stage_R.max(initial=0.0)),
+    )  # fmt: skip
+
+
+def _confidence(work: Work, suspect: Suspect, waits: _Waits | None) -> str:
+    """high: three peers and the latest of its stage; low: its own past or unknown roles only."""
+    if suspect.whom == "own past" or not work.ranks.has_roles:
+        return "low"
+    return "high" if waits is not None and waits.is_worst else "medium"
+
+
+def _text(suspect: Suspect, waits: _Waits | None, first: int, last: int) -> str:
+    whom = "its own past" if suspect.whom == "own past" else "its peers"
+    if not suspect.ongoing:
+        when = f"from step {first} to {last}" if last > first else f"in step {first}"
+        text = f"computed {suspect.slowdown:.2f}x {whom} {when}, now over"
+    else:
+        text = f"computes {suspect.slowdown:.2f}x {whom} since step {first}"
+    if waits is None:
+        return f"{text}; what others wait for it is not known."
+    verb = "wait" if suspect.ongoing else "waited"
+    share = 100 * waits.share
+    shown = f"{share:.0f}" if share >= 1 else f"{share:.1g}"
+    return (
+        f"{text}; the others together {verb} {_ms(waits.per_step_ms)} per step for it "
+        f"({shown} % of the job's time)."
+    )
+
+
+def _ms(value: float) -> str:
+    return (
+        f"{value / 1000:.1f} s" if value >= 10_000 else f"{value:,.{0 if value >= 10 else 1}f} ms"
+    )
+
+
+def _victims(work: Work, suspect: Suspect, groups: pa.Table) -> tuple[int, ...]:
+    rank = int(work.ranks.rank_R[suspect.row])
+    rows = [row for row in groups.to_pylist() if row["rank"] == rank and row["ranks"]]
+    total = sum(row["wait_caused_ms"] for row in rows)
+    found: set[int] = set()
+    for row in rows:
+        if row["wait_caused_ms"] >= _VICTIM_SHARE * total:
+            found |= set(row["ranks"])
+    return tuple(sorted(found - {int(r) for r in work.ranks.rank_R[suspect.culprit_rows]} - {rank}))
+
+
+def _evidence(
+    work: Work, suspect: Suspect, waits: _Waits | None, attempt: int
+) -> tuple[Evidence, ...]:
+    episode, rank = suspect.episode, int(work.ranks.rank_R[suspect.row])
+    first, last = int(work.step_S[episode.first]), int(work.step_S[episode.last])
+    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    timeline = (
+        ("page", "timeline"), ("attempt", attempt), ("rank", rank),
+        ("ranks", pipeline_ranks(work.ranks, suspect.row)),
+        ("steps", (first, min(first + 1, last))),
+    )  # fmt: skip
+    measure = "CPU time" if work.measure == "cpu" else "wall time"
+    noise = f", beyond a noise of {suspect.noise:.3f}x" if np.isfinite(suspect.noise) else ""
+    found = [
+        Evidence(
+            f"{measure} of its compute is {suspect.slowdown:.2f}x the median of "
+            f"{suspect.compared_with} in steps {first} to {last}{noise}.",
+            round(suspect.slowdown, 4), "x", "slowest_ranks", asked,
+            (("page", "ranks"), ("attempt", attempt), ("rank", rank), ("metric", "slowdown"),
+             ("steps", (first, last))),
+        )
+    ]  # fmt: skip
+    before_S = suspect.slow_S[: episode.first]
+    if np.isfinite(before_S).any():
+        before, until = float(np.nanmedian(before_S)), int(work.step_S[episode.first - 1])
+        found.append(
+            Evidence(
+                f"Before, in steps {work.step_S[0]} to {until}, it was {before:.2f}x.",
+                round(before, 4), "x", "slowest_ranks",
+                (("step_min", int(work.step_S[0])), ("step_max", until), ("attempt", attempt)),
+                (*timeline[:4], ("steps", (until, until))),
+            )
+        )  # fmt: skip
+    if waits is not None:
+        found += _late_evidence(waits, asked, timeline)
+    return tuple(found)
+
+
+def _late_evidence(
+    waits: _Waits, asked: tuple[tuple[str, int], ...], timeline: tuple[tuple[str, object], ...]
+) -> list[Evidence]:
+    worst = "more than any other rank of its stage" if waits.is_worst else "not the most there"
+    return [
+        Evidence(
+            f"Coming last to the collectives of its stage it makes others wait "
+            f"{_ms(waits.per_step_ms)} per step, {worst}; the median rank {_ms(waits.median_ms)}.",
+            round(waits.per_step_ms, 3), "GPU-ms per step", "late_ranks", asked, timeline,
+        ),
+        Evidence(
+            f"That is {100 * waits.of_all:.0f} % of all waiting in these steps.",
+            round(waits.of_all, 4), "share", "late_ranks", asked, timeline,
+        ),
+    ]  # fmt: skip
+
+
+def _alternatives(work: Work, suspect: Suspect, waits: _Waits | None) -> tuple[str, ...]:
+    found = ["Slow memory instead of slow compute: told apart only by classes of operations."]
+    if work.measure == "wall":
+        found.append(
+            "Another process on its host (host_contention): CPU time was not recorded, so a rank "
+            "that computes more and one that is kept from computing look the same."
+        )
+    if suspect.whom == "own past":
+        found.append("More work for its whole stage (slow_stage): it has fewer than 3 peers.")
+    if suspect.whom == "stage":
+        found.append("More work for this rank than for others of its stage: a longer layer there.")
+    if waits is None:
+        found.append("Nobody need be waiting for it: clocks are not aligned across ranks.")
+    elif not waits.is_worst:
+        found.append("It is not the one others wait for most: it may hide behind another delay.")
+    return tuple(found)
+
+
+def _next_step(work: Work, suspect: Suspect) -> str:
+    place = place_of(work.ranks, suspect.row)
+    host = f" on {place.host}" if place.host else ""
+    device = "its cores (frequency, other processes)" if work.ranks.on_cpu else "its clocks and "
+    device += "" if work.ranks.on_cpu else "throttle reasons (nvidia-smi -q -d PERFORMANCE)"
+    return (
+        f"Look at the device of rank {place.rank}{host}: {device}; run the same matrix product on "
+        "it and on a peer, and swap it out if it stays slower."
+    )
