@@ -24,7 +24,6 @@ START_S = 30.0
 GRACE_S = 1
 """What requests under way get to end."""
 STOP_S = 2.0
-EXIT_S = 0.5
 _MOST_TRIED = 50
 _LONGEST_SOCKET_MESSAGE = 1 << 16
 
@@ -85,16 +84,12 @@ def running(hub: Hub, settings: Settings, listener: socket.socket) -> Iterator[N
         hub.close()
 
 
-def leave(code: int) -> int:
-    """The exit code, or the end of the process where a thread is still busy with a query.
+def leave(code: int) -> None:
+    """End the process with this code, once all that is to be kept is on disk.
 
-    Threads of callbacks have no way to be stopped; all that is to be kept is on disk by now.
+    Threads of callbacks may still be in a query, which nothing stops, and Python would wait for
+    them; DuckDB complains of its own types where threads are left at the interpreter's end.
     """
-    deadline_s = time.monotonic() + EXIT_S
-    while any(not t.daemon and t is not threading.main_thread() for t in threading.enumerate()):
-        if time.monotonic() > deadline_s:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-        time.sleep(0.01)
-    return code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

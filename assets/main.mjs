@@ -4,6 +4,7 @@
  * A view module exports mount(element, app, options) and returns {destroy()}.
  */
 import { App } from './lib/app.mjs';
+import { Live } from './lib/live.mjs';
 
 const VIEWS = {
   runs: () => import('./runs/view.mjs'),
@@ -12,6 +13,7 @@ const VIEWS = {
 const config = JSON.parse(document.getElementById('rankscope-config').textContent);
 export const app = new App(config);
 window.rankscope = app;
+app.live = new Live(app);
 
 const mounted = new Map();
 

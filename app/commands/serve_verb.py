@@ -43,7 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         url = settings.url(listener.getsockname()[1])
         print(url + (f"?token={quote(generated)}" if generated else ""), flush=True)
         stop.wait()
-    return leave(0)
+    leave(0)
+    return 0
 
 
 def settings_of(arguments: argparse.Namespace) -> tuple[Settings, str]:

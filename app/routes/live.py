@@ -28,6 +28,7 @@ SEND_LIMIT_S = 20.0
 UNKNOWN = 4404
 """Close code: there is no such run (yet); the reason says why."""
 _LONGEST_REASON = 120
+_LEFT = (WebSocketDisconnect, asyncio.TimeoutError)
 
 
 def routes(hub: Hub) -> list[WebSocketRoute]:
@@ -44,13 +45,18 @@ def routes(hub: Hub) -> list[WebSocketRoute]:
 async def _serve(hub: Hub, websocket: WebSocket, name: str | None) -> None:
     news = asyncio.Event()
     loop = asyncio.get_running_loop()
+    told = 0  # of all runs
 
     def heard(run: str, _version: int) -> None:
+        nonlocal told
         if name is None or run == name:
+            told += 1
             with suppress(RuntimeError):  # the loop is closing
                 loop.call_soon_threadsafe(news.set)
 
-    message = _message(hub, name)
+    def message() -> dict[str, object]:
+        return {"run": None, "version": told} if name is None else pulse(hub, name).as_json()
+
     sender = asyncio.create_task(_send(websocket, message, news))
     receiver = asyncio.create_task(_wait_for_end(websocket))
     end = hub.listen(heard)
@@ -61,26 +67,12 @@ async def _serve(hub: Hub, websocket: WebSocket, name: str | None) -> None:
             if isinstance(error, UserError):
                 reason = str(error).encode()[:_LONGEST_REASON].decode(errors="ignore")
                 await websocket.close(UNKNOWN, reason)
-            elif error is not None and not isinstance(
-                error, WebSocketDisconnect | asyncio.TimeoutError | RuntimeError
-            ):
+            elif error is not None and not isinstance(error, _LEFT) and receiver not in done:
                 raise error
     finally:
         end()
         sender.cancel()
         receiver.cancel()
-
-
-def _message(hub: Hub, name: str | None) -> Callable[[], dict[str, object]]:
-    if name is not None:
-        return lambda: pulse(hub, name).as_json()
-    counted = {"version": 0}
-
-    def all_runs() -> dict[str, object]:
-        counted["version"] += 1
-        return {"run": None, "version": counted["version"], "runs_version": hub.runs_version}
-
-    return all_runs
 
 
 async def _send(
