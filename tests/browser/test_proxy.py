@@ -1,0 +1,71 @@
+"""Behind a reverse proxy with a path prefix, whether or not it takes the prefix off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from app.links import PAGES, View
+from benchmarks.browser import Server, free_port
+from tests.browser import runs_made
+from tests.browser.conftest import OpenTab
+from tests.browser.proxy import Proxy
+from tests.browser.tabs import Tab
+
+PREFIX = "/user/me/proxy/8050"
+
+
+@pytest.fixture(scope="module")
+def prefixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Proxy, Proxy]]:
+    """A server told its prefix, and two proxies before it: one strips the prefix, one keeps it."""
+    runs = tmp_path_factory.mktemp("prefixed") / "runs"
+    runs.mkdir()
+    runs_made.recorded(runs, "slow_rank")
+    port = free_port()
+    with Proxy(PREFIX, port, strips=True) as strips, Proxy(PREFIX, port, strips=False) as keeps:
+        server = Server(runs, "--base-path", PREFIX, port=port).start()
+        yield server, strips, keeps
+        assert server.stop() == 0
+
+
+@pytest.mark.parametrize("strips", [True, False], ids=["strips", "keeps"])
+def test_every_page_and_the_live_socket(
+    tabs: OpenTab, prefixed: tuple[Server, Proxy, Proxy], strips: bool
+) -> None:
+    proxy = prefixed[1] if strips else prefixed[2]
+    tab = tabs(proxy.url)
+    asked: list[str] = []
+    sockets: list[str] = []
+    tab.page.on("request", lambda request: asked.append(request.url))
+    tab.page.on("websocket", lambda socket: sockets.append(socket.url))
+    tab.open()
+    tab.page.get_by_role("link", name="slow_rank").first.click()
+    tab.page.wait_for_url(f"{proxy.url}/run/slow_rank/overview")
+    for page in PAGES:
+        tab.page.locator(f'.topbar a[data-page="{page}"]').click()
+        tab.page.wait_for_url(f"{proxy.url}{View('slow_rank', page).url()}*")
+        tab.page.wait_for_load_state("networkidle")
+    assert [url for url in asked if not url.startswith(("data:", "blob:", proxy.url))] == []
+    assert sockets
+    assert all(url.startswith(proxy.url.replace("http:", "ws:")) for url in sockets)
+    assert_followed(tab)
+
+
+def assert_followed(tab: Tab) -> None:
+    """The top bar tells the state that came by the socket."""
+    assert tab.page.locator(".topbar .state").inner_text().strip().startswith("finished")
+
+
+def test_a_link_made_behind_the_proxy_opens_there(
+    tabs: OpenTab, prefixed: tuple[Server, Proxy, Proxy]
+) -> None:
+    proxy = prefixed[1]
+    first = tabs(proxy.url)
+    first.open(View("slow_rank", "timeline", rank=5, steps=(6, 8)).url())
+    link: str = first.page.evaluate("window.rankscope.link()")
+    assert link.startswith(f"{proxy.url}/run/slow_rank/timeline?")
+    second = tabs(proxy.url)
+    second.open(link.removeprefix(proxy.url))
+    assert second.view()["rank"] == 5
+    assert second.view()["steps"] == [6, 8]
