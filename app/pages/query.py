@@ -1,18 +1,29 @@
-"""Query."""
+"""Query: ready questions with documentation, SQL of one's own, answers as table and CSV."""
 
 from __future__ import annotations
+
+import json
 
 from dash import Dash, html
 from dash.development.base_component import Component
 
 from app.hub import Hub
 from app.links import View
+from app.views.query import questions
 
 
 def render(hub: Hub, view: View) -> Component:
-    """The page for a view."""
-    return html.Div(html.H1("Query"), className="panel")
+    """The page for a view; assets/query/view.mjs draws it from the questions that come along."""
+    run = hub.run(view.run or "")
+    options = {
+        "questions": questions(),
+        "folder": str(run.folder),
+        "t0": str(run.info["created_ns"]),
+    }
+    return html.Div(
+        className="query-page", **{"data-view": "query", "data-options": json.dumps(options)}
+    )
 
 
 def register(dash: Dash, hub: Hub) -> None:
-    """The page's callbacks."""
+    """The page has no callbacks: it talks to api/run/RUN/query."""

@@ -1,19 +1,9 @@
 /** The list of runs: drawn from the rows that came with the page, asked for again every 2 s. */
 import { formatUrl, emptyView } from '../lib/view_state.mjs';
+import { element } from '../lib/dom.mjs';
 import { COLUMNS, filtered, summary } from './rows.mjs';
 
 const ASK_EVERY_MS = 2000;
-
-/** An element with text and children; data never becomes markup. */
-export function element(tag, attributes = {}, children = []) {
-  const made = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key === 'text') made.textContent = value;
-    else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-}
 
 function runUrl(app, name) {
   return formatUrl({ ...emptyView(), run: name }, app.base);

@@ -1,0 +1,199 @@
+"""Answers of queries as the page shows them and as CSV; ready questions as forms."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ingest.errors import UserError
+from ingest.questions import all_questions
+from ingest.sandbox import Interrupted, Stop
+from ingest.store import TIME_LIMIT_S, Run
+
+MAX_ROWS = 10_000
+"""Rows sent to the page; CSV has all."""
+COUNT_FOR_S = 5.0
+"""The rows beyond MAX_ROWS are counted for so long at most."""
+CSV_LIMIT_S = 600.0
+NOW = "now_ns"
+"""Parameter filled with the server's time where it is not given."""
+_LONGEST_CELL = 500
+_SAFEST = 2**53
+_STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+Query = tuple[str, dict[str, Any] | None]
+"""SQL and its values; None: the SQL is the browser's own."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of an answer. kind: int, float, bool, time or text."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the page shows of an answer."""
+
+    columns: list[Column]
+    rows: list[list[Any]]
+    """at most MAX_ROWS; whole numbers beyond 2^53 and what is no finite number as text"""
+    num_rows: int
+    """rows counted"""
+    is_counted: bool
+    """whether that is all of them"""
+    seconds: float
+
+
+def questions() -> list[dict[str, Any]]:
+    """Every ready question with its documentation, JSON-able."""
+    return [
+        {
+            "name": asked.name,
+            "doc": asked.doc,
+            "parameters": [asdict(parameter) for parameter in asked.parameters],
+            "columns": [list(column) for column in asked.columns],
+            "empty": asked.empty,
+        }
+        for asked in all_questions().values()
+    ]
+
+
+def prepared(run: Run, name: str | None, text: str | None, args: Mapping[str, str]) -> Query:
+    """What a page asks for: the question `name` with `args`, or the SELECT `text`; UserError."""
+    if name:
+        asked = all_questions().get(name)
+        wants_now = asked is not None and any(p.name == NOW for p in asked.parameters)
+        given = {NOW: time.time_ns(), **args} if wants_now else dict(args)
+        return run.prepared(name, **given)
+    if not text or not text.strip():
+        raise UserError("there is no question and no SQL; choose one or write a SELECT")
+    return text, None
+
+
+def answered(
+    run: Run, query: Query, stop: Stop | None = None, limit_s: float = TIME_LIMIT_S
+) -> Answer:
+    """The first rows of a query and how many there are; raises UserError."""
+    begun = time.monotonic()
+    page = _Page()
+    try:
+        with run.reading(*query, limit_s=limit_s, stop=stop) as reader:
+            page.take(reader, time.monotonic)
+    except Interrupted:
+        if len(page.rows) < MAX_ROWS or (stop is not None and stop.called):
+            raise
+    return Answer(page.columns, page.rows, page.num_rows, page.is_counted, time.monotonic() - begun)
+
+
+class _Page:
+    """The first rows, and the number of all as far as counting went."""
+
+    def __init__(self) -> None:
+        self.columns: list[Column] = []
+        self.rows: list[list[Any]] = []
+        self.num_rows = 0
+        self.is_counted = False
+
+    def take(self, reader: pa.RecordBatchReader, now_s: Callable[[], float]) -> None:
+        """Read to the end, or until counting took too long."""
+        self.columns = [Column(field.name, _kind(field.type)) for field in reader.schema]
+        count_until_s = math.inf
+        for batch in reader:
+            missing = MAX_ROWS - len(self.rows)
+            if missing > 0:
+                self.rows += _rows(batch.slice(0, missing))
+            elif count_until_s == math.inf:
+                count_until_s = now_s() + COUNT_FOR_S
+            self.num_rows += batch.num_rows
+            if now_s() > count_until_s:
+                return
+        self.is_counted = True
+
+
+def _rows(batch: pa.RecordBatch) -> list[list[Any]]:
+    columns = [[_cell(value) for value in _values(column)] for column in batch.columns]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _kind(kind: pa.DataType) -> str:
+    if pa.types.is_boolean(kind):
+        return "bool"
+    if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
+        return "int"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "float"
+    return "time" if pa.types.is_temporal(kind) else "text"
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Python values; as text where Python has none (years beyond 9999, infinite dates)."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        values = column.cast(pa.string()).to_pylist()
+    kind = _kind(column.type)
+    if pa.types.is_decimal(column.type):
+        to_number = int if kind == "int" else float
+        return [None if value is None else to_number(value) for value in values]
+    return values
+
+
+def _cell(value: Any) -> Any:
+    """A JSON value that loses nothing."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if -_SAFEST < value < _SAFEST else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    text = _text(value)
+    return text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "\u2026"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, list | dict):
+        return json.dumps(value, default=str, ensure_ascii=False)
+    return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
+
+
+def csv_pieces(run: Run, query: Query, stop: Stop | None = None) -> Iterator[bytes]:
+    """The whole answer as CSV with a header, piece by piece; raises UserError.
+
+    Text that a spreadsheet would take for a formula gets a quote in front.
+    """
+    with run.reading(*query, limit_s=CSV_LIMIT_S, stop=stop) as reader:
+        yield _csv_bytes([[_harmless(name) for name in reader.schema.names]])
+        for batch in reader:
+            columns = [[_csv_cell(value) for value in _values(c)] for c in batch.columns]
+            yield _csv_bytes(zip(*columns, strict=True))
+
+
+def _csv_bytes(rows: Any) -> bytes:
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\r\n").writerows(rows)
+    return file.getvalue().encode(errors="replace")
+
+
+def _csv_cell(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return _harmless(_text(value))
+
+
+def _harmless(text: str) -> str:
+    return f"'{text}" if text.startswith(_STARTS_FORMULA) else text

@@ -1,0 +1,83 @@
+/** What became of a query: running, its rows, nothing, or what is wrong with it. */
+import { element } from '../lib/dom.mjs';
+import { countSentence } from './cells.mjs';
+import { answerTable } from './table.mjs';
+
+const SLOW_MS = 150;
+
+/** @param {import('../lib/app.mjs').App} app */
+export function answerPanel(app) {
+  const about = element('span', { class: 'quiet', role: 'status' });
+  const cancel = element('button', { type: 'button', text: 'Cancel', hidden: true });
+  const csv = element('a', { class: 'button', text: 'CSV', download: true, title: 'The whole answer as a file' });
+  const copy = element('button', { type: 'button', text: 'Copy as rankscope query command' });
+  const head = element('header', {}, [
+    element('h2', { text: 'Answer' }), about, element('span', { class: 'push' }), cancel, csv, copy]);
+  const body = element('div', { class: 'answer-body' });
+  const panel = element('section', { class: 'panel answer-panel', 'aria-live': 'off' }, [head, body]);
+  let asking = new AbortController();
+  let commandText = '';
+
+  const busy = (is) => {
+    cancel.hidden = !is;
+    panel.classList.toggle('busy', is);
+  };
+  const offer = (is) => { csv.hidden = !is; copy.hidden = !is; };
+  offer(false);
+
+  copy.addEventListener('click', async () => {
+    try {
+      await navigator.clipboard.writeText(commandText);
+      copy.textContent = 'Copied';
+    } catch {  // no clipboard without a secure context: show it to be copied by hand
+      body.prepend(element('pre', { class: 'command', tabindex: '0', text: commandText }));
+      copy.textContent = 'Shown below';
+    }
+    setTimeout(() => { copy.textContent = 'Copy as rankscope query command'; }, 1500);
+  });
+  cancel.addEventListener('click', () => {
+    asking.abort();
+    busy(false);
+    about.textContent = '';
+    body.replaceChildren(element('p', { class: 'sentence', text: 'Cancelled.' }));
+  });
+
+  return {
+    element: panel,
+    /** A sentence instead of an answer. */
+    say(text) {
+      asking.abort();
+      busy(false);
+      offer(false);
+      about.textContent = '';
+      body.replaceChildren(element('p', { class: 'sentence', text }));
+    },
+    /** Ask api/run/RUN/query; what was asked before is stopped. */
+    async ask(params, question, command) {
+      asking.abort();
+      asking = new AbortController();
+      const { signal } = asking;
+      commandText = command;
+      csv.href = app.api('query.csv', params);
+      offer(true);
+      const slow = setTimeout(() => { busy(true); about.textContent = 'running'; }, SLOW_MS);
+      try {
+        const answer = await app.json(app.api('query', params), signal);
+        about.textContent = countSentence(answer);
+        const empty = question ? `No rows: ${question.empty}.` : 'No rows.';
+        const columns = Object.fromEntries(question?.columns ?? []);
+        body.replaceChildren(...(answer.rows.length
+          ? answerTable(app, answer, columns) : [element('p', { class: 'sentence', text: empty })]));
+      } catch (error) {
+        if (signal.aborted) return;
+        about.textContent = '';
+        offer(false);
+        body.replaceChildren(element('p', { class: 'failed', role: 'alert', text: error.message }));
+      } finally {
+        clearTimeout(slow);
+        if (!signal.aborted) busy(false);
+      }
+    },
+    destroy() { asking.abort(); },
+  };
+}

@@ -1,0 +1,165 @@
+/** The query page: ready questions at the left, what one asks and its answer at the right. */
+import { element } from '../lib/dom.mjs';
+import { answerPanel } from './answer.mjs';
+import { command, missing, placeholder, request, values } from './form.mjs';
+
+const FIRST = 'slowest_ranks';
+const FOLLOW_MS = 300;
+const SQL_EXAMPLE = "SELECT rank, count(*) AS spans, sum(dur_ns) AS time_ns\nFROM spans WHERE kind = 'tp_comm'\n"
+  + 'GROUP BY rank ORDER BY time_ns DESC';
+
+/** @param {HTMLElement} place @param {import('../lib/app.mjs').App} app */
+export function mount(place, app, options) {
+  const byName = Object.fromEntries(options.questions.map((one) => [one.name, one]));
+  const list = element('nav', { class: 'panel questions', 'aria-label': 'Questions' });
+  const asked = element('section', { class: 'panel asked' });
+  const answer = answerPanel(app);
+  place.replaceChildren(list, element('div', { class: 'query-main' }, [asked, answer.element]));
+  let shown = null;   // what the form stands for
+  let running = null; // what was asked last, as JSON
+  let timer = 0;
+
+  const chosen = () => (app.view.sql !== null ? null : byName[app.view.q ?? FIRST] ?? null);
+  const ask = (given, question, sql) => {
+    running = JSON.stringify([app.view.run, question?.name, given, sql]);
+    const params = question ? request(question, given) : { sql };
+    answer.ask(params, question, command(options.folder, question, given, sql));
+  };
+
+  function showQuestion(question) {
+    const form = element('form', { class: 'parameters' });
+    const given = values(question, app.view, options.t0);
+    for (const parameter of question.parameters) {
+      const input = element('input', {
+        name: parameter.name, value: given[parameter.name] ?? '', placeholder: placeholder(parameter),
+        inputmode: parameter.type === 'text' ? 'text' : 'decimal', autocomplete: 'off', spellcheck: 'false',
+      });
+      const about = [parameter.type, parameter.doc].filter(Boolean).join(': ');
+      form.append(element('label', { title: about }, [
+        element('span', { class: 'quiet', text: parameter.name }), input]));
+    }
+    form.append(element('button', { class: 'primary', type: 'submit', text: 'Run', title: 'Ctrl+Enter' }));
+    form.addEventListener('submit', (event) => {
+      event.preventDefault();
+      const args = Object.fromEntries([...new FormData(form)].filter(([, value]) => value.trim() !== ''));
+      running = null;
+      app.set({ q: question.name, sql: null, args }, { push: true });
+    });
+    const columns = element('dl', {}, question.columns.flatMap(([name, about]) => [
+      element('dt', { text: name }), element('dd', { text: about })]));
+    const parameters = element('dl', {}, question.parameters.flatMap((p) => [
+      element('dt', { text: p.name }),
+      element('dd', { text: `${p.type}, ${p.required ? 'needed' : `default ${placeholder(p)}`}${p.doc ? `: ${p.doc}` : ''}` })]));
+    const more = element('details', { class: 'documentation' }, [
+      element('summary', { text: 'Parameters, columns, what an empty answer means' }),
+      element('h3', { text: 'Parameters' }), question.parameters.length ? parameters : element('p', { class: 'quiet', text: 'none' }),
+      element('h3', { text: 'Columns' }), columns,
+      element('h3', { text: 'Empty' }), element('p', { class: 'quiet', text: `${question.empty}.` }),
+    ]);
+    asked.replaceChildren(element('header', {}, [element('h1', { text: question.name })]),
+      element('p', { class: 'meaning', text: question.doc }), form, more);
+  }
+
+  function showSql(text) {
+    const input = element('textarea', {
+      rows: '6', spellcheck: 'false', maxlength: '4000', 'aria-label': 'SQL', autocapitalize: 'off',
+      placeholder: SQL_EXAMPLE,
+    });
+    input.value = text;
+    const run = element('button', { class: 'primary', type: 'button', text: 'Run', title: 'Ctrl+Enter' });
+    const send = () => {
+      running = null;
+      app.set({ q: null, sql: input.value.trim() ? input.value : SQL_EXAMPLE, args: {} }, { push: true });
+    };
+    run.addEventListener('click', send);
+    asked.replaceChildren(
+      element('header', {}, [element('h1', { text: 'Your own SQL' }), element('span', { class: 'quiet', text: 'one SELECT over the tables of this run' })]),
+      input, element('div', { class: 'actions' }, [run, tables(app)]));
+    return input;
+  }
+
+  function sync() {
+    const question = chosen();
+    const { sql } = app.view;
+    const given = question ? values(question, app.view, options.t0) : {};
+    const now = JSON.stringify([question?.name, given, sql]);
+    if (now !== shown) {
+      shown = now;
+      drawList();
+      if (question) showQuestion(question);
+      else if (sql !== null) showSql(sql);
+      else asked.replaceChildren(element('p', { class: 'sentence', text: `There is no question ${app.view.q}; choose one of the list.` }));
+    }
+    const state = JSON.stringify([app.view.run, question?.name, given, sql ?? undefined]);
+    if (state === running) return;
+    if (question) {
+      const lacks = missing(question, given);
+      if (lacks.length) answer.say(`Give ${lacks.join(' and ')} above, then run it.`);
+      else ask(given, question);
+    } else if (sql?.trim()) ask({}, null, sql);
+    else answer.say('Write a SELECT above and run it: Ctrl+Enter.');
+  }
+
+  function drawList() {
+    const current = app.view.sql !== null ? '' : app.view.q ?? FIRST;
+    const pick = (name) => () => {
+      shown = null;
+      app.set(name === '' ? { q: null, sql: '', args: {} } : { q: name, sql: null, args: {} }, { push: true });
+    };
+    const entries = [['', 'Your own SQL', 'One SELECT over the tables of this run'],
+      ...options.questions.map((one) => [one.name, one.name, one.doc])];
+    const select = element('select', { 'aria-label': 'Question' });
+    const buttons = entries.map(([name, text, about]) => {
+      select.append(element('option', { value: name, text, selected: name === current }));
+      const button = element('button', {
+        type: 'button', text, title: about, 'aria-current': name === current ? 'true' : 'false',
+      });
+      button.addEventListener('click', pick(name));
+      return button;
+    });
+    select.addEventListener('change', () => pick(select.value)());
+    list.replaceChildren(select, ...buttons);
+  }
+
+  const onView = () => {
+    if (app.view.page !== 'query') return;
+    clearTimeout(timer);
+    timer = setTimeout(sync, running === null ? 0 : FOLLOW_MS);
+  };
+  const onKey = (event) => {
+    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    asked.querySelector('button.primary')?.click();
+  };
+  app.addEventListener('view', onView);
+  place.addEventListener('keydown', onKey);
+  sync();
+  return {
+    destroy() {
+      clearTimeout(timer);
+      app.removeEventListener('view', onView);
+      place.removeEventListener('keydown', onKey);
+      answer.destroy();
+    },
+  };
+}
+
+/** Tables and columns SQL can use, asked for when they are wanted. */
+function tables(app) {
+  const place = element('div', { class: 'tables quiet', text: 'loading' });
+  const details = element('details', {}, [element('summary', { text: 'Tables and columns' }), place]);
+  details.addEventListener('toggle', async () => {
+    if (!details.open || place.dataset.filled) return;
+    place.dataset.filled = 'yes';
+    const sql = 'SELECT table_name, string_agg(column_name, \', \' ORDER BY column_index) AS columns'
+      + ' FROM duckdb_columns() WHERE NOT internal AND schema_name = \'main\' GROUP BY table_name ORDER BY table_name';
+    try {
+      const found = await app.json(app.api('query', { sql }));
+      place.replaceChildren(element('dl', {}, found.rows.flatMap(([name, columns]) => [
+        element('dt', { text: name }), element('dd', { text: columns })])));
+    } catch (error) {
+      place.textContent = error.message;
+    }
+  });
+  return details;
+}
