@@ -1,18 +1,99 @@
-"""Overview."""
+"""Overview: who is slow and what it costs, the numbers of the job, and the pictures beside."""
 
 from __future__ import annotations
 
-from dash import Dash, html
+import json
+from typing import Any
+
+from dash import Dash, Input, Output, State, html, no_update
 from dash.development.base_component import Component
 
+from app.components.banner import banner, chosen, show_me
+from app.components.kpi_tiles import tiles
+from app.findings import diagnosis_of
 from app.hub import Hub
-from app.links import View
+from app.links import View, parse_url
+from app.views.kpis import kpis
+from diagnosis.findings import Diagnosis
+from ingest.errors import UserError
 
 
-def render(hub: Hub, view: View) -> Component:
-    """The page for a view."""
-    return html.Div(html.H1("Overview"), className="panel")
+def render(hub: Hub, view: View, base: str = "") -> Component:
+    """The page for a view; banner and tiles follow the run by callbacks."""
+    assert view.run is not None
+    diagnosis = diagnosis_of(hub, view.run, view.attempt)
+    return html.Div(
+        [
+            html.Div(banner(diagnosis, view, base), id="banner-place"),
+            html.Div(_tiles(hub, view), id="kpi-place"),
+            html.Div(
+                [
+                    _picture("grid", "Ranks in the parallel grid", {"compact": True}),
+                    _picture("heat", "Slowdown, rank x step", {"compact": True}),
+                ],
+                className="two-pictures",
+            ),
+            html.Div(_timeline(diagnosis, view), id="overview-timeline"),
+        ],
+        className="overview",
+    )
 
 
 def register(dash: Dash, hub: Hub) -> None:
-    """The page's callbacks."""
+    """Banner, tiles and the timeline's place follow live data and the address."""
+    base = (dash.config.requests_pathname_prefix or "/").rstrip("/")
+
+    @dash.callback(
+        Output("banner-place", "children"), Output("kpi-place", "children"),
+        Output("overview-timeline", "children"),
+        Input("pulse", "data"), Input("view", "data"), State("overview-timeline", "children"),
+        prevent_initial_call=True,
+    )  # fmt: skip
+    def follow(
+        _pulse: object, address: dict[str, str] | None, shown: dict[str, Any] | None
+    ) -> tuple[Any, Any, Any]:
+        view, _ = parse_url(
+            (address or {}).get("path", "/"), (address or {}).get("search", ""), base
+        )
+        if view.run is None or view.page != "overview":
+            return no_update, no_update, no_update
+        try:
+            diagnosis = diagnosis_of(hub, view.run, view.attempt)
+            timeline = _timeline(diagnosis, view)
+            same = shown is not None and shown.get("props", {}).get("id") == timeline.id
+            return (
+                banner(diagnosis, view, base), _tiles(hub, view), no_update if same else timeline
+            )  # fmt: skip
+        except UserError:  # the run is being deleted: the page says so when it is opened again
+            return no_update, no_update, no_update
+
+
+def _tiles(hub: Hub, view: View) -> Component:
+    assert view.run is not None
+    key = ("kpis", view.attempt, view.steps)
+    return tiles(hub.cached(view.run, key, lambda run: kpis(run, view.attempt, view.steps)))
+
+
+def _picture(name: str, title: str, options: dict[str, Any]) -> Component:
+    return html.Section(
+        html.Div(**{"data-view": name, "data-options": json.dumps(options)}, className="canvas"),
+        className=f"panel picture {name}", **{"aria-label": title},
+    )  # fmt: skip
+
+
+def _timeline(diagnosis: Diagnosis, view: View) -> Component:
+    """Lanes of the culprit's pipeline group at its first slow steps; a new one per finding."""
+    options: dict[str, Any] = {"compact": True}
+    finding = chosen(diagnosis, view.finding)
+    if finding is not None:
+        target = show_me(finding, view)
+        options |= {"ranks": list(target.ranks), "steps": target.steps}
+    name = finding.id if finding else "none"
+    return html.Section(
+        html.Div(
+            key=name, className="canvas",
+            **{"data-view": "timeline", "data-options": json.dumps(options)},
+        ),
+        id=f"timeline-of-{name}", className="panel picture timeline", key=name,
+        **{"aria-label": "Timeline of the affected pipeline group"},
+    )  # fmt: skip

@@ -1,0 +1,88 @@
+"""The banner: the finding to look at first, in plain language, or that all is well."""
+
+from __future__ import annotations
+
+from dash import html
+from dash.development.base_component import Component
+
+from app.links import View, format_ranks
+from diagnosis.findings import Diagnosis, Evidence, Finding
+
+
+def banner(diagnosis: Diagnosis, view: View, base: str) -> Component:
+    """One line for one finding, with what to press; green or grey where there is none."""
+    finding = chosen(diagnosis, view.finding)
+    if finding is not None:
+        return _finding_line(diagnosis, finding, view, base)
+    if not diagnosis.judged:
+        missing = diagnosis.not_enough[0].missing if diagnosis.not_enough else "Nothing to judge."
+        return _line("unknown", "Not enough data", missing)
+    return _line("calm", "All well", " ".join([*diagnosis.checked, *diagnosis.set_aside]))
+
+
+def chosen(diagnosis: Diagnosis, finding_id: str | None) -> Finding | None:
+    """The finding of that id, else the most urgent one, else None."""
+    findings = diagnosis.findings
+    return next((f for f in findings if f.id == finding_id), findings[0] if findings else None)
+
+
+def show_me(finding: Finding, view: View) -> View:
+    """The page on which the finding is best seen: its evidence of who waits, else the first."""
+    evidence = next(
+        (e for e in finding.evidence if dict(e.view).get("page") == "timeline"),
+        finding.evidence[0],
+    )
+    return link_of(evidence, view).to(finding=finding.id)
+
+
+def link_of(evidence: Evidence, view: View) -> View:
+    """The view on which a piece of evidence is seen, in the run of `view`."""
+    return View(run=view.run).to(**dict(evidence.view))
+
+
+def _line(tone: str, title: str, text: str) -> Component:
+    role = "alert" if tone == "fault" else "status"
+    return html.Div(
+        html.P([html.Strong(title), " ", text], className="said"),
+        className=f"banner {tone}", role=role,
+    )  # fmt: skip
+
+
+def _finding_line(diagnosis: Diagnosis, finding: Finding, view: View, base: str) -> Component:
+    findings = diagnosis.findings
+    tone = {"urgent": "fault", "warning": "warn", "past": "past"}[finding.severity]
+    position = findings.index(finding) + 1
+    target = show_me(finding, view)
+    tools = []
+    if len(findings) > 1:
+        tools.append(
+            html.Span(
+                [
+                    html.Button("‹", title="previous finding (k)", **_act("finding-previous")),
+                    html.Span(f"{position} of {len(findings)}", className="quiet"),
+                    html.Button("›", title="next finding (j)", **_act("finding-next")),
+                ],
+                className="turn",
+            )
+        )
+    tools += [
+        html.A("Show me", href=target.url(base), className="button strong", title=(
+            f"the timeline of ranks {format_ranks(target.ranks)} at its first steps"
+        ), **{"data-open": target.url(base)}),
+        html.Button("Evidence", title="everything that supports it", **_act("drawer")),
+        html.Button("Copy link", title="copies a link to exactly this", **{
+            "data-copy": target.url(base)
+        }),
+    ]  # fmt: skip
+    return html.Div(
+        [
+            html.P([html.Strong(finding.title), " ", finding.text], className="said"),
+            html.Div(tools, className="tools"),
+        ],
+        className=f"banner {tone}", role="alert" if tone == "fault" else "status",
+        **{"data-finding": finding.id},
+    )  # fmt: skip
+
+
+def _act(name: str) -> dict[str, str]:
+    return {"data-act": name}

@@ -1,0 +1,219 @@
+"""The few numbers on top of the overview: now, against a baseline of the same run, with their past."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ingest.store import Run
+
+NOW_STEPS = 5
+"""Steps whose median is `now` where nobody chose steps."""
+BASELINE_STEPS = 50
+FIRST_STEPS = 5
+WARM_UP_STEPS = 2
+"""The first steps allocate and compile: no baseline."""
+NOISE_MADS = 3.0
+LEAST_CHANGE = 0.01
+"""Changes below 1 % of the baseline (or 1 point of a share) are called none."""
+
+Series = list[tuple[int, float]]
+"""(step, value), in order of steps, known values only"""
+
+
+@dataclass(frozen=True)
+class Kpi:
+    """One tile. `tone`: plain, bad or good, only beyond noise. `series`: what the sparkline draws."""
+
+    key: str
+    label: str
+    value: str
+    unit: str
+    detail: str
+    meaning: str
+    tone: str = "plain"
+    series: tuple[tuple[int, float], ...] = ()
+    baseline: float | None = None
+    baseline_said: str = ""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What `now` is compared with. `noise`: 3 MAD of its steps."""
+
+    value: float
+    noise: float
+    said: str
+
+
+def kpis(
+    run: Run, attempt: int | None = None, steps: tuple[int, int] | None = None
+) -> tuple[Kpi, ...]:
+    """The tiles that can be known, over chosen steps or the newest ones; raises UserError."""
+    asked: dict[str, Any] = {} if attempt is None else {"attempt": attempt}
+    job = run.ask("steps", step_min=0, **asked).to_pylist()
+    shares = run.ask("job_shares", **asked).to_pylist()
+    lost = run.ask("time_lost", **asked).to_pylist()
+    speed = run.ask("throughput", **asked).to_pylist()
+    found = [
+        _step_time(_series(job, "step_ms"), steps),
+        _mfu(_series(speed, "mfu_ratio"), steps),
+        _bubble(shares, steps),
+        _exposed(shares, steps),
+        _lost(_series(lost, "lost_ratio"), steps),
+        _heard(run, job),
+        _hook_cost(run, asked),
+    ]
+    return tuple(kpi for kpi in found if kpi is not None)
+
+
+def _series(rows: Sequence[dict[str, Any]], name: str) -> Series:
+    return [(row["step"], row[name]) for row in rows if row[name] is not None]
+
+
+def now_of(series: Series, steps: tuple[int, int] | None) -> Series:
+    """The chosen steps of a series, else its last 5."""
+    if steps is None:
+        return series[-NOW_STEPS:]
+    return [(step, value) for step, value in series if steps[0] <= step <= steps[1]]
+
+
+def baseline_of(series: Series, now: Series) -> Baseline | None:
+    """The 50 steps before `now`; where there are fewer, the first 5 after the warm-up; else None."""
+    if not now:
+        return None
+    before = [(step, value) for step, value in series if step < now[0][0]][WARM_UP_STEPS:]
+    chosen = before[-BASELINE_STEPS:] if len(before) >= BASELINE_STEPS else before[:FIRST_STEPS]
+    if len(chosen) < FIRST_STEPS:
+        return None
+    values = [value for _, value in chosen]
+    middle = statistics.median(values)
+    noise = NOISE_MADS * statistics.median(abs(value - middle) for value in values)
+    return Baseline(middle, noise, f"steps {chosen[0][0]} to {chosen[-1][0]}")
+
+
+def _step_time(series: Series, steps: tuple[int, int] | None) -> Kpi | None:
+    now = now_of(series, steps)
+    if not now:
+        return None
+    base = baseline_of(series, now)
+    value = statistics.median(v for _, v in now)
+    text, unit = (f"{value / 1e3:.2f}", "s") if value >= 1e4 else (f"{value:,.0f}", "ms")
+    detail, tone = _change(value, base, higher_is_bad=True, relative=True)
+    return Kpi(
+        "step_time", "Step time", text, unit, detail,
+        "Median of the steps; a step's is that of the slowest pipeline group.", tone,
+        tuple(series), base.value if base else None, base.said if base else "",
+    )  # fmt: skip
+
+
+def _share(
+    key: str, label: str, series: Series, steps: tuple[int, int] | None, meaning: str,
+    higher_is_bad: bool = True, extra: str = "",
+) -> Kpi | None:  # fmt: skip
+    now = now_of(series, steps)
+    if not now:
+        return None
+    base = baseline_of(series, now)
+    value = statistics.median(v for _, v in now)
+    detail, tone = _change(value, base, higher_is_bad, relative=False)
+    return Kpi(
+        key, label, f"{100 * value:.1f}", "%", " · ".join(filter(None, (extra, detail))), meaning,
+        tone, tuple(series), base.value if base else None, base.said if base else "",
+    )  # fmt: skip
+
+
+def _mfu(series: Series, steps: tuple[int, int] | None) -> Kpi | None:
+    meaning = "Model FLOPs per step / (step time x ranks x peak of a device)."
+    return _share("mfu", "MFU", series, steps, meaning, higher_is_bad=False)
+
+
+def _bubble(shares: Sequence[dict[str, Any]], steps: tuple[int, int] | None) -> Kpi | None:
+    waiting = now_of(_series(shares, "waiting_ratio"), steps)
+    extra = (
+        f"{100 * statistics.median(v for _, v in waiting):.1f} for late ranks" if waiting else ""
+    )
+    return _share(
+        "bubble", "Bubble", _series(shares, "bubble_ratio"), steps,
+        "Covered time of all ranks without compute, data or transfer.", extra=extra,
+    )  # fmt: skip
+
+
+def _exposed(shares: Sequence[dict[str, Any]], steps: tuple[int, int] | None) -> Kpi | None:
+    parts = []
+    for axis in ("tp", "pp", "dp", "ep"):
+        now = now_of(_series(shares, f"{axis}_ratio"), steps)
+        value = statistics.median(v for _, v in now) if now else 0.0
+        if value > 0:
+            parts.append(f"{axis.upper()} {100 * value:.1f}")
+    return _share(
+        "exposed_comm", "Exposed communication", _series(shares, "exposed_comm_ratio"), steps,
+        "Communication not hidden by compute, waiting included; share of all ranks' time.",
+        extra=" ".join(parts),
+    )  # fmt: skip
+
+
+def _lost(series: Series, steps: tuple[int, int] | None) -> Kpi | None:
+    return _share(
+        "time_lost", "Lost to stragglers", series, steps,
+        "Measured: what last arrivers make others wait within a stage / all ranks' time.",
+    )  # fmt: skip
+
+
+def _heard(run: Run, job: Sequence[dict[str, Any]]) -> Kpi | None:
+    states = run.rank_states()
+    if not states:
+        return None
+    world = max([len(states), *(info["world_size"] for info in run.ranks)])
+    heard = sum(state in ("running", "finished") for state in states.values())
+    away = world - heard
+    is_over = set(states.values()) == {"finished"}
+    if away:
+        detail = f"{away} silent, lost or never heard"
+    else:
+        detail = "all finished" if is_over else "all within 10 s"
+    return Kpi(
+        "heard", "Ranks heard", f"{heard:,} / {world:,}", "", detail,
+        "Ranks of which something arrived within 10 s, or that finished.",
+        "bad" if away and run.info["source"] == "hooks" else "plain",
+        tuple(_series(job, "num_finished")),
+    )  # fmt: skip
+
+
+def _hook_cost(run: Run, asked: dict[str, Any]) -> Kpi | None:
+    rows = run.ask("hook_cost", **asked).to_pylist()
+    known = [row["cost_ratio"] for row in rows if row["cost_ratio"] is not None]
+    if not known:
+        return None
+    dropped = sum(row["dropped"] or 0 for row in rows)
+    detail = f"{dropped:,} rows dropped" if dropped else "no row dropped"
+    per_step = [row["self_ms_per_step"] for row in rows if row["self_ms_per_step"] is not None]
+    if per_step:
+        detail = f"{statistics.mean(per_step):.1f} ms a step · {detail}"
+    return Kpi(
+        "hook_cost", "Hook cost", f"{100 * statistics.mean(known):.2f}", "%", detail,
+        "Own time of the hooks / the job's time, mean over ranks since they began.",
+        "bad" if dropped else "plain",
+    )  # fmt: skip
+
+
+def _change(
+    value: float, base: Baseline | None, higher_is_bad: bool, relative: bool
+) -> tuple[str, str]:
+    """Words for the change against the baseline, and the tone."""
+    if base is None:
+        return "too few steps to compare", "plain"
+    change = value - base.value
+    least = LEAST_CHANGE * base.value if relative else LEAST_CHANGE
+    if relative:
+        said = f"{100 * abs(change) / base.value:.1f} %" if base.value else "0 %"
+    else:
+        said = f"{100 * abs(change):.1f} pt"
+    if math.isclose(change, 0, abs_tol=1e-12) or abs(change) <= max(base.noise, least):
+        return f"as in {base.said}", "plain"
+    arrow = "▲" if change > 0 else "▼"
+    tone = "bad" if (change > 0) == higher_is_bad else "good"
+    return f"{arrow} {said} vs {base.said}", tone
