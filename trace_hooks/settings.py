@@ -31,6 +31,7 @@ class Settings:
     ring_folder: Path | None  # None: /dev/shm, else the temporary folder
     silent_s: float  # a rank without a heartbeat this long is silent ...
     lost_s: float  # ... and lost
+    stalled_s: float  # one that lives, but makes no step this long, is stalled
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
@@ -72,6 +73,7 @@ def read_settings(
         ring_folder=Path(ring_folder) if ring_folder else None,
         silent_s=_seconds(environ, "TRACE_HOOKS_SILENT_S", 10.0),
         lost_s=_seconds(environ, "TRACE_HOOKS_LOST_S", 60.0),
+        stalled_s=_seconds(environ, "TRACE_HOOKS_STALLED_S", 60.0),
     )
 
 

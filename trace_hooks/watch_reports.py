@@ -24,7 +24,7 @@ a second, would get there after a year and a half."""
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a rank. `state`: running (again), silent, lost or request."""
+    """What became of a rank. `state`: running (again), stalled, silent, lost or request."""
 
     header: RingHeader
     state: str
@@ -51,7 +51,7 @@ def write_report(folder: Path, report: Report) -> None:
         files["ring"] = f"rings/{who}.ring"
         _publish(folder / files["ring"], report.ring)
     _write_state(folder, who, report, files)
-    if report.state in ("silent", "lost"):
+    if report.state in ("stalled", "silent", "lost"):
         _write_mark(folder, report, files)
 
 

@@ -1,19 +1,19 @@
 """The watchdog: one small process per host that outlives its ranks and tells what became of them.
 
-    python -m trace_hooks.watchdog FOLDER SILENT_S LOST_S
+    python -m trace_hooks.watchdog FOLDER SILENT_S LOST_S STALLED_S
 
 Ranks meet it in FOLDER (see watching.meeting_folder). It knows a rank by its ring: silent when the
-heartbeat in it is old, lost when it is very old or the process is gone without an end record. It
-then fetches the rank's stacks and has watch_reports copy stacks and ring into the run folder. A
-file `stacks.request` in FOLDER asks for the stacks of every rank. It ends by itself when its ranks
-are gone. Imports no torch, and pyarrow only when there is something to report.
+heartbeat in it is old, lost when it is very old or the process is gone without an end record,
+stalled when it lives but neither begins a step nor enters a collective. It then fetches the rank's
+stacks and has watch_reports copy stacks and ring into the run folder. A file `stacks.request` in
+FOLDER asks for the stacks of every rank. It ends by itself when its ranks are gone. Imports no
+torch, and pyarrow only when there is something to report.
 
 Source: specs/hooks.md rule 6.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -22,8 +22,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from trace_hooks.clock import now
-from trace_hooks.place import start_ticks
-from trace_hooks.ring import UNPLACED, RingHeader, read_header, read_ring
+from trace_hooks.ring import UNPLACED
+from trace_hooks.watch_members import Member
 from trace_hooks.watch_reports import Report, write_report
 
 ROUND_S = 0.25
@@ -31,13 +31,8 @@ ROUND_S = 0.25
 EMPTY_S = 3.0
 """How long it stays when no rank is left: those of a launch do not all start at once."""
 
-STACKS_S = 3.0
-"""How long a rank gets to write its stacks."""
-
 AFTER_SIGTERM_S = 5.0
 """How long it still looks after its ranks when it is told to end with them."""
-
-HEADER_BYTES = 256
 
 STARTED = "watchdog.started"
 """File in the meeting folder whose maker starts the watchdog."""
@@ -46,84 +41,12 @@ LEFT_OVER_S = 3600.0
 """How long what a job left on node-local memory stays when nobody was left to remove it."""
 
 
-class Member:
-    """One rank of this host, as far as its ring tells."""
-
-    def __init__(self, ring: Path, header: RingHeader) -> None:
-        self.ring = ring
-        self.header = header
-        self.state = "running"  # running, silent, lost, ended
-        self.since_ns = time.time_ns()  # Unix ns, of the state
-        self.stacks = ring.with_suffix(".stacks")
-
-    def read(self) -> bool:
-        """Read the header again; False when the ring is gone."""
-        try:
-            with self.ring.open("rb") as file:
-                self.header = read_header(file.read(HEADER_BYTES))
-        except (OSError, ValueError):
-            return False
-        return True
-
-    def is_gone(self) -> bool:
-        """Whether the process has ended; a pid that was given anew counts as ended."""
-        return start_ticks(self.header.pid) != self.header.start_ticks
-
-    def silent_s(self, enough_s: float) -> float:
-        """Seconds since the last sign of life.
-
-        After `enough_s` without a heartbeat the last collective entered counts, too: a rank whose
-        drain thread waits for a hung disk trains on.
-        """
-        silent_s = (now() - self.header.beat_ns) / 1e9
-        if silent_s <= enough_s:
-            return silent_s
-        with suppress(OSError, ValueError):
-            entered_ns = [record.time_ns for record in read_ring(self.ring)[1]]
-            if entered_ns:
-                return min(silent_s, (now() - max(entered_ns)) / 1e9)
-        return silent_s
-
-    def run_folder(self) -> Path | None:
-        """Folder of its run; None while it does not know it itself."""
-        with suppress(OSError, ValueError, KeyError):
-            note = self.ring.with_suffix(".json").read_text(encoding="utf-8")
-            return Path(json.loads(note)["run_folder"])
-        return None
-
-    def fetch_stacks(self) -> str:
-        """Have the rank write its stacks at C level; empty where it does not answer.
-
-        The signal is sent only while the process handles it: its default action would kill.
-        """
-        before = _size(self.stacks)
-        if self.header.ended or self.is_gone() or not _catches(self.header.pid, self.header.signal):
-            return ""
-        with suppress(ProcessLookupError):
-            os.kill(self.header.pid, self.header.signal)
-        size, until_s = before, time.monotonic() + STACKS_S
-        while time.monotonic() < until_s:
-            time.sleep(0.1)
-            last, size = size, _size(self.stacks)
-            if size == last > before:
-                break
-        with suppress(OSError), self.stacks.open("rb") as file:
-            file.seek(before)
-            return file.read().decode("utf-8", "replace")
-        return ""
-
-    def remove(self) -> None:
-        """Remove what the rank left on node-local memory."""
-        for suffix in (".ring", ".stacks", ".json"):
-            self.ring.with_suffix(suffix).unlink(missing_ok=True)
-
-
 class Watchdog:
     """Watches the ranks that meet in one folder."""
 
-    def __init__(self, folder: Path, silent_s: float, lost_s: float) -> None:
+    def __init__(self, folder: Path, silent_s: float, lost_s: float, stalled_s: float) -> None:
         self._folder = folder
-        self._silent_s, self._lost_s = silent_s, lost_s
+        self._silent_s, self._lost_s, self._stalled_s = silent_s, lost_s, stalled_s
         self._members: dict[Path, Member] = {}
         self._gone: set[Path] = set()  # rings of ranks that have been reported as gone
         self._waiting: list[tuple[Member, Report]] = []  # reports without a run folder so far
@@ -164,8 +87,8 @@ class Watchdog:
 
     def _meet(self, path: Path) -> None:
         if path not in self._members and path not in self._gone:
-            with suppress(OSError, ValueError), path.open("rb") as file:
-                self._members[path] = Member(path, read_header(file.read(HEADER_BYTES)))
+            with suppress(OSError, ValueError):
+                self._members[path] = Member(path)
 
     def _judge(self, member: Member) -> None:
         """Compare a rank's state with its signs of life; report what is new."""
@@ -176,8 +99,15 @@ class Watchdog:
             state, text = "lost", f"no sign of life for {silent_s:.0f} s, its process is there"
         elif silent_s > self._silent_s:
             state, text = "silent", f"no sign of life for {silent_s:.0f} s"
+        elif stalled_s := member.stalled_s(self._stalled_s):
+            last = member.header.last_op or "nothing"
+            state = "stalled"
+            text = f"it lives, but began no step and entered no collective for {stalled_s:.0f} s; "
+            text += f"it entered last: {last}"
         else:
-            state, text = "running", "it gives signs of life again"
+            goes_on = member.state == "stalled"
+            state = "running"
+            text = "it makes progress again" if goes_on else "it gives signs of life again"
         gone_now = state == "lost" and member.is_gone()
         if state != member.state or gone_now:
             member.state, member.since_ns = state, time.time_ns()
@@ -257,8 +187,8 @@ def remove_leftovers(folder: Path) -> None:
 
 def _has_life(folder: Path) -> bool:
     for ring in folder.glob("*.ring"):
-        with suppress(OSError, ValueError), ring.open("rb") as file:
-            member = Member(ring, read_header(file.read(HEADER_BYTES)))
+        with suppress(OSError, ValueError):
+            member = Member(ring)
             if not member.is_gone() or 0 <= member.silent_s(LEFT_OVER_S) < LEFT_OVER_S:
                 return True
     return False
@@ -273,26 +203,8 @@ def remove_files(folder: Path) -> None:
         folder.rmdir()
 
 
-def _size(path: Path) -> int:
-    """Bytes of a file; 0 where there is none (any more)."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
-def _catches(pid: int, number: int) -> bool:
-    """Whether a process has a handler for a signal. Source: proc(5), SigCgt of status."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return False
-    mask = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")), "0")
-    return number > 0 and bool(int(mask, 16) >> (number - 1) & 1)
-
-
 if __name__ == "__main__":
     if os.fork():  # the rank waits for this parent: the watchdog itself is nobody's zombie
         os._exit(0)
     remove_leftovers(Path(sys.argv[1]))
-    Watchdog(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])).watch()
+    Watchdog(Path(sys.argv[1]), *map(float, sys.argv[2:5])).watch()

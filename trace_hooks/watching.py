@@ -62,6 +62,7 @@ class Watching:
                 [
                     sys.executable, "-m", "trace_hooks.watchdog", str(self.folder),
                     str(self._settings.silent_s), str(self._settings.lost_s),
+                    str(self._settings.stalled_s),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

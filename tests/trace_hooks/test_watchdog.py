@@ -13,8 +13,9 @@ import pytest
 
 from trace_hooks.clock import now
 from trace_hooks.place import start_ticks
-from trace_hooks.ring import Ring, read_header
-from trace_hooks.watchdog import Member, Watchdog, claimed, remove_leftovers
+from trace_hooks.ring import Ring
+from trace_hooks.watch_members import Member, Progress
+from trace_hooks.watchdog import Watchdog, claimed, remove_leftovers
 from trace_hooks.watching import meeting_folder
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -73,6 +74,49 @@ def test_stacks_are_fetched_on_request(tmp_path: Path) -> None:
     process.communicate(timeout=20)
 
 
+STALLS = """
+import time
+import trace_hooks as th
+tracer = th.start(run="stalls")
+for step in range(20):
+    with tracer.step(step):
+        time.sleep(0.25)
+def waits_for_ever():
+    time.sleep(6)
+with tracer.step(20):
+    waits_for_ever()
+with tracer.step(21):
+    time.sleep(2)
+"""
+
+
+def test_a_rank_that_lives_but_makes_no_step_is_stalled(tmp_path: Path) -> None:
+    code, _, error = run(tmp_path, STALLS, TRACE_HOOKS_STALLED_S="2")
+    assert code == 0, error
+    marks = [row for row in rows(tmp_path, "marks") if row["kind"] == "stalled"]
+    assert [(row["rank"], row["step"]) for row in marks] == [(0, 20)]
+    stacks = json.loads(marks[0]["args"])["stacks"]
+    assert "waits_for_ever" in (tmp_path / "runs" / "stalls" / stacks).read_text()
+    state = watchdog_state(tmp_path)["0000-00000"]
+    assert (state["state"], state["text"]) == ("running", "it makes progress again")
+
+
+def test_first_steps_and_pauses_made_before_are_no_stall() -> None:
+    progress, now_s = Progress(), 0.0
+    for step, took_s in enumerate([200.0, 1.0, 1.0]):
+        progress.see(step, now_s)
+        assert not progress.late_s(60, now_s + took_s - 0.1)
+        now_s += took_s
+    progress.see(3, now_s)
+    assert not progress.late_s(60, now_s + 150)  # as long as the first step took
+    assert progress.late_s(60, now_s + 201) == 201
+    for step in range(4, 30):
+        now_s += 1
+        progress.see(step, now_s)
+    assert not progress.late_s(60, now_s + 59)
+    assert progress.late_s(60, now_s + 61) == 61
+
+
 def test_it_ends_with_its_ranks_and_leaves_nothing(tmp_path: Path) -> None:
     code, _, _ = run(tmp_path, "import os\nimport trace_hooks as th\nth.start()\nos._exit(9)\n")
     assert code == 9
@@ -105,7 +149,7 @@ def test_a_rank_that_enters_collectives_is_not_silent_though_its_heart_has_stopp
     tmp_path: Path,
 ) -> None:
     ring = ring_in(tmp_path, start_ticks(os.getpid()) or 0, hours_old=1)
-    member = Member(ring.path, read_header(ring.path.read_bytes()))
+    member = Member(ring.path)
     assert member.silent_s(enough_s=10) == pytest.approx(3600, abs=60)
     ring.write(7, 1, "all_reduce", "float32", 8, -1, -1, 3, now() - 2_000_000_000)
     assert member.silent_s(enough_s=10) == pytest.approx(2, abs=1.9)
@@ -126,7 +170,7 @@ def test_a_rank_that_comes_while_it_leaves_is_watched(tmp_path: Path) -> None:
     folder = tmp_path / "launch"
     folder.mkdir()
     assert claimed(folder)
-    watchdog = Watchdog(folder, 10, 60)
+    watchdog = Watchdog(folder, 10, 60, 60)
     assert not watchdog.look()
     ring_in(folder, start_ticks(os.getpid()) or 0, hours_old=0)
     assert not claimed(folder)  # the rank relies on the watchdog there is
@@ -137,7 +181,7 @@ def test_a_rank_that_comes_while_it_leaves_is_watched(tmp_path: Path) -> None:
 def test_it_leaves_the_folder_to_those_who_came_later(tmp_path: Path) -> None:
     folder = tmp_path / "launch"
     folder.mkdir()
-    watchdog = Watchdog(folder, 10, 60)
+    watchdog = Watchdog(folder, 10, 60, 60)
     assert not watchdog._others_began()
     assert claimed(folder)  # by a rank that starts a watchdog of its own
     assert watchdog._others_began()
