@@ -41,16 +41,15 @@ def link_of(evidence: Evidence, view: View) -> View:
 
 
 def _line(tone: str, title: str, text: str) -> Component:
-    role = "alert" if tone == "fault" else "status"
     return html.Div(
         html.P([html.Strong(title), " ", text], className="said"),
-        className=f"banner {tone}", role=role,
+        className=f"banner {tone}", role="status",
     )  # fmt: skip
 
 
 def _finding_line(diagnosis: Diagnosis, finding: Finding, view: View, base: str) -> Component:
     findings = diagnosis.findings
-    tone = {"urgent": "fault", "warning": "warn", "past": "past"}[finding.severity]
+    tone = finding.severity
     position = findings.index(finding) + 1
     target = show_me(finding, view)
     tools = []
@@ -79,7 +78,7 @@ def _finding_line(diagnosis: Diagnosis, finding: Finding, view: View, base: str)
             html.P([html.Strong(finding.title), " ", finding.text], className="said"),
             html.Div(tools, className="tools"),
         ],
-        className=f"banner {tone}", role="alert" if tone == "fault" else "status",
+        className=f"banner {tone}", role="alert" if tone == "urgent" else "status",
         **{"data-finding": finding.id},
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from app.components.kpi_tiles import tiles
 from app.findings import diagnosis_of
 from app.hub import Hub
 from app.links import View, parse_url
-from app.views.kpis import kpis
+from app.views.kpis import Scope, kpis
 from diagnosis.findings import Diagnosis
 from ingest.errors import UserError
 
@@ -70,8 +70,10 @@ def register(dash: Dash, hub: Hub) -> None:
 
 def _tiles(hub: Hub, view: View) -> Component:
     assert view.run is not None
-    key = ("kpis", view.attempt, view.steps)
-    return tiles(hub.cached(view.run, key, lambda run: kpis(run, view.attempt, view.steps)))
+    present = [f for f in diagnosis_of(hub, view.run, view.attempt).findings if f.ongoing]
+    scope = Scope(view.steps, min((f.first_step for f in present), default=None))
+    key = ("kpis", view.attempt, scope)
+    return tiles(hub.cached(view.run, key, lambda run: kpis(run, view.attempt, scope)))
 
 
 def _picture(name: str, title: str, options: dict[str, Any]) -> Component:

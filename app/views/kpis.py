@@ -1,4 +1,4 @@
-"""The few numbers on top of the overview: now, against a baseline of the same run, with their past."""
+"""The few numbers on top of the overview: now, against a baseline of the run, and their past."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ingest.store import Run
 NOW_STEPS = 5
 """Steps whose median is `now` where nobody chose steps."""
 BASELINE_STEPS = 50
-FIRST_STEPS = 5
+FIRST_STEPS, FEWEST_STEPS = 5, 3
 WARM_UP_STEPS = 2
 """The first steps allocate and compile: no baseline."""
 NOISE_MADS = 3.0
@@ -26,7 +26,7 @@ Series = list[tuple[int, float]]
 
 @dataclass(frozen=True)
 class Kpi:
-    """One tile. `tone`: plain, bad or good, only beyond noise. `series`: what the sparkline draws."""
+    """One tile. `tone`: plain, bad or good, only beyond noise. `series`: for the sparkline."""
 
     key: str
     label: str
@@ -49,21 +49,27 @@ class Baseline:
     said: str
 
 
-def kpis(
-    run: Run, attempt: int | None = None, steps: tuple[int, int] | None = None
-) -> tuple[Kpi, ...]:
-    """The tiles that can be known, over chosen steps or the newest ones; raises UserError."""
+@dataclass(frozen=True)
+class Scope:
+    """Chosen steps (None: the newest), and the step at which a present finding begins."""
+
+    steps: tuple[int, int] | None = None
+    until: int | None = None
+
+
+def kpis(run: Run, attempt: int | None, scope: Scope) -> tuple[Kpi, ...]:
+    """The tiles that can be known; raises UserError."""
     asked: dict[str, Any] = {} if attempt is None else {"attempt": attempt}
     job = run.ask("steps", step_min=0, **asked).to_pylist()
     shares = run.ask("job_shares", **asked).to_pylist()
     lost = run.ask("time_lost", **asked).to_pylist()
     speed = run.ask("throughput", **asked).to_pylist()
     found = [
-        _step_time(_series(job, "step_ms"), steps),
-        _mfu(_series(speed, "mfu_ratio"), steps),
-        _bubble(shares, steps),
-        _exposed(shares, steps),
-        _lost(_series(lost, "lost_ratio"), steps),
+        _step_time(_series(job, "step_ms"), scope),
+        _mfu(_series(speed, "mfu_ratio"), scope),
+        _bubble(shares, scope),
+        _exposed(shares, scope),
+        _lost(_series(lost, "lost_ratio"), scope),
         _heard(run, job),
         _hook_cost(run, asked),
     ]
@@ -81,13 +87,17 @@ def now_of(series: Series, steps: tuple[int, int] | None) -> Series:
     return [(step, value) for step, value in series if steps[0] <= step <= steps[1]]
 
 
-def baseline_of(series: Series, now: Series) -> Baseline | None:
-    """The 50 steps before `now`; where there are fewer, the first 5 after the warm-up; else None."""
+def baseline_of(series: Series, now: Series, until: int | None) -> Baseline | None:
+    """The 50 steps before `now` and before step `until` (where a finding begins).
+
+    Where there are fewer, the first 3 to 5 after the warm-up; else None.
+    """
     if not now:
         return None
-    before = [(step, value) for step, value in series if step < now[0][0]][WARM_UP_STEPS:]
+    end = now[0][0] if until is None else min(now[0][0], until)
+    before = [(step, value) for step, value in series if step < end][WARM_UP_STEPS:]
     chosen = before[-BASELINE_STEPS:] if len(before) >= BASELINE_STEPS else before[:FIRST_STEPS]
-    if len(chosen) < FIRST_STEPS:
+    if len(chosen) < FEWEST_STEPS:
         return None
     values = [value for _, value in chosen]
     middle = statistics.median(values)
@@ -95,11 +105,11 @@ def baseline_of(series: Series, now: Series) -> Baseline | None:
     return Baseline(middle, noise, f"steps {chosen[0][0]} to {chosen[-1][0]}")
 
 
-def _step_time(series: Series, steps: tuple[int, int] | None) -> Kpi | None:
-    now = now_of(series, steps)
+def _step_time(series: Series, scope: Scope) -> Kpi | None:
+    now = now_of(series, scope.steps)
     if not now:
         return None
-    base = baseline_of(series, now)
+    base = baseline_of(series, now, scope.until)
     value = statistics.median(v for _, v in now)
     text, unit = (f"{value / 1e3:.2f}", "s") if value >= 1e4 else (f"{value:,.0f}", "ms")
     detail, tone = _change(value, base, higher_is_bad=True, relative=True)
@@ -111,13 +121,13 @@ def _step_time(series: Series, steps: tuple[int, int] | None) -> Kpi | None:
 
 
 def _share(
-    key: str, label: str, series: Series, steps: tuple[int, int] | None, meaning: str,
+    key: str, label: str, series: Series, scope: Scope, meaning: str,
     higher_is_bad: bool = True, extra: str = "",
 ) -> Kpi | None:  # fmt: skip
-    now = now_of(series, steps)
+    now = now_of(series, scope.steps)
     if not now:
         return None
-    base = baseline_of(series, now)
+    base = baseline_of(series, now, scope.until)
     value = statistics.median(v for _, v in now)
     detail, tone = _change(value, base, higher_is_bad, relative=False)
     return Kpi(
@@ -126,39 +136,38 @@ def _share(
     )  # fmt: skip
 
 
-def _mfu(series: Series, steps: tuple[int, int] | None) -> Kpi | None:
+def _mfu(series: Series, scope: Scope) -> Kpi | None:
     meaning = "Model FLOPs per step / (step time x ranks x peak of a device)."
-    return _share("mfu", "MFU", series, steps, meaning, higher_is_bad=False)
+    return _share("mfu", "MFU", series, scope, meaning, higher_is_bad=False)
 
 
-def _bubble(shares: Sequence[dict[str, Any]], steps: tuple[int, int] | None) -> Kpi | None:
-    waiting = now_of(_series(shares, "waiting_ratio"), steps)
-    extra = (
-        f"{100 * statistics.median(v for _, v in waiting):.1f} for late ranks" if waiting else ""
-    )
+def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
+    waiting = now_of(_series(shares, "waiting_ratio"), scope.steps)
+    late = 100 * statistics.median(v for _, v in waiting) if waiting else 0.0
+    extra = f"{late:.1f} for late ranks" if waiting else ""
     return _share(
-        "bubble", "Bubble", _series(shares, "bubble_ratio"), steps,
+        "bubble", "Bubble", _series(shares, "bubble_ratio"), scope,
         "Covered time of all ranks without compute, data or transfer.", extra=extra,
     )  # fmt: skip
 
 
-def _exposed(shares: Sequence[dict[str, Any]], steps: tuple[int, int] | None) -> Kpi | None:
+def _exposed(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
     parts = []
     for axis in ("tp", "pp", "dp", "ep"):
-        now = now_of(_series(shares, f"{axis}_ratio"), steps)
+        now = now_of(_series(shares, f"{axis}_ratio"), scope.steps)
         value = statistics.median(v for _, v in now) if now else 0.0
         if value > 0:
             parts.append(f"{axis.upper()} {100 * value:.1f}")
     return _share(
-        "exposed_comm", "Exposed communication", _series(shares, "exposed_comm_ratio"), steps,
+        "exposed_comm", "Exposed communication", _series(shares, "exposed_comm_ratio"), scope,
         "Communication not hidden by compute, waiting included; share of all ranks' time.",
         extra=" ".join(parts),
     )  # fmt: skip
 
 
-def _lost(series: Series, steps: tuple[int, int] | None) -> Kpi | None:
+def _lost(series: Series, scope: Scope) -> Kpi | None:
     return _share(
-        "time_lost", "Lost to stragglers", series, steps,
+        "time_lost", "Lost to stragglers", series, scope,
         "Measured: what last arrivers make others wait within a stage / all ranks' time.",
     )  # fmt: skip
 
