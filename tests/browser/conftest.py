@@ -80,7 +80,7 @@ def tab(tabs: OpenTab, server: Server) -> Tab:
     return tabs(server.url)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def live_run(runs: Path) -> Iterator[str]:
     """Name of a run that is being written while the test runs."""
     yield from replayed(runs, "live")

@@ -1,0 +1,112 @@
+"""A run that is written while one looks; a server that dies and comes back; an index made anew."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from app.links import PAGES, View
+from benchmarks.browser import Server
+from tests.browser import runs_made
+from tests.browser.conftest import OpenTab, replayed
+from tests.browser.tabs import Tab
+from tests.browser.test_pages import assert_sound, settled
+
+CUT_OFF = r"ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|WebSocket connection"
+"""What the browser says of a server that is not there."""
+
+NEWS = """(count) => new Promise((done, fail) => {
+    const told = [];
+    const timer = setTimeout(() => fail(new Error(`only ${told.length} news`)), 15000);
+    window.rankscope.addEventListener('run', (event) => {
+        told.push(event.detail);
+        if (told.length === count) { clearTimeout(timer); done(told); }
+    });
+})"""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_follow_a_run_that_is_written(tab: Tab, live_run: str, page: str) -> None:
+    tab.open(View(live_run, page).url())
+    first, second = tab.page.evaluate(NEWS, 2)
+    assert second["run"] == live_run
+    assert second["version"] > first["version"]
+    assert second["last_step"] >= first["last_step"]
+    tab.page.wait_for_selector(".topbar .state.running")
+    tab.page.wait_for_timeout(500)
+    assert_sound(tab)
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Server]:
+    """A server that may be killed; `live` is being written, `slow_rank` has ended."""
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    runs_made.recorded(runs, "slow_rank")
+    server = Server(runs).start()
+    yield server
+    server.stop()
+
+
+def connected(page: Page, wanted: bool) -> None:
+    """Wait until the page's live socket is there, or is known to be gone."""
+    page.wait_for_function(f"window.rankscope.live.connected === {str(wanted).lower()}")
+
+
+def test_the_page_goes_on_by_itself_after_the_server_came_back(
+    tabs: OpenTab, own_server: Server
+) -> None:
+    job = replayed(own_server.runs, "live")
+    live = next(job)
+    tab = tabs(own_server.url)
+    tab.problems.allow(CUT_OFF)
+    tab.open(View(live, "timeline").url())
+    connected(tab.page, True)
+    tab.page.evaluate("window.sameTab = true")
+    own_server.kill()
+    connected(tab.page, False)
+    assert "reconnecting" in tab.page.locator(".topbar").inner_text().lower()
+    own_server.start()
+    connected(tab.page, True)
+    assert tab.page.evaluate(NEWS, 1)[0]["run"] == live
+    assert tab.page.evaluate("window.sameTab")
+    assert "reconnecting" not in tab.page.locator(".topbar").inner_text().lower()
+    job.close()
+
+
+def test_a_page_asked_for_without_a_server_says_so(tabs: OpenTab, own_server: Server) -> None:
+    tab = tabs(own_server.url)
+    tab.problems.allow(CUT_OFF)
+    tab.open(View("slow_rank", "overview").url())
+    settled(tab)
+    own_server.kill()
+    tab.page.locator('.topbar a[data-page="timeline"]').click()
+    tab.page.wait_for_timeout(1000)
+    own_server.start()
+    connected(tab.page, True)
+    tab.page.locator('.topbar a[data-page="ranks"]').click()
+    tab.page.wait_for_selector('.topbar a[data-page="ranks"][aria-current="page"]')
+    settled(tab)
+    assert_sound(tab)
+
+
+def test_a_link_shows_the_same_after_the_index_was_made_anew(
+    tabs: OpenTab, own_server: Server
+) -> None:
+    link = View("slow_rank", "timeline", rank=5, ranks=(4, 5, 6), steps=(7, 8)).url()
+    before = shown(tabs(own_server.url), link)
+    assert own_server.stop() == 0
+    shutil.rmtree(own_server.runs / "slow_rank" / "index")
+    own_server.start()
+    assert shown(tabs(own_server.url), link) == before
+
+
+def shown(tab: Tab, link: str) -> tuple[object, str]:
+    """View state and text of a link's page, opened in a fresh profile."""
+    tab.open(link)
+    settled(tab)
+    return tab.view(), tab.page.locator("#page").inner_text()
