@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from app import interrupts
 from ingest.errors import UserError
 
 VERBS = {
@@ -26,6 +28,8 @@ EXIT_INTERRUPTED = 130
 
 INTERRUPTED_IN_DUCKDB = "Query interrupted"
 """Text of the RuntimeError that DuckDB makes of a Ctrl-C during a query (seen with 2.0)."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,7 +53,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             own.set_defaults(run=module.run)
     chosen = parser.parse_args(given)
     try:
-        code: int = chosen.run(chosen)
+        code = _code_of(chosen)
+    except SystemExit as ended:  # SIGTERM
+        code = int(ended.code or 0)
+    if "leave" in chosen:  # set by verbs that serve: they may have threads that nothing stops
+        chosen.leave(code)
+    return code
+
+
+def _code_of(chosen: argparse.Namespace) -> int:
+    """Run the verb; every error that is not a bug becomes one sentence and a code."""
+    try:
+        with interrupts.remembered():
+            code: int = chosen.run(chosen)
+            sys.stdout.flush()
+            interrupts.check()
     except UserError as error:
         print(f"rankscope {chosen.verb}: {error}", file=sys.stderr)
         return EXIT_USER_ERROR
@@ -59,6 +77,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"rankscope {chosen.verb}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader (head, less) has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return EXIT_OK
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        _drop_output()
+        print(f"rankscope {chosen.verb}: the output cannot be written ({error.strerror}); give it "
+              "a place with free space", file=sys.stderr)  # fmt: skip
+        return EXIT_USER_ERROR
     return code
+
+
+def _drop_output() -> None:
+    """Python would try once more to write the rest when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -56,6 +56,7 @@ class Follower:
         self._ready = threading.Event()
         self._rest_s: float | None = None
         self._published: Path | None = None
+        self._caught_up_s = 0.0
         self._thread = threading.Thread(
             target=self._main, name=f"follow {run.folder.name}", daemon=True
         )
@@ -67,6 +68,14 @@ class Follower:
     def wait_ready(self, timeout_s: float) -> bool:
         """Whether the run can be asked, or it is known why not, after at most timeout_s."""
         return self._ready.wait(timeout_s)
+
+    def catch_up(self, timeout_s: float) -> bool:
+        """Wait until all that has been written before this call is indexed; whether it is."""
+        asked_s = time.monotonic()
+        while self._caught_up_s < asked_s and self._thread.is_alive():
+            if time.monotonic() - asked_s > timeout_s or self._stop.wait(LOOK_EVERY_S / 2):
+                return False
+        return not self.gone
 
     def ask_to_stop(self) -> None:
         """Have the thread end soon."""
@@ -97,7 +106,9 @@ class Follower:
         folder = self.run.folder
         if not self._exists():
             return
+        looked_s = time.monotonic()
         if is_up_to_date(index_folder(folder), folder):
+            self._caught_up_s = looked_s
             self._see_state()
             if not self._ready.is_set():
                 self._tell(None)
@@ -111,7 +122,7 @@ class Follower:
         """Refresh until stopped, or until the run is at rest and all of it is published."""
         seen, passed_s, merged = None, 0.0, False
         while not self._stop.is_set() and self._exists():
-            now = look(self.run.folder)
+            looked_s, now = time.monotonic(), look(self.run.folder)
             is_due = time.monotonic() - passed_s >= PASS_EVERY_S
             if now != seen or is_due or not merged:
                 merged = now == seen  # merging waits for a quiet moment: news come first
@@ -121,6 +132,7 @@ class Follower:
                 if published or not self._ready.is_set() or self.problem:
                     self._tell(None)
                 self._see_state()
+            self._caught_up_s = looked_s
             if self._rest_s is not None and is_up_to_date(indexer.index_folder, self.run.folder):
                 return
             self._stop.wait(LOOK_EVERY_S)

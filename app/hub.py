@@ -76,6 +76,10 @@ class Hub:
         """Goes up whenever the run's index got something new."""
         return self._open(name).version
 
+    def catch_up(self, name: str, timeout_s: float) -> bool:
+        """Wait until all that the run has written by now can be asked; whether it can."""
+        return self._open(name).follower.catch_up(timeout_s)
+
     def problem(self, name: str) -> str | None:
         """What keeps the run's index from being brought up to date, None: nothing."""
         return self._open(name).follower.problem

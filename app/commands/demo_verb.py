@@ -1,34 +1,41 @@
-"""Run a real 8-rank training job (TP 2 x PP 2 x DP 2 on this machine's CPU) and watch it live."""
+"""Run a real 8-rank training job (TP 2 x PP 2 x DP 2 on this machine's CPU) and watch it live.
+
+With --replay nothing is trained: a recorded run with a slow rank opens at once, without torch.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
 import os
+import shutil
 import signal
-import subprocess
 import sys
+import tempfile
+import threading
 import time
+import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING
 
+import sample_traces
+from app import interrupts
+from app.links import View
+from app.settings import DEFAULT_PORT, Settings
 from ingest.errors import UserError
-from ingest.indexer import Indexer
-from ingest.run_files import is_run_folder
-from ingest.store import Run
 from sample_traces.jobs.faults import KINDS, Fault
 from sample_traces.jobs.schedules import NAMES
 
+if TYPE_CHECKING:
+    from app.hub import Hub
+
 NUM_RANKS = 8
-LOOK_EVERY_S = 0.5
-NEWS_EVERY_S = 10.0
-"""Something is printed at least this often while nothing happens."""
-END_S = 10.0
-"""What a stopped job gets to end; its ranks get half of it from their launcher."""
-ENDS_ITSELF = ("kill", "hang", "hold-gil")
-"""Faults after which the job is expected to fail."""
+RECORDED = Path(sample_traces.__file__).parent / "recorded" / "slow_rank"
+"""The incident that --replay opens."""
+COMING_UP = "the ranks come up, which takes up to half a minute; this page opens by itself"
 ASKED_BY = {
     "slow-loader": "data_wait",
     "late-rank": "late_ranks",
@@ -50,15 +57,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--steps", type=int, default=20, help="optimizer steps (%(default)s)")
     add("--schedule", choices=NAMES, default=NAMES[0], help="pipeline schedule (%(default)s)")
     add("--runs", type=Path, default=Path("runs"), help="folder the run is kept in (%(default)s)")
+    add("--replay", action="store_true", help="open a recorded run instead; needs no torch")
+    add("--port", type=int, help=f"port of the dashboard, 0: any ({DEFAULT_PORT} or the next free)")
+    add("--no-browser", action="store_true", help="do not open the browser")
+    add("--keep", action="store_true", help="serve on after the job, as on a terminal")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start the job, print a line per step, stop it cleanly; raises UserError."""
-    if importlib.util.find_spec("torch") is None:
-        raise UserError("the demo trains for real and needs torch: pip install 'rankscope[torch]'")
-    faults = _faults(arguments.fault)
-    if arguments.steps < 1:
-        raise UserError(f"--steps is {arguments.steps}; give a whole number from 1")
+    """Start the dashboard and the job, print a line per step, stop both; raises UserError."""
+    faults = _checked(arguments)
+    if arguments.replay:
+        with tempfile.TemporaryDirectory(prefix="rankscope-replay-") as temporary:
+            shutil.copytree(RECORDED, Path(temporary) / RECORDED.name)
+            with _dashboard(arguments, Path(temporary), RECORDED.name):
+                return _serve_on()
     folder = arguments.runs / time.strftime("demo-%Y%m%d-%H%M%S")
     try:
         folder.mkdir(parents=True)
@@ -66,24 +78,27 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             f"{folder} cannot be made ({error.strerror}); name another folder with --runs"
         ) from error
-    sizes = f"pp 2 x dp 2 x tp 2, {arguments.schedule}"
-    print(f"starting {NUM_RANKS} ranks ({sizes}), {folder}", flush=True)
-    for fault in faults:
-        print(f"fault from step {fault.first_step}: {fault.text}", flush=True)
-    with _job(folder, arguments) as job, _interrupts() as interrupts:
-        _follow(folder, job, interrupts)
-    _judge(folder, job.returncode, faults)
-    asked = dict.fromkeys(ASKED_BY.get(fault.kind, "slowest_ranks") for fault in faults)
-    print("look with  " + "  or  ".join(
-        [f"rankscope info {folder}"]
-        + [f"rankscope query {folder} {question}" for question in asked or ["slowest_ranks"]]
-    ))  # fmt: skip
+    with _dashboard(arguments, arguments.runs, folder.name) as hub:
+        _train(arguments, hub, folder, faults)
+        if arguments.keep or sys.stdout.isatty():
+            print("the job has ended; the dashboard stays until Ctrl-C", flush=True)
+            return _serve_on()
     return 0
 
 
-def _faults(texts: list[str]) -> list[Fault]:
+def _checked(arguments: argparse.Namespace) -> list[Fault]:
+    """The faults to plant; raises UserError where something cannot be done."""
+    if arguments.replay and arguments.fault:
+        raise UserError("--replay shows what was recorded; leave --fault out, or --replay")
+    if not arguments.replay and importlib.util.find_spec("torch") is None:
+        raise UserError(
+            "the demo trains for real and needs torch: pip install 'rankscope[torch]'; "
+            "without it, rankscope demo --replay shows a recorded run"
+        )
+    if arguments.steps < 1:
+        raise UserError(f"--steps is {arguments.steps}; give a whole number from 1")
     try:
-        faults = [Fault.parse(text) for text in texts if text]
+        faults = [Fault.parse(text) for text in arguments.fault if text]
     except ValueError as error:
         raise UserError(str(error)) from error
     for fault in faults:
@@ -93,129 +108,71 @@ def _faults(texts: list[str]) -> list[Fault]:
 
 
 @contextmanager
-def _interrupts() -> Iterator[list[int]]:
-    """Ctrl-C as usual, and remembered: a finalizer or a query may swallow the exception."""
-    asked: list[int] = []
+def _dashboard(arguments: argparse.Namespace, runs: Path, name: str) -> Iterator[Hub]:
+    """The server for a folder of runs; says where the run `name` is seen and opens it there."""
+    from app.hub import Hub  # after the checks: the server takes a second to import
+    from app.serving import leave, running, take_port
 
-    def interrupt(number: int, _frame: Any) -> None:
-        asked.append(number)
-        raise KeyboardInterrupt
-
-    handler = signal.signal(signal.SIGINT, interrupt)
     try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, handler)
+        settings = Settings(port=DEFAULT_PORT if arguments.port is None else arguments.port)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    listener = take_port(settings, or_next=arguments.port is None)
+    hub = Hub(runs)
+    hub.expect(name, COMING_UP)
+    arguments.leave = leave
+    with _terminable(), running(hub, settings, listener):
+        url = settings.url(listener.getsockname()[1]).rstrip("/") + View(name).url()
+        print(f"dashboard: {url}", flush=True)
+        if not arguments.no_browser and _has_display():
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+        yield hub
 
 
 @contextmanager
-def _job(folder: Path, arguments: argparse.Namespace) -> Iterator[subprocess.Popen[bytes]]:
-    """The training job in processes of its own, ended with all its ranks when the block ends."""
-    command = [sys.executable, "-m", "sample_traces.jobs.train_3d", "--nproc", str(NUM_RANKS)]
-    command += ["--device", "cpu", "--runs", str(folder.parent), "--steps", str(arguments.steps)]
-    command += ["--schedule", arguments.schedule]
-    for fault in arguments.fault:
-        command += ["--fault", fault]
-    environ = os.environ | {"TRACE_HOOKS_RUN": folder.name, "OMP_NUM_THREADS": "1"}
-    handler = signal.signal(signal.SIGTERM, _on_terminate)
-    with (folder / "job.log").open("wb") as log:
-        job = subprocess.Popen(
-            command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=True,
-        )  # fmt: skip
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the block as an exception does, so that job and server are stopped."""
+
+    def on_terminate(_signal: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    handler = signal.signal(signal.SIGTERM, on_terminate)
     try:
-        yield job
+        yield
     finally:
-        _end(job)
         signal.signal(signal.SIGTERM, handler)
 
 
-def _on_terminate(_signal: int, _frame: Any) -> None:
-    raise SystemExit(128 + signal.SIGTERM)
+def _has_display() -> bool:
+    """Whether a browser would open where the user sits."""
+    if "SSH_CONNECTION" in os.environ:
+        return False
+    return sys.platform == "darwin" or bool(
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    )
 
 
-def _end(job: subprocess.Popen[bytes]) -> None:
-    """Ask the launcher to end its ranks, then end all processes of the job."""
-    if job.poll() is None:
-        print("stopping the job", flush=True)
-        job.terminate()
-        try:
-            job.wait(END_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(job.pid, signal.SIGKILL)
-            job.wait()
+def _serve_on() -> int:
+    """Wait for Ctrl-C, which ends nothing before its time now."""
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        interrupts.forget()
+    return 0
 
 
-def _follow(folder: Path, job: subprocess.Popen[bytes], interrupts: list[int]) -> None:
-    """Print every step once all ranks have finished it, until the job ends."""
-    begun_s = told_s = time.monotonic()
-    while not is_run_folder(folder):
-        if job.poll() is not None:
-            return
-        if time.monotonic() - told_s > NEWS_EVERY_S:
-            told_s = time.monotonic()
-            print(f"waiting for the ranks to come up, {told_s - begun_s:.0f} s", flush=True)
-        time.sleep(LOOK_EVERY_S)
-    print(f"{'step':>4} {'time':>9}  {'slowest rank against its peers':<38} {'hook cost':>9} loss")
-    told_s, shown, num_marks = time.monotonic(), -1, 0
-    with Indexer(folder) as indexer:
-        view = Run(folder)
-        while True:
-            if interrupts:
-                raise KeyboardInterrupt
-            ended = job.poll() is not None
-            indexer.refresh()
-            last = _print_steps(view, shown)
-            num_marks = _print_marks(view, num_marks)
-            if last > shown:
-                told_s, shown = time.monotonic(), last
-            elif time.monotonic() - told_s > NEWS_EVERY_S:
-                told_s = time.monotonic()
-                last_one = f"the last was {shown}" if shown >= 0 else "the first one takes longest"
-                print(f"no new step for {NEWS_EVERY_S:.0f} s, {last_one}", flush=True)
-            if ended:
-                return
-            time.sleep(LOOK_EVERY_S)
+def _train(arguments: argparse.Namespace, hub: Hub, folder: Path, faults: list[Fault]) -> None:
+    from app.commands.demo_job import follow, judge, training_job
 
-
-def _print_steps(view: Run, after: int) -> int:
-    """Print the steps after `after` that all ranks have finished; returns the last one printed."""
-    for step in view.ask("steps", step_min=after + 1).to_pylist():
-        if step["num_finished"] < NUM_RANKS:
-            return after
-        after = step["step"]
-        slowest = view.ask("slowest_ranks", step_min=after, step_max=after, top=1).to_pylist()
-        costs = [row["cost_ratio"] for row in view.ask("hook_cost").to_pylist()]
-        known = [cost for cost in costs if cost is not None]
-        cost = f"{100 * sum(known) / len(known):.1f} %" if known else "-"
-        who = _slowest(slowest[0]) if slowest else "-"
-        loss = "-" if step["loss"] is None else f"{step['loss']:.3f}"
-        print(f"{after:>4} {step['step_ms']:>6.0f} ms  {who:<38} {cost:>9} {loss}", flush=True)
-    return after
-
-
-def _print_marks(view: Run, num_printed: int) -> int:
-    """Print what became known of the ranks besides planted faults; returns the number of marks."""
-    marks = view.ask("marks").to_pylist()
-    marks = [mark for mark in marks if mark["kind"] != "fault"]
-    for mark in marks[num_printed:]:
-        print(f"{mark['kind']}: {mark['text']}", flush=True)
-    return len(marks)
-
-
-def _slowest(row: dict[str, Any]) -> str:
-    coords = " ".join(f"{axis} {row[axis]}" for axis in ("pp", "dp", "tp"))
-    verdict = "" if row["beyond_noise"] else ", within noise"
-    return f"rank {row['rank']} ({coords}) {row['slowdown']:.2f}x{verdict}"
-
-
-def _judge(folder: Path, code: int, faults: list[Fault]) -> None:
-    """Say how the job ended; raises UserError where it failed without being told to."""
-    if code == 0:
-        return
-    log = folder / "job.log"
-    if any(fault.kind in ENDS_ITSELF for fault in faults):
-        print(f"the job ended with code {code}, as its fault made it; its output: {log}")
-        return
-    last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
-    raise UserError(f"the job failed ({' '.join(last) or f'code {code}'}); see {log}")
+    sizes = f"pp 2 x dp 2 x tp 2, {arguments.schedule}"
+    print(f"starting {NUM_RANKS} ranks ({sizes}), {folder}", flush=True)
+    for fault in faults:
+        print(f"fault from step {fault.first_step}: {fault.text}", flush=True)
+    with training_job(folder, arguments) as job:
+        follow(hub, folder, job)
+    judge(folder, job.returncode, faults)
+    asked = dict.fromkeys(ASKED_BY.get(fault.kind, "slowest_ranks") for fault in faults)
+    print("look with  " + "  or  ".join(
+        [f"rankscope info {folder}"]
+        + [f"rankscope query {folder} {question}" for question in asked or ["slowest_ranks"]]
+    ))  # fmt: skip

@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from app import interrupts
 from ingest.errors import UserError, printable
 from ingest.imports import open_any
 from ingest.questions import Question, all_questions
@@ -57,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError('give a run and a question, such as RUN "SELECT count(*) FROM spans"')
     text = arguments.question.strip()
     with open_any(arguments.query_run) as opened:
+        interrupts.check()  # DuckDB swallows a Ctrl-C while it opens
         if text in all_questions() or " " not in text:
             answer = opened.ask(text, limit_s=arguments.limit_s, **_pairs(arguments.values))
         elif arguments.values:

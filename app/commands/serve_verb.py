@@ -39,11 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     hub = Hub(arguments.runs)
     listener = take_port(settings)
+    arguments.leave = leave
     with told_to_stop() as stop, running(hub, settings, listener):
         url = settings.url(listener.getsockname()[1])
         print(url + (f"?token={quote(generated)}" if generated else ""), flush=True)
         stop.wait()
-    leave(0)
     return 0
 
 
