@@ -110,6 +110,9 @@ def show_plain_traceback() -> None:
 def main(argv: list[str]) -> None:
     """Start the hooks, then run the script."""
     arguments, command = read_arguments(argv)
+    if not arguments.module and not Path(command[0]).exists():
+        print(f"python -m trace_hooks: there is no script {command[0]}", file=sys.stderr)
+        raise SystemExit(2)
     chosen = arguments.sources.split(",") if arguments.sources else None
     try:
         tracer = trace_hooks.start(

@@ -10,6 +10,7 @@ Source: specs/hooks.md rule 3.
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 import struct
@@ -89,7 +90,7 @@ class Ring:
             raise
         finally:
             os.close(file)
-        self._number = 0
+        self._numbers = itertools.count(1)  # next() is one step under the GIL: no number twice
         self._texts: dict[str, bytes] = {}
         self._write_header()
 
@@ -107,7 +108,7 @@ class Ring:
     ) -> None:
         """Store one record, before the call it announces."""
         texts = self._texts
-        self._number = number = self._number + 1
+        number = next(self._numbers)
         _RECORD.pack_into(
             self._map,
             _FIRST_AT + (number % CAPACITY) * 128,

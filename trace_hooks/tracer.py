@@ -79,7 +79,11 @@ class Tracer:
         if self._active():
             for source in self._sources:
                 hook = f"tracer.{source.name}.watch"
-                guard.attempt(hook, lambda s=source: s.watch(model, stage))  # type: ignore[misc]
+                guard.attempt(  # a wrong model must not switch the watch of the next one off
+                    hook,
+                    lambda s=source: s.watch(model, stage),  # type: ignore[misc]
+                    switch_off=False,
+                )
 
     def log(self, **values: Any) -> None:
         """Numbers of the running (or just ended) step: loss, grad_norm, tokens, flops, lr.

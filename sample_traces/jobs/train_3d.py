@@ -52,6 +52,7 @@ def train(options: argparse.Namespace, listener: socket.socket | None = None) ->
         model={
             "parameters": sizes.num_parameters,
             "layers": sizes.num_layers,
+            "hidden": sizes.width,
             "seq": sizes.seq_len,
         },
         layout=th.ParallelLayout.from_device_mesh(mesh),

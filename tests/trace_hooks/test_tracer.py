@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 import trace_hooks as th
 from trace_hooks import guard
@@ -152,6 +153,18 @@ def test_bad_arguments_are_counted_and_do_not_switch_the_call_off(tmp_path: Path
     assert {r["name"] for r in rows(tmp_path, "spans") if r["kind"] == "host"} == {"y"}
     errors = [row["text"] for row in rows(tmp_path, "marks") if row["kind"] == "hook_error"]
     assert len(errors) == 3
+
+
+def test_a_wrong_model_does_not_switch_the_watch_of_the_next_one_off(tmp_path: Path) -> None:
+    tracer = th.start(tmp_path, sources=["modules"])
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    tracer.watch(None)
+    tracer.watch(model)
+    with tracer.step():
+        model(torch.ones(1, 2)).sum().backward()
+    tracer.stop()
+    assert rank_file(tmp_path)["hooks"]["errors"] == {"tracer.modules.watch": 1}
+    assert "forward" in {row["kind"] for row in rows(tmp_path, "spans")}
 
 
 def test_a_hook_that_raises_is_counted_and_training_goes_on(
