@@ -9,6 +9,7 @@ import { Live } from './lib/live.mjs';
 const VIEWS = {
   runs: () => import('./runs/view.mjs'),
   query: () => import('./query/view.mjs'),
+  timeline: () => import('./timeline/view.mjs'),
 };
 
 const config = JSON.parse(document.getElementById('rankscope-config').textContent);

@@ -1,0 +1,253 @@
+/**
+ * Draws a timeline. Needs a 2D context and data only: no app, no fetch, no DOM beyond the canvas, so
+ * that the same function draws the live page, the overview and a shared file.
+ *
+ * @typedef {Object} Shown what is laid over the picture; every part may be missing
+ * @property {?number} rank selected rank: its lane is marked, waits for it are in the fault colour
+ * @property {?{rank: number, begin: number, end: number}} selected the slice with the details
+ * @property {?{rank: number, begin: number, end: number, row: number}} hover
+ * @property {?{begin: number, end: number, lanes: [number, number]}} area
+ * @property {number[]} marks times marked by the user
+ * @property {?Set<number>} found names searched for (indices into meta.names)
+ */
+import { drawFrame, drawLabels } from './draw_frame.mjs';
+import { laneTop, lanesInSight, rowBox, xOf } from './geometry.mjs';
+import { inkOn, patternOf } from './theme.mjs';
+import { COMM, COMPUTE, HOST, IDLE, NO_REF, WAIT } from './tile.mjs';
+
+const HATCH_FROM_PX = 5;
+const TEXT_FROM_PX = 14;
+
+/**
+ * @param {CanvasRenderingContext2D} ctx already scaled to CSS pixels
+ * @param {?import('./tile.mjs').Tile} tile
+ * @param {import('./geometry.mjs').Geometry} geometry
+ * @param {import('./theme.mjs').Theme} theme
+ * @param {Shown} shown
+ */
+export function draw(ctx, tile, geometry, theme, shown = {}) {
+  ctx.fillStyle = theme.ink.panel;
+  ctx.fillRect(0, 0, geometry.width, geometry.height);
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(geometry.left, geometry.top, geometry.width - geometry.left, geometry.height - geometry.top);
+  ctx.clip();
+  drawLaneBacks(ctx, geometry, theme, shown);
+  if (tile) {
+    const [first, last] = lanesInSight(geometry);
+    for (let lane = first; lane <= last; lane++) {
+      const number = tile.laneOfRank.get(geometry.ranks[lane]);
+      if (number === undefined) continue;
+      const place = { ctx, tile, geometry, theme, shown, number, y: laneTop(geometry, lane) };
+      drawIdle(place);
+      drawRow(place, COMPUTE);
+      drawFrames(place);
+      drawRow(place, COMM);
+      drawWaits(place);
+      drawRow(place, HOST);
+    }
+  }
+  drawChosen(ctx, geometry, theme, shown);
+  ctx.restore();
+  drawFrame(ctx, tile, geometry, theme, shown);
+  drawLabels(ctx, tile, geometry, theme, shown);
+}
+
+function drawLaneBacks(ctx, geometry, theme, shown) {
+  const [first, last] = lanesInSight(geometry);
+  for (let lane = first; lane <= last; lane++) {
+    const y = laneTop(geometry, lane);
+    if (geometry.ranks[lane] === shown.rank) {
+      ctx.fillStyle = theme.ink.raised;
+      ctx.fillRect(geometry.left, y - 2, geometry.width - geometry.left, geometry.laneHeight);
+    }
+    ctx.fillStyle = theme.ink.line;
+    ctx.globalAlpha = 0.55;
+    ctx.fillRect(geometry.left, y + geometry.laneHeight - 3, geometry.width - geometry.left, 1);
+    ctx.globalAlpha = 1;
+  }
+}
+
+/** x and width of a rectangle, null out of sight; at least a pixel wide. */
+function extentOf({ tile, geometry }, i) {
+  const { start, dur } = tile.arrays;
+  const x = xOf(geometry, tile.from + start[i]);
+  const end = xOf(geometry, tile.from + start[i] + dur[i]);
+  if (end < geometry.left || x > geometry.width) return null;
+  const from = Math.max(x, geometry.left - 2);
+  return [from, Math.max(Math.min(end, geometry.width + 2) - from, 1)];
+}
+
+function* rectsOf(place, row, level = 0) {
+  const [first, last] = place.tile.range(place.number, row, level);
+  for (let i = first; i < last; i++) {
+    const extent = extentOf(place, i);
+    if (extent) yield [i, ...extent];
+  }
+}
+
+function drawRow(place, row) {
+  const { ctx, tile, theme, geometry, shown } = place;
+  const { kind, count, busy, dur, ref, span_name: names } = tile.arrays;
+  const { kinds } = tile.meta;
+  const box = rowBox(geometry.laneHeight, row);
+  const levels = tile.levels[row];
+  const height = Math.max(box.height / levels, 2);
+  for (let level = 0; level < levels; level++) {
+    const y = place.y + box.y + level * height;
+    if (level * height >= box.height) break;
+    for (const [i, x, width] of rectsOf(place, row, level)) {
+      const colour = theme.kind[kinds[kind[i]]] ?? theme.ink.faint;
+      const share = count[i] > 1 ? Math.min(busy[i] / Math.max(dur[i], 1), 1) : 1;
+      const dimmed = shown.found && !(ref[i] !== NO_REF && shown.found.has(names[ref[i]]));
+      ctx.globalAlpha = (0.4 + 0.6 * share) * (dimmed ? 0.18 : 1);
+      ctx.fillStyle = colour;
+      const inset = levels > 1 && height > 5 ? 1 : 0;
+      const gap = width > 4 ? 0.5 : 0;
+      ctx.fillRect(x, y, width - gap, height - inset);
+      if (row === COMM && width >= HATCH_FROM_PX) {
+        ctx.fillStyle = patternOf(ctx, theme, 'hatch', theme.ink.panel);
+        ctx.globalAlpha *= 0.45;
+        ctx.fillRect(x, y, width - gap, height - inset);
+      }
+      ctx.globalAlpha = 1;
+      if (levels > 1 && height >= 10 && width > 34 && ref[i] !== NO_REF) {
+        drawText(ctx, theme, tile.meta.names[names[ref[i]]], x, y, width, height - 1, inkOn(colour));
+      }
+    }
+  }
+}
+
+/** Text cut to a box, left-aligned; nothing where even a part would not be readable. */
+function drawText(ctx, theme, text, x, y, width, height, colour) {
+  const size = Math.min(11, Math.floor(height));
+  if (size < 8) return;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(x, y, width - 2, height + 1);
+  ctx.clip();
+  ctx.font = `${size}px ${theme.font}`;
+  ctx.textBaseline = 'middle';
+  ctx.textAlign = 'left';
+  ctx.fillStyle = colour;
+  ctx.fillText(text, x + 4, y + height / 2 + 0.5);
+  ctx.restore();
+}
+
+/** Micro-batch numbers in forward and backward, and a thin line where each begins. */
+function drawFrames(place) {
+  const { ctx, tile, theme, geometry, number, y } = place;
+  if (tile.levels[COMPUTE] > 1) return;  // nested: names are in the boxes
+  const box = rowBox(geometry.laneHeight, COMPUTE);
+  const { frame, span_lane: lanes, span_start: starts, span_dur: durs, span_kind: kinds,
+    span_microbatch: microbatches } = tile.arrays;
+  for (const s of frame) {
+    if (lanes[s] !== number) continue;
+    const x = xOf(geometry, tile.from + starts[s]);
+    const end = xOf(geometry, tile.from + starts[s] + durs[s]);
+    if (end < geometry.left || x > geometry.width || end - x < 3) continue;
+    ctx.fillStyle = theme.ink.panel;
+    ctx.fillRect(x - 0.5, y + box.y, 1, box.height);
+    if (end - x < TEXT_FROM_PX || box.height < 9) continue;
+    const colour = inkOn(theme.kind[tile.meta.kinds[kinds[s]]] ?? '#888888');
+    drawText(ctx, theme, String(microbatches[s]), Math.max(x, geometry.left), y + box.y,
+      end - Math.max(x, geometry.left), box.height, colour);
+  }
+}
+
+function drawIdle(place) {
+  const { ctx, tile, theme, geometry, y } = place;
+  const box = rowBox(geometry.laneHeight, COMPUTE);
+  for (const [i, x, width] of rectsOf(place, IDLE)) {
+    const kind = tile.meta.kinds[tile.arrays.kind[i]];
+    if (kind === 'not_visible') {
+      if (width < 3) continue;
+      ctx.fillStyle = patternOf(ctx, theme, 'dots', theme.ink.faint);
+      ctx.fillRect(x, y + box.y, width, box.height);
+    } else if (kind === 'bubble') {
+      ctx.globalAlpha = 0.75;
+      ctx.fillStyle = theme.ink.bubble;
+      ctx.fillRect(x, y + box.y, width, box.height);
+      ctx.globalAlpha = 1;
+    } else {
+      drawWaiting(place, i, x, width, box, kind === 'upstream');
+    }
+  }
+}
+
+/** Communication that is only waiting loses its fill: the outline says for whom. */
+function drawWaits(place) {
+  const { ctx, tile, theme, geometry, y } = place;
+  const box = rowBox(geometry.laneHeight, COMM);
+  for (const [i, x, width] of rectsOf(place, WAIT)) {
+    if (width < 2) continue;
+    ctx.fillStyle = theme.ink.panel;
+    ctx.globalAlpha = 0.72;
+    ctx.fillRect(x, y + box.y + 1, width, box.height - 2);
+    ctx.globalAlpha = 1;
+    if (tile.arrays.count[i] > 1) continue;
+  }
+}
+
+function drawWaiting(place, i, x, width, box, isUpstream) {
+  const { ctx, tile, theme, shown, y } = place;
+  const ref = tile.arrays.ref[i];
+  const rank = ref === NO_REF ? -1 : tile.arrays.wait_rank[ref];
+  const isSelected = rank >= 0 && rank === shown.rank;
+  const colour = isSelected ? theme.ink.fault : theme.ink.quiet;
+  const top = y + box.y + 0.5;
+  const height = box.height - 1;
+  if (isUpstream) {
+    ctx.globalAlpha = 0.4;
+    ctx.fillStyle = theme.ink.bubble;
+    ctx.fillRect(x, top, width, height);
+  }
+  ctx.globalAlpha = isSelected ? 0.75 : isUpstream ? 0.4 : 0.6;
+  ctx.fillStyle = patternOf(ctx, theme, 'back', colour);
+  ctx.fillRect(x, top, width, height);
+  ctx.globalAlpha = 1;
+  if (width < 3) return;
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = 1;
+  ctx.setLineDash(isUpstream ? [3, 3] : []);
+  ctx.strokeRect(x + 0.5, top, Math.max(width - 1.5, 1), height);
+  ctx.setLineDash([]);
+  if (rank < 0 || width < 26 || height < 9) return;
+  const text = `r${rank}`;
+  ctx.font = `${Math.min(11, height)}px ${theme.font}`;
+  const room = ctx.measureText(text).width + 6;
+  if (room > width - 2) return;
+  ctx.fillStyle = theme.ink.panel;
+  ctx.fillRect(x + 2, top + 1.5, room, height - 3);
+  drawText(ctx, theme, text, x + 1, top, room + 4, height, isSelected ? theme.ink.fault : theme.ink.text);
+}
+
+function drawChosen(ctx, geometry, theme, shown) {
+  for (const [slice, colour, width] of [[shown.hover, theme.ink.text, 1], [shown.selected, theme.ink.text, 2]]) {
+    if (!slice) continue;
+    const lane = geometry.ranks.indexOf(slice.rank);
+    if (lane < 0) continue;
+    const box = rowBox(geometry.laneHeight, slice.row ?? 0);
+    const x = Math.max(xOf(geometry, slice.begin), geometry.left - 4);
+    const end = Math.min(xOf(geometry, slice.end), geometry.width + 4);
+    if (end < geometry.left || x > geometry.width) continue;
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = width;
+    const height = box.height / (slice.levels ?? 1);
+    ctx.strokeRect(x - 0.5, laneTop(geometry, lane) + box.y + (slice.level ?? 0) * height - 0.5,
+      Math.max(end - x, 2) + 1, height + 1);
+  }
+  if (shown.area) {
+    const { begin, end, lanes } = shown.area;
+    const x = xOf(geometry, begin);
+    const y = laneTop(geometry, lanes[0]);
+    const height = (lanes[1] - lanes[0] + 1) * geometry.laneHeight;
+    ctx.fillStyle = theme.ink.link;
+    ctx.globalAlpha = 0.12;
+    ctx.fillRect(x, y - 1, xOf(geometry, end) - x, height);
+    ctx.globalAlpha = 1;
+    ctx.strokeStyle = theme.ink.link;
+    ctx.lineWidth = 1;
+    ctx.strokeRect(x + 0.5, y - 0.5, xOf(geometry, end) - x, height - 1);
+  }
+}

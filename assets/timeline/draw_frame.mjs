@@ -1,0 +1,138 @@
+/** The axis, step borders, marks and labels around the lanes. Pure drawing, as in draw.mjs. */
+import { laneTop, lanesInSight, mostScroll, xOf } from './geometry.mjs';
+import { formatNs, ticks } from './scale.mjs';
+
+const STEP_TEXT_PX = 34;
+
+/** Time axis with steps above it, borders of steps through the lanes, marks of the user. */
+export function drawFrame(ctx, tile, geometry, theme, shown) {
+  const { left, top, width, height } = geometry;
+  ctx.fillStyle = theme.ink.panel;
+  ctx.fillRect(left, 0, width - left, top);
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, 0, width - left, height);
+  ctx.clip();
+  const steps = tile ? stepsShown(tile, geometry) : [];
+  drawSteps(ctx, geometry, theme, steps);
+  const origin = steps.find((step) => step.end > geometry.window.begin)?.begin ?? geometry.window.begin;
+  ctx.font = `10px ${theme.font}`;
+  ctx.textBaseline = 'middle';
+  ctx.textAlign = 'left';
+  for (const { t, label } of ticks(geometry.window, width - left, origin)) {
+    const x = Math.round(xOf(geometry, t)) + 0.5;
+    ctx.fillStyle = theme.ink.line;
+    ctx.fillRect(x, 17, 1, top - 17);
+    ctx.globalAlpha = 0.35;
+    ctx.fillRect(x, top, 1, height - top);
+    ctx.globalAlpha = 1;
+    ctx.fillStyle = theme.ink.quiet;
+    ctx.fillText(label, x + 3, 26);
+  }
+  for (const t of shown.marks ?? []) {
+    const x = Math.round(xOf(geometry, t));
+    ctx.fillStyle = theme.ink.warn;
+    ctx.fillRect(x, 14, 1, height);
+    ctx.fillRect(x - 3, 14, 7, 5);
+  }
+  if (shown.cursor !== undefined && shown.cursor !== null) {
+    ctx.fillStyle = theme.ink.faint;
+    ctx.globalAlpha = 0.6;
+    ctx.fillRect(Math.round(xOf(geometry, shown.cursor)), 17, 1, height);
+    ctx.globalAlpha = 1;
+  }
+  if (shown.area) {
+    ctx.fillStyle = theme.ink.link;
+    ctx.fillText(formatNs(shown.area.end - shown.area.begin), xOf(geometry, shown.area.begin) + 4, top - 4);
+  }
+  ctx.restore();
+}
+
+/** Steps of the first lane in sight that has any: number, begin and end. */
+export function stepsShown(tile, geometry) {
+  const { step, step_lane: lanes, step_begin: begins, step_end: ends } = tile.arrays;
+  const [first, last] = lanesInSight(geometry);
+  for (let lane = first; lane <= last; lane++) {
+    const number = tile.laneOfRank.get(geometry.ranks[lane]);
+    const found = [];
+    for (let i = 0; i < step.length; i++) {
+      if (lanes[i] === number) found.push({ step: step[i], begin: tile.from + begins[i], end: tile.from + ends[i] });
+    }
+    if (found.length) return found.sort((a, b) => a.begin - b.begin);
+  }
+  return [];
+}
+
+function drawSteps(ctx, geometry, theme, steps) {
+  ctx.font = `600 11px ${theme.font}`;
+  ctx.textBaseline = 'middle';
+  ctx.textAlign = 'left';
+  let free = -Infinity;
+  for (const { step, begin, end } of steps) {
+    const x = xOf(geometry, begin);
+    const past = xOf(geometry, end);
+    if (past < geometry.left || x > geometry.width) continue;
+    ctx.fillStyle = theme.ink.quiet;
+    ctx.globalAlpha = past - x > 6 ? 0.55 : 0.2;
+    ctx.fillRect(Math.round(x), 2, 1, geometry.height);
+    ctx.globalAlpha = 1;
+    const from = Math.max(x, geometry.left) + 5;
+    if (from >= free && Math.min(past, geometry.width) - from > STEP_TEXT_PX) {
+      ctx.fillStyle = theme.ink.text;
+      const text = step < 0 ? 'before step 0' : `step ${step}`;
+      ctx.fillText(text, from, 9);
+      free = from + ctx.measureText(text).width + 10;
+    }
+  }
+}
+
+/** Rank and coordinates of each lane, and a thin bar that shows which lanes are in sight. */
+export function drawLabels(ctx, tile, geometry, theme, shown) {
+  const { left, top, height, laneHeight } = geometry;
+  ctx.fillStyle = theme.ink.panel;
+  ctx.fillRect(0, 0, left, height);
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(0, top - 1, left, height - top);
+  ctx.clip();
+  ctx.textBaseline = 'middle';
+  ctx.textAlign = 'left';
+  const [first, last] = lanesInSight(geometry);
+  for (let lane = first; lane <= last; lane++) {
+    const rank = geometry.ranks[lane];
+    const y = laneTop(geometry, lane);
+    const isSelected = rank === shown.rank;
+    if (isSelected) {
+      ctx.fillStyle = theme.ink.raised;
+      ctx.fillRect(0, y - 2, left, laneHeight);
+      ctx.fillStyle = theme.ink.link;
+      ctx.fillRect(0, y - 2, 3, laneHeight);
+    }
+    drawLabel(ctx, tile, theme, rank, y, geometry, isSelected, shown);
+  }
+  ctx.restore();
+  const most = mostScroll(geometry);
+  if (most > 0) {
+    const room = height - top;
+    const size = Math.max(room * room / (room + most), 18);
+    ctx.fillStyle = theme.ink.faint;
+    ctx.fillRect(geometry.width - 4, top + (room - size) * geometry.scroll / most, 3, size);
+  }
+}
+
+function drawLabel(ctx, tile, theme, rank, y, geometry, isSelected, shown) {
+  const known = tile?.meta.lanes[tile.laneOfRank.get(rank)];
+  const [name, ...place] = (known?.label ?? `r${rank}`).split(' ');
+  const middle = y + (geometry.laneHeight - 5) / 2;
+  const twoLines = geometry.laneHeight >= 34 && place.length > 0;
+  ctx.font = `${isSelected ? 700 : 600} 12px ${theme.font}`;
+  ctx.fillStyle = theme.ink.text;
+  const pin = shown.pinned?.has(rank) ? '\u25B8 ' : '';
+  ctx.fillText(pin + name, 10, twoLines ? middle - 7 : middle);
+  const room = ctx.measureText(`${pin}${name} `).width + 10;
+  ctx.font = `10px ${theme.font}`;
+  ctx.fillStyle = theme.ink.quiet;
+  const text = place.join(' ') + (known && !known.aligned ? ' clock?' : '');
+  if (twoLines) ctx.fillText(text, 10, middle + 7);
+  else if (room < geometry.left - 20) ctx.fillText(text, room + 2, middle);
+}

@@ -1,0 +1,75 @@
+/**
+ * Where lanes and their rows are on the canvas. Pure. CSS pixels.
+ *
+ * @typedef {Object} Geometry
+ * @property {number} width @property {number} height of the canvas
+ * @property {number} left where time begins @property {number} top where lanes begin
+ * @property {number} laneHeight @property {number} scroll lanes moved up by, px
+ * @property {number[]} ranks rank of each lane @property {Object<number, number>} pinned order
+ * @property {import('./scale.mjs').Span} window
+ */
+import { HOST } from './tile.mjs';
+
+export const LEAST_LANE = 24;
+export const MOST_LANE = 76;
+const GAP = 5;
+
+/** Height of a lane and of the canvas for some lanes in the room there is. */
+export function laneSizes(lanes, room, top, least = LEAST_LANE) {
+  const laneHeight = Math.floor(Math.min(Math.max((room - top) / Math.max(lanes, 1), least), MOST_LANE));
+  return { laneHeight, height: Math.ceil(Math.min(top + lanes * laneHeight + 6, Math.max(room, top + laneHeight))) };
+}
+
+/** Top of a lane on the canvas, px. */
+export function laneTop(geometry, lane) {
+  return geometry.top + lane * geometry.laneHeight - geometry.scroll;
+}
+
+/** Top and height of a row within its lane: compute, communication, host. */
+export function rowBox(laneHeight, row) {
+  const room = laneHeight - GAP;
+  const compute = Math.round(room * 0.58);
+  const comm = Math.round(room * 0.27);
+  if (row === 1 || row === 4) return { y: compute + 1, height: comm };
+  if (row === HOST) return { y: compute + comm + 2, height: Math.max(room - compute - comm - 2, 2) };
+  return { y: 0, height: compute };
+}
+
+/** Lane at a height, -1 none. */
+export function laneAt(geometry, y) {
+  if (y < geometry.top) return -1;
+  const lane = Math.floor((y - geometry.top + geometry.scroll) / geometry.laneHeight);
+  return lane >= 0 && lane < geometry.ranks.length ? lane : -1;
+}
+
+/** Row and share of its height (0 top, 1 bottom) at a height within a lane. */
+export function rowAt(geometry, lane, y) {
+  const inside = y - laneTop(geometry, lane);
+  for (const row of [0, 1, HOST]) {
+    const box = rowBox(geometry.laneHeight, row);
+    if (inside <= box.y + box.height + (row === HOST ? GAP : 1)) {
+      return { row, share: Math.min(Math.max((inside - box.y) / box.height, 0), 0.999) };
+    }
+  }
+  return { row: HOST, share: 0.999 };
+}
+
+/** First and last lane in sight. */
+export function lanesInSight(geometry) {
+  const first = Math.max(Math.floor(geometry.scroll / geometry.laneHeight), 0);
+  const last = Math.ceil((geometry.scroll + geometry.height - geometry.top) / geometry.laneHeight) - 1;
+  return [first, Math.min(Math.max(last, first), geometry.ranks.length - 1)];
+}
+
+/** How far lanes can be scrolled, px. */
+export function mostScroll(geometry) {
+  return Math.max(geometry.ranks.length * geometry.laneHeight - (geometry.height - geometry.top) + 4, 0);
+}
+
+export const xOf = (geometry, t) => geometry.left
+  + (t - geometry.window.begin) * (geometry.width - geometry.left)
+  / (geometry.window.end - geometry.window.begin);
+
+export const timeOf = (geometry, x) => geometry.window.begin
+  + (x - geometry.left) * (geometry.window.end - geometry.window.begin)
+  / Math.max(geometry.width - geometry.left, 1);

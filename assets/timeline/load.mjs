@@ -1,0 +1,29 @@
+/** Where tiles come from: the server, or data written into a shared page. */
+import { unpackArrays } from '../lib/arrays.mjs';
+import { formatRanks } from '../lib/view_state.mjs';
+import { Tile } from './tile.mjs';
+
+/**
+ * @typedef {Object} TileParams
+ * @property {?number} attempt @property {?number} rank @property {number[]} ranks
+ * @property {?[number, number]} steps @property {?import('./scale.mjs').Span} window
+ * @property {number} width px
+ */
+
+/** @returns {(params: TileParams, signal: AbortSignal) => Promise<Tile>} */
+export function serverLoader(app) {
+  return async (params, signal) => new Tile(await app.arrays(app.api('timeline', {
+    attempt: params.attempt, rank: params.rank, ranks: formatRanks(params.ranks),
+    steps: params.steps ? params.steps.join('..') : null,
+    from: params.window ? Math.round(params.window.begin) : null,
+    to: params.window ? Math.round(params.window.end) : null,
+    width: Math.round(params.width),
+  }), signal));
+}
+
+/** Always the tile of a base64 text: the same binary answer the route gives. */
+export function textLoader(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const tile = new Tile(unpackArrays(bytes.buffer));
+  return async () => tile;
+}

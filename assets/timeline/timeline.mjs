@@ -1,0 +1,353 @@
+/**
+ * The picture and its state: window, lanes, the tile on screen and the one on its way. Knows the
+ * canvas and the app's view state, nothing of tooltips and panels: those listen.
+ *
+ * Events: `tile` (a new one is shown), `window` (moved), `select`, `hover`, `area`, `state`.
+ */
+import { draw } from './draw.mjs';
+import {
+  laneAt, laneSizes, laneTop, lanesInSight, mostScroll, rowAt, timeOf, xOf,
+} from './geometry.mjs';
+import { clamped, contains, padded, panned, zoomed } from './scale.mjs';
+import { readTheme } from './theme.mjs';
+import { COMM, COMPUTE, HOST, IDLE, WAIT } from './tile.mjs';
+
+const FETCH_MS = 70;
+const FOLLOW_MS = 600;
+const URL_MS = 250;
+const OVERSCAN = 0.5;
+const MOST_AT_ONCE = 64;
+
+export class Timeline extends EventTarget {
+  /**
+   * @param {HTMLCanvasElement} canvas @param {Object} app
+   * @param {(params: Object, signal: AbortSignal) => Promise<import('./tile.mjs').Tile>} loadTile
+   * @param {{compact?: boolean, height?: number}} options
+   */
+  constructor(canvas, app, loadTile, options) {
+    super();
+    Object.assign(this, { canvas, app, loadTile, options });
+    this.ctx = canvas.getContext('2d', { willReadFrequently: true, alpha: false });
+    this.theme = readTheme(canvas);
+    this.tile = null;
+    this.shown = { rank: app.view.rank, selected: null, hover: null, area: null, marks: [], found: null, pinned: new Set() };
+    this.geometry = {
+      width: 0, height: 0, left: 116, top: 36, laneHeight: 40, scroll: 0, ranks: [],
+      window: { begin: 0, end: 1 },
+    };
+    this.window = null;
+    this.following = false;
+  }
+
+  tell(name, detail = null) {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+
+  /** Take lanes and window from the view state and load them. */
+  open() {
+    const { t, ranks } = this.app.view;
+    this.window = t ? { begin: t[0], end: t[1] } : null;
+    this.following = !t && !this.app.view.steps;
+    this.wantedRanks = ranks;
+    this.geometry.ranks = ranks;
+    this.tile = null;
+    this.wrote = t;
+    this.load(0);
+  }
+
+  /** Load what the picture needs after a pause in which more may be asked. */
+  load(pause = FETCH_MS) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.#fetch(), pause);
+  }
+
+  async #fetch() {
+    this.loading?.abort();
+    const loading = this.loading = new AbortController();
+    if (!this.tile) this.tell('state', { name: 'loading' });
+    const asked = this.window;
+    try {
+      const tile = await this.loadTile(this.#params(), loading.signal);
+      if (loading.signal.aborted) return;
+      this.#take(tile, asked);
+    } catch (error) {
+      if (error.name === 'AbortError' || loading.signal.aborted) return;
+      this.tell('state', { name: 'error', text: error.message });
+    }
+  }
+
+  #params() {
+    const { view } = this.app;
+    const isAll = this.geometry.ranks.length > MOST_AT_ONCE && this.tile;
+    const step = this.tile?.meta.relative_step ?? null;
+    return {
+      attempt: view.attempt, rank: view.rank,
+      ranks: isAll ? this.#ranksInSight() : this.tile ? this.geometry.ranks : this.wantedRanks,
+      steps: this.window ? (step === null ? view.steps : [step, step]) : view.steps,
+      window: this.window ? padded(this.window, OVERSCAN) : null,
+      width: (this.geometry.width - this.geometry.left) * (this.window ? 1 + 2 * OVERSCAN : 1),
+    };
+  }
+
+  #ranksInSight() {
+    const [first, last] = lanesInSight(this.geometry);
+    const room = Math.max(MOST_AT_ONCE - (last - first + 1), 0);
+    const from = Math.max(first - Math.floor(room / 2), 0);
+    return this.geometry.ranks.slice(from, from + MOST_AT_ONCE);
+  }
+
+  #take(tile, asked) {
+    const isFirst = !this.tile;
+    this.tile = tile;
+    this.extent = tile.meta.extent
+      ? { begin: tile.meta.extent.begin_ns, end: tile.meta.extent.end_ns } : { begin: tile.from, end: tile.to };
+    if (isFirst) this.#setRanks(tile.meta.ranks);
+    if (!asked) this.window = padded({ begin: tile.from, end: tile.to }, 0.01);
+    if (isFirst && tile.meta.state === 'finished' && this.following) this.following = false;
+    this.#fitHeight();
+    this.redraw();
+    this.tell('tile', tile);
+    this.tell('state', { name: tile.arrays.lane.length ? 'drawn' : 'empty' });
+  }
+
+  #setRanks(ranks) {
+    const pinned = ranks.filter((rank) => this.shown.pinned.has(rank));
+    this.geometry.ranks = [...pinned, ...ranks.filter((rank) => !this.shown.pinned.has(rank))];
+  }
+
+  /** The run has something new. */
+  news() {
+    if (this.following) {
+      if (this.followTimer) return;
+      this.followTimer = setTimeout(() => {
+        this.followTimer = null;
+        if (!this.following) return;
+        this.window = null;
+        this.load(0);
+      }, FOLLOW_MS);
+    } else if (this.window && this.extent && this.window.end > this.extent.end) {
+      this.load(FOLLOW_MS);
+    }
+  }
+
+  /** Follow the newest data again. */
+  follow() {
+    this.following = true;
+    this.wrote = null;
+    this.app.set({ t: null, steps: null });
+    this.window = null;
+    this.load(0);
+    this.tell('window');
+  }
+
+  /** The user moved: show that window, stop following, write it into the address. */
+  moveTo(window) {
+    if (!this.window) return;
+    this.following = false;
+    this.window = clamped(window, this.extent);
+    this.redraw();
+    this.tell('window');
+    if (this.#isStale()) this.load();
+    clearTimeout(this.urlTimer);
+    this.urlTimer = setTimeout(() => {
+      this.wrote = [Math.round(this.window.begin), Math.round(this.window.end)];
+      if (!this.options.data) this.app.set({ t: this.wrote });
+    }, URL_MS);
+  }
+
+  #isStale() {
+    const { tile, window, extent } = this;
+    if (!tile) return true;
+    const seen = { begin: Math.max(window.begin, extent.begin), end: Math.min(window.end, extent.end) };
+    if (seen.end > seen.begin && !contains({ begin: tile.from, end: tile.to }, seen)) return true;
+    const pixel = (window.end - window.begin) / (this.geometry.width - this.geometry.left);
+    if (tile.meta.pixel_ns > pixel * 1.7 && (tile.meta.merged > 0 || tile.meta.detail !== 'nested')) return true;
+    if (tile.meta.pixel_ns < pixel / 4) return true;
+    const [first, last] = lanesInSight(this.geometry);
+    return this.geometry.ranks.slice(first, last + 1).some((rank) => !tile.laneOfRank.has(rank));
+  }
+
+  zoom(factor, x = null) {
+    if (!this.window) return;
+    const at = x === null ? (this.window.begin + this.window.end) / 2 : timeOf(this.#placed(), x);
+    this.moveTo(zoomed(this.window, at, factor, (this.extent.end - this.extent.begin) * 1.5));
+  }
+
+  pan(share) {
+    if (this.window) this.moveTo(panned(this.window, (this.window.end - this.window.begin) * share));
+  }
+
+  panPx(px) {
+    if (!this.window) return;
+    const room = Math.max(this.geometry.width - this.geometry.left, 1);
+    this.moveTo(panned(this.window, -px * (this.window.end - this.window.begin) / room));
+  }
+
+  /** Scroll the lanes; returns whether there was anything to scroll. */
+  scrollBy(px) {
+    const before = this.geometry.scroll;
+    this.geometry.scroll = Math.min(Math.max(before + px, 0), mostScroll(this.geometry));
+    if (this.geometry.scroll === before) return false;
+    this.redraw();
+    if (this.#isStale()) this.load();
+    return true;
+  }
+
+  /** The selected slice, the area, else everything there is. */
+  fit() {
+    const chosen = this.shown.area ?? this.shown.selected;
+    this.moveTo(padded(chosen ? { begin: chosen.begin, end: chosen.end } : this.extent, chosen ? 0.3 : 0.01));
+  }
+
+  select(slice, { reveal = false } = {}) {
+    this.shown.selected = slice;
+    if (slice && reveal) this.reveal(slice);
+    this.redraw();
+    this.tell('select', slice);
+  }
+
+  /** Bring a slice into sight: its lane by scrolling, its time by moving. */
+  reveal({ rank, begin, end }) {
+    const lane = this.geometry.ranks.indexOf(rank);
+    if (lane >= 0) {
+      const y = laneTop(this.geometry, lane);
+      if (y < this.geometry.top) this.scrollBy(y - this.geometry.top);
+      const below = y + this.geometry.laneHeight - this.geometry.height;
+      if (below > 0) this.scrollBy(below);
+    }
+    const length = this.window.end - this.window.begin;
+    if (end < this.window.begin || begin > this.window.end || end - begin > length) {
+      const middle = (begin + end) / 2;
+      const half = Math.max(length, (end - begin) * 1.5) / 2;
+      this.moveTo({ begin: middle - half, end: middle + half });
+    }
+  }
+
+  /** What is drawn at a point: {slice, rank, t}; slice null where nothing is. */
+  at(x, y) {
+    const geometry = this.#placed();
+    const lane = laneAt(geometry, y);
+    const rank = lane < 0 ? null : geometry.ranks[lane];
+    const t = timeOf(geometry, x);
+    const number = this.tile?.laneOfRank.get(rank);
+    if (number === undefined || x < geometry.left) return { slice: null, rank, t };
+    return { slice: this.#sliceAt(geometry, lane, number, t, y), rank, t };
+  }
+
+  #sliceAt(geometry, lane, number, t, y) {
+    const { tile } = this;
+    const { row, share } = rowAt(geometry, lane, y);
+    const slack = 3 * (this.window.end - this.window.begin) / Math.max(geometry.width - geometry.left, 1);
+    const levels = tile.levels[row];
+    for (let level = Math.floor(share * levels); level >= 0; level--) {
+      const i = tile.at(number, row, level, t, level === Math.floor(share * levels) ? slack : 0);
+      if (i >= 0) return this.#slice(i);
+    }
+    const behind = row === COMPUTE ? tile.at(number, IDLE, 0, t) : -1;
+    return behind >= 0 ? this.#slice(behind) : null;
+  }
+
+  #slice(i) {
+    const { tile } = this;
+    const found = tile.describe(i);
+    found.row = found.row === IDLE ? COMPUTE : found.row === WAIT ? COMM : found.row;
+    return { ...found, index: i, tile, level: tile.arrays.level[i], levels: tile.levels[found.row] };
+  }
+
+  /** The slice after (1) or before (-1) the selected one in its lane. */
+  step(by) {
+    const { selected } = this.shown;
+    if (!selected || !this.tile) return;
+    const number = this.tile.laneOfRank.get(selected.rank);
+    const here = selected.tile === this.tile ? selected.index
+      : this.tile.at(number, selected.row, selected.level ?? 0, (selected.begin + selected.end) / 2, Infinity);
+    const next = here < 0 ? -1 : this.tile.neighbour(here, by);
+    if (next >= 0) this.select(this.#slice(next), { reveal: true });
+  }
+
+  /** The slice of a communication span of a rank, if it is in the tile. */
+  findCollective(rank, group, seq, row = COMM) {
+    const { tile } = this;
+    const number = tile?.laneOfRank.get(rank);
+    if (number === undefined) return null;
+    const [first, last] = tile.range(number, row);
+    for (let i = first; i < last; i++) {
+      const slice = this.#slice(i);
+      if (slice.span?.group === group && slice.span.seq === seq) return slice;
+    }
+    return null;
+  }
+
+  /** Show these lanes (from the view state). */
+  setLanes(ranks) {
+    this.wantedRanks = ranks;
+    if (ranks.length) this.#setRanks(ranks);
+    else this.tile = null;
+    this.geometry.scroll = 0;
+    this.#fitHeight();
+    this.redraw();
+    this.load(0);
+  }
+
+  pin(rank) {
+    if (!this.shown.pinned.delete(rank)) this.shown.pinned.add(rank);
+    this.#setRanks(this.geometry.ranks);
+    this.redraw();
+  }
+
+  resize() {
+    this.geometry.width = this.canvas.parentElement.clientWidth;
+    this.geometry.left = this.geometry.width < 520 ? 76 : 116;
+    this.#fitHeight();
+    this.redraw();
+    if (this.window && this.tile && this.#isStale()) this.load();
+  }
+
+  #fitHeight() {
+    const { canvas, geometry, options } = this;
+    const above = canvas.getBoundingClientRect().top + window.scrollY;
+    const room = options.height ?? Math.max(window.innerHeight - above - (options.compact ? 40 : 120), 300);
+    Object.assign(geometry, laneSizes(geometry.ranks.length || 8, room, geometry.top));
+    geometry.scroll = Math.min(geometry.scroll, mostScroll(geometry));
+    const ratio = window.devicePixelRatio || 1;
+    const [width, height] = [Math.round(geometry.width * ratio), Math.round(geometry.height * ratio)];
+    if (canvas.width !== width || canvas.height !== height) {
+      canvas.width = width;
+      canvas.height = height;
+      canvas.style.height = `${geometry.height}px`;
+    }
+  }
+
+  #placed() {
+    this.geometry.window = this.window ?? { begin: 0, end: 1 };
+    return this.geometry;
+  }
+
+  retheme() {
+    this.theme = readTheme(this.canvas);
+    this.redraw();
+  }
+
+  /** Draw once before the next frame. */
+  redraw() {
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = null;
+      this.paint();
+    });
+  }
+
+  paint() {
+    const ratio = window.devicePixelRatio || 1;
+    this.ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+    draw(this.ctx, this.tile, this.#placed(), this.theme, this.shown);
+  }
+
+  destroy() {
+    this.loading?.abort();
+    for (const timer of [this.timer, this.followTimer, this.urlTimer]) clearTimeout(timer);
+    cancelAnimationFrame(this.frame);
+  }
+}
+
+export { HOST, xOf };
