@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import logging
 import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ingest.errors import UserError
-from ingest.readers import Reader, Reading, Sink, native, reader_of, readers
+from ingest.errors import UserError, printable
+from ingest.readers import GENERIC, Reader, Reading, Sink, native, reader_of, readers
 from ingest.readers.inputs import Source, files_of, sources
+from ingest.readers.limits import limits
 from ingest.readers.lookalikes import what_it_is
 from ingest.run_files import existing, is_run_folder
 from trace_hooks.schema import (
@@ -42,7 +45,9 @@ Progress = Callable[[int, int], None]
 """Called with (bytes read, bytes in all) as they lie on disk."""
 
 HASH_DIGITS = 12
+_LOG = logging.getLogger(__name__)
 LEFT_OUT = ", left out"
+_LONGEST_REASON = 200
 _HASHED_AT_ONCE = 1 << 22
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _ENDINGS = re.compile(r"(\.(tar|tgz|gz|json|parquet|pt|trace))+$")
@@ -70,10 +75,20 @@ class RunWriter:
         number = self._numbers.get((table, rank), 0)
         self._numbers[table, rank] = number + 1
         name = SegmentName(table, 0, rank, number)
-        publish_table(rows, self.folder / "segments" / str(name))
+        try:
+            publish_table(rows, self.folder / "segments" / str(name))
+        except OSError as error:  # a full disk is no fault of the file that is read
+            raise UserError(f"{self.folder} cannot be written: {error.strerror}") from error
 
     def add_rank(self, info: RankInfo) -> None:
-        """Keep it until the end; several files of a rank widen its time."""
+        """Keep it until the end; several files of a rank widen its time.
+
+        Raises ValueError for a rank that no job has.
+        """
+        most = limits().max_ranks
+        if not 0 <= info["rank"] < most or info["world_size"] > most:
+            told = f"rank {info['rank']} of {info['world_size']}"
+            raise ValueError(f"{told} is beyond RANKSCOPE_MAX_RANKS={most}")
         earlier = self.ranks.get(info["rank"])
         if earlier is not None:
             info["started_ns"] = min(info["started_ns"], earlier["started_ns"])
@@ -100,12 +115,13 @@ class RunWriter:
         if all(info["world_size"] < 0 for info in self.ranks.values()):
             self.add_guess(f"the world size is unknown; ranks read: {len(self.ranks)}")
         started = [info["started_ns"] for info in self.ranks.values()]
+        told = [ns for ns in started if ns] or [0]  # 0: the file tells no time of its rank
         for rank, info in self.ranks.items():
             publish_json(info, self.folder / "ranks" / rank_file_name(0, rank))
         run_info = RunInfo(
             schema=SCHEMA_VERSION,
             run=run,
-            created_ns=min(started),
+            created_ns=min(told),
             clock=self.clock,
             source=source,
             framework="torch" if source == "kineto" else "",
@@ -211,26 +227,68 @@ def _write_run(
 
 
 def _read_all(found: Iterable[Source], sink: Sink) -> Reader | None:
-    """Read every file by the reader that knows it; returns the one reader there was."""
+    """Read every file by the reader that knows it; returns the one reader there was.
+
+    A reader that fails on a file costs that file, never the import of the others.
+    """
     reader: Reader | None = None
     reading: Reading | None = None
     for source in found:
-        own = reader_of(source)
+        own = _reader_of(source, sink)
         if own is None:
-            _refuse(source, sink)
-        elif reader is None or reading is None:
-            reader, reading = own, own.Reading(sink)
-            reading.add(source)
-        elif own is reader:
-            reading.add(source)
-        else:
+            continue
+        if reader is not None and own is not reader and own.NAME in GENERIC:
+            sink.add_problem(
+                f"{source.name} is a {own.NAME} file among {reader.NAME} files{LEFT_OUT}"
+            )
+            continue
+        if reader is not None and own is not reader:
             raise UserError(
                 f"{source.name} is a {own.NAME} file among {reader.NAME} files; "
                 "import each format by itself"
             )
-    if reading is not None:
-        reading.finish()
+        if reading is None:
+            reader, reading = own, own.Reading(sink)
+        with _failures_told(source.name, own, sink):
+            reading.add(source)
+    if reader is not None and reading is not None:
+        with _failures_told("what was read", reader, sink):
+            reading.finish()
     return reader
+
+
+def _reader_of(source: Source, sink: Sink) -> Reader | None:
+    """The reader that knows the file; None, and a problem of the file, where none does."""
+    try:
+        own = reader_of(source)
+    except Exception as error:  # noqa: BLE001  # as in _failures_told
+        _tell_failure(f"{source.name} cannot be recognised", error, sink)
+        return None
+    if own is None:
+        _refuse(source, sink)
+    return own
+
+
+@contextmanager
+def _failures_told(what: str, reader: Reader, sink: Sink) -> Iterator[None]:
+    """Turn whatever a reader raises, but a UserError, into a problem of the run.
+
+    Bytes of strangers meet parsers here (JSON, Parquet, SQLite, archives): what those raise on
+    damage cannot be listed, so this is the one boundary that catches everything.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        _tell_failure(f"{what}: the {reader.NAME} reader failed on it", error, sink)
+
+
+def _tell_failure(what: str, error: Exception, sink: Sink) -> None:
+    _LOG.debug("%s", what, exc_info=error)
+    said = printable(" ".join(str(error).split()))[:_LONGEST_REASON]
+    reason = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    sink.add_problem(f"{what} ({reason})")
 
 
 def _refuse(source: Source, sink: Sink) -> None:

@@ -22,6 +22,9 @@ FORMATS = (
     "straggler_analysis",
 )
 
+GENERIC = ("chrome_trace",)
+"""Formats that say little of what a file is: among files of another format they are left out."""
+
 
 class Sink(Protocol):
     """Where a reader puts what it finds; every method may be called many times, in any order."""

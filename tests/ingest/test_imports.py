@@ -12,7 +12,9 @@ from ingest import imports
 from ingest.errors import UserError
 from ingest.imports import import_paths, open_any
 from ingest.readers import FORMATS, inputs, reader_of, readers
+from ingest.readers.limits import limits
 from ingest.readers.lookalikes import what_it_is
+from ingest.readers.rows import rank_info
 
 TRACES = Path(__file__).resolve().parents[2] / "../shared/traces"
 TRACE = (
@@ -177,3 +179,90 @@ def test_a_place_that_cannot_be_written_is_the_users_to_change(tmp_path: Path) -
     blocked = _file(tmp_path, "x", "blocked")
     with pytest.raises(UserError, match="cannot be written"):
         import_paths([_file(tmp_path, TRACE)], blocked)
+
+
+class _Fails:
+    """A reader of files that begin with `boom`: it fails on those that say so, and at the end."""
+
+    NAME = "boom"
+
+    def __init__(self, error: Exception, at_the_end: bool = False) -> None:
+        self._error, self._at_the_end = error, at_the_end
+
+    def recognises(self, source: inputs.Source) -> bool:
+        if source.head.startswith(b"puzzle"):
+            raise self._error
+        return source.head.startswith(b"boom")
+
+    def Reading(self, sink: imports.Sink) -> _Fails:
+        self._sink = sink
+        return self
+
+    def add(self, source: inputs.Source) -> None:
+        if b"bad" in source.head:
+            raise self._error
+        self._sink.add_rank(rank_info(int(source.head.split()[1])))
+
+    def finish(self) -> None:
+        if self._at_the_end:
+            raise self._error
+
+
+ERRORS = [RecursionError(), MemoryError(), KeyError("x"), ValueError("a\nb\x1b[2J"), OSError("x")]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("at_the_end", [False, True])
+def test_a_reader_that_fails_costs_one_file(
+    tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, at_the_end: bool
+) -> None:
+    reader = _Fails(error, at_the_end)
+    monkeypatch.setattr("ingest.readers.readers", lambda: [reader])
+    for name, content in (("a", "boom 0"), ("b", "boom 1 bad"), ("c", "boom 2"), ("d", "puzzle")):
+        _file(tmp_path, content, f"in-{name}")
+    folder = import_paths(sorted(tmp_path.glob("in-*")), runs)
+    assert len(list((folder / "ranks").iterdir())) == 2
+    problems = json.loads((folder / "run.json").read_text())["problems"]
+    assert f"{tmp_path}/in-b: the boom reader failed on it ({type(error).__name__}" in problems[0]
+    assert f"{tmp_path}/in-d cannot be recognised ({type(error).__name__}" in problems[1]
+    assert len(problems) == 2 + at_the_end
+    assert all(problem.isprintable() for problem in problems)
+
+
+def test_a_users_mistake_still_ends_the_import(
+    tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.readers.readers", lambda: [_Fails(UserError("two traces"))])
+    with pytest.raises(UserError, match="two traces"):
+        import_paths([_file(tmp_path, "boom 1 bad")], runs)
+    assert list(runs.iterdir()) == []
+
+
+def test_a_full_disk_is_no_fault_of_the_file(
+    tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(imports, "publish_table", full)
+    with pytest.raises(UserError, match="cannot be written: No space left on device"):
+        import_paths([_file(tmp_path, TRACE)], runs)
+    assert list(runs.iterdir()) == []
+
+
+def test_ranks_no_job_has_are_refused(tmp_path: Path, runs: Path) -> None:
+    _file(tmp_path, TRACE)
+    _file(tmp_path, TRACE.replace('"rank": 0', '"rank": 9000000'), "rank-1.json")
+    folder = import_paths(sorted(tmp_path.glob("*.json")), runs)
+    info = json.loads((folder / "run.json").read_text())
+    assert [path.name for path in (folder / "ranks").iterdir()] == ["0000-00000.json"]
+    assert "rank 9000000 of 1 is beyond RANKSCOPE_MAX_RANKS=131072" in info["problems"][0]
+
+
+@pytest.mark.parametrize(("text", "says"), [("many", "is no whole number"), ("0", "1 or more")])
+def test_limits_are_settings(monkeypatch: pytest.MonkeyPatch, text: str, says: str) -> None:
+    monkeypatch.setenv("RANKSCOPE_MAX_RANKS", "7")
+    assert limits.__wrapped__().max_ranks == 7
+    monkeypatch.setenv("RANKSCOPE_MAX_FILES", text)
+    with pytest.raises(UserError, match=f"RANKSCOPE_MAX_FILES.*{says}"):
+        limits.__wrapped__()
