@@ -10,6 +10,7 @@ from dash.development.base_component import Component
 from flask import Flask
 
 from app.asset_files import assets_version, stylesheets
+from app.components import findings_frame
 from app.components.topbar import topbar
 from app.hub import Hub
 from app.links import View, parse_url
@@ -61,12 +62,14 @@ def make_dash(hub: Hub, base: str) -> Dash:
 
 def _frame() -> Component:
     return html.Div([
+        html.A("Skip to the page", href="#page", className="skip"),
         dcc.Location(id="url", refresh="callback-nav"),
         dcc.Store(id="view"),  # {path, search}: the address, set by the browser as the view changes
         dcc.Store(id="pulse"),  # {run, version}: set by the browser when the run got something new
         html.Div(id="topbar"),
         html.Div(id="strip-place"),
-        html.Main(id="page", className="page loading"),
+        *findings_frame.places(),
+        html.Main(id="page", className="page loading", tabIndex="-1"),
     ])  # fmt: skip
 
 
@@ -87,16 +90,15 @@ def _register(dash: Dash, hub: Hub, base: str) -> None:
         except UserError as error:
             return _sentence(str(error), base), "page", None
 
-    @dash.callback(
-        Output("topbar", "children"),
-        Input("url", "pathname"), Input("pulse", "data"), State("url", "search"),
-    )  # fmt: skip
-    def show_topbar(pathname: str, _pulse: object, search: str | None) -> Component:
+    @dash.callback(Output("topbar", "children"), Input("url", "pathname"), State("url", "search"))
+    def show_topbar(pathname: str, search: str | None) -> Component:
         view, _ = parse_url(pathname or "/", search or "", base)
         try:
             return topbar(hub, view, base)
         except UserError:
             return topbar(hub, View(), base)
+
+    findings_frame.register(dash, hub, base)
 
 
 def _sentence(text: str, base: str) -> Component:

@@ -132,8 +132,10 @@ class Finding:
         return f"{self.kind}-{self.attempt}-{who}-{self.first_step}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, with the id."""
+        """Plain values, with the id and the culprits' ranks beside their places."""
         plain = asdict(self)
+        plain["culprit_ranks"] = [place.rank for place in self.culprits]
+        plain["victim_ranks"] = list(plain.pop("victims"))
         plain["culprits"] = [{**asdict(p), "coords": dict(p.coords)} for p in self.culprits]
         plain["evidence"] = [
             {**asdict(e), "params": dict(e.params), "view": dict(e.view)} for e in self.evidence
@@ -143,7 +145,8 @@ class Finding:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Finding:
         """The finding of `to_json`'s values; raises ValueError, KeyError or TypeError."""
-        values = {key: value for key, value in plain.items() if key != "id"}
+        derived = ("id", "culprit_ranks", "victim_ranks")
+        values = {key: value for key, value in plain.items() if key not in derived}
         values["culprits"] = tuple(
             Place(p["rank"], p["host"], tuple(p["coords"].items())) for p in plain["culprits"]
         )
@@ -156,7 +159,7 @@ class Finding:
             for e in plain["evidence"]
         )  # fmt: skip
         values["cost"] = None if plain["cost"] is None else Cost(**plain["cost"])
-        values["victims"] = tuple(plain["victims"])
+        values["victims"] = tuple(plain["victim_ranks"])
         values["alternatives"] = tuple(plain["alternatives"])
         return cls(**values)
 

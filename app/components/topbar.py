@@ -1,4 +1,4 @@
-"""The bar on top of every page: which run, how it is, the tabs."""
+"""The bar on top of every page: which run, how it is, the tabs, and what can be done everywhere."""
 
 from __future__ import annotations
 
@@ -7,16 +7,30 @@ from dash.development.base_component import Component
 
 from app.hub import Hub
 from app.links import PAGES, View
+from diagnosis.findings import Diagnosis
+from ingest.store import Run
+
+_MARK = "▚"
 
 
 def topbar(hub: Hub, view: View, base: str) -> Component:
-    """Brand, tabs, run, layout and live state; raises UserError for an unknown run."""
-    brand = html.A("rankscope", href=f"{base}/", className="brand")
+    """Brand, tabs, run, layout, live state and tools; raises UserError for an unknown run."""
+    brand = html.A(
+        [html.Span(_MARK, className="mark", **{"aria-hidden": "true"}), "rankscope"],
+        href=f"{base}/", className="brand", title="all runs",
+    )  # fmt: skip
     if view.run is None:
-        return html.Header([brand], className="topbar")
+        tools = html.Div([_theme(), _help()], className="right")
+        return html.Header([brand, tools], className="topbar")
     run = hub.run(view.run)
-    layout = run.layout(view.attempt)
-    sizes = " x ".join(f"{axis} {size}" for axis, size in layout.axes) if layout else ""
+    right = [*_chips(run, view), *_tools()]
+    return html.Header(
+        [brand, _tabs(view, base), html.Div(right, className="right")],
+        className="topbar", **{"data-attempt": str(run.newest_attempt)},
+    )  # fmt: skip
+
+
+def _tabs(view: View, base: str) -> Component:
     tabs = [
         html.A(
             page.capitalize(), href=View(view.run, page).url(base),
@@ -24,11 +38,63 @@ def topbar(hub: Hub, view: View, base: str) -> Component:
         )
         for page in PAGES
     ]  # fmt: skip
-    chips = [html.Span(view.run, className="chip")]
-    if sizes:
-        chips.append(html.Span(sizes, className="chip"))
-    chips.append(html.Span(run.state, className=f"chip state {run.state}"))
-    return html.Header(
-        [brand, html.Nav(tabs, **{"aria-label": "pages"}), html.Div(chips, className="right")],
-        className="topbar",
-    )
+    return html.Nav(tabs, **{"aria-label": "pages"})
+
+
+def _chips(run: Run, view: View) -> list[Component]:
+    layout = run.layout(view.attempt)
+    chips = [html.Span(view.run, className="chip run-name", title=f"run {view.run}")]
+    attempts = run.attempts
+    if len(attempts) > 1:
+        options = [html.Option("newest attempt", value="")] + [
+            html.Option(f"attempt {number}", value=str(number)) for number in attempts
+        ]
+        chosen = "" if view.attempt is None else str(view.attempt)
+        chips.append(
+            html.Select(options, value=chosen, id="attempt-chooser", **{"aria-label": "attempt"})
+        )
+    if layout is not None:
+        sizes = " ".join(f"{axis} {size}" for axis, size in layout.axes)
+        title = "sizes of the parallel axes, slowest first"
+        chips.append(html.Span(sizes, className="chip layout", title=title))
+    chips.append(html.Span(run.state, id="live-state", className=f"chip state {run.state}"))
+    return chips
+
+
+def _tools() -> list[Component]:
+    return [
+        _button(
+            "pause", "Pause", "Hold still; data keeps arriving", id="pause-button"
+        ),
+        html.Span(id="findings-count"),
+        _button("copy-link", "Copy link", "A link to exactly this view"),
+        html.Span(id="share-place"),
+        _theme(),
+        _help(),
+    ]
+
+
+def findings_button(diagnosis: Diagnosis) -> Component:
+    """Opens the drawer; says how many findings there are, and carries their ids for j and k."""
+    number = len(diagnosis.findings)
+    acting = sum(finding.ongoing for finding in diagnosis.findings)
+    if number:
+        text = "1 finding" if number == 1 else f"{number} findings"
+    else:
+        text = "No finding" if diagnosis.judged else "Not judged"
+    return html.Button(
+        text, id="findings-button", className="fault" if acting else "", title="evidence (E)",
+        **{"data-act": "drawer", "data-ids": " ".join(f.id for f in diagnosis.findings)},
+    )  # fmt: skip
+
+
+def _theme() -> Component:
+    return _button("theme", "◐", "Dark or light", **{"aria-label": "dark or light theme"})
+
+
+def _help() -> Component:
+    return _button("help", "?", "Keys and what they do (?)", **{"aria-label": "help"})
+
+
+def _button(act: str, text: str, title: str, **more: str) -> Component:
+    return html.Button(text, title=title, **{"data-act": act, **more})

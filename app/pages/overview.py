@@ -8,7 +8,7 @@ from typing import Any
 from dash import Dash, Input, Output, State, html, no_update
 from dash.development.base_component import Component
 
-from app.components.banner import banner, chosen, show_me
+from app.components.banner import chosen, show_me
 from app.components.kpi_tiles import tiles
 from app.findings import diagnosis_of
 from app.hub import Hub
@@ -18,13 +18,12 @@ from diagnosis.findings import Diagnosis
 from ingest.errors import UserError
 
 
-def render(hub: Hub, view: View, base: str = "") -> Component:
-    """The page for a view; banner and tiles follow the run by callbacks."""
+def render(hub: Hub, view: View) -> Component:
+    """The page for a view; tiles and timeline follow the run by callbacks."""
     assert view.run is not None
     diagnosis = diagnosis_of(hub, view.run, view.attempt)
     return html.Div(
         [
-            html.Div(banner(diagnosis, view, base), id="banner-place"),
             html.Div(_tiles(hub, view), id="kpi-place"),
             html.Div(
                 [
@@ -40,32 +39,29 @@ def render(hub: Hub, view: View, base: str = "") -> Component:
 
 
 def register(dash: Dash, hub: Hub) -> None:
-    """Banner, tiles and the timeline's place follow live data and the address."""
+    """Tiles and the timeline's place follow live data and the address."""
     base = (dash.config.requests_pathname_prefix or "/").rstrip("/")
 
     @dash.callback(
-        Output("banner-place", "children"), Output("kpi-place", "children"),
-        Output("overview-timeline", "children"),
+        Output("kpi-place", "children"), Output("overview-timeline", "children"),
         Input("pulse", "data"), Input("view", "data"), State("overview-timeline", "children"),
         prevent_initial_call=True,
     )  # fmt: skip
     def follow(
         _pulse: object, address: dict[str, str] | None, shown: dict[str, Any] | None
-    ) -> tuple[Any, Any, Any]:
+    ) -> tuple[Any, Any]:
         view, _ = parse_url(
             (address or {}).get("path", "/"), (address or {}).get("search", ""), base
         )
         if view.run is None or view.page != "overview":
-            return no_update, no_update, no_update
+            return no_update, no_update
         try:
             diagnosis = diagnosis_of(hub, view.run, view.attempt)
             timeline = _timeline(diagnosis, view)
             same = shown is not None and shown.get("props", {}).get("id") == timeline.id
-            return (
-                banner(diagnosis, view, base), _tiles(hub, view), no_update if same else timeline
-            )  # fmt: skip
+            return _tiles(hub, view), no_update if same else timeline
         except UserError:  # the run is being deleted: the page says so when it is opened again
-            return no_update, no_update, no_update
+            return no_update, no_update
 
 
 def _tiles(hub: Hub, view: View) -> Component:

@@ -1,0 +1,99 @@
+"""The drawer: every finding with its evidence, what else it may be, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dash import html
+from dash.development.base_component import Component
+
+from app.components.banner import chosen, link_of, show_me
+from app.links import View, format_ranks
+from diagnosis.findings import Diagnosis, Evidence, Finding
+
+_MOST_VICTIMS = 64
+
+
+def drawer(diagnosis: Diagnosis, view: View, base: str) -> Component:
+    """Contents of the drawer; the chosen finding is open, the others folded."""
+    selected = chosen(diagnosis, view.finding)
+    parts: list[Component] = [
+        html.Header(
+            [
+                html.H2("Findings"),
+                html.Button("Close", title="Esc", **{"data-act": "close-drawer"}),
+            ]
+        )
+    ]
+    parts += [
+        _finding(finding, view, base, is_open=finding is selected) for finding in diagnosis.findings
+    ]
+    if not diagnosis.findings:
+        parts.append(html.P("Nothing was found.", className="quiet"))
+    parts += _sentences("In order", diagnosis.checked)
+    parts += _sentences("Set aside", diagnosis.set_aside)
+    parts += _sentences("Not enough data", [one.missing for one in diagnosis.not_enough])
+    return html.Div(parts, className="findings")
+
+
+def _sentences(title: str, sentences: Sequence[str]) -> list[Component]:
+    if not sentences:
+        return []
+    return [html.H3(title), html.Ul([html.Li(sentence) for sentence in sentences])]
+
+
+def _finding(finding: Finding, view: View, base: str, is_open: bool) -> Component:
+    facts = [(f"{place}", place.host or "unknown host") for place in finding.culprits]
+    steps = f"{finding.first_step} to {finding.last_step}"
+    rows = [
+        *((who, where) for who, where in facts),
+        ("Steps", f"{steps}, {'still so' if finding.ongoing else 'over'}"),
+        ("Confidence", finding.confidence),
+    ]
+    if finding.victims:
+        shown = format_ranks(finding.victims[:_MOST_VICTIMS])
+        more = len(finding.victims) - _MOST_VICTIMS
+        rows.append(
+            ("Waiting for it", f"ranks {shown}" + (f" and {more} more" if more > 0 else ""))
+        )
+    show = show_me(finding, view).url(base)
+    body = [
+        html.P(finding.text),
+        html.Dl([part for name, text in rows for part in (html.Dt(name), html.Dd(text))]),
+        html.H3("Evidence"),
+        html.Ol([_evidence(evidence, finding, view, base) for evidence in finding.evidence]),
+        html.H3("Not excluded"),
+        html.Ul([html.Li(sentence) for sentence in finding.alternatives]),
+        html.H3("Try next"),
+        html.P(finding.next_step),
+        html.Div(
+            [
+                html.A("Show me", href=show, className="button", **{"data-open": show}),
+                html.Button("Copy link", **{"data-copy": show}),
+            ],
+            className="tools",
+        ),
+    ]
+    return html.Details(
+        [html.Summary([html.Strong(finding.title), " ", html.Span(_since(finding))]), *body],
+        open=is_open, className=f"finding {finding.severity}", id=f"finding-{finding.id}",
+        key=f"{finding.id}-{is_open}",
+    )  # fmt: skip
+
+
+def _since(finding: Finding) -> str:
+    slow = f"{finding.slowdown:.2f}x " if finding.slowdown else ""
+    return f"{slow}since step {finding.first_step}" if finding.ongoing else (
+        f"{slow}steps {finding.first_step} to {finding.last_step}"
+    )  # fmt: skip
+
+
+def _evidence(evidence: Evidence, finding: Finding, view: View, base: str) -> Component:
+    seen = link_of(evidence, view).to(finding=finding.id).url(base)
+    args = tuple((name, str(value)) for name, value in evidence.params)
+    asked = View(view.run, "query", q=evidence.question, args=args).url(base)
+    links = [
+        html.A("see it", href=seen, **{"data-open": seen}),
+        html.A("ask it", href=asked, title=f"question {evidence.question}", **{"data-open": asked}),
+    ]
+    return html.Li([evidence.sentence, " ", html.Span(links, className="links")])

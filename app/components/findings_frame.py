@@ -1,0 +1,71 @@
+"""What the frame of every page says of findings: the banner, the button's count, the drawer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import Dash, Input, Output, State, html, no_update
+from dash.development.base_component import Component
+
+from app.components.banner import banner
+from app.components.drawer import drawer
+from app.components.topbar import findings_button
+from app.findings import diagnosis_of
+from app.hub import Hub
+from app.links import View, parse_url
+from ingest.errors import UserError
+
+Address = dict[str, str] | None
+
+
+def places() -> list[Component]:
+    """The elements that register() fills."""
+    return [
+        html.Div(id="banner-place"),
+        html.Aside(id="drawer", hidden=True, tabIndex="-1", **{"aria-label": "findings"}),
+        html.Div(id="toast", role="status", **{"aria-live": "polite"}),
+    ]
+
+
+def register(dash: Dash, hub: Hub, base: str) -> None:
+    """Banner and drawer follow the address and live data; the count follows live data."""
+
+    @dash.callback(
+        Output("banner-place", "children"), Output("drawer", "children"),
+        Input("url", "pathname"), Input("pulse", "data"), Input("view", "data"),
+        State("url", "search"),
+    )  # fmt: skip
+    def show_findings(
+        pathname: str | None, _pulse: object, address: Address, search: str | None
+    ) -> tuple[Any, Any]:
+        view = view_at(address, pathname, search, base)
+        if view.run is None:
+            return None, None
+        try:
+            diagnosis = diagnosis_of(hub, view.run, view.attempt)
+        except UserError:  # the page itself says why
+            return None, None
+        shown = view.page == "overview" or view.finding is not None
+        line = banner(diagnosis, view, base) if shown else None
+        return line, drawer(diagnosis, view, base)
+
+    @dash.callback(
+        Output("findings-count", "children"),
+        Input("findings-count", "id"), Input("pulse", "data"), Input("view", "data"),
+        State("url", "pathname"), State("url", "search"),
+    )  # fmt: skip
+    def show_count(
+        _id: str, _pulse: object, address: Address, pathname: str | None, search: str | None
+    ) -> Any:
+        view = view_at(address, pathname, search, base)
+        try:
+            return findings_button(diagnosis_of(hub, view.run or "", view.attempt))
+        except UserError:
+            return no_update
+
+
+def view_at(address: Address, pathname: str | None, search: str | None, base: str) -> View:
+    """The view of the `view` store where it speaks of the same path, else of the address bar."""
+    if address and address.get("path") == pathname:
+        search = address.get("search")
+    return parse_url(pathname or "/", search or "", base)[0]

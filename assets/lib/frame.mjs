@@ -1,0 +1,156 @@
+/**
+ * What the frame of every page does: buttons marked data-act, data-copy and data-open, the keys of
+ * keys.mjs, the drawer, the live state, and links that say everything.
+ *
+ * Before a link is made, `app` dispatches 'link' {patch}: a view that shows something the address
+ * does not say (lanes, a window it chose by itself) puts it into patch, so that the link opens the
+ * same later.
+ */
+import { copyText, toast, toggleHelp } from './dialogs.mjs';
+import { Keys, turned } from './keys.mjs';
+import { followSystem, toggleTheme } from './theme.mjs';
+import { parseUrl } from './view_state.mjs';
+
+const TICK_MS = 1000;
+
+/** "0.4 s", "12 s", "3 min", "2 h", "4 d" @param {?number} seconds */
+export function age(seconds) {
+  if (seconds === null || seconds === undefined) return '';
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  for (const [size, unit] of [[86400, 'd'], [3600, 'h'], [60, 'min']]) {
+    if (seconds >= 2 * size) return `${Math.floor(seconds / size)} ${unit}`;
+  }
+  return `${Math.floor(seconds)} s`;
+}
+
+/** What the live chip says. @param {Object} live detail of 'live' @param {number} sinceS its age */
+export function liveText(live, sinceS) {
+  const state = live.state ?? 'unknown';
+  if (!live.connected) return state === 'finished' ? state : 'reconnecting';
+  if (live.paused) return 'paused';
+  if (state === 'finished' || live.data_age_s === null) return state;
+  return `${state === 'running' ? 'live' : state} · data ${age(live.data_age_s + sinceS)} old`;
+}
+
+export class Frame {
+  /** @param {import('./app.mjs').App} app */
+  constructor(app) {
+    this.app = app;
+    this.keys = new Keys();
+    this.live = { connected: false, paused: false, data_age_s: null, state: null };
+    this.liveAt = performance.now();
+    document.addEventListener('click', (event) => this.#click(event));
+    document.addEventListener('keydown', (event) => this.#key(event));
+    document.addEventListener('change', (event) => this.#change(event));
+    app.addEventListener('live', ({ detail }) => {
+      this.live = detail;
+      this.liveAt = performance.now();
+      this.#showLive();
+    });
+    setInterval(() => this.#showLive(), TICK_MS);
+    followSystem();
+  }
+
+  /** Link to exactly what is seen. */
+  link() {
+    const { view } = this.app;
+    const patch = {};
+    const attempt = document.querySelector('.topbar')?.dataset.attempt;
+    if (view.run !== null && view.attempt === null && attempt) patch.attempt = Number(attempt);
+    this.app.dispatchEvent(new CustomEvent('link', { detail: { patch } }));
+    return this.app.link(patch);
+  }
+
+  async copy(text) {
+    const done = await copyText(text);
+    toast(done ? 'Link copied: it opens exactly this.' : `Copy it yourself: ${text}`);
+  }
+
+  /** Carry out an action of a button or a key. @returns {boolean} whether there was one */
+  act(name) {
+    const acts = {
+      theme: () => toggleTheme(),
+      help: () => toggleHelp(),
+      drawer: () => this.#drawer(),
+      'close-drawer': () => this.#drawer(false),
+      pause: () => (this.live.paused ? this.app.live?.resume() : this.app.live?.pause()),
+      'copy-link': () => this.copy(this.link()),
+      'finding-next': () => this.#turn(1),
+      'finding-previous': () => this.#turn(-1),
+    };
+    if (!acts[name] || (this.app.view.run === null && !['theme', 'help'].includes(name))) return false;
+    acts[name]();
+    return true;
+  }
+
+  #click(event) {
+    if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    const target = event.target.closest?.('[data-act],[data-copy],[data-open]');
+    if (!target) return;
+    if (target.dataset.open) this.#open(target.dataset.open);
+    else if (target.dataset.copy) this.copy(new URL(target.dataset.copy, location.origin).href);
+    else this.act(target.dataset.act);
+    event.preventDefault();
+  }
+
+  #open(address) {
+    const url = new URL(address, location.origin);
+    if (window.innerWidth < 900) this.#drawer(false);  // it would cover what it opens
+    this.app.open(parseUrl(url.pathname, url.search, this.app.base));
+  }
+
+  #key(event) {
+    const found = this.keys.action(event, performance.now());
+    if (!found) return;
+    if (found.act === 'escape') {
+      if (this.#isOpen()) this.#drawer(false);
+    } else if (found.act === 'page') {
+      if (this.app.view.run !== null) this.app.open({ page: found.page });
+    } else if (this.act(found.act)) {
+      event.preventDefault();
+    }
+  }
+
+  #change(event) {
+    if (event.target.id !== 'attempt-chooser') return;
+    const { value } = event.target;
+    this.app.set({ attempt: value === '' ? null : Number(value), t: null }, { push: true });
+  }
+
+  #turn(by) {
+    const ids = (document.getElementById('findings-button')?.dataset.ids ?? '').split(' ').filter(Boolean);
+    const next = turned(ids, this.app.view.finding, by);
+    if (next === null) toast('There is no finding.');
+    else this.app.set({ finding: next }, { push: true });
+  }
+
+  #isOpen() {
+    return document.getElementById('drawer')?.hidden === false;
+  }
+
+  #drawer(open = !this.#isOpen()) {
+    const drawer = document.getElementById('drawer');
+    if (!drawer) return;
+    const hadFocus = drawer.contains(document.activeElement);
+    drawer.hidden = !open;
+    document.body.classList.toggle('with-drawer', open);
+    const button = document.getElementById('findings-button');
+    button?.setAttribute('aria-expanded', String(open));
+    if (open) drawer.focus();
+    else if (hadFocus) button?.focus();
+  }
+
+  #showLive() {
+    const chip = document.getElementById('live-state');
+    if (!chip || this.live.state === null) return;
+    const text = liveText(this.live, (performance.now() - this.liveAt) / 1000);
+    if (chip.textContent !== text) chip.textContent = text;
+    chip.className = `chip state ${this.live.connected ? this.live.state : 'silent'}`;
+    chip.title = this.live.problem ?? '';
+    const pause = document.getElementById('pause-button');
+    if (!pause) return;
+    pause.hidden = this.live.state === 'finished' && !this.live.paused;
+    pause.textContent = this.live.paused ? 'Resume' : 'Pause';
+    pause.setAttribute('aria-pressed', String(this.live.paused));
+  }
+}
