@@ -97,7 +97,7 @@ class Guard:
 
     def _is_own(self, origin: str, host: str) -> bool:
         """The page's origin is where it asks, or the public one; schemes differ behind TLS."""
-        if origin.lower() == self.settings.public_origin:
+        if origin and origin.lower() == self.settings.public_origin:
             return True
         scheme, _, netloc = origin.lower().partition("://")
         port = _PORTS.get(scheme)

@@ -1,0 +1,264 @@
+"""Foreign hosts, foreign origins and missing tokens are refused, on every route and socket."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from app.auth import Forbidden, Guard, Prefix, require
+from app.settings import Role, Settings, Token
+from tests.app.server.asgi import LOCAL, Client
+
+SECRET = "correct-horse-battery"
+VIEW = "only-to-look-at"
+SOCKET = "/api/live"
+PAGE = {"sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
+
+
+async def told(request: Request) -> Response:
+    return JSONResponse({"path": request.scope["path"]})
+
+
+async def for_uploaders(request: Request) -> Response:
+    try:
+        require(request, Role.uploader)
+    except Forbidden as error:
+        return JSONResponse({"error": str(error)}, 403)
+    return JSONResponse({})
+
+
+async def socket(websocket: WebSocket) -> None:
+    await websocket.accept()
+
+
+def client(settings: Settings) -> Client:
+    app = Starlette(
+        routes=[
+            Route("/healthz", told),
+            Route("/upload", for_uploaders, methods=["POST"]),
+            WebSocketRoute(SOCKET, socket),
+            Route("/{path:path}", told, methods=["GET", "POST"]),
+        ],
+        middleware=[
+            Middleware(Prefix, base=settings.base), Middleware(Guard, settings=settings),
+        ],
+    )  # fmt: skip
+    return Client(app)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "localhost:9000", "127.0.0.1:1234", "[::1]:8050", "LOCALHOST:8050", "127.9.9.9",
+     "localhost.:8050"],
+)  # fmt: skip
+def test_any_port_of_this_machine_may_be_forwarded_here(host: str) -> None:
+    tried = client(Settings())
+    assert tried.get("/", host=host).status == 200
+    assert tried.opens(SOCKET, host=host, origin=f"http://{host}")
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:8050", "localhost.evil.example", "127.0.0.1.evil.example",
+     "192.168.1.7:8050", "localhost@evil.example", "evil.example/localhost", "", "localhost:x",
+     "0x7f.1", "2130706433", "evil.example\\@localhost", "localhost#evil.example", "[::1"],
+)  # fmt: skip
+def test_a_foreign_host_is_refused_everywhere(host: str) -> None:
+    tried = client(Settings())
+    for path in ("/", "/healthz", "/metrics", "/assets/x/main.mjs"):
+        answer = tried.get(path, host=host)
+        assert answer.status == 403
+        assert "--public-url" in answer.json()["error"]
+    assert not tried.opens(SOCKET, host=host)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "http://localhost:3000", "null", "http://127.0.0.1", "file://", "",
+     "http://127.0.0.1:8050.evil.example", "https://evil.example:8050", "http://localhost:8050"],
+)  # fmt: skip
+def test_a_foreign_origin_is_refused_everywhere(origin: str) -> None:
+    tried = client(Settings())
+    assert tried.get("/", origin=origin).status == 403
+    assert tried.get("/healthz", origin=origin).status == 403
+    assert tried.post("/_dash-update-component", origin=origin).status == 403
+    assert not tried.opens(SOCKET, origin=origin)
+
+
+def test_its_own_pages_may_ask() -> None:
+    tried = client(Settings())
+    assert tried.post("/x", origin=f"http://{LOCAL}").status == 200
+    assert tried.post("/x", host="localhost:9000", origin="http://localhost:9000").status == 200
+    assert tried.post("/x", host="localhost", origin="http://localhost").status == 200
+    assert tried.opens(SOCKET, origin=f"http://{LOCAL}")
+    assert tried.opens(SOCKET)  # a script: every browser sends the origin
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_another_site_may_link_here_and_no_more(site: str) -> None:
+    tried = client(Settings())
+    page = "/run/a/overview"
+    assert tried.get(page, sec_fetch_site=site, **PAGE).status == 200
+    assert tried.post(page, sec_fetch_site=site, **PAGE).status == 403
+    framed = PAGE | {"sec_fetch_dest": "iframe"}
+    assert tried.get(page, sec_fetch_site=site, **framed).status == 403
+    image = {"sec_fetch_mode": "no-cors", "sec_fetch_dest": "image"}
+    assert tried.get("/api/run/a/grid", sec_fetch_site=site, **image).status == 403
+    assert tried.get("/api/run/a/grid", sec_fetch_site="same-origin", **image).status == 200
+
+
+def test_a_public_url_names_another_host_and_its_origin() -> None:
+    settings = Settings(public_url="https://hub.example.org/user/x/proxy/8050")
+    assert settings.base == "/user/x/proxy/8050"
+    tried = client(settings)
+    host, origin = "hub.example.org", "https://hub.example.org"
+    assert tried.post("/user/x/proxy/8050/x", host=host, origin=origin).json() == {"path": "/x"}
+    assert tried.post("/x", origin=origin).json() == {"path": "/x"}  # the proxy set its own Host
+    assert tried.opens(SOCKET, host=host, origin=origin)
+    assert tried.get("/", host="other.example.org").status == 403
+    assert tried.post("/x", host=host, origin="https://other.example.org").status == 403
+
+
+def test_all_addresses_means_addresses_and_no_names() -> None:
+    tried = client(Settings(host="0.0.0.0", tokens=(Token(SECRET),)))
+    for host in ("192.168.1.7:8050", "[fe80::1]:8050", "localhost"):
+        assert tried.get("/healthz", host=host).status == 200
+    assert tried.get("/healthz", host="evil.example").status == 403
+
+
+@pytest.fixture
+def guarded() -> Client:
+    tokens = (Token(SECRET), Token.parse(f"viewer={VIEW}"))
+    return client(Settings(host="0.0.0.0", base="/p", tokens=tokens))
+
+
+def test_without_a_token_nothing_but_health_answers(guarded: Client) -> None:
+    for path in ("/", "/metrics", "/api/runs", "/p/run/a/overview", "/assets/v/main.mjs", "/p"):
+        answer = guarded.get(path)
+        assert answer.status == 401
+        assert answer.json() == {"error": "This server needs a token."}
+    assert guarded.post("/_dash-update-component").status == 401
+    assert guarded.get("/healthz").status == 200
+    assert guarded.get("/p/healthz").status == 200
+    assert guarded.get("/healthz/").status == 401
+    assert guarded.get("/x/../healthz").status == 401
+    assert not guarded.opens(SOCKET)
+
+
+@pytest.mark.parametrize("secret", ["", "correct-horse", SECRET + "x", "%E9" * 9, "viewer=" + VIEW])
+def test_a_wrong_token_opens_nothing(guarded: Client, secret: str) -> None:
+    assert guarded.get("/", authorization=f"Bearer {secret}").status == 401
+    assert guarded.get("/", authorization=f"Basic {SECRET}").status == 401
+    assert not guarded.opens(SOCKET, authorization=f"Bearer {secret}")
+    answer = guarded.get(f"/?token={secret}")
+    assert answer.status == 401
+    assert "set-cookie" not in answer.headers
+
+
+def test_the_token_of_a_link_becomes_a_cookie(guarded: Client) -> None:
+    answer = guarded.get(f"/p/run/a%20b/overview?rank=5&token={SECRET}&q=x%26y")
+    assert answer.status == 303
+    assert answer.headers["location"] == "/p/run/a%20b/overview?rank=5&q=x%26y"
+    cookie = answer.headers["set-cookie"]
+    for part in ("HttpOnly", "Path=/p/", "SameSite=strict"):
+        assert part in cookie
+    assert SECRET not in cookie
+    assert "Secure" not in cookie
+    assert guarded.get("/p/api/runs").status == 200
+    assert guarded.opens(f"/p{SOCKET}")
+    guarded.cookies = dict.fromkeys(guarded.cookies, "0" * 64)
+    assert guarded.get("/p/api/runs").status == 401
+
+
+def test_a_token_of_a_post_or_of_a_socket_is_not_taken(guarded: Client) -> None:
+    assert guarded.post(f"/upload?token={SECRET}").status == 401
+    assert not guarded.opens(f"{SOCKET}?token={SECRET}")
+
+
+def test_behind_tls_the_cookie_is_secure() -> None:
+    settings = Settings(public_url="https://hub.example.org/", tokens=(Token(SECRET),))
+    answer = client(settings).get(f"/?token={SECRET}", host="hub.example.org")
+    assert "Secure" in answer.headers["set-cookie"]
+    assert answer.headers["location"] == "/"
+
+
+@pytest.mark.parametrize("path", ["//evil.example/x", "/%5Cevil.example", "/p//evil.example"])
+def test_the_way_back_stays_on_this_server(path: str) -> None:
+    for base in ("", "/p"):
+        tried = client(Settings(base=base, tokens=(Token(SECRET),)))
+        location = tried.get(f"{path}?token={SECRET}").headers["location"]
+        assert location.startswith(f"{base}/")
+        assert not location.startswith("//")
+        assert "\\" not in location
+
+
+def test_scripts_send_a_bearer_token(guarded: Client) -> None:
+    assert guarded.get("/x", authorization=f"Bearer {SECRET}").status == 200
+    assert guarded.opens(SOCKET, authorization=f"bearer {SECRET}")
+
+
+def test_a_role_does_what_it_may(guarded: Client) -> None:
+    viewer = {"authorization": f"Bearer {VIEW}"}
+    assert guarded.get("/api/runs", **viewer).status == 200
+    refused = guarded.post("/upload", **viewer)
+    assert refused.status == 403
+    assert "needs the role uploader, yours is viewer" in refused.json()["error"]
+    assert guarded.post("/upload", authorization=f"Bearer {SECRET}").status == 200
+
+
+def test_who_passed_no_guard_has_no_role() -> None:
+    with pytest.raises(Forbidden, match="yours is none"):
+        require(Request({"type": "http"}), Role.viewer)
+
+
+def test_a_person_gets_a_page_that_asks(guarded: Client) -> None:
+    target = "/p/run/a/overview?rank=5&metric=%22%3E%3Cscript%3E"
+    answer = guarded.get(target, sec_fetch_site="none", **PAGE)
+    assert answer.status == 401
+    assert '<form action="/p/run/a/overview">' in answer.text
+    assert '<input type="hidden" name="rank" value="5">' in answer.text
+    assert "<script>" not in answer.text
+
+
+def test_a_link_from_elsewhere_comes_again_from_here(guarded: Client) -> None:
+    """Browsers keep a strict cookie back along a link of another site, not after a refresh."""
+    target = "/p/run/a/overview?rank=5"
+    first = guarded.get(target, sec_fetch_site="cross-site", **PAGE)
+    assert f'http-equiv="refresh" content="0;url={target}"' in first.text
+    again = guarded.get(target, sec_fetch_site="same-origin", **PAGE)
+    assert "<form" in again.text  # no loop
+    guarded.get(f"/p/?token={SECRET}")
+    assert guarded.get(target, sec_fetch_site="same-origin", **PAGE).status == 200
+
+
+@pytest.mark.parametrize("text", ["short", "viewer=short", "operator=", "", "line\nbreaks\n"])
+def test_a_token_that_is_easily_guessed_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="8 visible characters"):
+        Token.parse(text)
+
+
+def test_a_secret_may_hold_an_equals_sign() -> None:
+    assert Token.parse("a=b=c=d=e") == Token("a=b=c=d=e", Role.operator)
+    assert Token.parse("viewer=a=b=c=d=e") == Token("a=b=c=d=e", Role.viewer)
+
+
+@pytest.mark.parametrize("base", ["/a b", "/a?b", "/../x", "/<script>", "/run", "/api/x", "/_dash"])
+def test_a_prefix_that_cannot_be_told_apart_is_refused(base: str) -> None:
+    with pytest.raises(ValueError, match="--base-path"):
+        Settings(base=base)
+
+
+@pytest.mark.parametrize("base", ["", "/", "p", "/p", "/p/", "/user/a@b.c/proxy/8050"])
+def test_prefixes(base: str) -> None:
+    assert Settings(base=base).base == ("" if base.strip("/") == "" else "/" + base.strip("/"))
+
+
+@pytest.mark.parametrize("url", ["hub.example.org", "ftp://x", "//x", "https://"])
+def test_a_public_url_is_a_whole_one(url: str) -> None:
+    with pytest.raises(ValueError, match="--public-url"):
+        Settings(public_url=url)
