@@ -4,9 +4,14 @@
  * A view module exports mount(element, app, options) and returns {destroy()}.
  */
 import { App } from './lib/app.mjs';
+import { Frame } from './lib/frame.mjs';
 import { Live } from './lib/live.mjs';
 
 const VIEWS = {
+  grid: () => import('./grid/view.mjs'),
+  heat: () => import('./heat/view.mjs'),
+  'metric-picker': () => import('./ranks/picker.mjs'),
+  'rank-table': () => import('./ranks/table.mjs'),
   runs: () => import('./runs/view.mjs'),
   query: () => import('./query/view.mjs'),
   timeline: () => import('./timeline/view.mjs'),
@@ -16,6 +21,7 @@ const config = JSON.parse(document.getElementById('rankscope-config').textConten
 export const app = new App(config);
 window.rankscope = app;
 app.live = new Live(app);
+app.frame = new Frame(app);
 
 const mounted = new Map();
 

@@ -53,6 +53,20 @@ def _natural(name: str) -> tuple[object, ...]:
     return (*letters, *(int(number) for number in digits)) if digits else (name,)
 
 
+def row_marks(order: str, places: Places) -> list[tuple[int, str]]:
+    """Where in the order a new stage or host begins, and its name; none for rows by rank."""
+    rows_R = row_order(order, places)
+    if order == "place":
+        names = [f"pp {index}" for index in places.coords["pp"][rows_R]]
+        if (places.coords["pp"] < 0).any():
+            return []
+    elif order == "host":
+        names = [places.hosts[row] for row in rows_R]
+    else:
+        return []
+    return [(at, name) for at, name in enumerate(names) if at == 0 or name != names[at - 1]]
+
+
 def edges(count: int, most: int) -> Ints:
     """First cell of each of at most `most` blocks of nearly equal size, and the end."""
     num = max(1, min(count, most))
@@ -87,6 +101,8 @@ class HeatMap:
     """positions of the window among all rows"""
     num_rows: int
     all_steps: Window
+    marks: list[tuple[int, str]]
+    """see row_marks"""
     value_RS: Floats | None
     """values and peers' medians where nothing is pooled and the map is small"""
     peers_RS: Floats | None
@@ -109,6 +125,7 @@ class HeatMap:
         return {
             "height": self.code_HW.shape[0], "width": self.code_HW.shape[1],
             "rows": list(self.rows), "num_rows": self.num_rows, "all_steps": list(self.all_steps),
+            "marks": [{"at": at, "label": label} for at, label in self.marks],
         }  # fmt: skip
 
 
@@ -131,7 +148,8 @@ def heat_map(
     whole = code_HW.shape == (len(shown_R), high - low + 1) and code_HW.size <= VALUES_UP_TO
     return HeatMap(
         code_HW, cells.places.rank_R[shown_R], rows_H, steps_W + low, (first, last), len(order_R),
-        all_steps, cells.value_RS[shown_R, columns] if whole else None,
+        all_steps, row_marks(order, cells.places),
+        cells.value_RS[shown_R, columns] if whole else None,
         cells.peers_RS[shown_R, columns] if whole else None,
     )  # fmt: skip
 

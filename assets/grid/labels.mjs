@@ -1,0 +1,150 @@
+/** What lies over the cubes: axes with their sizes and ticks, rank numbers, lines of the groups. */
+import { pick, project } from './camera.mjs';
+
+const NAMES = { pp: 'PP stage', dp: 'DP replica', tp: 'TP', cp: 'CP' };
+const NUMBERED_FROM = 22;  // pixels of a cube
+const MOST_NUMBERED = 600;
+
+/**
+ * @param {CanvasRenderingContext2D} ctx @param {import('./layout.mjs').Placed} placed
+ * @param {Object} state {camera, ranks, theme, selected, places, codes, culprits}
+ */
+export function drawLabels(ctx, placed, state) {
+  const { camera, theme } = state;
+  ctx.clearRect(0, 0, camera.width, camera.height);
+  ctx.font = `11px ${theme.font}`;
+  for (const axis of placed.axes) drawAxis(ctx, placed, axis, camera, theme);
+  if (state.selected >= 0 && !placed.flat) drawGroups(ctx, placed, state);
+  if (camera.scale >= NUMBERED_FROM && state.ranks.length <= MOST_NUMBERED) drawNumbers(ctx, placed, state);
+}
+
+function drawAxis(ctx, placed, axis, camera, theme) {
+  const { ticks, name, size } = axis;
+  const [a, b] = [[0, 0], [0, 0]];
+  const end = outward(placed, ticks[ticks.length - 1].at, name);
+  const start = outward(placed, ticks[0].at, name);
+  project(camera, ...start, a);
+  project(camera, ...end, b);
+  const length = Math.hypot(b[0] - a[0], b[1] - a[1]);
+  const away = awayFromBox(camera, placed, name, a, b);
+  ctx.fillStyle = theme.quiet;
+  ctx.strokeStyle = theme.line;
+  ctx.lineWidth = 1;
+  if (ticks.length > 1) {
+    ctx.beginPath();
+    ctx.moveTo(...a);
+    ctx.lineTo(...b);
+    ctx.stroke();
+  }
+  ctx.textAlign = away[0] < -0.5 ? 'right' : away[0] > 0.5 ? 'left' : 'center';
+  ctx.textBaseline = 'middle';
+  const every = tickSpacing(ticks.length, length, Math.abs(away[0]) > 0.5 ? 14 : 26);
+  const pixel = [0, 0];
+  for (let i = 0; i < ticks.length; i += every) {
+    project(camera, ...outward(placed, ticks[i].at, name), pixel);
+    ctx.fillText(String(ticks[i].index), pixel[0] + away[0] * 8, pixel[1] + away[1] * 10);
+  }
+  const middle = [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2];
+  const folded = name === 'dp' && placed.wrap < size ? `, rows of ${placed.wrap}` : '';
+  title(ctx, `${NAMES[name]} (${size}${folded})`, middle, away, camera, theme);
+}
+
+/** The title of an axis, kept inside of the canvas; upright axes have it turned. */
+function title(ctx, text, middle, away, camera, theme) {
+  ctx.save();
+  ctx.fillStyle = theme.text;
+  const width = ctx.measureText(text).width;
+  if (Math.abs(away[0]) > 0.85 && away[0] < 0) {
+    ctx.translate(Math.max(8, middle[0] - 34), middle[1]);
+    ctx.rotate(-Math.PI / 2);
+    ctx.textAlign = 'center';
+    ctx.fillText(text, 0, 0);
+  } else {
+    const x = middle[0] + away[0] * 26;
+    const left = ctx.textAlign === 'left' ? x : ctx.textAlign === 'right' ? x - width : x - width / 2;
+    ctx.textAlign = 'left';
+    ctx.fillText(text, Math.min(camera.width - width - 4, Math.max(4, left)),
+      Math.min(camera.height - 8, Math.max(8, middle[1] + away[1] * 26)));
+  }
+  ctx.restore();
+}
+
+/** A tick's place just outside of the box. */
+function outward(placed, [x, y, z], name) {
+  const [w, , d] = placed.size;
+  if (name === 'dp') return [x, y - 0.5, d / 2 + 0.6];
+  if (name === 'pp') return [-w / 2 - 0.6, y, d / 2];
+  return [w / 2 + 0.6, y - 0.5, z];
+}
+
+/** Unit vector on screen, at right angles to the axis, away from the middle of the box. */
+function awayFromBox(camera, placed, name, a, b) {
+  const centre = project(camera, 0, 0, 0, [0, 0]);
+  let normal = [-(b[1] - a[1]), b[0] - a[0]];
+  if (Math.hypot(...normal) < 1) normal = name === 'pp' ? [-1, 0] : name === 'dp' ? [0, 1] : [1, 0];
+  const size = Math.hypot(...normal);
+  const side = (a[0] + b[0]) / 2 - centre[0];
+  const below = (a[1] + b[1]) / 2 - centre[1];
+  const sign = normal[0] * side + normal[1] * below >= 0 ? 1 : -1;
+  return [sign * normal[0] / size, sign * normal[1] / size];
+}
+
+/** Every how manieth tick has a number: 1, 2, 4, 8, 16, ... */
+export function tickSpacing(count, pixels, least) {
+  let every = 1;
+  while (every < count && pixels * every / Math.max(1, count - 1) < least) every *= 2;
+  return every;
+}
+
+/** Lines through the selected rank: TP solid, PP dashed, DP dotted. */
+function drawGroups(ctx, placed, { camera, theme, selected, places }) {
+  const styles = { tp: [], pp: [7, 4], dp: [2, 4] };
+  for (const [axis, dash] of Object.entries(styles)) {
+    const members = groupMembers(places, selected, axis);
+    if (members.length < 2) continue;
+    ctx.strokeStyle = theme[axis];
+    ctx.lineWidth = 2;
+    ctx.setLineDash(dash);
+    ctx.beginPath();
+    const pixel = [0, 0];
+    members.forEach((i, number) => {
+      project(camera, ...placed.positions.subarray(3 * i, 3 * i + 3), pixel);
+      if (number === 0) ctx.moveTo(...pixel);
+      else ctx.lineTo(...pixel);
+    });
+    ctx.stroke();
+  }
+  ctx.setLineDash([]);
+}
+
+/** Indices of the ranks that differ from one in an axis only, in order of the axis. */
+export function groupMembers(places, selected, axis) {
+  const others = ['pp', 'dp', 'cp', 'tp'].filter((name) => name !== axis);
+  const found = [];
+  for (let i = 0; i < places.rank.length; i++) {
+    if (others.every((name) => places[name][i] === places[name][selected])) found.push(i);
+  }
+  return found.sort((a, b) => places[axis][a] - places[axis][b]);
+}
+
+/** Rank numbers on the cubes that are not hidden behind others. */
+function drawNumbers(ctx, placed, { camera, ranks, theme }) {
+  const { positions } = placed;
+  const pixel = [0, 0];
+  const face = camera.forward[2] > 0 ? -0.5 : 0.5;
+  ctx.textAlign = 'center';
+  ctx.textBaseline = 'middle';
+  ctx.font = `600 ${Math.min(16, Math.max(10, camera.scale / 4.2))}px ${theme.font}`;
+  const steep = camera.pitch > 0.9;
+  for (let i = 0; i < ranks.length; i++) {
+    const [x, y, z] = positions.subarray(3 * i, 3 * i + 3);
+    project(camera, x, y + (steep ? 0.5 : 0), z + (steep ? 0 : face), pixel);
+    if (pick(camera, positions, pixel[0], pixel[1]) !== i) continue;
+    const text = String(ranks[i]);
+    ctx.lineWidth = 3;
+    ctx.strokeStyle = theme.panel;
+    ctx.strokeText(text, ...pixel);
+    ctx.fillStyle = theme.text;
+    ctx.fillText(text, ...pixel);
+  }
+}

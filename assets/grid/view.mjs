@@ -1,0 +1,390 @@
+/**
+ * The 3D grid of ranks. mount(element, app, options); options: {compact, load}.
+ * `load(app, signal)` answers {places, layout} and `loadValues(app, signal)` one byte per rank; both may
+ * be replaced (a shared page has no server).
+ */
+import { colourTable, formatValue, IN_NOISE, NO_DATA } from '../lib/colour.mjs';
+import { accused } from '../ranks/findings.mjs';
+import { showLegend } from '../ranks/legend.mjs';
+import { make, onTheme, readTheme, throttled } from '../ranks/theme.mjs';
+import { aim, makeCamera, pick } from './camera.mjs';
+import { FlatRenderer } from './flat.mjs';
+import { makeRenderer } from './gl.mjs';
+import { drawLabels } from './labels.mjs';
+import { coordinateIndex, markRanks, neighbour, place, UNKNOWN } from './layout.mjs';
+
+const REFETCH_MS = 1000;
+const TURN = 0.006;  // radians per pixel
+const NEAREST = 40;
+const CLICK_PIXELS = 4;
+
+/** Ask the server who the ranks are. */
+export async function loadLayout(app, signal) {
+  const { arrays, meta } = await app.arrays(app.api('ranks/layout', { attempt: app.view.attempt }), signal);
+  return { places: arrays, layout: meta };
+}
+
+/** Ask the server for one value per rank. */
+export async function loadValues(app, signal) {
+  const { attempt, metric, steps } = app.view;
+  const { arrays, meta } = await app.arrays(app.api('ranks/grid', {
+    attempt, metric, steps: steps && `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}`,
+  }), signal);
+  return { ...arrays, ...meta };
+}
+
+export function mount(element, app, options = {}) {
+  const grid = new GridView(element, app, options);
+  return { destroy: () => grid.destroy() };
+}
+
+class GridView {
+  constructor(element, app, { compact = false, load = loadLayout, values = loadValues } = {}) {
+    Object.assign(this, { element, app, compact, load, loadValues: values });
+    this.hover = -1;
+    this.found = { culprits: new Set(), victims: new Set() };
+    this.#build();
+    this.#hands();
+    this.ends = [onTheme(() => this.#restyle())];
+    this.refetch = throttled(() => this.fetch(), REFETCH_MS);
+    this.#listen(app, 'view', () => this.#followView());
+    this.#listen(app, 'run', () => this.refetch());
+    this.resizing = new ResizeObserver(() => this.#resize());
+    this.resizing.observe(this.stage);
+    this.key = this.#viewKey();
+    this.fetch();
+  }
+
+  destroy() {
+    this.request?.abort();
+    this.refetch.cancel();
+    cancelAnimationFrame(this.frame);
+    this.resizing.disconnect();
+    this.ends.forEach((end) => end());
+    this.renderer.destroy();
+  }
+
+  #listen(target, type, listener) {
+    target.addEventListener(type, listener);
+    this.ends.push(() => target.removeEventListener(type, listener));
+  }
+
+  #build() {
+    this.element.classList.toggle('compact', this.compact);
+    this.title = make('h2', {}, 'Grid of ranks');
+    this.about = make('span', { class: 'quiet' });
+    this.whole = make('button', { title: 'first view (0)' }, 'first view');
+    this.whole.addEventListener('click', () => this.#firstView());
+    this.canvas = make('canvas', {
+      tabindex: '0', role: 'img', 'aria-roledescription': 'grid of ranks', 'aria-describedby': 'rank-table',
+      'aria-label': 'Grid of ranks',
+    });
+    this.overlay = make('canvas', { class: 'overlay', 'aria-hidden': 'true' });
+    this.tip = make('div', { class: 'map-tip', hidden: '' });
+    this.veil = make('div', { class: 'veil', role: 'status' }, 'Loading the ranks.');
+    this.stage = make('div', { class: 'map-stage' }, [this.canvas, this.overlay, this.veil, this.tip]);
+    this.legend = make('div', { class: 'map-legend' });
+    this.keyLine = make('div', { class: 'groups-key' });
+    this.note = make('p', { class: 'map-note', hidden: '' });
+    this.said = make('div', { class: 'visually-hidden', 'aria-live': 'polite' });
+    this.element.replaceChildren(
+      make('div', { class: 'map-head' }, [this.title, this.about, make('div', { class: 'controls' }, [this.whole])]),
+      this.stage, make('div', { class: 'map-foot' }, [this.legend, this.keyLine]), this.note, this.said);
+    this.renderer = makeRenderer(this.canvas);
+    this.isFlat = this.renderer === null;
+    this.renderer ??= new FlatRenderer(this.canvas);
+    this.pen = this.overlay.getContext('2d');
+    this.theme = readTheme();
+    this.state = { theme: this.theme, selected: -1 };
+  }
+
+  #viewKey() {
+    const { run, attempt, metric, steps, finding } = this.app.view;
+    return JSON.stringify([run, attempt, metric, steps, finding]);
+  }
+
+  #followView() {
+    const key = this.#viewKey();
+    if (key !== this.key) {
+      this.key = key;
+      clearTimeout(this.keyTimer);
+      this.keyTimer = setTimeout(() => this.fetch(), 80);  // brushing comes as a stream
+    }
+    this.#mark();
+  }
+
+  async fetch() {
+    this.request?.abort();
+    const request = this.request = new AbortController();
+    try {
+      const [layout, values, found] = await Promise.all([
+        this.load(this.app, request.signal), this.loadValues(this.app, request.signal),
+        accused(this.app, request.signal),
+      ]);
+      if (request.signal.aborted) return;
+      this.found = { culprits: new Set(found.culprits), victims: new Set(found.victims) };
+      this.#place(layout);
+      this.#show(values);
+    } catch (error) {
+      if (error.name !== 'AbortError') this.#say(error.message, true);
+    }
+  }
+
+  /** Camera and selection stay where the ranks are the same. */
+  #place({ places, layout }) {
+    const same = this.places && this.places.rank.length === places.rank.length
+      && JSON.stringify(this.layout.axes) === JSON.stringify(layout.axes) && this.layout.reason === layout.reason;
+    this.places = places;
+    this.layout = layout;
+    if (same) return;
+    this.placed = place(places, layout);
+    this.index = coordinateIndex(places);
+    this.rankIndex = new Map(Array.from(places.rank, (rank, i) => [rank, i]));
+    this.radius = Math.hypot(...this.placed.size) / 2;
+    this.flags = new Uint8Array(places.rank.length);
+    this.camera = makeCamera(this.placed.flat);
+    Object.assign(this.state, { camera: this.camera, ranks: places.rank, places });
+    this.renderer.setPositions(this.placed.positions);
+    const notes = [layout.reason, this.isFlat && 'This browser has no WebGL2, so the ranks are drawn as flat blocks.'];
+    this.note.textContent = notes.filter(Boolean).join(' ');
+    this.note.hidden = this.note.textContent === '';
+  }
+
+  #show(values) {
+    this.values = values;
+    const { metric } = values.legend;
+    this.title.textContent = `${metric.title} by rank`;
+    const { steps } = values;
+    const many = this.places.rank.length.toLocaleString('en');
+    this.about.textContent = steps
+      ? `${many} ranks, ${steps[0] === steps[1] ? `step ${steps[0]}` : `steps ${steps[0]} to ${steps[1]}`}` : `${many} ranks`;
+    const nothing = values.code.every((code) => code === NO_DATA);
+    this.#say(!this.places.rank.length ? 'No rank has been heard of yet.'
+      : !steps ? 'No finished step yet.' : nothing ? `${metric.title} was not recorded in these steps.` : '');
+    this.renderer.setCodes(values.code);
+    this.#keys();
+    this.#restyle();
+    this.#mark();
+  }
+
+  #say(sentence, failed = false) {
+    this.veil.textContent = sentence;
+    this.veil.hidden = sentence === '';
+    this.veil.classList.toggle('failed', failed);
+  }
+
+  #keys() {
+    const { axes } = this.layout;
+    const groups = ['tp', 'pp', 'dp'].filter((name) => axes[name] > 1)
+      .map((name) => [name, `${name.toUpperCase()} group`]);
+    const marks = [[this.found.culprits, 'culprit', 'culprit'], [this.found.victims, 'victim', 'waits for it']]
+      .filter(([ranks]) => ranks.size).map(([, name, text]) => [name, text]);
+    if (this.values.code.includes(NO_DATA)) marks.push(['missing', 'not recorded']);
+    const shown = this.layout.reason ? marks : [...marks, ...groups];
+    this.keyLine.replaceChildren(...shown.map(([name, text]) => {
+      const sign = make('i', { class: name });
+      if (['tp', 'pp', 'dp'].includes(name)) sign.style.borderTopColor = `var(--${name})`;
+      return make('span', {}, [sign, text]);
+    }));
+  }
+
+  #restyle() {
+    this.theme = readTheme();
+    this.state.theme = this.theme;
+    if (!this.values) return;
+    this.renderer.setTheme(colourTable(this.theme), this.theme);
+    showLegend(this.legend, this.values.legend, this.theme);
+    this.#redraw();
+  }
+
+  #mark() {
+    if (!this.placed) return;
+    this.state.selected = this.rankIndex.get(this.app.view.rank) ?? -1;
+    markRanks(this.flags, this.places, this.state.selected, this.hover, this.found.culprits, this.found.victims);
+    this.renderer.setFlags(this.flags);
+    this.#label();
+    this.#redraw();
+  }
+
+  #label() {
+    const { selected } = this.state;
+    const text = selected < 0 || !this.values ? 'no rank selected' : this.#sentences(selected).join(', ');
+    if (text === this.labelled) return;
+    this.labelled = text;
+    this.canvas.setAttribute('aria-label', `Grid of ${this.places.rank.length} ranks; ${text}. Arrow left and right: data `
+      + 'parallel, up and down: pipeline stage, with shift: tensor parallel; Enter opens the timeline.');
+    if (selected >= 0 && document.activeElement === this.canvas) this.said.textContent = text;
+  }
+
+  #resize() {
+    const { clientWidth: width, clientHeight: height } = this.stage;
+    if (!width || !height) return;
+    const scale = window.devicePixelRatio || 1;
+    for (const canvas of [this.canvas, this.overlay]) {
+      canvas.width = Math.round(width * scale);
+      canvas.height = Math.round(height * scale);
+    }
+    this.pen.setTransform(scale, 0, 0, scale, 0, 0);
+    this.size = [width, height];
+    this.#redraw(true);
+  }
+
+  /** On the next frame, once; `now`: a canvas that was resized is blank until then. */
+  #redraw(now = false) {
+    cancelAnimationFrame(this.frame);
+    if (now) this.#draw();
+    else this.frame = requestAnimationFrame(() => this.#draw());
+  }
+
+  #draw() {
+    if (!this.values || !this.size) return;
+    const margin = this.placed.flat ? MARGIN_FLAT : MARGIN;
+    aim(this.camera, this.placed.size, this.size[0], this.size[1], margin);
+    this.renderer.draw(this.camera, this.radius);
+    drawLabels(this.pen, this.placed, this.state);
+  }
+
+  #firstView() {
+    if (!this.camera) return;
+    const { yaw, pitch } = makeCamera(this.placed.flat);
+    Object.assign(this.camera, { yaw, pitch, zoom: 1, panX: 0, panY: 0 });
+    this.#redraw();
+  }
+
+  #hands() {
+    const { canvas } = this;
+    const pointers = new Map();
+    let moved = 0;
+    const at = (event) => {
+      const box = canvas.getBoundingClientRect();
+      return { x: event.clientX - box.left, y: event.clientY - box.top };
+    };
+    canvas.style.touchAction = this.compact ? 'pan-y' : 'none';
+    canvas.addEventListener('pointerdown', (event) => {
+      if (!this.camera || event.button > 1) return;
+      canvas.setPointerCapture(event.pointerId);
+      pointers.set(event.pointerId, at(event));
+      moved = 0;
+    });
+    canvas.addEventListener('pointermove', (event) => {
+      if (!this.camera) return;
+      const before = pointers.get(event.pointerId);
+      const now = at(event);
+      if (!before) return this.#point(now);
+      moved += Math.abs(now.x - before.x) + Math.abs(now.y - before.y);
+      this.#drag(pointers, event, before, now);
+      pointers.set(event.pointerId, now);
+    });
+    canvas.addEventListener('pointerup', (event) => {
+      const was = pointers.delete(event.pointerId);
+      if (was && moved < CLICK_PIXELS) this.#select(pick(this.camera, this.placed.positions, at(event).x, at(event).y));
+    });
+    canvas.addEventListener('pointercancel', (event) => pointers.delete(event.pointerId));
+    canvas.addEventListener('pointerleave', () => this.#point(null));
+    canvas.addEventListener('wheel', (event) => {
+      // a page that scrolls past must not zoom: the grid takes the wheel when it was clicked, or with ctrl
+      if (!this.camera || !(event.ctrlKey || event.metaKey || document.activeElement === canvas)) return;
+      event.preventDefault();
+      this.#zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.03 : 0.0012)), at(event));
+    }, { passive: false });
+    canvas.addEventListener('dblclick', () => this.state.selected >= 0 && this.#open());
+    canvas.addEventListener('keydown', (event) => this.#key(event));
+  }
+
+  #drag(pointers, event, before, now) {
+    const [dx, dy] = [now.x - before.x, now.y - before.y];
+    if (pointers.size === 2) {
+      const [other] = [...pointers].filter(([id]) => id !== event.pointerId).map(([, p]) => p);
+      const far = (p) => Math.max(8, Math.hypot(p.x - other.x, p.y - other.y));
+      this.#zoom(far(now) / far(before), other);
+    } else if (event.shiftKey || event.buttons === 4 || this.placed.flat) {
+      this.camera.panX += dx;
+      this.camera.panY += dy;
+    } else {
+      this.camera.yaw += dx * TURN;
+      this.camera.pitch = Math.min(1.5, Math.max(0.05, this.camera.pitch + dy * TURN));
+    }
+    this.tip.hidden = true;
+    this.#redraw();
+  }
+
+  /** Zoom so that what is below the point stays there. */
+  #zoom(factor, point) {
+    const { camera } = this;
+    const zoom = Math.min(NEAREST, Math.max(0.5, camera.zoom * factor));
+    const by = zoom / camera.zoom;
+    camera.panX += (point.x - camera.centreX) * (1 - by);
+    camera.panY += (point.y - camera.centreY) * (1 - by);
+    camera.zoom = zoom;
+    this.#redraw();
+  }
+
+  #key(event) {
+    const { selected } = this.state;
+    const axis = event.shiftKey ? 'tp' : event.key === 'ArrowUp' || event.key === 'ArrowDown' ? 'pp' : 'dp';
+    const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (!this.placed) return;
+    if (by !== undefined) this.#step(axis, by);
+    else if (event.key === 'Enter' && selected >= 0) this.#open();
+    else if (event.key === 'Escape') this.app.set({ rank: null });
+    else if (event.key === '0' || event.key === 'Home') this.#firstView();
+    else if (event.key === '+' || event.key === '-') {
+      this.#zoom(event.key === '+' ? 1.25 : 0.8, { x: this.camera.centreX, y: this.camera.centreY });
+    } else return;
+    event.preventDefault();
+  }
+
+  #step(axis, by) {
+    const { selected } = this.state;
+    if (selected < 0) return this.#select(0);
+    if (this.layout.reason || !this.layout.axes[axis]) {
+      return this.#select(Math.min(this.places.rank.length - 1, Math.max(0, selected + by)));
+    }
+    this.#select(neighbour(this.places, this.index, selected, axis, by));
+  }
+
+  #select(i) {
+    this.app.set({ rank: i < 0 ? null : this.places.rank[i] });
+  }
+
+  #open() {
+    this.app.open({ page: 'timeline', rank: this.places.rank[this.state.selected] });
+  }
+
+  #point(point) {
+    const hover = point && this.values ? pick(this.camera, this.placed.positions, point.x, point.y) : -1;
+    this.tip.hidden = hover < 0;
+    this.canvas.style.cursor = hover < 0 ? 'grab' : 'pointer';
+    if (hover >= 0) this.#describe(hover, point);
+    if (hover === this.hover) return;
+    this.hover = hover;
+    this.#mark();
+  }
+
+  #sentences(i) {
+    const { places, values, layout } = this;
+    const { metric } = values.legend;
+    const where = ['pp', 'dp', 'cp', 'tp'].filter((axis) => places[axis][i] !== UNKNOWN && layout.axes[axis])
+      .map((axis) => `${axis} ${places[axis][i]}`).join(', ');
+    const value = `${metric.title} ${formatValue(values.value[i], metric)}`;
+    const code = values.code[i];
+    const peers = Number.isFinite(values.peers[i]) ? `peers' median ${formatValue(values.peers[i], metric)}` : '';
+    return [`rank ${places.rank[i]}`, where, layout.hosts[places.host[i]] && `host ${layout.hosts[places.host[i]]}`,
+      value, peers, code === IN_NOISE ? 'within noise' : '',
+      this.found.culprits.has(places.rank[i]) ? 'named as culprit' : '',
+      this.found.victims.has(places.rank[i]) ? 'waits for the culprit' : ''].filter(Boolean);
+  }
+
+  #describe(i, point) {
+    const [first, ...rest] = this.#sentences(i);
+    this.tip.replaceChildren(make('b', {}, first), ...rest.map((text) => make('div', {}, text)));
+    const [width, height] = this.size;
+    const flip = point.x > width - 230;
+    this.tip.style.left = flip ? 'auto' : `${point.x + 14}px`;
+    this.tip.style.right = flip ? `${width - point.x + 14}px` : 'auto';
+    this.tip.style.top = `${Math.max(0, Math.min(point.y + 12, height - 120))}px`;
+  }
+}
+
+const MARGIN = { left: 58, right: 40, top: 14, bottom: 46 };
+const MARGIN_FLAT = { left: 12, right: 12, top: 12, bottom: 12 };

@@ -1,0 +1,209 @@
+/**
+ * Draws a heat map: cells, axes, selection. Pure apart from the 2D context it draws on, so that it
+ * works without a server, too: draw(ctx, data, geometry, theme, marks).
+ */
+import { colourTable, paint } from '../lib/colour.mjs';
+import { niceTicks, rowOfRank, xOfStep, yOfRow } from './geometry.mjs';
+
+const TITLES = { rank: 'rank', place: 'rank by pp, dp, tp', host: 'rank by host' };
+
+/**
+ * An image of the cells, one pixel each; make it once per data and theme.
+ * @returns {?HTMLCanvasElement} null where there is no cell
+ */
+export function cellImage(data, theme, makeCanvas = () => document.createElement('canvas')) {
+  if (!data.width || !data.height) return null;
+  const canvas = makeCanvas();
+  canvas.width = data.width;
+  canvas.height = data.height;
+  const context = canvas.getContext('2d', { willReadFrequently: true });
+  const image = context.createImageData(data.width, data.height);
+  paint(data.code, colourTable(theme), image.data);
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+/**
+ * @param {CanvasRenderingContext2D} ctx scaled so that 1 is a CSS pixel
+ * @param {import('./geometry.mjs').HeatData} data
+ * @param {import('./geometry.mjs').Geometry} geometry
+ * @param {Object} theme readTheme(): noise, more, less, text, quiet, line, panel, fault, link, font
+ * @param {{rank?: ?number, steps?: ?[number, number], hover?: ?Object, drag?: ?Object,
+ *   culprits?: number[], victims?: number[]}} shown
+ * @param {?HTMLCanvasElement} image cellImage(data, theme)
+ */
+export function draw(ctx, data, geometry, theme, shown = {}, image = cellImage(data, theme)) {
+  const { plot, width, height } = geometry;
+  ctx.clearRect(0, 0, width, height);
+  ctx.font = `11px ${theme.font}`;
+  hatch(ctx, plot, theme);
+  if (image) {
+    ctx.imageSmoothingEnabled = false;
+    ctx.drawImage(image, plot.x, plot.y, plot.w, plot.h);
+  }
+  if (data.rank.length <= plot.h / 6) rowGaps(ctx, data, geometry, theme);
+  stepAxis(ctx, data, geometry, theme);
+  rowAxis(ctx, data, geometry, theme);
+  brushed(ctx, data, geometry, theme, shown.steps);
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(plot.x - 6, plot.y - 1, plot.w + 12, plot.h + 2);
+  ctx.clip();
+  for (const rank of shown.victims ?? []) rowMark(ctx, data, geometry, rank, theme.fault, false);
+  for (const rank of shown.culprits ?? []) rowMark(ctx, data, geometry, rank, theme.fault, true);
+  selection(ctx, data, geometry, theme, shown);
+  ctx.restore();
+  if (shown.drag) dragged(ctx, geometry, theme, shown.drag);
+}
+
+/** Below the cells: what was not recorded shows as hatching. */
+function hatch(ctx, plot, theme) {
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(plot.x, plot.y, plot.w, plot.h);
+  ctx.clip();
+  ctx.strokeStyle = theme.line;
+  ctx.lineWidth = 1;
+  ctx.beginPath();
+  for (let x = plot.x - plot.h; x < plot.x + plot.w; x += 6) {
+    ctx.moveTo(x, plot.y + plot.h);
+    ctx.lineTo(x + plot.h, plot.y);
+  }
+  ctx.stroke();
+  ctx.restore();
+}
+
+function rowGaps(ctx, data, geometry, theme) {
+  const { plot } = geometry;
+  ctx.fillStyle = theme.panel;
+  for (let i = 1; i < data.rank.length; i++) ctx.fillRect(plot.x, yOfRow(data, geometry, i) - 1, plot.w, 2);
+  const count = data.steps[data.steps.length - 1] - data.steps[0];
+  if (plot.w / count < 6) return;
+  for (let i = 1; i < count; i++) {
+    ctx.fillRect(xOfStep(data, geometry, data.steps[0] + i) - 0.5, plot.y, 1, plot.h);
+  }
+}
+
+function stepAxis(ctx, data, geometry, theme) {
+  const { plot } = geometry;
+  if (data.steps.length < 2) return;
+  const [first, last] = [data.steps[0], data.steps[data.steps.length - 1] - 1];
+  const cell = plot.w / (last - first + 1);
+  ctx.textAlign = 'center';
+  ctx.textBaseline = 'top';
+  for (const step of niceTicks(first, last, plot.w / 60)) {
+    const x = xOfStep(data, geometry, step) + cell / 2;
+    ctx.fillStyle = theme.line;
+    ctx.fillRect(Math.round(x), plot.y + plot.h, 1, 4);
+    ctx.fillStyle = theme.quiet;
+    ctx.fillText(String(step), x, plot.y + plot.h + 6);
+  }
+  ctx.fillText('step', plot.x + plot.w / 2, plot.y + plot.h + 21);
+}
+
+function rowAxis(ctx, data, geometry, theme) {
+  const { plot } = geometry;
+  ctx.textAlign = 'right';
+  ctx.textBaseline = 'middle';
+  const height = plot.h / Math.max(1, data.rank.length);
+  let lowest = -Infinity;
+  for (const { at, label, middle } of rowTicks(data, plot.h)) {
+    const y = yOfRow(data, geometry, at);
+    const textY = middle ? y + height / 2 : y + 6;
+    ctx.fillStyle = theme.line;
+    ctx.fillRect(plot.x - 5, Math.round(middle ? textY : y), 4, 1);
+    if (textY - lowest < 13) continue;
+    lowest = textY;
+    ctx.fillStyle = theme.quiet;
+    ctx.fillText(label, plot.x - 7, textY, plot.x - 18);
+  }
+  ctx.save();
+  ctx.translate(9, plot.y + plot.h / 2);
+  ctx.rotate(-Math.PI / 2);
+  ctx.textAlign = 'center';
+  ctx.fillStyle = theme.quiet;
+  ctx.fillText(TITLES[data.order] ?? data.order, 0, 0);
+  ctx.restore();
+}
+
+/** Labels of the rows: ranks, or the borders between stages or hosts. */
+export function rowTicks(data, plotHeight) {
+  const count = data.rank.length;
+  if (data.marks?.length && (data.order !== 'rank')) {
+    const [first, last] = data.window;
+    const inside = data.marks.filter((mark, i) => (
+      (data.marks[i + 1]?.at ?? Infinity) > first && mark.at <= last));
+    if (inside.length > 1) {
+      return inside.map(({ at, label }) => ({ at: Math.max(0, at - first), label, middle: false }));
+    }
+  }
+  if (data.order !== 'rank') {
+    return niceTicks(0, count - 1, plotHeight / 18)
+      .map((at) => ({ at, label: String(data.rank[at]), middle: true }));
+  }
+  return niceTicks(data.rank[0], data.rank[count - 1], plotHeight / 18)
+    .map((rank) => ({ at: rowOfRank(data, rank), label: String(rank), middle: true }))
+    .filter(({ at }) => at >= 0);
+}
+
+/** Steps that are not brushed lie under a veil. */
+function brushed(ctx, data, geometry, theme, steps) {
+  if (!steps) return;
+  const { plot } = geometry;
+  const [low, high] = [steps[0], steps[1] + 1].map((step) => (
+    Math.min(plot.x + plot.w, Math.max(plot.x, xOfStep(data, geometry, step)))));
+  if (high <= low) return;
+  ctx.fillStyle = theme.link;
+  ctx.fillRect(low, plot.y + plot.h, Math.max(2, high - low), 2);
+}
+
+function rowBox(data, geometry, rank) {
+  const row = rowOfRank(data, rank);
+  if (row < 0) return null;
+  const y = yOfRow(data, geometry, row);
+  const h = geometry.plot.h / data.rank.length;
+  return { y: h < 3 ? y + h / 2 - 1.5 : y, h: Math.max(3, h) };
+}
+
+/** Beside the row: a culprit is solid, its victims are outlined. */
+function rowMark(ctx, data, geometry, rank, colour, solid) {
+  const box = rowBox(data, geometry, rank);
+  if (!box) return;
+  const { plot } = geometry;
+  const [x, h] = [plot.x + plot.w + 1, Math.max(4, box.h - 2)];
+  const y = box.y + box.h / 2 - h / 2;
+  ctx.fillStyle = ctx.strokeStyle = colour;
+  ctx.lineWidth = 1;
+  if (solid) ctx.fillRect(x, y, 4, h);
+  else ctx.strokeRect(x + 0.5, y + 0.5, 3, h - 1);
+}
+
+function selection(ctx, data, geometry, theme, shown) {
+  const { plot } = geometry;
+  ctx.lineWidth = 1;
+  ctx.strokeStyle = theme.text;
+  const box = shown.rank === null || shown.rank === undefined ? null : rowBox(data, geometry, shown.rank);
+  if (box) ctx.strokeRect(plot.x + 0.5, Math.round(box.y) - 0.5, plot.w - 1, Math.round(box.h) + 1);
+  if (shown.hover) {
+    const { rows, steps } = shown.hover;
+    const [x, y] = [xOfStep(data, geometry, steps[0]), yOfRow(data, geometry, rows[0])];
+    const w = xOfStep(data, geometry, steps[1] + 1) - x;
+    const h = yOfRow(data, geometry, rows[1] + 1) - y;
+    ctx.strokeRect(x - 0.5, y - 0.5, Math.max(3, w) + 1, Math.max(3, h) + 1);
+  }
+}
+
+function dragged(ctx, geometry, theme, { from, to }) {
+  const { plot } = geometry;
+  const x = Math.max(plot.x, Math.min(from.x, to.x));
+  const y = Math.max(plot.y, Math.min(from.y, to.y));
+  const right = Math.min(plot.x + plot.w, Math.max(from.x, to.x));
+  const bottom = Math.min(plot.y + plot.h, Math.max(from.y, to.y));
+  ctx.save();
+  ctx.globalAlpha = 0.18;
+  ctx.fillStyle = theme.link;
+  ctx.fillRect(x, y, right - x, bottom - y);
+  ctx.restore();
+  ctx.strokeStyle = theme.link;
+  ctx.strokeRect(x + 0.5, y + 0.5, right - x, bottom - y);
+}

@@ -1,0 +1,327 @@
+/**
+ * Heat map of one metric: rank x step. mount(element, app, options); options: {compact, order, load}.
+ * `load(app, asked, signal)` answers with HeatData and may be replaced (a shared page has no server).
+ */
+import { formatValue, IN_NOISE, NO_DATA } from '../lib/colour.mjs';
+import { accused } from '../ranks/findings.mjs';
+import { showLegend } from '../ranks/legend.mjs';
+import { isSoftwareGl, make, onTheme, readTheme, throttled } from '../ranks/theme.mjs';
+import { cellImage, draw } from './draw.mjs';
+import { blockAt, geometryOf, heatData, zoomOf } from './geometry.mjs';
+import { showWorst } from './worst.mjs';
+
+const REFETCH_MS = 1000;
+const ASK_CELL_MS = 60;
+const ORDERS = { rank: 'rank', place: 'pp, dp, tp', host: 'host' };
+
+/** Ask the server for a map. */
+export async function loadHeat(app, asked, signal) {
+  const pair = (value) => value && `${value[0]}..${value[1]}`;
+  const answer = await app.arrays(app.api('ranks/heat', {
+    ...asked, rows: pair(asked.rows), steps: pair(asked.steps),
+  }), signal);
+  return heatData(answer, asked.order);
+}
+
+export function mount(element, app, options = {}) {
+  const heat = new HeatView(element, app, options);
+  return { destroy: () => heat.destroy() };
+}
+
+class HeatView {
+  constructor(element, app, { compact = false, order = 'rank', load = loadHeat } = {}) {
+    Object.assign(this, { element, app, compact, load });
+    this.asked = { order, rows: null, steps: null };
+    this.theme = readTheme();
+    this.shown = { culprits: [], victims: [] };
+    this.software = isSoftwareGl();
+    this.#build();
+    this.ends = [onTheme(() => this.#restyle())];
+    this.#listen(app, 'view', () => this.#followView());
+    this.refetch = throttled(() => this.fetch(), REFETCH_MS);
+    this.#listen(app, 'run', () => this.refetch());
+    this.resizing = new ResizeObserver(() => this.#resize());
+    this.resizing.observe(this.stage);
+    this.key = this.#viewKey();
+  }
+
+  destroy() {
+    this.request?.abort();
+    this.cellRequest?.abort();
+    this.refetch.cancel();
+    cancelAnimationFrame(this.frame);
+    clearTimeout(this.askTimer);
+    this.resizing.disconnect();
+    this.ends.forEach((end) => end());
+  }
+
+  #listen(target, type, listener) {
+    target.addEventListener(type, listener);
+    this.ends.push(() => target.removeEventListener(type, listener));
+  }
+
+  #build() {
+    this.element.classList.toggle('compact', this.compact);
+    this.title = make('h2', {}, 'Heat map');
+    this.about = make('span', { class: 'quiet' });
+    this.order = make('select', { 'aria-label': 'order of the rows' },
+      Object.entries(ORDERS).map(([value, text]) => make('option', { value }, `rows by ${text}`)));
+    this.order.value = this.asked.order;
+    this.order.addEventListener('change', () => this.#ask({ order: this.order.value, rows: null }));
+    this.reset = make('button', { hidden: '' }, 'whole map');
+    this.reset.addEventListener('click', () => this.#ask({ rows: null, steps: null }));
+    this.canvas = make('canvas', {
+      tabindex: '0', role: 'img', 'aria-label': 'Heat map of ranks and steps; the table below has its worst cells',
+    });
+    this.tip = make('div', { class: 'map-tip', hidden: '' });
+    this.veil = make('div', { class: 'veil', role: 'status' }, 'Loading the heat map.');
+    this.stage = make('div', { class: 'map-stage' }, [this.canvas, this.veil, this.tip]);
+    this.legend = make('div', { class: 'map-legend' });
+    this.worst = make('details', { class: 'worst-cells' });
+    this.element.replaceChildren(
+      make('div', { class: 'map-head' }, [this.title, this.about, make('div', { class: 'controls' }, [this.order, this.reset])]),
+      this.stage, make('div', { class: 'map-foot' }, [this.legend]), this.worst);
+    this.context = this.canvas.getContext('2d', { willReadFrequently: this.software });
+    this.#hands();
+  }
+
+  #hands() {
+    const at = (event) => {
+      const box = this.canvas.getBoundingClientRect();
+      return { x: event.clientX - box.left, y: event.clientY - box.top };
+    };
+    this.canvas.addEventListener('pointerdown', (event) => {
+      if (event.button !== 0 || !this.data) return;
+      if (event.pointerType === 'mouse') this.canvas.setPointerCapture(event.pointerId);
+      this.shown.drag = { from: at(event), to: at(event) };
+    });
+    this.canvas.addEventListener('pointermove', (event) => {
+      if (!this.data) return;
+      const point = at(event);
+      if (this.shown.drag) this.shown.drag.to = point;
+      else this.#hover(point);
+      this.#redraw();
+    });
+    this.canvas.addEventListener('pointerup', (event) => {
+      const { drag } = this.shown;
+      this.shown.drag = null;
+      if (!drag || !this.data) return;
+      const zoom = zoomOf(this.data, this.geometry, drag.from, at(event));
+      if (zoom) this.#ask(zoom);
+      else this.#select(blockAt(this.data, this.geometry, drag.from.x, drag.from.y));
+      this.#redraw();
+    });
+    this.canvas.addEventListener('pointercancel', () => { this.shown.drag = null; });
+    this.canvas.addEventListener('pointerleave', () => this.#hover(null));
+    this.canvas.addEventListener('dblclick', () => this.#ask({ rows: null, steps: null }));
+    this.canvas.addEventListener('keydown', (event) => this.#key(event));
+  }
+
+  /** Arrows move the pointed block, Enter opens it in the timeline, Escape shows the whole map. */
+  #key(event) {
+    const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    if (event.key === 'Escape') this.#ask({ rows: null, steps: null });
+    else if (event.key === 'Enter') this.#open();
+    else if (moves[event.key] && this.data?.width) this.#move(...moves[event.key]);
+    else return;
+    event.preventDefault();
+  }
+
+  #move(down, right) {
+    const { data, geometry: { plot } } = this;
+    const { row = 0, column = data.width - 1 } = this.shown.hover ?? {};
+    const [toRow, toColumn] = [row + down, column + right];
+    if (toRow < 0 || toRow >= data.height || toColumn < 0 || toColumn >= data.width) return;
+    const middle = (edges, i) => (edges[i] + edges[i + 1]) / 2;
+    const span = data.steps[data.steps.length - 1] - data.steps[0];
+    this.#hover({
+      x: plot.x + plot.w * (middle(data.steps, toColumn) - data.steps[0]) / span,
+      y: plot.y + plot.h * middle(data.rows, toRow) / data.rank.length,
+    });
+    this.#redraw();
+  }
+
+  #viewKey() {
+    const { run, attempt, metric, finding } = this.app.view;
+    return JSON.stringify([run, attempt, metric, finding]);
+  }
+
+  #followView() {
+    const key = this.#viewKey();
+    if (key !== this.key) {
+      this.key = key;
+      this.fetch();
+    }
+    this.#redraw();
+  }
+
+  #ask(patch) {
+    Object.assign(this.asked, patch);
+    this.reset.hidden = !this.asked.rows && !this.asked.steps;
+    this.#hover(null);
+    this.fetch();
+  }
+
+  async fetch() {
+    if (!this.geometry) return;
+    this.request?.abort();
+    const request = this.request = new AbortController();
+    const { view } = this.app;
+    const { plot } = this.geometry;
+    try {
+      const [data, found] = await Promise.all([
+        this.load(this.app, {
+          ...this.asked, metric: view.metric, attempt: view.attempt,
+          width: Math.max(1, Math.round(plot.w)), height: Math.max(1, Math.round(plot.h)),
+        }, request.signal),
+        accused(this.app, request.signal),
+      ]);
+      if (request.signal.aborted) return;
+      Object.assign(this.shown, found);
+      this.#show(data);
+    } catch (error) {
+      if (error.name !== 'AbortError') this.#fail(error.message);
+    }
+  }
+
+  #show(data) {
+    this.data = data;
+    const { metric } = data.legend;
+    this.title.textContent = `${metric.title}, rank × step`;
+    const pooled = data.height < data.rank.length
+      || data.width < data.steps[data.steps.length - 1] - data.steps[0];
+    this.about.textContent = `${data.rank.length.toLocaleString('en')} ranks × ${
+      (data.width ? data.steps[data.steps.length - 1] - data.steps[0] : 0).toLocaleString('en')} steps${
+      pooled ? ', each pixel its furthest cell' : ''}`;
+    const empty = !data.width ? 'No finished step yet.'
+      : data.code.every((code) => code === NO_DATA) ? `${metric.title} was not recorded in this run.` : '';
+    this.veil.textContent = empty;
+    this.veil.classList.remove('failed');
+    this.veil.hidden = empty === '';
+    this.#restyle();
+    if (!this.compact) showWorst(this.worst, this.app, data);
+  }
+
+  #fail(sentence) {
+    this.veil.hidden = false;
+    this.veil.classList.add('failed');
+    this.veil.textContent = sentence;
+  }
+
+  #restyle() {
+    this.theme = readTheme();
+    if (!this.data) return;
+    this.image = cellImage(this.data, this.theme);
+    showLegend(this.legend, this.data.legend, this.theme);
+    this.#redraw();
+  }
+
+  #resize() {
+    const { clientWidth: width, clientHeight: height } = this.stage;
+    if (!width || !height) return;
+    const scale = window.devicePixelRatio || 1;
+    this.canvas.width = Math.round(width * scale);
+    this.canvas.height = Math.round(height * scale);
+    this.context.setTransform(scale, 0, 0, scale, 0, 0);
+    const isFirst = !this.geometry;
+    this.geometry = geometryOf(width, height, { rowLabel: 58 });
+    if (isFirst) this.fetch();
+    else this.refetch();
+    this.#redraw();
+  }
+
+  #redraw() {
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => {
+      if (!this.data || !this.geometry) return;
+      const { rank, steps } = this.app.view;
+      draw(this.context, this.data, this.geometry, this.theme, { ...this.shown, rank, steps }, this.image);
+    });
+  }
+
+  #select(block) {
+    if (!block) return;
+    this.canvas.focus({ preventScroll: true });
+    const cell = this.cell?.block === this.#blockKey(block) ? this.cell.cell : null;
+    const rank = cell?.rank ?? block.ranks[0];
+    const step = cell?.step ?? block.steps[0];
+    this.app.set({ rank, steps: [step, step] });
+  }
+
+  #open() {
+    const block = this.shown.hover;
+    if (!block) return;
+    this.#select(block);
+    this.app.open({ page: 'timeline' });
+  }
+
+  #blockKey(block) {
+    return `${this.asked.order}/${block.rows}/${block.steps}/${this.key}`;
+  }
+
+  #hover(point) {
+    const block = point && blockAt(this.data, this.geometry, point.x, point.y);
+    this.shown.hover = block;
+    this.tip.hidden = !block;
+    clearTimeout(this.askTimer);
+    if (!block) return this.#redraw();
+    this.#describe(block, this.#known(block), point);
+    if (block.code !== NO_DATA && !this.#known(block)) {
+      this.askTimer = setTimeout(() => this.#askCell(block, point), ASK_CELL_MS);
+    }
+  }
+
+  /** The cell of a block where it came with the map or was asked before. */
+  #known(block) {
+    const { data } = this;
+    if (data.value) {
+      const at = block.row * data.width + block.column;
+      return { rank: block.ranks[0], step: block.steps[0], value: data.value[at], peers_ms: data.peers[at] };
+    }
+    return this.cell?.block === this.#blockKey(block) ? this.cell.cell : null;
+  }
+
+  async #askCell(block, point) {
+    this.cellRequest?.abort();
+    this.cellRequest = new AbortController();
+    const { view } = this.app;
+    const [first] = this.data.window;
+    try {
+      const cell = await this.app.json(this.app.api('ranks/cell', {
+        metric: view.metric, attempt: view.attempt, order: this.asked.order,
+        rows: `${first + block.rows[0]}..${first + block.rows[1]}`, steps: `${block.steps[0]}..${block.steps[1]}`,
+      }), this.cellRequest.signal);
+      this.cell = { block: this.#blockKey(block), cell };
+      if (this.shown.hover === block) this.#describe(block, cell, point);
+    } catch { /* the pointer has moved on, or there is nothing to say */ }
+  }
+
+  #describe(block, cell, point) {
+    const { metric } = this.data.legend;
+    const isOne = block.rows[0] === block.rows[1] && block.steps[0] === block.steps[1];
+    const where = isOne ? `rank ${block.ranks[0]}, step ${block.steps[0]}` : blockTitle(block);
+    const lines = [make('b', {}, where)];
+    if (block.code === NO_DATA) lines.push(make('div', {}, 'not recorded'));
+    else if (cell) {
+      if (!isOne) lines.push(make('div', {}, `furthest: rank ${cell.rank}, step ${cell.step}`));
+      lines.push(make('div', {}, `${metric.title} ${formatValue(cell.value, metric)}`));
+      if (Number.isFinite(cell.peers_ms)) {
+        lines.push(make('div', {}, metric.unit === 'x'
+          ? `peers' median ${formatValue(cell.peers_ms, { unit: 'ms', decimals: 1 })} of compute`
+          : `peers' median ${formatValue(cell.peers_ms, metric)}`));
+      }
+      if (block.code === IN_NOISE) lines.push(make('div', {}, 'within noise'));
+    }
+    this.tip.replaceChildren(...lines);
+    const { width } = this.geometry;
+    const flip = point.x > width - 230;
+    this.tip.style.left = flip ? 'auto' : `${point.x + 14}px`;
+    this.tip.style.right = flip ? `${width - point.x + 14}px` : 'auto';
+    this.tip.style.top = `${Math.max(0, Math.min(point.y + 12, this.geometry.height - 90))}px`;
+  }
+}
+
+function blockTitle({ ranks, rows, steps }) {
+  const rankText = rows[0] === rows[1] ? `rank ${ranks[0]}` : `${rows[1] - rows[0] + 1} ranks, ${ranks[0]} to ${ranks[1]}`;
+  return `${rankText}; ${steps[0] === steps[1] ? `step ${steps[0]}` : `steps ${steps[0]} to ${steps[1]}`}`;
+}
