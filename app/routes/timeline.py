@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from app.arrays import MEDIA_TYPE, pack_arrays
 from app.hub import Hub
-from app.links import parse_url
+from app.links import View, parse_url
 from app.routes.answering import answer
 from app.views.lanes import MOST_AT_ONCE, Place, choose, known
 from app.views.timeline import (
@@ -24,8 +24,10 @@ from app.views.timeline import (
     tile,
     window_of_steps,
 )
+from app.views.timeline_sums import area, found, members
 from ingest.errors import UserError
 from ingest.sandbox import Stop
+from ingest.store import Run
 
 _MOST_PX = 8192
 
@@ -39,9 +41,21 @@ def routes(hub: Hub) -> list[Route]:
     async def lanes(request: Request) -> Response:
         return await answer(request, lambda stop: _lanes(hub, request), JSONResponse)
 
+    async def area_sums(request: Request) -> Response:
+        return await answer(request, lambda stop: _area(hub, request, stop), JSONResponse)
+
+    async def collective(request: Request) -> Response:
+        return await answer(request, lambda stop: _collective(hub, request, stop), JSONResponse)
+
+    async def search(request: Request) -> Response:
+        return await answer(request, lambda stop: _search(hub, request, stop), JSONResponse)
+
     return [
         Route("/api/run/{run}/timeline", timeline),
         Route("/api/run/{run}/timeline/lanes", lanes),
+        Route("/api/run/{run}/timeline/area", area_sums),
+        Route("/api/run/{run}/timeline/collective", collective),
+        Route("/api/run/{run}/timeline/search", search),
     ]
 
 
@@ -66,32 +80,72 @@ def _lanes(hub: Hub, request: Request) -> dict[str, object]:
     return {"ranks": chosen, "num_ranks": len(of)}
 
 
-def _tile(hub: Hub, request: Request, stop: Stop) -> Tile:
+@dataclass(frozen=True)
+class _Asked:
+    """What every request says: which attempt, which lanes."""
+
+    run: Run
+    attempt: int
+    of: dict[int, Place]
+    view: View
+    chosen: list[int]
+    have: Extent
+
+    @property
+    def lanes(self) -> list[Place]:
+        """The lanes of one answer."""
+        return [self.of[rank] for rank in self.chosen[:MOST_AT_ONCE]]
+
+
+def _asked(hub: Hub, request: Request) -> _Asked:
     name = request.path_params["run"]
-    run, attempt = hub.run(name), _attempt(hub, request)
+    attempt = _attempt(hub, request)
     of = places(hub, name, attempt)
-    # the same parsing as the address bar's: a bad field is left out there, refused here
+    # spelled as in the address bar; a bad field is left out there and refused here
     view, problems = parse_url("/run/x/timeline", str(request.url.query))
     if problems:
         raise UserError(problems[0])
     chosen = known(of, view.ranks) if view.ranks else choose(of, "default", view.rank)
-    lanes = [of[rank] for rank in chosen[:MOST_AT_ONCE]]
     have = hub.cached(
         name, ("timeline extent", attempt, tuple(chosen)), lambda run: extent(run, attempt, chosen)
     )
-    meta: dict[str, object] = {
-        "ranks": chosen, "unknown": [rank for rank in view.ranks if rank not in of],
-        "lanes": [_described(place) for place in lanes], "attempt": attempt,
-        "t0_ns": str(run.info["created_ns"]), "clock": run.info["clock"],
-        "state": run.state, "num_ranks": len(of),
-        "extent": None if have is None else asdict(have),
-    }  # fmt: skip
     if have is None:
         raise UserError(f"rank {chosen[0]} has recorded nothing yet in attempt {attempt}")
-    window = _window(hub, request, attempt, chosen, have, stop)
-    made = tile(run, attempt, lanes, window, _width(request), stop)
-    meta |= {"from": window.begin_ns, "to": window.end_ns, "relative_step": window.step}
-    return Tile(made.arrays, made.meta | meta)
+    return _Asked(hub.run(name), attempt, of, view, chosen, have)
+
+
+def _tile(hub: Hub, request: Request, stop: Stop) -> Tile:
+    asked = _asked(hub, request)
+    window = _window(request, asked, stop)
+    made = tile(asked.run, asked.attempt, asked.lanes, window, _width(request), stop)
+    return Tile(made.arrays, made.meta | {
+        "from": window.begin_ns, "to": window.end_ns, "relative_step": window.step,
+        "ranks": asked.chosen, "unknown": [r for r in asked.view.ranks if r not in asked.of],
+        "lanes": [_described(place) for place in asked.lanes], "attempt": asked.attempt,
+        "t0_ns": str(asked.run.info["created_ns"]), "clock": asked.run.info["clock"],
+        "state": asked.run.state, "num_ranks": len(asked.of), "extent": asdict(asked.have),
+    })  # fmt: skip
+
+
+def _area(hub: Hub, request: Request, stop: Stop) -> dict[str, object]:
+    asked = _asked(hub, request)
+    window = _window(request, asked, stop)
+    return area(asked.run, asked.attempt, asked.lanes, window, stop)
+
+
+def _collective(hub: Hub, request: Request, stop: Stop) -> dict[str, object]:
+    run = hub.run(request.path_params["run"])
+    group, seq = _integer(request, "group"), _integer(request, "seq")
+    if group is None or seq is None:
+        raise UserError("a collective needs group=... and seq=...")
+    src, dst = _integer(request, "src"), _integer(request, "dst")
+    return members(run, _attempt(hub, request), group, seq, src, dst, stop)
+
+
+def _search(hub: Hub, request: Request, stop: Stop) -> dict[str, object]:
+    asked = _asked(hub, request)
+    text = request.query_params.get("name", "")[:200]
+    return found(asked.run, asked.attempt, asked.chosen, text, stop)
 
 
 def _described(place: Place) -> dict[str, object]:
@@ -102,22 +156,18 @@ def _described(place: Place) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _window(
-    hub: Hub, request: Request, attempt: int, ranks: list[int], have: Extent, stop: Stop
-) -> Window:
-    run = hub.run(request.path_params["run"])
-    view, _ = parse_url("/run/x/timeline", str(request.url.query))
+def _window(request: Request, asked: _Asked, stop: Stop) -> Window:
+    run, steps, have = asked.run, asked.view.steps, asked.have
     begin_ns, end_ns = _integer(request, "from"), _integer(request, "to")
     if begin_ns is not None and end_ns is not None:
         if end_ns <= begin_ns:
             raise UserError("the window of time ends before it begins")
-        step = None
-        if is_relative(run):
-            step = view.steps[1] if view.steps else have.finished_step or have.last_step
+        newest = have.last_step if have.finished_step is None else have.finished_step
+        step = (steps[1] if steps else newest) if is_relative(run) else None
         return Window(begin_ns, end_ns, step)
-    if view.steps is not None:
-        return window_of_steps(run, attempt, ranks, view.steps, stop)
-    return default_window(run, attempt, ranks, have, stop)
+    if steps is not None:
+        return window_of_steps(run, asked.attempt, asked.chosen, steps, stop)
+    return default_window(run, asked.attempt, asked.chosen, have, stop)
 
 
 def _attempt(hub: Hub, request: Request) -> int:
@@ -129,7 +179,7 @@ def _integer(request: Request, name: str) -> int | None:
     text = request.query_params.get(name)
     if text is None:
         return None
-    if not re.fullmatch(r"-?[0-9]{1,18}", text):
+    if not re.fullmatch(r"-?[0-9]{1,19}", text):
         raise UserError(f"{name}={text[:40]!r} is no whole number")
     return int(text)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.views.span_table import SpanTable
-from ingest.intervals import Ints, owned_segments, parents
+from ingest.intervals import Ints, Segments, owned_segments, parents
 
 MOST_RECTANGLES = 60_000
 MOST_LEVELS = 8
@@ -59,18 +59,24 @@ class Rectangles:
     """what was merged is shorter than this; more than asked for where there was too much"""
 
 
-def innermost(spans: SpanTable, row_S: Ints) -> Pieces:
-    """Each instant belongs to the innermost span of its track, then to one span of its row.
-
-    row_S: lane x 3 + row. Communication inside forward on one track is communication, not compute.
+def owned(spans: SpanTable) -> Segments:
+    """Each instant of a track belongs to its innermost span: communication inside forward on one
+    track is communication, not compute. Owners are indices of spans.
     """
-    num_tracks = int(spans.track_S.max(initial=0)) + 1
-    owned = owned_segments(spans.lane_S * num_tracks + spans.track_S, spans.begin_S, spans.end_S)
-    span_E, begin_E, end_E = owned.owner_E, owned.begin_E, owned.end_E
-    if _has_several_tracks(spans.lane_S * num_tracks + spans.track_S, row_S):
+    return owned_segments(_track_of_lane(spans), spans.begin_S, spans.end_S)
+
+
+def innermost(spans: SpanTable, segments: Segments, row_S: Ints) -> Pieces:
+    """What `owned` gives, and of several tracks in one row (lane x 3 + row) the one begun last."""
+    span_E, begin_E, end_E = segments.owner_E, segments.begin_E, segments.end_E
+    if _has_several_tracks(_track_of_lane(spans), row_S):
         flat = owned_segments(row_S[span_E], begin_E, end_E)
         span_E, begin_E, end_E = span_E[flat.owner_E], flat.begin_E, flat.end_E
     return Pieces(row_S[span_E], begin_E, end_E, spans.kind_S[span_E], span_E)
+
+
+def _track_of_lane(spans: SpanTable) -> Ints:
+    return spans.lane_S * (int(spans.track_S.max(initial=0)) + 1) + spans.track_S
 
 
 def _has_several_tracks(track_S: Ints, row_S: Ints) -> bool:

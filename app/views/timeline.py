@@ -8,13 +8,13 @@ one step at a time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from app.views.lanes import MOST_AT_ONCE, Place
-from app.views.lod import Pieces, Rectangles, innermost, nested, rectangles
+from app.views.lod import Pieces, Rectangles, innermost, nested, owned, rectangles
 from app.views.span_table import Instances, SpanTable, StepWindows
 from app.views.waits import IDLE_KINDS, Idle, has_kernels, idle, waits
 from ingest.errors import UserError
@@ -133,12 +133,18 @@ def tile(
     """What is drawn for at most MOST_AT_ONCE lanes in a window of `width_px` pixels."""
     if len(lanes) > MOST_AT_ONCE:
         raise UserError(f"{len(lanes)} lanes at once; ask for at most {MOST_AT_ONCE}")
+    loaded = load(run, attempt, lanes, window, stop)
+    return drawn(*loaded, window, window.length_ns / width_px, len(lanes))
+
+
+def load(
+    run: Run, attempt: int, lanes: list[Place], window: Window, stop: Stop | None
+) -> tuple[SpanTable, Instances, StepWindows]:
+    """Everything recorded of some lanes in a window."""
     ranks = tuple(place.rank for place in lanes)
     windows = _windows(run, attempt, ranks, window, stop)
-    pixel_ns = window.length_ns / width_px
     spans = _spans(run, attempt, lanes, window, stop)
-    instances = _instances(run, attempt, ranks, window, windows, stop)
-    return drawn(spans, instances, windows, window, pixel_ns, len(ranks))
+    return spans, _instances(run, attempt, ranks, window, windows, stop), windows
 
 
 def drawn(
@@ -152,14 +158,15 @@ def drawn(
     )  # fmt: skip
     whole, level_S = nested(spans, row_S)
     is_nested = len(spans) * _NESTED_PX <= num_lanes * window.length_ns / pixel_ns
-    shown = whole if is_nested else innermost(spans, row_S)
+    segments = owned(spans)
+    shown = whole if is_nested else innermost(spans, segments, row_S)
     level_E = level_S[shown.ref_E] if is_nested else np.zeros(shown.ref_E.size, dtype=np.int64)
     pieces = Pieces.joined([
         Pieces(
             _line(shown.row_E // 3, shown.row_E % 3, level_E), shown.begin_E, shown.end_E,
             shown.kind_E, shown.ref_E,
         ),
-        _idle_pieces(idle(spans, windows, instances), IDLE),
+        _idle_pieces(idle(spans, segments, cut_windows(windows, window), instances), IDLE),
         _idle_pieces(waits(instances), WAIT),
     ])  # fmt: skip
     rects = rectangles(_seen(pieces, window), window.begin_ns, pixel_ns)
@@ -176,6 +183,15 @@ def drawn(
         "groups": [str(group) for group in spans.groups],
         "wait_groups": [str(group) for group in np.unique(instances.group_W).tolist()],
     })  # fmt: skip
+
+
+def cut_windows(windows: StepWindows, window: Window) -> StepWindows:
+    """Step windows as far as they lie in the window: what is outside was not loaded."""
+    return replace(
+        windows,
+        begin_C=np.clip(windows.begin_C, window.begin_ns, window.end_ns),
+        end_C=np.clip(windows.end_C, window.begin_ns, window.end_ns),
+    )
 
 
 _LINES = 64
@@ -228,7 +244,7 @@ def _rect_arrays(rects: Rectangles, window: Window) -> dict[str, np.ndarray]:
         "level": (rects.row_R % 8).astype(np.uint8),
         "kind": rects.kind_R.astype(np.uint8),
         "start": (rects.begin_R - window.begin_ns).astype(np.float64),
-        "dur": (rects.end_R - rects.begin_R).astype(np.float64),
+        "dur": (rects.end_R - rects.begin_R).astype(np.float32),
         "count": rects.count_R.astype(np.uint32),
         "busy": rects.busy_R.astype(np.float32),
     }
@@ -249,8 +265,8 @@ def _span_arrays(
         "frame": index[num_rects:].astype(np.uint32),
         "span_lane": spans.lane_S[used].astype(np.uint16),
         "span_start": (spans.begin_S[used] - window.begin_ns).astype(np.float64),
-        "span_dur": (spans.end_S[used] - spans.begin_S[used]).astype(np.float64),
-        "span_cpu": spans.cpu_S[used].astype(np.float64),
+        "span_dur": (spans.end_S[used] - spans.begin_S[used]).astype(np.float32),
+        "span_cpu": spans.cpu_S[used].astype(np.float32),
         "span_kind": spans.kind_S[used].astype(np.uint8),
         "span_name": spans.name_S[used].astype(np.uint32),
         "span_step": spans.step_S[used].astype(np.int32),
@@ -258,9 +274,9 @@ def _span_arrays(
         "span_chunk": spans.chunk_S[used].astype(np.int32),
         "span_recompute": spans.recompute_S[used].astype(np.uint8),
         "span_group": spans.group_S[used].astype(np.int32),
-        "span_seq": spans.seq_S[used].astype(np.float64),
+        "span_seq": spans.seq_S[used].astype(np.int32),
         "span_peer": spans.peer_S[used].astype(np.int32),
-        "span_bytes": spans.bytes_S[used].astype(np.float64),
+        "span_bytes": spans.bytes_S[used].astype(np.float32),
     }
 
 
@@ -278,7 +294,7 @@ def _wait_arrays(
         "wait_end": (instances.end_W[used] - window.begin_ns).astype(np.float64),
         "wait_latest": (instances.latest_W[used] - window.begin_ns).astype(np.float64),
         "wait_group": np.searchsorted(groups, instances.group_W[used]).astype(np.int32),
-        "wait_seq": instances.seq_W[used].astype(np.float64),
+        "wait_seq": instances.seq_W[used].astype(np.int32),
         "wait_src": instances.src_W[used].astype(np.int32),
         "wait_dst": instances.dst_W[used].astype(np.int32),
     }

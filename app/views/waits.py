@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.views.span_table import Instances, SpanTable, StepWindows
-from ingest.intervals import Bools, Ints, pieces
+from ingest.intervals import Bools, Ints, Segments, pieces
 from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS, KINDS
 
 IDLE_KINDS = ("waiting", "upstream", "bubble", "not_visible")
@@ -63,14 +63,17 @@ def waits(instances: Instances) -> Idle:
     return Idle(instances.lane_W[late_W], instances.begin_W[late_W], end_E, kind_E, late_W)
 
 
-def idle(spans: SpanTable, windows: StepWindows, instances: Instances) -> Idle:
-    """Why each lane was idle inside its step windows; times in which it was not have no piece."""
+def idle(spans: SpanTable, segments: Segments, windows: StepWindows, instances: Instances) -> Idle:
+    """Why each lane was idle inside its step windows; times in which it was not have no piece.
+
+    segments: whose each instant of a track is (lod.owned).
+    """
     late = waits(instances)
-    bits_S = _span_bits(spans)
+    bits_E = _span_bits(spans)[segments.owner_E]
     known, moved = instances.known_W, instances.moved_W
     parts = [
         (windows.lane_C, windows.begin_C, windows.end_C, _BIT["window"]),
-        (spans.lane_S, spans.begin_S, spans.end_S, bits_S),
+        (spans.lane_S[segments.owner_E], segments.begin_E, segments.end_E, bits_E),
         (instances.lane_W[known], instances.begin_W[known], instances.end_W[known], _BIT["judged"]),
         (instances.lane_W[moved], instances.latest_W[moved], instances.first_end_W[moved],
          _BIT["transfer"]),
@@ -83,12 +86,11 @@ def idle(spans: SpanTable, windows: StepWindows, instances: Instances) -> Idle:
     )
     kind_E = _kinds(bits_E)
     kept_E = kind_E >= 0
-    lane_E, begin_E, end_E = lane_E[kept_E], begin_E[kept_E], end_E[kept_E]
-    kind_E = kind_E[kept_E]
+    lane_E, begin_E, end_E, kind_E = (a[kept_E] for a in (lane_E, begin_E, end_E, kind_E))
     instance_E = np.where(kind_E == WAITING, _covering(late, lane_E, begin_E), -1)
-    crossing_E = (instance_E >= 0) & instances.crossing_W[np.maximum(instance_E, 0)] \
-        if instances.lane_W.size else np.zeros(lane_E.size, dtype=bool)  # fmt: skip
-    return Idle(lane_E, begin_E, end_E, np.where(crossing_E, UPSTREAM, kind_E), instance_E)
+    is_known_E = instance_E >= 0
+    kind_E[is_known_E] = np.where(instances.crossing_W[instance_E[is_known_E]], UPSTREAM, WAITING)
+    return Idle(lane_E, begin_E, end_E, kind_E, instance_E)
 
 
 def _span_bits(spans: SpanTable) -> Ints:
