@@ -1,0 +1,45 @@
+"""Communication without the waiting for the others, and how long ops should take.
+
+Transfer of a member = its own end - the latest start of its group. What remains of its duration is
+waiting. Source: sections 3 and 5 of the paper's method.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diagnosis.whatif.graph import Graph
+from diagnosis.whatif.operations import Floats, Operations
+from diagnosis.whatif.optypes import IDEAL_BY_MEAN
+
+LEAST_TRANSFER_S = -0.01
+"""At or below it a transfer counts as 0; the noise of clocks above it is kept."""
+
+
+def transfers(ops: Operations, graph: Graph) -> Floats:
+    """Own time of every op, s, (O, S, D): durations of local ops, transfers of all others."""
+    own_OSD = ops.duration_OSD.astype(np.float64)
+    end_OSD = ops.end_OSD
+    for node in graph.nodes:
+        if node.is_local:
+            continue
+        members = list(node.ops)
+        start_SD = ops.start_OSD[members[0]]
+        for op in members[1:]:
+            start_SD = np.maximum(start_SD, ops.start_OSD[op])
+        if node.over_dp:
+            start_SD = start_SD.max(axis=-1, keepdims=True)
+        for op in members:
+            own_SD = end_OSD[op] - start_SD
+            own_SD[own_SD <= LEAST_TRANSFER_S] = 0.0
+            own_OSD[op] = own_SD
+    return own_OSD
+
+
+def ideals(ops: Operations, own_OSD: Floats) -> Floats:
+    """Ideal own time by op type, s: one number over all steps, dp ranks, stages and chunks."""
+    found = []
+    for code, optype in enumerate(ops.optypes):
+        values = own_OSD[ops.type_O == code]
+        found.append(float(values.mean() if optype in IDEAL_BY_MEAN else np.median(values)))
+    return np.array(found)
