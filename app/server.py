@@ -21,7 +21,7 @@ from app.asset_files import assets_folder
 from app.auth import Everybody, Forbidden, Guard, Prefix
 from app.hub import Hub
 from app.metrics import Measured
-from app.routes import health, live, query, ranks, runs, timeline
+from app.routes import findings, health, live, overview, query, ranks, runs, timeline, uploads
 from app.settings import Settings
 from app.shell import make_dash
 from ingest.errors import UserError
@@ -52,8 +52,11 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
         *health.routes(hub),
         *live.routes(hub),
         *runs.routes(hub),
+        *uploads.routes(hub),
         *query.routes(hub),
         *ranks.routes(hub),
+        *findings.routes(hub),
+        *overview.routes(hub),
         *timeline.routes(hub),
         Mount("/", WSGIMiddleware(pages, workers=8)),
     ]

@@ -10,6 +10,7 @@ from dash.development.base_component import Component
 
 from app.hub import Hub
 from app.links import View
+from app.uploads import limit_bytes
 from app.views.run_board import board_of
 
 HOOK_LINES = """import trace_hooks as th
@@ -20,7 +21,7 @@ tracer = th.start("runs", model=model)   # once per rank; steps are seen by them
 def render(hub: Hub, view: View) -> Component:
     """The page: the table is drawn by assets/runs/view.mjs, from rows that come along."""
     rows = board_of(hub).rows()
-    options = {"rows": [asdict(row) for row in rows], "folder": str(hub.store.folder)}
+    options = {"rows": [asdict(row) for row in rows], "limit_bytes": limit_bytes()}
     return html.Div(
         [
             html.Div(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import threading
 import time
 from pathlib import Path
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 from app.hub import Hub
 from app.views.runs import Card, RunRow, activity_ns, read_card, run_row, waiting_card, written_ns
@@ -23,6 +22,7 @@ _FIRST_WAIT_S = 0.4
 """The first request waits so long for cards that are read fast."""
 _RETRY_S = 10.0
 """A damaged run is looked at again after so long."""
+_CLOSE_S = 10.0
 
 _Key = tuple[str, int]
 
@@ -35,7 +35,6 @@ class RunBoard:
         self._cards: dict[Path, tuple[_Key, Card]] = {}
         self._retry_s: dict[Path, float] = {}
         self._wake = threading.Condition()
-        self._folders: list[Path] = []
         self._asked_s = 0.0
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -51,18 +50,22 @@ class RunBoard:
                 self._thread.start()
         if not self._cards:
             self._round_done.wait(_FIRST_WAIT_S)
+        folders = self._folders()
         with self._wake:
-            folders, cards = self._folders, dict(self._cards)
+            cards = dict(self._cards)
         shown = [cards[f][1] if f in cards else waiting_card(f) for f in folders]
         shown.sort(key=lambda card: (-activity_ns(card), card.name))
         now_ns = time.time_ns()
         return [run_row(card, now_ns) for card in shown]
 
     def close(self) -> None:
-        """Stop reading after the run at hand."""
+        """Stop reading after the run at hand; a thread killed inside DuckDB ends the process."""
         with self._wake:
             self._closed = True
             self._wake.notify()
+            thread = self._thread
+        if thread is not None:
+            thread.join(_CLOSE_S)
 
     def _work(self) -> None:
         while True:
@@ -74,12 +77,8 @@ class RunBoard:
                     return
 
     def _round(self) -> None:
-        try:
-            folders = self._store.folders()
-        except UserError:  # the folder of runs has gone
-            folders = []
+        folders = self._folders()
         with self._wake:
-            self._folders = folders
             self._cards = {f: held for f, held in self._cards.items() if f in set(folders)}
         keys = {folder: self._settled_key(folder) for folder in folders}
         for folder in sorted(folders, key=lambda folder: keys[folder] is None):
@@ -87,6 +86,12 @@ class RunBoard:
                 return
             self._read(folder, keys[folder])
         self._round_done.set()
+
+    def _folders(self) -> list[Path]:
+        try:
+            return self._store.folders()
+        except UserError:  # the folder of runs has gone
+            return []
 
     def _settled_key(self, folder: Path) -> _Key | None:
         """What the folder's card depends on, None while its index lacks something."""
@@ -131,5 +136,5 @@ def board_of(hub: Hub) -> RunBoard:
         board = _boards.get(hub)
         if board is None:
             board = _boards[hub] = RunBoard(hub)
-            atexit.register(board.close)
+            finalize(hub, board.close)  # with the hub, else with the process
         return board

@@ -2,6 +2,7 @@
 import { formatUrl, emptyView } from '../lib/view_state.mjs';
 import { element } from '../lib/dom.mjs';
 import { COLUMNS, filtered, summary } from './rows.mjs';
+import { uploadPanel } from './upload.mjs';
 
 const ASK_EVERY_MS = 2000;
 
@@ -37,13 +38,14 @@ function rowElement(app, row) {
   return element('tr', { 'data-state': row.state }, cells);
 }
 
-/** @param {HTMLElement} place @param {import('../lib/app.mjs').App} app @param {{rows: Object[]}} options */
+/** @param {HTMLElement} place @param {import('../lib/app.mjs').App} app @param {{rows: Object[], limit_bytes: number}} options */
 export function mount(place, app, options) {
   let rows = options.rows;
   let drawn = '';
   const filter = element('input', { type: 'search', placeholder: 'Filter runs', 'aria-label': 'Filter runs' });
   const about = element('span', { class: 'quiet', role: 'status' });
   const note = element('span', { class: 'warn-text' });
+  const upload = uploadPanel(app, options.limit_bytes, () => ask());
   const head = element('tr', {}, [
     element('th', { scope: 'col', text: 'Run' }), element('th', { scope: 'col', text: 'State' }),
     ...COLUMNS.map((c) => element('th', { scope: 'col', class: c.number ? 'number' : '', text: c.title, title: c.about })),
@@ -52,7 +54,8 @@ export function mount(place, app, options) {
   const nothing = element('p', { class: 'quiet none', hidden: '' });
   const table = element('table', { class: 'runs-table' }, [element('thead', {}, [head]), body]);
   place.replaceChildren(
-    element('header', {}, [element('h1', { text: 'Runs' }), about, note, filter]),
+    element('header', {}, [element('h1', { text: 'Runs' }), about, note, filter, upload.button]),
+    upload.panel,
     element('div', { class: 'scroll' }, [table]), nothing);
 
   const draw = () => {
@@ -104,6 +107,7 @@ export function mount(place, app, options) {
       asking.abort();
       clearTimeout(timer);
       document.removeEventListener('visibilitychange', onVisible);
+      upload.destroy();
     },
   };
 }
