@@ -15,6 +15,8 @@ const VIEWS = {
   runs: () => import('./runs/view.mjs'),
   query: () => import('./query/view.mjs'),
   timeline: () => import('./timeline/view.mjs'),
+  'finding-timeline': () => import('./strip/finding_timeline.mjs'),
+  strip: () => import('./strip/view.mjs'),
 };
 
 const config = JSON.parse(document.getElementById('rankscope-config').textContent);

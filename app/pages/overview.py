@@ -85,12 +85,12 @@ def _timeline(diagnosis: Diagnosis, view: View) -> Component:
     finding = chosen(diagnosis, view.finding)
     if finding is not None:
         target = show_me(finding, view)
-        options |= {"ranks": list(target.ranks), "steps": target.steps}
+        options |= {"ranks": list(target.ranks), "steps": target.steps, "rank": target.rank}
     name = finding.id if finding else "none"
     return html.Section(
         html.Div(
             key=name, className="canvas",
-            **{"data-view": "timeline", "data-options": json.dumps(options)},
+            **{"data-view": "finding-timeline", "data-options": json.dumps(options)},
         ),
         id=f"timeline-of-{name}", className="panel picture timeline", key=name,
         **{"aria-label": "Timeline of the affected pipeline group"},

@@ -1,0 +1,47 @@
+"""Data of the overview's own pictures: the step-time strip on top of every page."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.arrays import MEDIA_TYPE, pack_arrays
+from app.findings import diagnosis_of
+from app.hub import Hub
+from app.routes.answering import answer
+from app.routes.findings import attempt_of
+from app.views.strip import Strip, strip_of
+
+
+def routes(hub: Hub) -> list[Route]:
+    """GET api/run/{run}/strip[?attempt=N]: app.views.strip.Strip as binary arrays."""
+
+    async def strip(request: Request) -> Response:
+        name = request.path_params["run"]
+
+        def compute(_stop: object) -> bytes:
+            attempt = attempt_of(request.query_params.get("attempt"))
+            diagnosis = diagnosis_of(hub, name, attempt)
+            return hub.cached(
+                name, ("strip", attempt), lambda run: packed(strip_of(run, diagnosis, attempt))
+            )
+
+        return await answer(request, compute, lambda body: Response(body, media_type=MEDIA_TYPE))
+
+    return [Route("/api/run/{run}/strip", strip)]
+
+
+def packed(strip: Strip) -> bytes:
+    """Arrays first, last, step, ms; meta: median_ms, marks, stretches."""
+    arrays = {
+        "first": strip.first_P, "last": strip.last_P, "step": strip.step_P, "ms": strip.ms_P
+    }  # fmt: skip
+    meta = {
+        "median_ms": strip.median_ms,
+        "marks": [asdict(mark) for mark in strip.marks],
+        "stretches": [asdict(stretch) for stretch in strip.stretches],
+    }
+    return pack_arrays(arrays, meta)

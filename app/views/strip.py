@@ -1,0 +1,129 @@
+"""The step-time strip: how long the job's steps took over the whole run, and what happened when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from diagnosis.findings import Diagnosis
+from ingest.sandbox import Stop
+from ingest.store import Run
+
+MOST_POINTS = 4096
+"""Points sent; more steps are pooled, the greatest of each stretch kept."""
+MOST_MARKS = 500
+
+Ints = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that happened in a step. `kind`: restart, checkpoint, fault, error, note, ..."""
+
+    step: int
+    kind: str
+    text: str
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Steps of a finding."""
+
+    first: int
+    last: int
+    severity: str
+    finding: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Points in order of steps. `step_P`: the step of the greatest time of the stretch from first_P
+    to last_P; `ms_P`: that time, NaN while nobody has finished it.
+    """
+
+    first_P: Ints
+    last_P: Ints
+    step_P: Ints
+    ms_P: Floats
+    median_ms: float | None
+    marks: tuple[Mark, ...]
+    stretches: tuple[Stretch, ...]
+
+
+def strip_of(
+    run: Run, diagnosis: Diagnosis, attempt: int | None = None, stop: Stop | None = None
+) -> Strip:
+    """The strip of a run; raises UserError."""
+    steps = run.ask("steps", step_min=0, attempt=attempt, stop=stop)
+    step_S = np.asarray(steps.column("step").to_numpy(), np.int64)
+    ms_S = np.asarray(steps.column("step_ms").to_numpy(zero_copy_only=False), np.float64)
+    attempt_S = np.asarray(steps.column("attempt").to_numpy(), np.int64)
+    known = ms_S[np.isfinite(ms_S)]
+    marks = [*_restarts(step_S, attempt_S), *_checkpoints(run, attempt, stop)]
+    marks += _told(run, int(step_S[0]) if step_S.size else 0, attempt, stop)
+    return Strip(
+        *pooled(step_S, ms_S, MOST_POINTS),
+        float(np.median(known)) if known.size else None,
+        tuple(_most(marks)),
+        tuple(
+            Stretch(f.first_step, f.last_step, f.severity, f.id, f"{f.title}: {f.text}")
+            for f in diagnosis.findings
+        ),
+    )
+
+
+def pooled(
+    step_S: npt.NDArray[np.int64], ms_S: npt.NDArray[np.float64], most: int
+) -> tuple[Ints, Ints, Ints, Floats]:
+    """At most `most` points: first, last and slowest step of each stretch, and its time."""
+    size = max(-(-step_S.size // most), 1)
+    starts = np.arange(0, step_S.size, size)
+    ends = np.minimum(starts + size, step_S.size)
+    filled_S = np.where(np.isfinite(ms_S), ms_S, -np.inf)
+    slowest = [
+        start + int(np.argmax(filled_S[start:end])) for start, end in zip(starts, ends, strict=True)
+    ]
+    slowest_P = np.array(slowest, np.int64)
+    return (
+        step_S[starts].astype(np.int32), step_S[ends - 1].astype(np.int32),
+        step_S[slowest_P].astype(np.int32), ms_S[slowest_P].astype(np.float32),
+    )  # fmt: skip
+
+
+def _restarts(step_S: npt.NDArray[np.int64], attempt_S: npt.NDArray[np.int64]) -> list[Mark]:
+    changed = np.flatnonzero(np.diff(attempt_S) > 0) + 1
+    return [
+        Mark(int(step_S[at]), "restart", f"Attempt {attempt_S[at]} goes on from step {step_S[at]}.")
+        for at in changed
+    ]
+
+
+def _checkpoints(run: Run, attempt: int | None, stop: Stop | None) -> list[Mark]:
+    rows = run.ask("checkpoint_steps", attempt=attempt, stop=stop).to_pylist()
+    return [
+        Mark(row["step"], "checkpoint", f"Checkpoint, {row['checkpoint_ms']:,.0f} ms not hidden.")
+        for row in rows
+    ]
+
+
+def _told(run: Run, first_step: int, attempt: int | None, stop: Stop | None) -> list[Mark]:
+    rows: list[dict[str, Any]] = run.ask("marks", attempt=attempt, stop=stop).to_pylist()
+    return [
+        Mark(max(row["step"], first_step), row["kind"], row["text"] or row["kind"], row["rank"])
+        for row in rows
+    ]
+
+
+def _most(marks: list[Mark]) -> list[Mark]:
+    """The rarest kinds first where there are too many, then in order of steps."""
+    counts: dict[str, int] = {}
+    for mark in marks:
+        counts[mark.kind] = counts.get(mark.kind, 0) + 1
+    kept = sorted(marks, key=lambda mark: (counts[mark.kind], mark.step))[:MOST_MARKS]
+    return sorted(kept, key=lambda mark: (mark.step, mark.kind))

@@ -1,0 +1,118 @@
+/**
+ * The strip's arithmetic, apart from the DOM: where a step lies, what a pixel column shows, and how
+ * a brush moves. Steps are whole; a brush is [first, last], both included.
+ *
+ * @typedef {Object} Points
+ * @property {ArrayLike<number>} first @property {ArrayLike<number>} last stretch of steps of a point
+ * @property {ArrayLike<number>} step the slowest of them @property {ArrayLike<number>} ms its time
+ */
+
+/** First and last step there is; null without steps. @param {Points} points */
+export function extent(points) {
+  const count = points.first.length;
+  return count ? [points.first[0], points.last[count - 1]] : null;
+}
+
+/** Left edge of a step, px. @param {[number, number]} range @param {number} width px */
+export function xOf(range, width, step) {
+  return ((step - range[0]) / (range[1] - range[0] + 1)) * width;
+}
+
+/** Step at a pixel, within the range. */
+export function stepAt(range, width, x) {
+  const step = range[0] + Math.floor((x / width) * (range[1] - range[0] + 1));
+  return Math.min(Math.max(step, range[0]), range[1]);
+}
+
+/** Index of the point whose stretch holds this step, else -1. */
+export function pointAt(points, step) {
+  let [low, high] = [0, points.first.length - 1];
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    if (points.last[middle] < step) low = middle + 1;
+    else if (points.first[middle] > step) high = middle - 1;
+    else return middle;
+  }
+  return -1;
+}
+
+/**
+ * Greatest time of every pixel column, NaN where there is none: a lone slow step stays visible.
+ * @param {Points} points @returns {Float64Array}
+ */
+export function columns(points, range, width) {
+  const found = new Float64Array(width).fill(NaN);
+  for (let i = 0; i < points.first.length; i++) {
+    const value = points.ms[i];
+    if (Number.isNaN(value)) continue;
+    const from = Math.floor(xOf(range, width, points.first[i]));
+    const to = Math.max(Math.ceil(xOf(range, width, points.last[i] + 1)), from + 1);
+    for (let x = from; x < Math.min(to, width); x++) {
+      if (!(found[x] >= value)) found[x] = value;
+    }
+  }
+  return found;
+}
+
+/**
+ * Top of the scale, ms: what nearly all steps stay below, so that a first step of seconds does not
+ * flatten the rest. @param {Points} points @param {?number} median
+ */
+export function ceiling(points, median) {
+  const values = Array.from(points.ms).filter((value) => !Number.isNaN(value)).sort((a, b) => a - b);
+  if (!values.length) return 1;
+  const high = values[Math.floor(0.97 * (values.length - 1))];
+  return Math.min(Math.max(high * 1.15, (median ?? 0) * 1.6), values[values.length - 1] * 1.15) || 1;
+}
+
+/** Brush from two steps in any order. */
+export function brush(a, b) {
+  return a <= b ? [a, b] : [b, a];
+}
+
+/**
+ * Brush after an arrow key. Without one the newest step is taken first.
+ * @param {?[number, number]} steps @param {-1|1} by @param {boolean} widen move the last step only
+ */
+export function moved(steps, range, by, widen) {
+  if (steps === null) return [range[1], range[1]];
+  const [first, last] = steps;
+  if (widen) return [first, Math.min(Math.max(last + by, first), range[1])];
+  const shift = by > 0 ? Math.min(by, range[1] - last) : Math.max(by, range[0] - first);
+  return [first + shift, last + shift];
+}
+
+/** Marks of the pixel column of a step: within `reach` steps of it. */
+export function marksNear(marks, step, reach) {
+  return marks.filter((mark) => Math.abs(mark.step - step) <= reach);
+}
+
+/** Sentence for the hover and for screen readers. */
+export function told(points, index, marks, stretches) {
+  const [first, last, step] = [points.first[index], points.last[index], points.step[index]];
+  const ms = points.ms[index];
+  const parts = [`Step ${step}: ${Number.isNaN(ms) ? 'not finished' : milliseconds(ms)}`];
+  if (last > first) parts[0] += `, the slowest of ${first} to ${last}`;
+  for (const mark of marks) parts.push(mark.step === step ? mark.text : `Step ${mark.step}: ${mark.text}`);
+  for (const stretch of stretches) if (stretch.first <= step && step <= stretch.last) parts.push(stretch.text);
+  return parts;
+}
+
+/** "1,077 ms", "12.3 s" */
+export function milliseconds(ms) {
+  if (ms >= 10000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${ms >= 10 ? Math.round(ms).toLocaleString('en') : ms.toFixed(1)} ms`;
+}
+
+/** Steps to label below: at most `most`, round ones. */
+export function ticks(range, most) {
+  const span = range[1] - range[0] + 1;
+  let size = 1;
+  for (const factor of [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6]) {
+    size = factor;
+    if (span / size <= most) break;
+  }
+  const found = [];
+  for (let step = Math.ceil(range[0] / size) * size; step <= range[1]; step += size) found.push(step);
+  return found;
+}

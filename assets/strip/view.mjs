@@ -1,0 +1,211 @@
+/**
+ * The step-time strip on top of every page of a run. Drag chooses steps everywhere, a double-click
+ * or Escape frees them, arrow keys move them; a table behind it says the same.
+ */
+import { draw } from './draw.mjs';
+import {
+  brush, extent, marksNear, milliseconds, moved, pointAt, stepAt, told,
+} from './model.mjs';
+
+const CLICK_PX = 4;
+const TABLE_ROWS = 40;
+const SIDE = 8;
+
+export function mount(element, app) {
+  const strip = new StripView(element, app);
+  strip.load();
+  return strip;
+}
+
+class StripView {
+  constructor(element, app) {
+    Object.assign(this, { element, app, points: null, meta: null, dragged: null, hovered: null });
+    this.stop = new AbortController();
+    this.#build();
+    const { signal } = this.stop;
+    app.addEventListener('run', ({ detail }) => { if (detail.run === app.view.run) this.load(); }, { signal });
+    app.addEventListener('view', () => this.#viewChanged(), { signal });
+    app.addEventListener('link', ({ detail }) => this.#explain(detail.patch), { signal });
+    this.sizes = new ResizeObserver(() => this.redraw());
+    this.sizes.observe(this.canvas);
+    this.themes = new MutationObserver(() => this.redraw());
+    this.themes.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
+    this.#listen(signal);
+  }
+
+  #build() {
+    const canvas = document.createElement('canvas');
+    canvas.tabIndex = 0;
+    canvas.setAttribute('role', 'img');
+    this.tip = document.createElement('div');
+    this.tip.className = 'tip';
+    this.tip.hidden = true;
+    this.table = document.createElement('table');
+    this.table.className = 'visually-hidden';
+    this.canvas = canvas;
+    this.attempt = this.app.view.attempt;
+    this.element.replaceChildren(canvas, this.tip, this.table);
+  }
+
+  #listen(signal) {
+    const on = (name, act) => this.canvas.addEventListener(name, act, { signal });
+    on('pointerdown', (event) => this.#down(event));
+    on('pointermove', (event) => this.#move(event));
+    on('pointerup', (event) => this.#up(event));
+    on('pointercancel', () => { this.dragged = null; this.redraw(); });
+    on('pointerleave', () => { this.hovered = null; this.tip.hidden = true; this.redraw(); });
+    on('dblclick', () => this.#choose(null));
+    on('keydown', (event) => this.#key(event));
+  }
+
+  /** Ask for the run's steps; an older question is dropped. */
+  async load() {
+    this.loading?.abort();
+    const loading = this.loading = new AbortController();
+    try {
+      const url = this.app.api('strip', { attempt: this.app.view.attempt });
+      const { arrays, meta } = await this.app.arrays(url, loading.signal);
+      if (loading.signal.aborted) return;
+      Object.assign(this, { points: arrays, meta, range: extent(arrays) });
+      this.element.classList.remove('failed');
+      this.#say();
+      this.redraw();
+    } catch (error) {
+      if (error.name === 'AbortError' || loading.signal.aborted) return;
+      this.element.classList.add('failed');
+      this.canvas.setAttribute('aria-label', error.message);
+      this.element.title = error.message;
+    }
+  }
+
+  #viewChanged() {
+    if (this.app.view.attempt !== this.attempt) {
+      this.attempt = this.app.view.attempt;
+      this.load();
+    } else {
+      this.redraw();
+    }
+  }
+
+  /** What a link leaves open while the run grows: the steps the pages show by themselves. */
+  #explain(patch) {
+    const { view } = this.app;
+    const isGrowing = this.app.frame?.live.state === 'running';
+    if (!isGrowing || view.steps !== null || view.t !== null || !this.range) return;
+    patch.steps ??= [Math.max(this.range[1] - 19, this.range[0]), this.range[1]];
+  }
+
+  redraw() {
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => draw(this.canvas, {
+      points: this.points, meta: this.meta, range: this.range, side: SIDE,
+      steps: this.dragged ? brush(this.dragged.from, this.dragged.to) : this.app.view.steps,
+      finding: this.app.view.finding, hovered: this.hovered,
+    }));
+  }
+
+  #stepOf(event) {
+    const box = this.canvas.getBoundingClientRect();
+    return stepAt(this.range, box.width - 2 * SIDE, event.clientX - box.left - SIDE);
+  }
+
+  #down(event) {
+    if (!this.range || event.button !== 0) return;
+    this.canvas.setPointerCapture(event.pointerId);
+    const step = this.#stepOf(event);
+    this.dragged = { x: event.clientX, from: step, to: step, far: false };
+  }
+
+  #move(event) {
+    if (!this.range) return;
+    this.hovered = this.#stepOf(event);
+    if (this.dragged) {
+      this.dragged.to = this.hovered;
+      this.dragged.far ||= Math.abs(event.clientX - this.dragged.x) >= CLICK_PX;
+    }
+    this.#showTip(event);
+    this.redraw();
+  }
+
+  #up() {
+    const { dragged } = this;
+    this.dragged = null;
+    if (dragged?.far) this.#choose(brush(dragged.from, dragged.to));
+    else this.redraw();
+  }
+
+  #choose(steps) {
+    this.app.set({ steps, t: null }, { push: true });
+    this.redraw();
+  }
+
+  #key(event) {
+    if (!this.range || event.ctrlKey || event.metaKey || event.altKey) return;
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (by) {
+      const steps = moved(this.app.view.steps, this.range, by, event.shiftKey);
+      this.app.set({ steps, t: null });
+      this.redraw();
+    } else if (event.key === 'Escape' && this.app.view.steps !== null) this.#choose(null);
+    else return;
+    event.preventDefault();
+  }
+
+  #lines(step) {
+    const index = pointAt(this.points, step);
+    if (index < 0) return [];
+    const reach = Math.max((this.range[1] - this.range[0] + 1) / 200, 0);
+    return told(this.points, index, marksNear(this.meta.marks, step, Math.floor(reach)), this.meta.stretches);
+  }
+
+  #showTip(event) {
+    const lines = this.#lines(this.hovered);
+    this.tip.hidden = !lines.length;
+    if (!lines.length) return;
+    this.tip.replaceChildren(...lines.map((line) => {
+      const row = document.createElement('div');
+      row.textContent = line;
+      return row;
+    }));
+    const box = this.element.getBoundingClientRect();
+    const room = box.width - this.tip.offsetWidth - 4;
+    this.tip.style.left = `${Math.max(Math.min(event.clientX - box.left + 12, room), 4)}px`;
+  }
+
+  /** Name of the picture, and the table behind it: the slowest steps and those with marks. */
+  #say() {
+    const { points, meta, range } = this;
+    if (!range) {
+      this.canvas.setAttribute('aria-label', 'Step times: no step yet.');
+      this.table.replaceChildren();
+      return;
+    }
+    const median = meta.median_ms === null ? 'unknown' : milliseconds(meta.median_ms);
+    this.canvas.setAttribute('aria-label',
+      `Step times of steps ${range[0]} to ${range[1]}, median ${median}. `
+      + 'Arrow keys move the chosen steps, with shift they widen them, Escape frees them.');
+    const marked = new Set(meta.marks.map((mark) => pointAt(points, mark.step)));
+    const order = Array.from(points.ms.keys ? points.ms.keys() : [])
+      .sort((a, b) => (marked.has(b) - marked.has(a)) || (points.ms[b] || 0) - (points.ms[a] || 0))
+      .slice(0, TABLE_ROWS).sort((a, b) => a - b);
+    const rows = order.map((index) => {
+      const row = document.createElement('tr');
+      const marks = meta.marks.filter((mark) => pointAt(points, mark.step) === index);
+      const cell = document.createElement('td');
+      cell.textContent = told(points, index, marks, meta.stretches).join('. ');
+      row.append(cell);
+      return row;
+    });
+    const caption = document.createElement('caption');
+    caption.textContent = 'Slowest steps and steps with marks';
+    this.table.replaceChildren(caption, ...rows);
+  }
+
+  destroy() {
+    this.stop.abort();
+    this.loading?.abort();
+    this.sizes.disconnect();
+    this.themes.disconnect();
+    cancelAnimationFrame(this.frame);
+  }
+}
