@@ -5,7 +5,7 @@ python benchmarks/first_paint.py [--ranks 8 --ranks 12288] [--loads 10] [--json]
 A page is loaded `loads` times with an empty browser cache (cold) and as often with a filled one
 (warm). Times count from the start of the navigation to the end of the frame in which the view of
 the page was first drawn with data: its canvas where it has one, else its text. Then each request
-for data that the pages made is made again `asks` times, one at a time: the time of the whole answer.
+for data that the pages made is made again `asks` times, one at a time, to its last byte.
 The server keeps answers until a run has news, so the first time of each is told apart.
 """
 

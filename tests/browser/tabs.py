@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import time
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from playwright.sync_api import Browser, BrowserContext, Dialog, Locator, Page, Request, Response
 
 DESKTOP, PHONE = (1400, 900), (390, 844)
+LONGEST_S, QUIET_S = 20.0, 0.35
 ABORTED = "net::ERR_ABORTED"
 """A request that was given up because a newer one made it useless, or the page was left."""
 
@@ -68,6 +70,10 @@ class Tab:
         )  # fmt: skip
         self.page.on("pageerror", lambda error: self.problems.add(f"page error: {error}"))
         self.page.on("dialog", self._dialog)
+        self._under_way: set[Request] = set()
+        self._last_end_s = 0.0
+        self.page.on("request", lambda request: self._under_way.add(request))
+        self.page.on("requestfinished", self._ended)
         self.page.on("requestfailed", self._failed)
         self.page.on("response", self._answered)
 
@@ -75,7 +81,12 @@ class Tab:
         self.problems.add(f"dialog: {dialog.message}")
         dialog.dismiss()
 
+    def _ended(self, request: Request) -> None:
+        self._under_way.discard(request)
+        self._last_end_s = time.monotonic()
+
     def _failed(self, request: Request) -> None:
+        self._ended(request)
         if request.failure != ABORTED:
             self.problems.add(f"failed: {request.url} {request.failure}")
 
@@ -88,6 +99,19 @@ class Tab:
         self.page.goto(f"{self.base}{path}")
         self.page.wait_for_selector("#page:not(.loading)")
         return self.page
+
+    def assert_sound(self) -> None:
+        """Nothing failed to draw, nothing is still loading, nothing sticks out."""
+        assert self.page.locator(".failed").all_inner_texts() == []
+        assert self.page.locator("#page.loading").count() == 0
+        assert not self.is_too_wide()
+
+    def settle(self) -> None:
+        """Wait until all requests are answered, no new one follows, and what came is drawn."""
+        deadline = time.monotonic() + LONGEST_S
+        while self._under_way or time.monotonic() - self._last_end_s < QUIET_S:
+            assert time.monotonic() < deadline, sorted(r.url for r in self._under_way)
+            self.page.wait_for_timeout(50)
 
     def view(self) -> dict[str, Any]:
         """The view state as the browser has it."""

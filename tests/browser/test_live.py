@@ -14,7 +14,6 @@ from benchmarks.browser import Server
 from tests.browser import runs_made
 from tests.browser.conftest import OpenTab, replayed
 from tests.browser.tabs import Tab
-from tests.browser.test_pages import assert_sound, settled
 
 CUT_OFF = r"ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|WebSocket connection"
 """What the browser says of a server that is not there."""
@@ -38,7 +37,7 @@ def test_pages_follow_a_run_that_is_written(tab: Tab, live_run: str, page: str) 
     assert second["last_step"] >= first["last_step"]
     tab.page.wait_for_selector(".topbar .state.running")
     tab.page.wait_for_timeout(500)
-    assert_sound(tab)
+    tab.assert_sound()
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def test_a_page_asked_for_without_a_server_says_so(tabs: OpenTab, own_server: Se
     tab = tabs(own_server.url)
     tab.problems.allow(CUT_OFF)
     tab.open(View("slow_rank", "overview").url())
-    settled(tab)
+    tab.settle()
     own_server.kill()
     tab.page.locator('.topbar a[data-page="timeline"]').click()
     tab.page.wait_for_timeout(1000)
@@ -90,8 +89,8 @@ def test_a_page_asked_for_without_a_server_says_so(tabs: OpenTab, own_server: Se
     connected(tab.page, True)
     tab.page.locator('.topbar a[data-page="ranks"]').click()
     tab.page.wait_for_selector('.topbar a[data-page="ranks"][aria-current="page"]')
-    settled(tab)
-    assert_sound(tab)
+    tab.settle()
+    tab.assert_sound()
 
 
 def test_a_link_shows_the_same_after_the_index_was_made_anew(
@@ -108,5 +107,5 @@ def test_a_link_shows_the_same_after_the_index_was_made_anew(
 def shown(tab: Tab, link: str) -> tuple[object, str]:
     """View state and text of a link's page, opened in a fresh profile."""
     tab.open(link)
-    settled(tab)
+    tab.settle()
     return tab.view(), tab.page.locator("#page").inner_text()

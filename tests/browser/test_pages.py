@@ -10,22 +10,6 @@ from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
 from tests.browser.tabs import DESKTOP, PHONE, Tab
 
-SETTLES_MS = 400
-"""What is drawn after the data has come."""
-
-
-def settled(tab: Tab) -> None:
-    """Wait until the page's requests are answered and its views are drawn."""
-    tab.page.wait_for_load_state("networkidle")
-    tab.page.wait_for_timeout(SETTLES_MS)
-
-
-def assert_sound(tab: Tab) -> None:
-    """Nothing failed to draw, nothing is still loading, nothing sticks out."""
-    assert tab.page.locator(".failed").all_inner_texts() == []
-    assert tab.page.locator("#page.loading").count() == 0
-    assert not tab.is_too_wide()
-
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize(
@@ -37,24 +21,24 @@ def test_a_recorded_run(
 ) -> None:
     tab = tabs(server.url, theme, size)
     tab.open(View("slow_rank", page).url())
-    settled(tab)
+    tab.settle()
     assert tab.page.locator("html").get_attribute("data-theme") == theme
     assert tab.page.locator('.topbar a[aria-current="page"]').inner_text().lower() == page
-    assert_sound(tab)
+    tab.assert_sound()
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_an_imported_run(tab: Tab, imported_run: str, page: str) -> None:
     tab.open(View(imported_run, page).url())
-    settled(tab)
-    assert_sound(tab)
+    tab.settle()
+    tab.assert_sound()
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_job_that_has_written_nothing_yet(tab: Tab, page: str) -> None:
     tab.open(View(runs_made.EMPTY, page).url())
-    settled(tab)
-    assert_sound(tab)
+    tab.settle()
+    tab.assert_sound()
     if page != "query":
         assert tab.page.locator("#page .sentence").first.is_visible()
 
@@ -62,8 +46,8 @@ def test_a_job_that_has_written_nothing_yet(tab: Tab, page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_names_of_a_run_are_text_never_markup(tab: Tab, page: str) -> None:
     tab.open(View(runs_made.HOSTILE, page).url())
-    settled(tab)
-    assert_sound(tab)
+    tab.settle()
+    tab.assert_sound()
     assert runs_made.HOSTILE in tab.page.locator(".topbar").inner_text()
     assert tab.page.locator("[onclick], [onerror], #page script").count() == 0
 
@@ -72,8 +56,8 @@ def test_names_of_a_run_are_text_never_markup(tab: Tab, page: str) -> None:
 def test_the_list_of_runs(tabs: OpenTab, server: Server, theme: str) -> None:
     tab = tabs(server.url, theme)
     tab.open()
-    settled(tab)
-    assert_sound(tab)
+    tab.settle()
+    tab.assert_sound()
     text = tab.page.locator("#page").inner_text()
     assert "slow_rank" in text
     assert runs_made.HOSTILE in text

@@ -45,7 +45,7 @@ def test_every_page_and_the_live_socket(
     for page in PAGES:
         tab.page.locator(f'.topbar a[data-page="{page}"]').click()
         tab.page.wait_for_url(f"{proxy.url}{View('slow_rank', page).url()}*")
-        tab.page.wait_for_load_state("networkidle")
+        tab.settle()
     assert [url for url in asked if not url.startswith(("data:", "blob:", proxy.url))] == []
     assert sockets
     assert all(url.startswith(proxy.url.replace("http:", "ws:")) for url in sockets)
