@@ -15,7 +15,7 @@ export function drawFrame(ctx, tile, geometry, theme, shown) {
   ctx.clip();
   const steps = tile ? stepsShown(tile, geometry) : [];
   drawSteps(ctx, geometry, theme, steps);
-  const origin = steps.find((step) => step.end > geometry.window.begin)?.begin ?? geometry.window.begin;
+  const origin = originOf(steps, geometry.window);
   ctx.font = `10px ${theme.font}`;
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'left';
@@ -46,6 +46,13 @@ export function drawFrame(ctx, tile, geometry, theme, shown) {
     ctx.fillText(formatNs(shown.area.end - shown.area.begin), xOf(geometry, shown.area.begin) + 4, top - 4);
   }
   ctx.restore();
+}
+
+/** Where the axis counts from: the begin of the first step in sight, else of the one around it. */
+export function originOf(steps, window) {
+  const begun = steps.find((step) => step.begin >= window.begin && step.begin < window.end);
+  const around = steps.find((step) => step.begin <= window.begin && step.end > window.begin);
+  return (begun ?? around)?.begin ?? window.begin;
 }
 
 /** Steps of the first lane in sight that has any: number, begin and end. */

@@ -5,8 +5,11 @@ const CLICK_PX = 4;
 const ZOOM_KEY = 0.7;
 const PAN_KEY = 0.15;
 
-/** Listen on the canvas. @returns {() => void} what stops listening */
-export function listen(timeline, actions) {
+/**
+ * Listen on the canvas; with `everywhere` keys work wherever nothing else takes them.
+ * @returns {() => void} what stops listening
+ */
+export function listen(timeline, actions, everywhere) {
   const stop = new AbortController();
   const on = (name, act, options = {}) => timeline.canvas.addEventListener(
     name, act, { signal: stop.signal, ...options });
@@ -24,6 +27,11 @@ export function listen(timeline, actions) {
     timeline.fit();
   });
   on('keydown', (event) => pressKey(timeline, event, actions));
+  if (everywhere) {
+    document.addEventListener('keydown', (event) => {
+      if (event.target === document.body) pressKey(timeline, event, actions);
+    }, { signal: stop.signal });
+  }
   return () => stop.abort();
 }
 
@@ -110,7 +118,10 @@ function click(timeline, x, y) {
   timeline.shown.area = null;
   timeline.tell('area', null);
   timeline.select(slice);
-  if (rank !== null && rank !== timeline.app.view.rank) timeline.app.set({ rank });
+  if (rank === null || rank === timeline.app.view.rank) return;
+  // the lanes stay as they are: without them in the address the choice would follow the new rank
+  const { ranks } = timeline.geometry;
+  timeline.app.set(timeline.options.compact ? { rank } : { rank, ranks });
 }
 
 function markArea(timeline, drag, x, y) {

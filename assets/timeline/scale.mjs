@@ -78,6 +78,12 @@ export function padded(span, share = 0.05) {
   return { begin: span.begin - room, end: span.end + room };
 }
 
+/** @returns {Span} the part of a window that lies in the extent; the window where none does */
+export function clampedTo(span, extent) {
+  const [begin, end] = [Math.max(span.begin, extent.begin), Math.min(span.end, extent.end)];
+  return end > begin ? { begin, end } : span;
+}
+
 /** Whether `outer` has all of `inner`. */
 export function contains(outer, inner) {
   return outer.begin <= inner.begin && outer.end >= inner.end;

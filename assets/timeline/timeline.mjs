@@ -5,9 +5,7 @@
  * Events: `tile` (a new one is shown), `window` (moved), `select`, `hover`, `area`, `state`.
  */
 import { draw } from './draw.mjs';
-import {
-  laneAt, laneSizes, laneTop, lanesInSight, mostScroll, rowAt, timeOf, xOf,
-} from './geometry.mjs';
+import { laneAt, laneSizes, laneTop, lanesInSight, mostScroll, rowAt, timeOf } from './geometry.mjs';
 import { clamped, contains, padded, panned, zoomed } from './scale.mjs';
 import { readTheme } from './theme.mjs';
 import { COMM, COMPUTE, HOST, IDLE, WAIT } from './tile.mjs';
@@ -28,7 +26,7 @@ export class Timeline extends EventTarget {
     super();
     Object.assign(this, { canvas, app, loadTile, options });
     this.ctx = canvas.getContext('2d', { willReadFrequently: true, alpha: false });
-    this.theme = readTheme(canvas);
+    this.theme = readTheme(document.body);
     this.tile = null;
     this.shown = { rank: app.view.rank, selected: null, hover: null, area: null, marks: [], found: null, pinned: new Set() };
     this.geometry = {
@@ -52,6 +50,13 @@ export class Timeline extends EventTarget {
     this.geometry.ranks = ranks;
     this.tile = null;
     this.wrote = t;
+    this.load(0);
+  }
+
+  /** Show the steps of the view state. */
+  showSteps() {
+    this.window = null;
+    this.following = false;
     this.load(0);
   }
 
@@ -107,6 +112,7 @@ export class Timeline extends EventTarget {
     this.#fitHeight();
     this.redraw();
     this.tell('tile', tile);
+    this.#seek();
     this.tell('state', { name: tile.arrays.lane.length ? 'drawn' : 'empty' });
   }
 
@@ -265,17 +271,38 @@ export class Timeline extends EventTarget {
     if (next >= 0) this.select(this.#slice(next), { reveal: true });
   }
 
-  /** The slice of a communication span of a rank, if it is in the tile. */
-  findCollective(rank, group, seq, row = COMM) {
-    const { tile } = this;
-    const number = tile?.laneOfRank.get(rank);
-    if (number === undefined) return null;
-    const [first, last] = tile.range(number, row);
-    for (let i = first; i < last; i++) {
-      const slice = this.#slice(i);
-      if (slice.span?.group === group && slice.span.seq === seq) return slice;
+  /** Show and select a slice that may be on no tile yet: {rank, begin, end, row}. */
+  goTo(slice) {
+    this.sought = slice;
+    this.shown.selected = slice.kind ? slice : null;
+    if (!this.geometry.ranks.includes(slice.rank)) {
+      this.app.set({ ranks: [...this.geometry.ranks, slice.rank] });
     }
-    return null;
+    this.reveal(slice);
+    this.#seek();
+    this.redraw();
+  }
+
+  /** Select what is sought as soon as a tile has it. */
+  #seek() {
+    const { sought, tile } = this;
+    const number = tile?.laneOfRank.get(sought?.rank);
+    if (number === undefined) return;
+    const middle = (sought.begin + sought.end) / 2;
+    for (const row of [sought.row ?? COMPUTE, COMPUTE, COMM, HOST]) {
+      let best = null;
+      for (let level = 0; level < tile.levels[row]; level++) {
+        const i = tile.at(number, row, level, middle);
+        if (i < 0) continue;
+        const slice = this.#slice(i);
+        const away = Math.abs((slice.span?.begin ?? slice.begin) - sought.begin);
+        if (!best || away <= best.away) best = { slice, away };
+      }
+      if (!best) continue;
+      this.sought = null;
+      this.select(best.slice);
+      return;
+    }
   }
 
   /** Show these lanes (from the view state). */
@@ -283,12 +310,30 @@ export class Timeline extends EventTarget {
     this.wantedRanks = ranks;
     if (ranks.length) this.#setRanks(ranks);
     else this.tile = null;
+    this.shown.area = null;
     this.geometry.scroll = 0;
     this.#fitHeight();
     this.redraw();
     this.load(0);
   }
 
+  /** A mark at the mouse, else in the middle; the same again takes it away. */
+  mark() {
+    const at = this.shown.cursor ?? (this.window.begin + this.window.end) / 2;
+    const near = (this.window.end - this.window.begin) / 200;
+    const kept = this.shown.marks.filter((t) => Math.abs(t - at) > near);
+    this.shown.marks = kept.length < this.shown.marks.length ? kept : [...kept, at];
+    this.redraw();
+  }
+
+  /** Nothing selected, no area, no marks. */
+  clear() {
+    Object.assign(this.shown, { area: null, marks: [] });
+    this.select(null);
+    this.tell('area', null);
+  }
+
+  /** Keep a lane on top; the same again lets it go. */
   pin(rank) {
     if (!this.shown.pinned.delete(rank)) this.shown.pinned.add(rank);
     this.#setRanks(this.geometry.ranks);
@@ -324,7 +369,8 @@ export class Timeline extends EventTarget {
   }
 
   retheme() {
-    this.theme = readTheme(this.canvas);
+    this.theme = readTheme(document.body);
+    this.tell('theme');
     this.redraw();
   }
 
@@ -349,5 +395,3 @@ export class Timeline extends EventTarget {
     cancelAnimationFrame(this.frame);
   }
 }
-
-export { HOST, xOf };

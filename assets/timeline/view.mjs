@@ -1,26 +1,44 @@
-/** The timeline as a mounted view: canvas, toolbar, tooltip, details, states. */
+/** The timeline as a mounted view: canvas, toolbar, tooltip, details, states, table. */
+import { make } from './dom.mjs';
+import { Flows } from './flows.mjs';
 import { listen } from './input.mjs';
 import { serverLoader, textLoader } from './load.mjs';
-import { makeTooltip } from './tooltip.mjs';
+import { makePanel } from './panel.mjs';
+import { searcher } from './search.mjs';
+import { showStates } from './states.mjs';
+import { makeTable, sayWhatIsShown } from './table.mjs';
 import { Timeline } from './timeline.mjs';
+import { makeLegend, makeToolbar } from './toolbar.mjs';
+import { makeTooltip } from './tooltip.mjs';
+import { followView } from './view_follower.mjs';
 
 /**
  * @param {HTMLElement} element @param {Object} app
- * @param {{compact?: boolean, height?: number, data?: string}} options data: base64 of a tile, then
- *   no server is asked
+ * @param {{compact?: boolean, height?: number, data?: string}} options compact: canvas and legend
+ *   only; data: base64 of a tile, then no server is asked
  */
 export function mount(element, app, options) {
   element.classList.add('timeline');
-  const canvas = document.createElement('canvas');
-  canvas.tabIndex = 0;
-  const body = document.createElement('div');
-  body.className = 'tl-body';
-  body.append(canvas);
-  element.replaceChildren(body);
+  const canvas = make('canvas', { tabIndex: 0, role: 'img', 'aria-label': 'Timeline, loading' });
+  const body = make('div', { class: 'tl-body' }, canvas);
   const timeline = new Timeline(
     canvas, app, options.data ? textLoader(options.data) : serverLoader(app), options);
-  const tooltip = makeTooltip(timeline, body);
-  const stop = listen(timeline, {});
+  const flows = new Flows(timeline);
+  const parts = [makeTooltip(timeline, body), showStates(timeline, body), sayWhatIsShown(timeline, element)];
+  const actions = keyActions(timeline, flows);
+  const legend = makeLegend(timeline);
+  if (options.compact || options.data) {
+    element.replaceChildren(body, legend);
+  } else {
+    const details = make('section', { class: 'tl-panel', 'aria-label': 'Details', hidden: true });
+    const toolbar = makeToolbar(timeline, { search: searcher(timeline) });
+    actions['/'] = () => toolbar.search.focus();
+    const lanes = makeTable(timeline);
+    element.replaceChildren(toolbar.element, body, legend, details, lanes.element);
+    parts.push(lanes, makePanel(timeline, details, (member, instance) => flows.go(member, instance)));
+  }
+  element.append(timeline.said);
+  parts.push({ destroy: listen(timeline, actions, !options.compact) }, followView(timeline));
   const watchSize = new ResizeObserver(() => timeline.resize());
   watchSize.observe(body);
   const watchTheme = new MutationObserver(() => timeline.retheme());
@@ -30,11 +48,21 @@ export function mount(element, app, options) {
   return {
     timeline,
     destroy() {
-      stop();
       watchSize.disconnect();
       watchTheme.disconnect();
-      tooltip.destroy();
+      parts.forEach((part) => part.destroy());
       timeline.destroy();
+    },
+  };
+}
+
+function keyActions(timeline, flows) {
+  return {
+    m: () => timeline.mark(), Escape: () => timeline.clear(),
+    ']': () => flows.forth(), '[': () => flows.back(),
+    p: () => {
+      const rank = timeline.shown.selected?.rank ?? timeline.app.view.rank;
+      if (rank !== null) timeline.pin(rank);
     },
   };
 }

@@ -1,0 +1,45 @@
+/** Following a send, receive or collective from one member to the next, and back. */
+import { instanceOf, loadMembers } from './members.mjs';
+import { COMM } from './tile.mjs';
+
+/** The member to go to from `rank`: the one that came last first, then the others. Pure. */
+export function nextMember(members, rank) {
+  const order = [...members].sort((a, b) => b.aligned_start_ns - a.aligned_start_ns || a.rank - b.rank);
+  if (!order.length) return null;
+  const here = order.findIndex((member) => member.rank === rank);
+  const next = order[(here + 1) % order.length];
+  return next.rank === rank ? null : next;
+}
+
+export class Flows {
+  constructor(timeline) {
+    this.timeline = timeline;
+    this.history = [];
+  }
+
+  /** To the next member. */
+  async forth() {
+    const { selected } = this.timeline.shown;
+    const instance = instanceOf(selected);
+    if (!instance) return;
+    const members = await loadMembers(this.timeline.app, instance);
+    const member = nextMember(members, selected.rank);
+    if (member) this.go(member, instance);
+  }
+
+  /** Back to where one came from. */
+  back() {
+    const slice = this.history.pop();
+    if (slice) this.timeline.goTo(slice);
+  }
+
+  /** To a member's part in an instance. */
+  go(member, instance) {
+    const { selected } = this.timeline.shown;
+    if (selected) this.history.push(selected);
+    const begin = member.aligned_start_ns ?? member.start_ns;
+    this.timeline.goTo({
+      rank: member.rank, begin, end: member.aligned_end_ns ?? begin + 1, row: COMM, instance,
+    });
+  }
+}

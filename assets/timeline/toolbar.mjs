@@ -1,0 +1,103 @@
+/** Above and below the canvas: what is shown, choice of lanes, search, zoom buttons, legend. */
+import { button, make } from './dom.mjs';
+import { formatNs } from './scale.mjs';
+import { LABEL_OF_KIND } from './theme.mjs';
+
+const CHOICES = [
+  ['', 'as linked'], ['default', 'pipeline + TP peers'], ['pipeline', 'pipeline group'],
+  ['tp', 'TP group'], ['dp', 'DP group'], ['all', 'all ranks'],
+];
+
+/** `5`, `0-3,8` as ranks, null where the text is none. Pure. */
+export function ranksOf(text, most = 4096) {
+  const found = new Set();
+  for (const part of text.split(',').map((piece) => piece.trim()).filter(Boolean)) {
+    const match = /^(\d{1,6})(?:\s*-\s*(\d{1,6}))?$/.exec(part);
+    if (!match) return null;
+    const [low, high] = [Number(match[1]), Number(match[2] ?? match[1])];
+    if (high < low || found.size + high - low >= most) return null;
+    for (let rank = low; rank <= high; rank++) found.add(rank);
+  }
+  return found.size ? [...found] : null;
+}
+
+/** How well the lanes' clocks are known, in words. Pure. */
+export function clockSentence(meta) {
+  if (meta.clock === 'per_step_relative') {
+    return `times count from the start of step ${meta.relative_step}: one step at a time`;
+  }
+  const unknown = meta.lanes.filter((lane) => !lane.aligned).length;
+  if (unknown) return `${unknown} of ${meta.lanes.length} clocks not aligned: do not compare those lanes by time`;
+  const errors = meta.lanes.map((lane) => lane.err_ns).filter((error) => error !== null);
+  return errors.length === meta.lanes.length ? `clocks within ${formatNs(Math.max(...errors))}`
+    : 'clocks aligned, error unknown';
+}
+
+/** @returns {{element: HTMLElement, search: HTMLInputElement}} */
+export function makeToolbar(timeline, actions) {
+  const { app } = timeline;
+  const note = make('span', { class: 'quiet tl-note' });
+  const follow = button('Follow', () => timeline.follow(), { hidden: true, class: 'primary', title: 'Show the newest steps as they come' });
+  const problem = make('span', { class: 'fault', role: 'status' });
+  const choice = make('select', { 'aria-label': 'Lanes', on: { change: () => chooseLanes(app, choice, problem) } },
+    ...CHOICES.map(([value, text]) => make('option', { value }, text)));
+  const typed = make('input', {
+    placeholder: 'ranks: 0-3,8', 'aria-label': 'Ranks to show', size: 11,
+    on: { change: () => {
+      const ranks = ranksOf(typed.value);
+      problem.textContent = ranks || !typed.value ? '' : 'no list of ranks, such as 0-3,8';
+      if (ranks) app.set({ ranks }, { push: true });
+    } },
+  });
+  const search = make('input', { type: 'search', placeholder: 'Search names  /', 'aria-label': 'Search spans by name', size: 14 });
+  const hits = make('span', { class: 'quiet', role: 'status' });
+  actions.search(search, hits);
+  const element = make('header', { class: 'tl-toolbar' },
+    make('h2', {}, 'Timeline'), note,
+    make('span', { class: 'tl-tools' }, problem, choice, typed, search, hits,
+      button('-', () => timeline.zoom(1.6), { 'aria-label': 'Zoom out', title: 'Zoom out (S)' }),
+      button('+', () => timeline.zoom(1 / 1.6), { 'aria-label': 'Zoom in', title: 'Zoom in (W)' }),
+      button('Fit', () => timeline.fit(), { title: 'Fit the selection or everything (F)' }), follow));
+  const update = () => {
+    const { tile } = timeline;
+    if (!tile) return;
+    const unknown = tile.meta.unknown.length ? ` \u00B7 no rank ${tile.meta.unknown.slice(0, 5).join(', ')} here` : '';
+    note.textContent = `${timeline.geometry.ranks.length} of ${tile.meta.num_ranks} ranks \u00B7 `
+      + `${formatNs(timeline.window.end - timeline.window.begin)} \u00B7 ${clockSentence(tile.meta)}${unknown}`;
+    follow.hidden = timeline.following || tile.meta.state === 'finished';
+  };
+  timeline.addEventListener('tile', update);
+  timeline.addEventListener('window', update);
+  return { element, search };
+}
+
+async function chooseLanes(app, choice, problem) {
+  const lanes = choice.value;
+  problem.textContent = '';
+  if (!lanes) return;
+  try {
+    const { ranks } = await app.json(app.api('timeline/lanes', { lanes, rank: app.view.rank, attempt: app.view.attempt }));
+    app.set({ ranks }, { push: true });
+  } catch (error) {
+    problem.textContent = error.message;
+  }
+  choice.value = '';
+}
+
+/** The kinds on screen with their colour and shape; no hue alone. */
+export function makeLegend(timeline) {
+  const element = make('div', { class: 'tl-legend', 'aria-label': 'Legend' });
+  const update = () => {
+    const { tile } = timeline;
+    const parts = tile.kindsShown().map((kind) => {
+      const swatch = make('span', { class: `swatch ${/_comm$/.test(kind) ? 'comm' : kind}` });
+      if (timeline.theme.kind[kind]) swatch.style.setProperty('--c', timeline.theme.kind[kind]);
+      return make('span', {}, swatch, LABEL_OF_KIND[kind] ?? kind);
+    });
+    if (tile.meta.merged) parts.push(make('span', { class: 'faint' }, `${tile.meta.merged.toLocaleString('en')} merged, zoom in for each`));
+    element.replaceChildren(...parts);
+  };
+  timeline.addEventListener('tile', update);
+  timeline.addEventListener('theme', () => timeline.tile && update());
+  return element;
+}

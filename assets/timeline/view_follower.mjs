@@ -1,0 +1,41 @@
+/** Keeps a timeline in step with the view state and with news of the run. */
+
+const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+/** @returns {{destroy: () => void}} */
+export function followView(timeline) {
+  const { app, options } = timeline;
+  let before = app.view;
+  const onView = () => {
+    const [old, view] = [before, app.view];
+    before = view;
+    if (view.run !== old.run || view.page !== old.page) return;  // the page is about to change
+    timeline.shown.rank = view.rank;
+    if (view.attempt !== old.attempt) {
+      timeline.open();
+    } else if (!same(view.steps, old.steps) && view.steps) {
+      if (view.t && same(view.t, old.t)) app.set({ t: null });  // a newer choice of time
+      timeline.showSteps();
+    } else if (!same(view.t, old.t) && !same(view.t, timeline.wrote)) {
+      timeline.open();
+    } else if (!same(view.ranks, old.ranks)) {
+      if (!same(view.ranks, timeline.geometry.ranks)) timeline.setLanes(view.ranks);
+    } else if (view.rank !== old.rank && !view.ranks.length
+        && !timeline.geometry.ranks.includes(view.rank)) {
+      timeline.setLanes([]);
+    }
+    timeline.redraw();
+  };
+  const onRun = ({ detail }) => {
+    if (detail.run === app.view.run) timeline.news();
+  };
+  if (options.data) return { destroy() {} };
+  app.addEventListener('view', onView);
+  app.addEventListener('run', onRun);
+  return {
+    destroy() {
+      app.removeEventListener('view', onView);
+      app.removeEventListener('run', onRun);
+    },
+  };
+}
