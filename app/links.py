@@ -11,15 +11,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+if TYPE_CHECKING:
+    from ingest.store import Run
 
 PAGES = ("overview", "timeline", "ranks", "query")
 """Tabs of a run, in order; the first one opens by default."""
 
 _MOST_RANKS = 4096
 _LONGEST = 4000
-_INTEGER = re.compile(r"-?\d{1,16}")
+_INTEGER = re.compile(r"-?[0-9]{1,16}")
+_ARGUMENT = re.compile(r"q\.[A-Za-z]\w{0,39}", re.ASCII)
 _SAFEST = 2**53
 
 
@@ -78,16 +82,72 @@ def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[s
         problems.append(f"There is no page {page[:40]!r}; this is the overview.")
         page = PAGES[0]
     values: dict[str, Any] = {"run": unquote(parts[1]), "page": page}
-    args: list[tuple[str, str]] = []
+    args: dict[str, str] = {}
     for name, text in parse_qsl(search.removeprefix("?"), keep_blank_values=False):
-        if name.startswith("q.") and re.fullmatch(r"q\.\w{1,40}", name):
-            args.append((name[2:], text[:_LONGEST]))
+        if _ARGUMENT.fullmatch(name):
+            args[name[2:]] = text[:_LONGEST]
         elif name in _FIELDS:
             try:
                 values[name] = _FIELDS[name][0](text)
             except ValueError as error:
                 problems.append(f"The link's {name} was left out: {error}.")
-    return View(**values, args=tuple(args)), problems
+    return View(**values, args=tuple(args.items())), problems
+
+
+def explain(view: View, run: Run) -> list[str]:
+    """A sentence for each thing the link names that the run has not, with what there is instead.
+
+    A rank that has not been heard of yet is no error: the job said it has it.
+    """
+    if view.to(page="", metric=None, finding=None, q=None, sql=None, args=()) == View(view.run, ""):
+        return []
+    attempts = {row["attempt"]: row for row in run.ask("run_summary").to_pylist()}
+    if not attempts:
+        return []
+    newest = max(attempts)
+    if view.attempt is not None and view.attempt not in attempts:
+        has = f"attempts {min(attempts)} to {newest}" if len(attempts) > 1 else f"attempt {newest}"
+        return [f"This run has no attempt {view.attempt}; it has {has}. Take it out of the link."]
+    row = attempts[newest if view.attempt is None else view.attempt]
+    found = [*_missing_ranks(view, row, run), *_missing_steps(view, attempts)]
+    ended_ns = row["ended_ns"]
+    if view.t is not None and ended_ns is not None and run.info["clock"] == "absolute":
+        lasts_ns = ended_ns - run.info["created_ns"]
+        if view.t[0] > lasts_ns or view.t[1] < 0:
+            found.append(
+                f"The link's window of time lies outside the run, which lasted {lasts_ns / 1e9:.1f}"
+                " s; press F on the timeline to see all of it."
+            )
+    return found
+
+
+def _missing_ranks(view: View, row: dict[str, Any], run: Run) -> list[str]:
+    known = [info["rank"] for info in run.ranks if info["attempt"] == row["attempt"]]
+    count = max(row["world_size"] or 0, max(known, default=-1) + 1)
+    named = dict.fromkeys([*(() if view.rank is None else (view.rank,)), *view.ranks])
+    missing = [rank for rank in named if rank >= count]
+    if not count or not missing:
+        return []
+    what = "rank" if len(missing) == 1 else "ranks"
+    has = "rank 0 only" if count == 1 else f"{count} ranks, 0 to {count - 1}"
+    return [
+        f"There is no {what} {format_ranks(missing)[:60]} in attempt {row['attempt']}; it has {has}."
+        " Choose one on the Ranks page."
+    ]
+
+
+def _missing_steps(view: View, attempts: dict[int, dict[str, Any]]) -> list[str]:
+    rows = [attempts[view.attempt]] if view.attempt is not None else list(attempts.values())
+    last = max((row["last_step"] for row in rows if row["last_step"] is not None), default=None)
+    first = min((row["first_step"] for row in rows if row["first_step"] is not None), default=None)
+    if view.steps is None or last is None or first is None:
+        return []
+    if first <= view.steps[1] and view.steps[0] <= last:
+        return []
+    return [
+        f"No data yet for steps {view.steps[0]} to {view.steps[1]}: there are steps {max(first, 0)}"
+        f" to {last}. Double-click the strip on top to see all."
+    ]
 
 
 def _whole(text: str) -> int:

@@ -13,7 +13,7 @@ from app.asset_files import assets_version, stylesheets
 from app.components import findings_frame
 from app.components.topbar import topbar
 from app.hub import Hub
-from app.links import View, parse_url
+from app.links import View, explain, parse_url
 from app.pages import overview, query, ranks, runs, timeline
 from ingest.errors import UserError
 
@@ -84,7 +84,7 @@ def _register(dash: Dash, hub: Hub, base: str) -> None:
         try:
             if view.run is None:
                 return html.Div([*notes, runs.render(hub, view)]), "page", None
-            hub.run(view.run)
+            notes += [html.P(said, className="note") for said in explain(view, hub.run(view.run))]
             strip = html.Div(className="strip", **{"data-view": "strip"})
             return html.Div([*notes, PAGES[view.page].render(hub, view)]), "page", strip
         except UserError as error:

@@ -30,7 +30,7 @@ export function emptyView() {
 }
 
 const whole = (text) => (/^-?\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text))
-  ? Number(text) : undefined);
+  ? Number(text) + 0 : undefined);  // -0 + 0 is 0
 const natural = (text) => (whole(text) >= 0 ? whole(text) : undefined);
 const plain = (value) => (value === null ? '' : String(value));
 const pair = (text) => {
@@ -74,8 +74,17 @@ const FIELDS = {
   metric: [name, plain],
   finding: [name, plain],
   q: [name, plain],
-  sql: [(text) => text.slice(0, LONGEST), plain],
+  sql: [(text) => cut(text), plain],
 };
+
+/** Percent-decoding that takes damaged text as Python's unquote does, where JavaScript's throws. */
+function unquoted(text) {
+  const safe = text.replace(/[+&]/g, (sign) => `%${sign.charCodeAt(0).toString(16)}`);
+  return new URLSearchParams(`v=${safe}`).get('v');
+}
+
+/** The first LONGEST characters, counted as Python counts them. */
+const cut = (text) => (text.length <= LONGEST ? text : [...text].slice(0, LONGEST).join(''));
 
 /**
  * View of a URL; a damaged field falls back alone, an unknown path is the start page.
@@ -85,16 +94,12 @@ export function parseUrl(path, search = '', base = '') {
   const view = emptyView();
   const parts = (path.startsWith(base) ? path.slice(base.length) : path).split('/').filter(Boolean);
   if (parts.length < 2 || parts[0] !== 'run') return view;
-  try {
-    view.run = decodeURIComponent(parts[1]);
-  } catch {
-    view.run = parts[1];
-  }
+  view.run = unquoted(parts[1]);
   if (PAGES.includes(parts[2])) view.page = parts[2];
   for (const [key, text] of new URLSearchParams(search)) {
     if (text === '') continue;
-    if (/^q\.\w{1,40}$/.test(key)) view.args[key.slice(2)] = text.slice(0, LONGEST);
-    else if (key in FIELDS) {
+    if (/^q\.[A-Za-z]\w{0,39}$/.test(key)) view.args[key.slice(2)] = cut(text);
+    else if (Object.hasOwn(FIELDS, key)) {
       const value = FIELDS[key][0](text);
       if (value !== undefined) view[key] = value;
     }
