@@ -9,8 +9,11 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
+
+import duckdb
 
 from app.answers import Answers
 from app.follower import Follower, Passes
@@ -131,7 +134,8 @@ class Hub:
         for one in opened:
             one.follower.ask_to_stop()
         for one in opened:
-            if one.follower.join(CLOSE_S):
+            one.follower.join(CLOSE_S)
+            with suppress(duckdb.Error):  # a query is under way: it ends with the process
                 one.run.close()
         if self._watcher is not None:
             self._watcher.join(CLOSE_S)

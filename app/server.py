@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -118,9 +118,13 @@ def _failed(_request: Request, _error: Exception) -> Response:
 def _asset(request: Request) -> Response:
     """A file of the browser side; its path holds a version, so that it may be kept for ever."""
     folder = assets_folder().resolve()
-    path = (folder / request.path_params["path"]).resolve()
-    if not path.is_relative_to(folder) or path.suffix not in TYPES or not path.is_file():
-        return PlainTextResponse("no such file", 404)
+    try:
+        path = (folder / request.path_params["path"]).resolve()
+        is_ours = path.is_relative_to(folder) and path.suffix in TYPES and path.is_file()
+    except (OSError, ValueError):  # too long a name, a null byte
+        is_ours = False
+    if not is_ours:
+        return JSONResponse({"error": "There is no such file."}, 404)
     return FileResponse(
         path, media_type=TYPES[path.suffix],
         headers={"Cache-Control": "public, max-age=31536000, immutable"},

@@ -1,0 +1,270 @@
+"""The runs of a server: noticed, followed, told of, let go of; nothing ends a follower silently."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from app import follower
+from app.hub import ALL_RUNS, Hub
+from app.pulse import pulse
+from ingest.errors import UserError
+from ingest.indexer import Indexer
+from ingest.places import OwnerLock, index_folder
+from sample_traces import RECORDED
+from tests.runs_builder import RunBuilder, two_rank_run
+
+WAIT_S = 10.0
+
+
+def soon(holds: Callable[[], bool], within_s: float = WAIT_S) -> float:
+    """Seconds until it holds; fails after `within_s`."""
+    begun_s = time.monotonic()
+    while not holds():
+        assert time.monotonic() - begun_s < within_s
+        time.sleep(0.005)
+    return time.monotonic() - begun_s
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    opened = Hub(tmp_path)
+    yield opened
+    opened.close()
+    assert [t.name for t in threading.enumerate() if t.name.startswith(("follow", "look"))] == []
+
+
+def more(run: RunBuilder, step: int) -> None:
+    run.step(0, step, step * 100, step * 100 + 100)
+    run.publish()
+
+
+def last_step(hub: Hub, name: str) -> int | None:
+    return pulse(hub, name).last_step
+
+
+def test_a_new_file_is_told_within_a_third_of_a_second(hub: Hub, tmp_path: Path) -> None:
+    run = two_rank_run(tmp_path / "job")
+    heard = threading.Event()
+    hub.run("job")
+    soon(lambda: hub.passes.number >= 3)  # the first look and the merge after it are over
+    end = hub.listen(lambda name, _version: heard.set() if name == "job" else None)
+    took_s = []
+    for step in range(3, 8):
+        heard.clear()
+        begun_s = time.monotonic()
+        more(run, step)
+        assert heard.wait(WAIT_S)
+        took_s.append(time.monotonic() - begun_s)
+        assert last_step(hub, "job") == step
+        time.sleep(0.2)
+    end()
+    assert sorted(took_s)[2] < 0.3, took_s
+
+
+def test_answers_are_kept_until_there_is_news(hub: Hub, tmp_path: Path) -> None:
+    run = two_rank_run(tmp_path / "job")
+    hub.run("job")
+    assert hub.catch_up("job", WAIT_S)
+    version = hub.version("job")
+    counted: list[int] = []
+
+    def count() -> int:
+        return hub.cached("job", "count", lambda run: counted.append(1) or len(counted))
+
+    assert (count(), count()) == (1, 1)
+    more(run, 3)
+    soon(lambda: hub.version("job") > version)
+    assert count() == 2
+
+
+def test_catching_up_means_everything_written_before(hub: Hub, tmp_path: Path) -> None:
+    run = two_rank_run(tmp_path / "job")
+    for step in range(3, 8):
+        more(run, step)
+        assert hub.catch_up("job", WAIT_S)
+        assert hub.run("job").ask("steps", step_min=step).num_rows == 1
+
+
+def test_runs_that_come_and_go_are_told(hub: Hub, tmp_path: Path) -> None:
+    told: list[str] = []
+    hub.listen(lambda name, _version: told.append(name))
+    time.sleep(1.5)  # the first look
+    two_rank_run(tmp_path / "late")
+    soon(lambda: ALL_RUNS in told)
+    assert hub.names() == ["late"]
+    hub.run("late")
+    told.clear()
+    shutil.rmtree(tmp_path / "late")
+    soon(lambda: ALL_RUNS in told and "late" in told)
+    with pytest.raises(UserError, match="no run 'late'"):
+        hub.run("late")
+    assert hub.num_open == 0
+    assert not (tmp_path / "late").exists()
+
+
+def test_a_run_that_came_again_under_its_name_is_another(hub: Hub, tmp_path: Path) -> None:
+    two_rank_run(tmp_path / "job", num_steps=3)
+    assert last_step(hub, "job") == 2
+    shutil.rmtree(tmp_path / "job")
+    soon(lambda: hub.num_open == 0)
+    two_rank_run(tmp_path / "job", num_steps=5)
+    assert last_step(hub, "job") == 4
+
+
+def test_a_run_that_is_expected_says_so(hub: Hub, tmp_path: Path) -> None:
+    hub.expect("job", "the ranks come up")
+    with pytest.raises(UserError, match="the ranks come up"):
+        hub.run("job")
+    two_rank_run(tmp_path / "job")
+    assert hub.run("job").newest_attempt == 0
+
+
+def test_an_error_becomes_a_problem_and_is_got_over(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "RETRY_S", 0.05)
+    run = two_rank_run(tmp_path / "job")
+    hub.run("job")
+    refresh = Indexer.refresh
+
+    def failing(self: Indexer, merge: bool = True) -> object:
+        raise RuntimeError("the disk is on fire")
+
+    monkeypatch.setattr(Indexer, "refresh", failing)
+    more(run, 3)
+    soon(lambda: hub.problems() == ["job: RuntimeError: the disk is on fire"])
+    assert pulse(hub, "job").problem == "RuntimeError: the disk is on fire"
+    assert last_step(hub, "job") == 2  # what was published is still shown
+    assert hub.passes.failed > 0
+    monkeypatch.setattr(Indexer, "refresh", refresh)
+    soon(lambda: last_step(hub, "job") == 3)
+    assert hub.problems() == []
+
+
+def test_a_run_that_cannot_be_indexed_says_why(hub: Hub, tmp_path: Path) -> None:
+    two_rank_run(tmp_path / "job")
+    (tmp_path / "job" / "run.json").write_text('{"schema": "99.0"}')
+    with pytest.raises(UserError, match=r"run\.json"):
+        hub.run("job")
+
+
+def test_the_snapshots_of_another_owner_are_followed(hub: Hub, tmp_path: Path) -> None:
+    run = two_rank_run(tmp_path / "job")
+    with Indexer(tmp_path / "job") as other:
+        other.refresh()
+        assert last_step(hub, "job") == 2
+        more(run, 3)
+        other.refresh()
+        soon(lambda: last_step(hub, "job") == 3)
+        assert hub.passes.number == 0
+    more(run, 4)
+    soon(lambda: last_step(hub, "job") == 4)  # the other has ended: the hub indexes by itself
+    assert hub.passes.number > 0
+
+
+def test_a_finished_run_is_at_rest_and_its_index_free(hub: Hub, tmp_path: Path) -> None:
+    shutil.copytree(RECORDED / "healthy", tmp_path / "healthy")
+    assert pulse(hub, "healthy").state == "finished"
+
+    def is_free() -> bool:
+        with OwnerLock(index_folder(tmp_path / "healthy")) as lock:
+            return lock.acquire()
+
+    soon(is_free)
+    passes = hub.passes.number
+    time.sleep(0.5)
+    assert hub.passes.number == passes
+
+
+def test_a_finished_run_that_starts_again_is_followed_again(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(follower.REST_S, "finished", 0.2)
+    run = two_rank_run(tmp_path / "job")
+    run.rank_files(end={"ts_ns": 5, "status": "finished", "error": None})
+    soon(lambda: pulse(hub, "job").state == "finished")
+    run.step(0, 3, 300, 400, attempt=1)
+    run.rank_files(attempt=1)
+    run.publish()
+    soon(lambda: pulse(hub, "job").state == "silent")  # rank 1 has not been heard of again
+    assert hub.run("job").newest_attempt == 1
+
+
+def test_only_so_many_runs_stay_open(tmp_path: Path) -> None:
+    for number in range(4):
+        two_rank_run(tmp_path / f"job{number}")
+    hub = Hub(tmp_path, most_open=2)
+    try:
+        for number in range(4):
+            hub.run(f"job{number}")
+        assert hub.num_open == 2
+        held = hub.run("job2")
+        hub.cached("job2", "x", lambda _: 1)
+        hub.run("job0")
+        hub.run("job1")
+        assert held.ask("steps").num_rows == 3  # who still has it may ask on
+        assert last_step(hub, "job3") == 2  # and a run let go of opens again
+        soon(lambda: sum(t.name.startswith("follow") for t in threading.enumerate()) == 2)
+    finally:
+        hub.close()
+
+
+def test_one_run_folder_is_served_under_its_name(tmp_path: Path) -> None:
+    two_rank_run(tmp_path / "job")
+    hub = Hub(tmp_path / "job")
+    try:
+        assert hub.names() == ["job"]
+        assert hub.run("job").newest_attempt == 0
+    finally:
+        hub.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["..", ".", "", "/etc", "../secret", "..%2fsecret", "job/../../secret", "job\0", "*"]
+)
+def test_names_lead_nowhere_else(tmp_path: Path, name: str) -> None:
+    (tmp_path / "runs").mkdir()
+    two_rank_run(tmp_path / "secret")
+    two_rank_run(tmp_path / "runs" / "job")
+    hub = Hub(tmp_path / "runs")
+    with pytest.raises(UserError, match="there is no run"):
+        hub.run(name)
+    hub.close()
+
+
+def test_a_link_out_of_the_folder_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    two_rank_run(tmp_path / "secret")
+    two_rank_run(tmp_path / "runs" / "job")
+    (tmp_path / "runs" / "link").symlink_to(tmp_path / "secret")
+    (tmp_path / "runs" / "again").symlink_to(tmp_path / "runs" / "job")
+    hub = Hub(tmp_path / "runs")
+    try:
+        assert "link" not in hub.names()
+        with pytest.raises(UserError, match="leads out of the folder of runs"):
+            hub.run("link")
+        assert hub.run("again").newest_attempt == 0
+    finally:
+        hub.close()
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not exist"):
+        Hub(tmp_path / "nowhere")
+
+
+def test_states_are_those_of_the_store(hub: Hub, tmp_path: Path) -> None:
+    run = two_rank_run(tmp_path / "job")
+    for end in (None, {"ts_ns": 5, "status": "finished", "error": None}):
+        run.rank_files(end=end)
+        hub.catch_up("job", WAIT_S)
+        assert pulse(hub, "job").state == hub.run("job").state
+    RunBuilder(tmp_path / "empty")
+    assert pulse(hub, "empty").state == hub.run("empty").state == "lost"
+    assert pulse(hub, "empty").last_step is None
