@@ -20,6 +20,7 @@ from trace_hooks.schema import RankInfo
 FORMATS = (
     "kineto",
     "straggler_analysis",
+    "flight_recorder",
 )
 
 GENERIC = ("chrome_trace",)

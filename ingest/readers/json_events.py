@@ -39,7 +39,7 @@ class EventStream(Generic[Event]):
 
     `read(n)` gives the next bytes, b"" at the end. `decode_many` decodes a JSON list of events and
     raises ValueError where any of it is not as expected; `decode_one` decodes one event and gives
-    None for one that cannot be used.
+    None for one that cannot be used. `list_name` is the list's key where it is inside an object.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class EventStream(Generic[Event]):
         read: Callable[[int], bytes],
         decode_many: Callable[[bytes], list[Event]],
         decode_one: Callable[[bytes], Event | None],
+        list_name: str = "traceEvents",
     ) -> None:
         self.header: dict[str, bytes] = {}
         """JSON text of every top-level value but the events"""
@@ -56,6 +57,7 @@ class EventStream(Generic[Event]):
         self._read = read
         self._decode_many = decode_many
         self._decode_one = decode_one
+        self._list_name = list_name
         self._text = b""
         self._at = 0
         self._offset = 0  # of _text[0] in the file
@@ -102,7 +104,7 @@ class EventStream(Generic[Event]):
             key = self._value().decode("utf-8", "replace").strip('"')
             if self._peek("in its header") == b":":
                 self._at += 1
-            if key == "traceEvents" and self._peek("in its header") == b"[":
+            if key == self._list_name and self._peek("in its header") == b"[":
                 self._at += 1
                 yield from self._events()
             else:

@@ -39,12 +39,13 @@ _KIND_BY_NAME: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Optimizer\.step#|## optimizer ##"), "optimizer"),
     (re.compile(r"enumerate\(DataLoader\)#"), "data_wait"),
 )
-_DTYPE_BYTES = {
+DTYPES = {
     "float": ("float32", 4), "double": ("float64", 8), "half": ("float16", 2),
     "bfloat16": ("bfloat16", 2), "long": ("int64", 8), "int": ("int32", 4),
     "short": ("int16", 2), "char": ("int8", 1), "byte": ("uint8", 1), "bool": ("bool", 1),
     "float8_e4m3fn": ("float8_e4m3fn", 1), "float8_e5m2": ("float8_e5m2", 1),
 }  # fmt: skip
+"""c10's name of a dtype in small letters -> torch's name and bytes of an element."""
 
 
 class Event(msgspec.Struct, gc=False):
@@ -117,13 +118,13 @@ class CommArgs(msgspec.Struct, gc=False):
     @property
     def dtype(self) -> str:
         """Torch's name of the dtype, empty where unknown."""
-        return _DTYPE_BYTES.get(str(self.dtype_name).lower(), ("", 0))[0]
+        return DTYPES.get(str(self.dtype_name).lower(), ("", 0))[0]
 
     @property
     def num_bytes(self) -> int:
         """Bytes of this member's input, of a recv's output; -1 unknown."""
         elements = self.out_elements if self.op == "recv" else self.in_elements
-        size = _DTYPE_BYTES.get(str(self.dtype_name).lower(), ("", 0))[1]
+        size = DTYPES.get(str(self.dtype_name).lower(), ("", 0))[1]
         fits = isinstance(elements, int) and 0 <= elements < MAX_COUNT // 8
         return elements * size if fits and size else UNKNOWN
 

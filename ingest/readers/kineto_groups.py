@@ -6,10 +6,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from ingest.readers.kineto_events import CommArgs
+from ingest.readers.limits import limits
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import UNKNOWN
 
@@ -22,8 +24,10 @@ _AXIS_WORDS = (
     ("dp", re.compile(r"data_parallel|(^|_)dp(_|$)")),
     ("tp", re.compile(r"tensor|(^|_)tp(_|$)")),
 )
-MAX_RANKS = 10_000_000
-"""Ranks and world sizes above are damage."""
+_MOST_MEMBERS = 1 << 22
+"""Members of groups that one file may describe by start and stride alone."""
+_TP_AND_CP = re.compile(r"tensor_and_context_parallel_group")
+_WITH_CP = re.compile(r"_WITH_CP$")
 _KIND_BY_AXIS = {"tp": "tp_comm", "pp": "pp_comm", "dp": "dp_comm", "ep": "ep_comm"}
 
 
@@ -58,6 +62,7 @@ class DistributedInfo:
         configs = known.get("pg_config")
         entries = [c for c in configs if isinstance(c, dict)] if isinstance(configs, list) else []
         self.groups = {str(e.get("pg_name")): _group_of(e) for e in entries}
+        self._unfolded = 0
 
     def layout(self) -> ParallelLayout | None:
         """Layout that the groups' own descriptions spell out; None where they leave any doubt.
@@ -65,10 +70,14 @@ class DistributedInfo:
         Every axis must be named, sizes must multiply to the world, and every named group must be
         exactly the ranks the layout says.
         """
+        return self._layout
+
+    @cached_property
+    def _layout(self) -> ParallelLayout | None:
         sizes: dict[str, tuple[int, int]] = {}  # axis -> (stride, size)
-        named = [g for g in self.groups.values() if _axis_word(g.desc) in _LAYOUT_AXES]
+        named = [g for g in self.groups.values() if self._axis_word(g.desc) in _LAYOUT_AXES]
         for group in named:
-            axis = _axis_word(group.desc)
+            axis = self._axis_word(group.desc)
             if not group.ranks:
                 return None
             stride = group.ranks[1] - group.ranks[0] if len(group.ranks) > 1 else 0
@@ -81,12 +90,28 @@ class DistributedInfo:
             return None
         if not named or layout.world_size != self.world_size or layout.world_size < 2:
             return None
+        groups = {axis: set(layout.groups(axis)) for axis in sizes}
         fits = all(
-            tuple(group.ranks) in layout.groups(_axis_word(group.desc))
+            tuple(group.ranks) in groups[self._axis_word(group.desc)]
             for group in named
             if len(group.ranks) > 1
         )
         return layout if fits else None
+
+    def described(self) -> list[Group]:
+        """Every group of the file, with its axis."""
+        return [replace(g, axis=self._axis(g.desc, g.ranks)) for g in self.groups.values()]
+
+    @cached_property
+    def _has_no_cp(self) -> bool:
+        """Whether Megatron's groups over TP and CP are its TP groups: CP has size 1."""
+        tp = {g.ranks for g in self.groups.values() if _axis_word(g.desc) == "tp"}
+        both = {g.ranks for g in self.groups.values() if _TP_AND_CP.fullmatch(g.desc.lower())}
+        return len(both) == 1 and both == tp
+
+    def _axis_word(self, desc: str) -> str:
+        """Axis a description names; a group over DP with CP is one of DP where CP has size 1."""
+        return _axis_word(_WITH_CP.sub("", desc) if self._has_no_cp else desc)
 
     def group_of(self, args: CommArgs) -> Group | None:
         """Group a collective names; None where it names none."""
@@ -94,9 +119,20 @@ class DistributedInfo:
             return None
         name = "" if args.group_name is None else str(args.group_name)
         known = self.groups.get(name)
-        ranks = _ranks(args.group_ranks) or (known.ranks if known else ()) or _strided(args)
+        ranks = _ranks(args.group_ranks) or (known.ranks if known else ()) or self._strided(args)
         desc = str(args.group_desc or (known.desc if known else ""))
         return Group(name, desc, ranks, self._axis(desc, ranks))
+
+    def _strided(self, args: CommArgs) -> tuple[int, ...]:
+        start, stride, size = args.rank_start, args.rank_stride, args.group_size
+        if not (type(start) is int and type(stride) is int and type(size) is int):
+            return ()
+        fits = start >= 0 and stride > 0 and size > 0
+        if not fits or start + stride * size > limits().max_ranks + stride:
+            return ()
+        self._unfolded += size  # a few bytes of text claim them: they must not fill the memory
+        in_order = range(start, start + stride * size, stride)
+        return tuple(in_order) if self._unfolded <= _MOST_MEMBERS else ()
 
     def only_group(self) -> Group | None:
         """The one group that communication without a group can belong to; None in doubt."""
@@ -114,7 +150,7 @@ class DistributedInfo:
         layout = self.layout()
         axis = layout.axis_of(ranks) if layout is not None else "unknown"
         if axis == "unknown":
-            axis = _axis_word(desc).partition("_")[0] or axis
+            axis = self._axis_word(desc).partition("_")[0] or axis
         if axis == "unknown" and len(ranks) > 1 and len(ranks) == self.world_size:
             return "world"
         return axis
@@ -150,16 +186,8 @@ def _ranks(value: object) -> tuple[int, ...]:
     return tuple(value) if all(whole(rank) == rank for rank in value) else ()
 
 
-def _strided(args: CommArgs) -> tuple[int, ...]:
-    start, stride, size = args.rank_start, args.rank_stride, args.group_size
-    if isinstance(start, int) and isinstance(stride, int) and isinstance(size, int):
-        fits = start >= 0 and stride > 0 and size > 0 and start + stride * size <= MAX_RANKS
-        return tuple(start + stride * i for i in range(size)) if fits else ()
-    return ()
-
-
 def whole(value: object) -> int | None:
     """A rank or a size from a number or its text; None for anything else."""
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < 10:
         value = int(value)
-    return value if type(value) is int and 0 <= value <= MAX_RANKS else None
+    return value if type(value) is int and 0 <= value <= limits().max_ranks else None

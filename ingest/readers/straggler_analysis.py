@@ -52,7 +52,7 @@ _DP_OPS = {
     "separate-grads-all-reduce": "all_reduce",
 }
 _COLUMNS = ("dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration", "seq_id")
-_OPTIONAL = ("mb_id", "gmc")
+_OPTIONAL = ("mb_id", "gmc", "mc")
 _MAX_YAML_BYTES = 1 << 16
 _SIZES = ("dp_size", "pp_size", "tp_size", "dsp_size", "world_size")
 
@@ -171,15 +171,23 @@ class _Operations:
 
         self.rank_N, self.step_N = ints("rank"), ints("step")
         self.dp_N, self.stage_N, self.seq_N = ints("dp_rank"), ints("stage"), ints("seq_id")
-        self.microbatch_N, self.chunk_N = ints("mb_id"), ints("gmc")
+        self.microbatch_N = ints("mb_id")
         self.ts_ns_N, self.dur_ns_N = _ns(table["start_ts"]), _ns(table["duration"])
         coded = table["optype"].combine_chunks().cast(pa.string()).dictionary_encode()
         self.optypes: list[str] = coded.dictionary.to_pylist()
         self.optype_N = np.asarray(coded.indices, np.int64)
         self.kinds = [KIND_BY_OPTYPE.get(optype, "host") for optype in self.optypes]
+        self.chunk_N = self._chunks(ints("gmc"), ints("mc"))
         computes = [optype.endswith("-compute") for optype in self.optypes]
         # in this format micro-batches mean something on compute only
         self.microbatch_N = np.where(np.array(computes)[self.optype_N], self.microbatch_N, UNKNOWN)
+
+    def _chunks(self, virtual_N: Ints, chunk_N: Ints) -> Ints:
+        """Virtual stages; data-parallel operations name only the chunk inside their stage."""
+        is_dp = np.array([optype in _DP_OPS for optype in self.optypes], np.bool_)
+        named_N = is_dp[self.optype_N] & (virtual_N < 0) & (chunk_N >= 0)
+        num_stages = self.stage_N.max(initial=0) + 1
+        return np.where(named_N, chunk_N * num_stages + self.stage_N, virtual_N)
 
     def fits(self, layout: ParallelLayout) -> bool:
         """Whether every cell's rank is the first rank of that cell in the layout."""

@@ -143,7 +143,6 @@ def test_databases_are_called_databases(tmp_path: Path, runs: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("flight_recorder/gpu_error_1st", "Flight Recorder dump"),
         ("megascan/pp4", "MegaScan"),
         ("nsys/mfu_2gpu_before.sqlite", "SQLite"),
         ("chrome/byteps_truncated.json", "Chrome trace that no PyTorch profiler wrote"),
@@ -250,13 +249,17 @@ def test_a_full_disk_is_no_fault_of_the_file(
     assert list(runs.iterdir()) == []
 
 
-def test_ranks_no_job_has_are_refused(tmp_path: Path, runs: Path) -> None:
-    _file(tmp_path, TRACE)
-    _file(tmp_path, TRACE.replace('"rank": 0', '"rank": 9000000'), "rank-1.json")
-    folder = import_paths(sorted(tmp_path.glob("*.json")), runs)
+def test_ranks_no_job_has_are_refused(
+    tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = _Fails(ValueError())
+    monkeypatch.setattr("ingest.readers.readers", lambda: [reader])
+    for name, content in (("a", "boom 0"), ("b", "boom 9000000")):
+        _file(tmp_path, content, f"in-{name}")
+    folder = import_paths(sorted(tmp_path.glob("in-*")), runs)
     info = json.loads((folder / "run.json").read_text())
     assert [path.name for path in (folder / "ranks").iterdir()] == ["0000-00000.json"]
-    assert "rank 9000000 of 1 is beyond RANKSCOPE_MAX_RANKS=131072" in info["problems"][0]
+    assert "rank 9000000 of -1 is beyond RANKSCOPE_MAX_RANKS=131072" in info["problems"][0]
 
 
 @pytest.mark.parametrize(("text", "says"), [("many", "is no whole number"), ("0", "1 or more")])

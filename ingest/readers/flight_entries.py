@@ -1,0 +1,149 @@
+"""One entry of a Flight Recorder dump, checked field by field, and its number."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ingest.readers.kineto_collectives import op_name
+from ingest.readers.kineto_events import DTYPES, MAX_COUNT, MAX_NS
+from ingest.readers.kineto_groups import Group
+from trace_hooks.schema import UNKNOWN
+
+_STATES = {"scheduled": "enqueued", "started": "started", "completed": "completed"}
+_PROFILED = re.compile(r"(?:\w+:)?(\w+)(?: (\d{1,9})(?:->|<-)(\d{1,9}))?")
+_LONGEST_OP = 64
+APART = 1 << 40
+"""Numbers from here on belong to messages whose number on the other side is not known."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is kept of an entry; times in Unix ns, 0 where unknown, numbers -1 where unknown."""
+
+    record_id: int
+    pg_id: int
+    group: str
+    desc: str
+    op: str
+    peer_in_group: int
+    is_p2p: bool
+    collective_seq: int
+    p2p_seq: int
+    created_ns: int
+    started_ns: int
+    completed_ns: int
+    state: str
+    dtype: str
+    num_bytes: int
+
+    @classmethod
+    def of(cls, told: object) -> Entry | None:
+        """The entry; None where what makes one is missing or of another type."""
+        if not isinstance(told, Mapping):
+            return None
+        state = _STATES.get(str(_scalar(told.get("state"))))
+        created_ns = _count(told.get("time_created_ns"))
+        match = _PROFILED.fullmatch(str(_scalar(told.get("profiling_name")))[:256])
+        if state is None or match is None or not 0 < created_ns < MAX_NS:
+            return None
+        group = told.get("process_group")
+        named = list(group)[:2] if isinstance(group, list | tuple) else []
+        name, desc = ([str(_scalar(part)) for part in named] + ["", ""])[:2]
+        op = op_name(match[1]) or match[1].lower()[:_LONGEST_OP]
+        side = "output" if op == "recv" else "input"
+        dtype, num_bytes = _payload(told.get(f"{side}_sizes"), told.get(f"{side}_dtypes"))
+        return cls(
+            record_id=_count(told.get("record_id")),
+            pg_id=_count(told.get("pg_id")),
+            group=name,
+            desc=desc,
+            op=op,
+            peer_in_group=int(match[3]) if match[3] else UNKNOWN,
+            is_p2p=bool(match[3]) or told.get("is_p2p") is True,
+            collective_seq=_count(told.get("collective_seq_id")),
+            p2p_seq=_count(told.get("p2p_seq_id")),
+            created_ns=created_ns,
+            started_ns=_time(told.get("time_discovered_started_ns")),
+            completed_ns=_time(told.get("time_discovered_completed_ns")),
+            # an entry that is retired was seen to be over; on gloo its state stays as it was
+            state="completed" if told.get("retired") is True else state,
+            dtype=dtype,
+            num_bytes=num_bytes,
+        )
+
+    def peer_of(self, ranks: Sequence[int]) -> int:
+        """Global rank of the other side of a message; -1 none or unknown."""
+        return ranks[self.peer_in_group] if 0 <= self.peer_in_group < len(ranks) else UNKNOWN
+
+
+class Numbering:
+    """Numbers that are equal on all members of an instance, and on nothing else.
+
+    Collectives carry their number in the group. Messages carry one over all messages of the rank
+    in the group, which differs between the two sides: they are counted per (source, destination)
+    where the dump goes back to the first record, else set apart so that they match nothing.
+    """
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._is_whole = [entry.record_id for entry in entries] == list(range(len(entries)))
+        self._seen: dict[tuple[int, int, int], int] = defaultdict(int)
+
+    def seq(self, entry: Entry, rank: int, group: Group, peer: int) -> int:
+        """Number of the next entry; entries come in the order of their record_id."""
+        if not entry.is_p2p:
+            return entry.collective_seq
+        is_recv = entry.op == "recv"
+        if not self._is_whole or peer == UNKNOWN:
+            return APART + 2 * max(entry.p2p_seq, 0) + is_recv
+        pair = (group.group_id, *((peer, rank) if is_recv else (rank, peer)))
+        self._seen[pair] += 1
+        return self._seen[pair] - 1
+
+
+def _scalar(value: object) -> object:
+    """Texts and numbers as they are; anything that could be deep or large as nothing."""
+    return value if isinstance(value, str | int) else ""
+
+
+def _count(value: object) -> int:
+    return value if type(value) is int and 0 <= value < MAX_COUNT else UNKNOWN
+
+
+def _time(value: object) -> int:
+    """A time in ns; 0 for none (null in pickles, 0 in JSON)."""
+    return max(_count(value), 0)
+
+
+def _payload(sizes: object, dtypes: object) -> tuple[str, int]:
+    """Torch's name of the first dtype, and the bytes of all tensors; -1 unknown."""
+    listed = dtypes if isinstance(dtypes, list | tuple) else []
+    known = [DTYPES.get(str(_scalar(dtype)).lower(), ("", 0)) for dtype in listed]
+    shapes = sizes if isinstance(sizes, list | tuple) else []
+    name = known[0][0] if known else ""
+    if not shapes or len(shapes) != len(known):
+        return name, UNKNOWN
+    total = 0
+    for shape, (_, size) in zip(shapes, known, strict=True):
+        num_bytes = _product(shape) * size
+        if num_bytes <= 0 and not _is_empty(shape):
+            return name, UNKNOWN
+        total += num_bytes
+    return name, total if total < MAX_COUNT else UNKNOWN
+
+
+def _product(shape: Any) -> int:
+    """Elements of a tensor; -1 for what is no shape."""
+    found = 1
+    for size in shape if isinstance(shape, list | tuple) else [UNKNOWN]:
+        if type(size) is not int or not 0 <= size < MAX_COUNT or found > MAX_COUNT:
+            return UNKNOWN
+        found *= size
+    return found
+
+
+def _is_empty(shape: Any) -> bool:
+    return _product(shape) == 0
