@@ -3,6 +3,7 @@
 ranks/layout    who the ranks are and where they stand
 ranks/grid      one value per rank
 ranks/heat      the heat map, pooled to the size asked for
+ranks/hosts     the heat map of hosts
 ranks/cell      the cell a block of the heat map has its colour from
 ranks/worst     the heat map's worst cells, as rows
 ranks/table     one page of the table of ranks
@@ -26,8 +27,9 @@ from app.hub import Hub
 from app.routes.answering import answer
 from app.views import grid as grids
 from app.views import heat_map as heat_maps
+from app.views import host_map as host_maps
 from app.views import rank_table as tables
-from app.views.cells import Cells, cells, last_steps, places
+from app.views.cells import Cells, Steps, cells, last_steps, newest_part, places
 from app.views.scales import METRICS, metric_of
 from ingest.errors import UserError
 from ingest.sandbox import Stop
@@ -35,6 +37,8 @@ from ingest.sandbox import Stop
 Pair = tuple[int, int]
 Compute = Callable[["Asked", Stop], Any]
 
+_AT_ONCE = 1_000_000
+"""Cells of the part of a large map that is shown while the whole is read."""
 _KEPT_MAPS = 3
 """Whole maps kept in memory; 12,288 ranks x 1,000 steps are 250 MB each."""
 
@@ -81,6 +85,16 @@ class Maps:
         self._kept: OrderedDict[tuple[str, str, int | None], tuple[int, Cells]] = OrderedDict()
         self._locks: dict[tuple[str, str, int | None], threading.Lock] = {}
 
+    def part(self, asked: Asked, stop: Stop) -> Cells | None:
+        """The newest steps of a map that takes seconds and is not kept yet; else None."""
+        metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
+        run = self._hub.run(asked.run)
+        with self._lock:
+            if (asked.run, metric.name, attempt) in self._kept:
+                return None
+        steps = newest_part(run, attempt, _AT_ONCE)
+        return None if steps is None else cells(run, metric, attempt, steps, stop)
+
     def whole(self, asked: Asked) -> Cells:
         """Every finished step of the metric asked for."""
         metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
@@ -109,24 +123,35 @@ def routes(hub: Hub) -> list[Route]:
         at = places(hub.run(asked.run), asked.whole("attempt"), stop)
         return pack_arrays(grids.layout_arrays(at), grids.layout_meta(at))
 
-    def grid(asked: Asked, stop: Stop) -> bytes:
+    def values(asked: Asked, stop: Stop) -> grids.Grid:
         metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
-        run = hub.run(asked.run)
-        steps = asked.pair("steps") or last_steps(run, attempt) or (0, 0)
+        steps = steps_of(asked, attempt)
+        key = "grid of ranks", metric.name, attempt, steps
+        return hub.cached(
+            asked.run, key, lambda run: grids.grid(cells(run, metric, attempt, steps, stop))
+        )
 
-        def compute(run: Any) -> bytes:
-            found = grids.grid(cells(run, metric, attempt, steps, stop))
-            return pack_arrays(found.arrays(), found.meta())
+    def steps_of(asked: Asked, attempt: int | None) -> Steps:
+        return asked.pair("steps") or last_steps(hub.run(asked.run), attempt) or (0, 0)
 
-        return hub.cached(asked.run, ("grid", metric.name, attempt, steps), compute)
+    def grid(asked: Asked, stop: Stop) -> bytes:
+        found = values(asked, stop)
+        return pack_arrays(found.arrays(), found.meta())
+
+    def hosts(asked: Asked, stop: Stop) -> bytes:
+        found = values(asked, stop)
+        shown = host_maps.host_map(found, asked.whole("height", 600) or 1)
+        return pack_arrays(shown.arrays(), {**shown.meta(), **found.meta()})
 
     def heat(asked: Asked, stop: Stop) -> bytes:
-        whole = maps.whole(asked)
+        part = maps.part(asked, stop) if asked.text("quick") else None
+        whole = part or maps.whole(asked)
         found = heat_maps.heat_map(
             whole, asked.text("order", "rank"), asked.pair("rows"), asked.pair("steps"),
             asked.whole("height", 600) or 0, asked.whole("width", 1200) or 0,
         )  # fmt: skip
-        return pack_arrays(found.arrays(), {**found.meta(), "legend": whole.legend})
+        meta = {**found.meta(), "legend": whole.legend, "is_part": part is not None}
+        return pack_arrays(found.arrays(), meta)
 
     def cell(asked: Asked, stop: Stop) -> Any:
         found = heat_maps.furthest_cell(
@@ -140,7 +165,7 @@ def routes(hub: Hub) -> list[Route]:
 
     def table(asked: Asked, stop: Stop) -> Any:
         run, attempt = hub.run(asked.run), asked.whole("attempt")
-        steps = asked.pair("steps") or last_steps(run, attempt) or (0, 0)
+        steps = steps_of(asked, attempt)
         key = ("rank table", attempt, steps)
         rows = hub.cached(asked.run, key, lambda run: tables.rank_rows(run, attempt, steps, stop))
         return tables.page(
@@ -151,7 +176,7 @@ def routes(hub: Hub) -> list[Route]:
     def metrics(asked: Asked, stop: Stop) -> Any:
         return {"metrics": [metric.to_json() for metric in METRICS.values()]}
 
-    binary: dict[str, Compute] = {"layout": layout, "grid": grid, "heat": heat}
+    binary: dict[str, Compute] = {"layout": layout, "grid": grid, "heat": heat, "hosts": hosts}
     plain: dict[str, Compute] = {"cell": cell, "worst": worst, "table": table, "metrics": metrics}
     return [
         *(_route(name, compute, _arrays) for name, compute in binary.items()),

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from app.views import scales
 from app.views.peers import group_ids, peers_median, spread, spread_within_step
-from app.views.scales import Bytes, Floats, Metric
+from app.views.scales import Bytes, Floats, Ints, Metric
 from ingest.sandbox import Stop
 from ingest.store import Run
 
@@ -21,7 +21,6 @@ LAST_STEPS = 20
 """Steps over which a rank is judged where nobody chose others: as slowest_ranks does."""
 
 Steps = tuple[int, int]
-Ints = np.ndarray
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Places:
 
 def places(run: Run, attempt: int | None = None, stop: Stop | None = None) -> Places:
     """The ranks of an attempt (default: the newest) and where they stand."""
-    table = run.ask("rank_places", attempt=attempt, stop=stop)
+    table = run.ask("rank_list", attempt=attempt, stop=stop)
     coords = {
         axis: _numbers(table.column(axis).fill_null(-1)).astype(np.int64)
         for axis in ("pp", "dp", "cp", "tp")
@@ -98,20 +97,18 @@ def cells(
         "rank_cells", metric=metric.asks, step_min=low, step_max=high, attempt=attempt, stop=stop
     )
     step_ms = _job_step_ms(run, attempt, (low, high), stop)
-    attempt_N, rank_N, step_N = (
-        _numbers(table.column(name)).astype(np.int64) for name in ("attempt", "rank", "step")
-    )
-    value_N = _numbers(table.column("value_ms")).astype(np.float32)
-    newest = int(attempt_N.max()) if len(attempt_N) else attempt
-    shown = places(run, newest, stop)
-    known = np.isin(rank_N, shown.rank_R)
+    rank_N, step_N, value_N = (_numbers(table.column(c)) for c in ("rank", "step", "value_ms"))
     first, last = (int(step_N.min()), int(step_N.max())) if len(step_N) else (0, -1)
     steps_S = np.arange(first, last + 1)
-    value_RS = np.full((len(shown.rank_R), len(steps_S)), np.nan, dtype=np.float32)
-    row_N = np.searchsorted(shown.rank_R, rank_N[known])
-    value_RS[row_N, step_N[known] - first] = value_N[known]
-    attempt_S = np.full(len(steps_S), newest or 0)
-    attempt_S[step_N - first] = attempt_N
+    attempt_S = _attempts(run, steps_S, attempt)
+    shown = places(run, int(attempt_S[-1]) if len(attempt_S) else attempt, stop)
+    row_of = np.full(int(max(rank_N.max(initial=-1), shown.rank_R.max(initial=-1))) + 2, -1)
+    row_of[shown.rank_R] = np.arange(len(shown.rank_R))
+    row_N = row_of[rank_N]
+    # one row more than there are ranks: what belongs to a rank of an older attempt only goes there
+    value_RS = np.full((len(shown.rank_R) + 1, len(steps_S)), np.nan, dtype=np.float32)
+    value_RS.reshape(-1)[row_N * len(steps_S) + (step_N - first)] = value_N
+    value_RS = value_RS[:-1]
     return _compared(run, metric, shown, steps_S, attempt_S, value_RS, step_ms, stop)
 
 
@@ -124,7 +121,7 @@ def _compared(
         np.full_like(value_RS, np.nan) for _ in range(4)
     )
     for attempt in np.unique(attempt_S):
-        at = shown if attempt == attempt_S.max(initial=0) else places(run, int(attempt), stop)
+        at = shown if attempt == attempt_S[-1] else places(run, int(attempt), stop)
         rows, at_rows = np.intersect1d(shown.rank_R, at.rank_R, return_indices=True)[1:]
         columns = np.flatnonzero(attempt_S == attempt)
         pp_R, tp_R = (np.maximum(at.coords[axis][at_rows], 0) for axis in ("pp", "tp"))
@@ -149,6 +146,30 @@ def last_steps(run: Run, attempt: int | None = None) -> Steps | None:
     )
     last = run.index_rows(text, attempt=attempt)[0]["last"]
     return None if last is None else (max(0, int(last) - LAST_STEPS + 1), int(last))
+
+
+def newest_part(run: Run, attempt: int | None, most_cells: int) -> Steps | None:
+    """The newest steps with about `most_cells` cells; None where the whole run has no more."""
+    text = (
+        "SELECT count(*) AS cells, count(DISTINCT rank) AS ranks, max(step) AS last"
+        " FROM chosen_steps($attempt) WHERE finished AND step >= 0"
+    )
+    found = run.index_rows(text, attempt=attempt)[0]
+    if found["cells"] <= 2 * most_cells:
+        return None
+    num_steps = max(LAST_STEPS, most_cells // found["ranks"])
+    return max(0, found["last"] - num_steps + 1), found["last"]
+
+
+def _attempts(run: Run, steps_S: Ints, attempt: int | None) -> Ints:
+    """The attempt each step is shown of: the one asked for, else the newest that has it."""
+    found_S = np.full(len(steps_S), attempt or 0)
+    if attempt is None and len(steps_S):
+        text = "SELECT step, attempt FROM newest_steps WHERE step BETWEEN $low AND $high"
+        low = int(steps_S[0])
+        for row in run.index_rows(text, low=low, high=int(steps_S[-1])):
+            found_S[row["step"] - low] = row["attempt"]
+    return found_S
 
 
 def _job_step_ms(run: Run, attempt: int | None, steps: Steps, stop: Stop | None) -> float:

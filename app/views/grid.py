@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from app.views import scales
-from app.views.cells import LAST_STEPS, Cells, Ints, Places
-from app.views.scales import Bytes, Floats
+from app.views.cells import LAST_STEPS, Cells, Places
+from app.views.scales import Bytes, Floats, Ints
 
 AXES = ("pp", "dp", "cp", "tp")
 UNKNOWN = 65_535

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from app.views import scales
-from app.views.cells import Cells, Ints, Places
-from app.views.scales import Bytes, Floats
+from app.views.cells import Cells, Places
+from app.views.scales import Bytes, Floats, Ints
 from ingest.errors import UserError
 
 ORDERS = ("rank", "place", "host")
@@ -205,10 +205,7 @@ def worst_cells(cells: Cells, steps: Window | None = None, most: int = NUM_WORST
         return []
     whole = (int(cells.steps_S[0]), int(cells.steps_S[-1]))
     low, high = (step - whole[0] for step in _within(steps, whole))
-    part = np.s_[:, low : high + 1]
-    size = np.where(cells.code_RS[part] > scales.IN_NOISE, np.abs(cells.deviation_RS[part]), 0)
-    flat = size.reshape(-1)
-    furthest = np.argpartition(flat, -min(most, flat.size))[-min(most, flat.size) :]
-    order = furthest[np.argsort(-flat[furthest], kind="stable")]
-    found = (divmod(int(at), size.shape[1]) for at in order if flat[at] > 0)
-    return [_cell(cells, row, low + column) for row, column in found]
+    rows, columns = np.nonzero(cells.code_RS[:, low : high + 1] > scales.IN_NOISE)
+    size = np.abs(cells.deviation_RS[rows, low + columns])
+    furthest = np.argsort(-size, kind="stable")[:most]
+    return [_cell(cells, int(rows[at]), low + int(columns[at])) for at in furthest]

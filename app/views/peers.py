@@ -12,11 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-from app.views.scales import Floats
-
-Ints = npt.NDArray[np.int64]
+from app.views.scales import Floats, Ints
 
 FEWEST_PEERS = 3
 PAST_STEPS = 20

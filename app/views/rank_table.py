@@ -53,7 +53,7 @@ def rank_rows(
     late = _by_rank(run, "rank_waits", **window)
     return [
         _row(place, means.get(rank, {}), slow.get(rank, {}), late.get(rank, {}))
-        for rank, place in _by_rank(run, "rank_places", attempt=attempt, stop=stop).items()
+        for rank, place in _by_rank(run, "rank_list", attempt=attempt, stop=stop).items()
     ]
 
 

@@ -24,6 +24,7 @@ from ingest.errors import UserError
 
 Floats = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
 
 NO_DATA = 0
 IN_NOISE = 1

@@ -6,7 +6,6 @@
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = null newest attempt of each step
--- column: attempt  start of the job
 -- column: rank  global rank
 -- column: step  optimizer step
 -- column: value_ms  the metric, ms
@@ -42,4 +41,4 @@ valued AS (
     UNION ALL SELECT k.* FROM kinds k SEMI JOIN wanted USING (attempt, rank, step)
     UNION ALL SELECT w.* FROM waits w SEMI JOIN wanted USING (attempt, rank, step)
 )
-SELECT attempt, rank, step, value_ns / 1e6 AS value_ms FROM valued WHERE value_ns IS NOT NULL
+SELECT rank, step, CAST(value_ns / 1e6 AS FLOAT) AS value_ms FROM valued WHERE value_ns IS NOT NULL

@@ -21,6 +21,7 @@ GOES_WITH = {
     "step_breakdown": {"rank": 0},
     "collective_members": {"group_id": 7, "seq": 1},
     "data_age": {"now_ns": T0},
+    "rank_cells": {"metric": "compute"},
     "window_spans": {"ranks": "0,1"},
     "window_waits": {"ranks": "0,1"},
     "step_windows": {"ranks": "0,1"},
