@@ -41,9 +41,10 @@ class Proxy:
         for task in pending:
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
+        await asyncio.sleep(0.05)  # closed transports need a turn of the loop
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        with contextlib.closing(writer), contextlib.suppress(OSError, asyncio.IncompleteReadError):
             head = await reader.readuntil(b"\r\n\r\n")
             method, path, rest = head.split(b" ", 2)
             prefix = self.prefix.encode()
@@ -52,7 +53,6 @@ class Proxy:
             else:
                 path = path.removeprefix(prefix) if self.strips else path
                 await self._pass_on(b" ".join([method, path, rest]), reader, writer)
-        writer.close()
 
     async def _pass_on(
         self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -60,13 +60,15 @@ class Proxy:
         back, forth = await asyncio.open_connection("127.0.0.1", self.to_port)
         if b"\r\nupgrade: websocket" not in head.lower():
             head = head.replace(b"Connection: keep-alive", b"Connection: close")
-        forth.write(head)
-        await asyncio.wait(
-            [asyncio.ensure_future(copied(reader, forth)),
-             asyncio.ensure_future(copied(back, writer))],
-            return_when=asyncio.FIRST_COMPLETED,
-        )  # fmt: skip
-        forth.close()
+        with contextlib.closing(forth):
+            forth.write(head)
+            ways = [asyncio.ensure_future(copied(reader, forth)),
+                    asyncio.ensure_future(copied(back, writer))]  # fmt: skip
+            try:
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for way in ways:
+                    way.cancel()
 
     def __enter__(self) -> Proxy:
         self._thread.start()

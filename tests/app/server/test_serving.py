@@ -1,0 +1,387 @@
+"""The real server on a loopback port: sockets, prefixes, tokens, and that it stops in time."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from app.hub import Hub
+from app.routes import live
+from app.serving import running, take_port
+from app.settings import Settings, Token
+from ingest.errors import UserError
+from tests.browser.proxy import Proxy
+from tests.runs_builder import RunBuilder, two_rank_run
+
+SECRET = "correct-horse-battery"
+PREFIX = "/user/me/proxy/8050"
+ENDLESS = "SELECT count(*) FROM range(10000000) a, range(10000000) b"
+WAIT_S = 20.0
+JSON = "application/json"
+
+
+class Served:
+    """A server of this process, and plain requests to it."""
+
+    def __init__(self, hub: Hub, port: int) -> None:
+        self.hub = hub
+        self.port = port
+        self.address = f"127.0.0.1:{port}"
+
+    def ask(
+        self, path: str, method: str = "GET", body: bytes | None = None, **headers: str
+    ) -> tuple[int, bytes]:
+        return ask(self.address, path, method, body, **headers)
+
+    def socket(self, path: str = "/api/live", **options: Any) -> ClientConnection:
+        return connect(f"ws://{self.address}{path}", **options)
+
+
+def ask(
+    address: str, path: str, method: str = "GET", body: bytes | None = None, **headers: str
+) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection(address, timeout=WAIT_S)
+    try:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body, named)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+@contextmanager
+def served(runs: Path, settings: Settings) -> Iterator[Served]:
+    listener = take_port(settings)
+    hub = Hub(runs)
+    with running(hub, settings, listener):
+        yield Served(hub, listener.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> RunBuilder:
+    return two_rank_run(tmp_path_factory.mktemp("served") / "job")
+
+
+@pytest.fixture(scope="module")
+def server(job: RunBuilder) -> Iterator[Served]:
+    with served(job.folder.parent, Settings(port=0)) as running_one:
+        yield running_one
+
+
+def heard(opened: ClientConnection) -> dict[str, Any]:
+    message: dict[str, Any] = json.loads(opened.recv(WAIT_S))
+    return message
+
+
+def test_the_socket_tells_of_news_at_once_and_of_the_age_each_second(
+    server: Served, job: RunBuilder
+) -> None:
+    with server.socket("/api/live?run=job") as opened:
+        first = heard(opened)
+        assert first["run"] == "job"
+        assert first["last_step"] == 2
+        assert abs(int(first["server_ns"]) - time.time_ns()) < 5e9
+        begun_s = time.monotonic()
+        beats = [heard(opened) for _ in range(3)]
+        assert 2 < time.monotonic() - begun_s < 5
+        assert beats[-1]["data_age_s"] > beats[0]["data_age_s"]
+        begun_s = time.monotonic()
+        job.step(0, 3, 300, 400)
+        job.publish()
+        told = heard(opened)
+        while told["last_step"] != 3:
+            told = heard(opened)
+        assert time.monotonic() - begun_s < 2  # 0.3 s on a quiet machine: tests/app/test_hub.py
+        assert told["version"] > first["version"]
+        assert told["data_age_s"] < 2
+
+
+def test_an_unknown_run_is_explained(server: Served) -> None:
+    with server.socket("/api/live?run=..%2Fnope") as opened, pytest.raises(ConnectionClosed):
+        opened.recv(WAIT_S)
+    assert opened.close_code == live.UNKNOWN
+    assert opened.close_reason is not None
+    assert "there is no run" in opened.close_reason
+
+
+def test_the_list_of_runs_has_a_socket_too(server: Served, job: RunBuilder) -> None:
+    with server.socket() as opened:
+        before = heard(opened)
+        time.sleep(1.5)  # the first look at the folder
+        two_rank_run(job.folder.parent / "another")
+        deadline_s = time.monotonic() + WAIT_S
+        while heard(opened)["version"] == before["version"]:
+            assert time.monotonic() < deadline_s
+
+
+def test_a_foreign_page_opens_no_socket(server: Served) -> None:
+    for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}):
+        with pytest.raises(InvalidStatus) as refused, server.socket(additional_headers=headers):
+            pass
+        assert refused.value.response.status_code == 403
+    rebound = {"headers": {"host": "evil.example"}}
+    assert server.ask("/healthz", **rebound["headers"])[0] == 403
+
+
+class SlowSocket:
+    """A browser that takes no message until it is let."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+        self.may_take = asyncio.Event()
+
+    async def send_json(self, content: dict[str, int]) -> None:
+        self.taken.append(content["version"])
+        await self.may_take.wait()
+
+
+def test_a_slow_browser_gets_the_newest_only() -> None:
+    async def watch() -> list[int]:
+        slow, news, version = SlowSocket(), asyncio.Event(), 0
+
+        def message() -> dict[str, object]:
+            return {"version": version}
+
+        sender = asyncio.create_task(live._send(slow, message, news))  # type: ignore[arg-type]
+        await asyncio.sleep(0.1)
+        for _ in range(50):
+            version += 1
+            news.set()
+            await asyncio.sleep(0.002)
+        slow.may_take.set()
+        await asyncio.sleep(0.5)
+        sender.cancel()
+        return slow.taken
+
+    assert asyncio.run(watch()) == [0, 50]
+
+
+def test_sockets_that_end_leave_nothing_behind(server: Served) -> None:
+    for _ in range(5):
+        with server.socket("/api/live?run=job") as opened:
+            heard(opened)
+    until(lambda: b"rankscope_live_sockets 0" in server.ask("/metrics")[1])
+    assert server.hub._listeners == []
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def test_a_connection_that_is_cut_ends_its_query(server: Served) -> None:
+    given_up = b'rankscope_requests_total{route="/api/run/{run}/query",status="499"}'
+    before = server.ask("/metrics")[1].count(given_up)
+    with socket.create_connection(("127.0.0.1", server.port)) as raw:
+        path = f"/api/run/job/query?sql={quote(ENDLESS)}"
+        raw.sendall(f"GET {path} HTTP/1.1\r\nHost: {server.address}\r\n\r\n".encode())
+        time.sleep(0.5)
+    until(lambda: server.ask("/metrics")[1].count(given_up) == before + 1)
+
+
+@pytest.fixture(scope="module")
+def prefixed(job: RunBuilder) -> Iterator[Served]:
+    with served(job.folder.parent, Settings(port=0, base=PREFIX)) as running_one:
+        yield running_one
+
+
+def page_callback(dependencies: list[dict[str, Any]]) -> bytes:
+    """What the browser asks for the page at an address."""
+    found = next(one for one in dependencies if "page.children" in one["output"])
+    address = {"pathname": f"{PREFIX}/run/job/query", "search": ""}
+    outputs = [one.split(".") for one in found["output"].strip(".").split("...")]
+
+    def filled(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [one | {"value": address.get(one["property"])} for one in wanted]
+
+    return json.dumps({
+        "output": found["output"],
+        "outputs": [{"id": name, "property": what} for name, what in outputs],
+        "inputs": filled(found["inputs"]), "state": filled(found["state"]),
+        "changedPropIds": ["url.pathname"],
+    }).encode()  # fmt: skip
+
+
+@pytest.mark.parametrize("strips", [True, False], ids=["strips", "keeps"])
+def test_behind_a_proxy_with_a_prefix(prefixed: Served, strips: bool) -> None:
+    with Proxy(PREFIX, prefixed.port, strips=strips) as proxy:
+        address = urlsplit(proxy.url).netloc
+        own = {"Origin": f"http://{address}"}
+        status, page = ask(address, f"{PREFIX}/run/job/overview")
+        assert status == 200
+        for link in re.findall(r'(?:src|href)="([^"]+)"', page.decode()):
+            assert link.startswith(f"{PREFIX}/")
+            assert ask(address, link)[0] == 200
+        assert ask(address, f"{PREFIX}/api/runs")[0] == 200
+        path = f"{PREFIX}/_dash-update-component"
+        given = page_callback(json.loads(ask(address, f"{PREFIX}/_dash-dependencies")[1]))
+        status, page = ask(address, path, "POST", given, **own, **{"Content-Type": JSON})
+        assert status == 200
+        assert b'"page"' in page
+        assert ask(address, path, "POST", b"{}", Origin="http://evil.example")[0] == 403
+        url = f"ws://{address}{PREFIX}/api/live?run=job"
+        with connect(url, additional_headers=own) as opened:
+            assert heard(opened)["run"] == "job"
+        foreign = {"Origin": "http://evil.example"}
+        with pytest.raises(InvalidStatus), connect(url, additional_headers=foreign):
+            pass
+
+
+def test_a_taken_port_is_a_sentence_or_the_next_one() -> None:
+    with take_port(Settings(port=0)) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(UserError, match=f"port {port} of 127.0.0.1 is taken; stop what"):
+            take_port(Settings(port=port))
+        with take_port(Settings(port=port), or_next=True) as other:
+            assert other.getsockname()[1] > port
+
+
+def test_a_host_that_is_none_is_a_sentence() -> None:
+    with pytest.raises(UserError, match="is no address here"):
+        take_port(Settings(host="no.such.host.invalid"))
+    with pytest.raises(UserError, match="cannot be listened on"):
+        take_port(Settings(host="192.0.2.1", port=0))
+
+
+def test_tokens_on_sockets(job: RunBuilder) -> None:
+    settings = Settings(port=0, tokens=(Token(SECRET),))
+    with served(job.folder.parent, settings) as guarded:
+        with pytest.raises(InvalidStatus) as refused, guarded.socket():
+            pass
+        assert refused.value.response.status_code == 403
+        with guarded.socket(additional_headers={"Authorization": f"Bearer {SECRET}"}) as opened:
+            assert heard(opened)["run"] is None
+
+
+# ---- the command
+
+
+class Command:
+    """`rankscope serve` in a process of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        code = "import sys; from app.cli import main; sys.exit(main())"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code, "serve", *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def url(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.startswith("http://"), self.process.communicate()
+        return line.strip()
+
+    def end(self, number: int) -> tuple[int, str, str, float]:
+        """Exit code, what it still printed, and the seconds that it took to end."""
+        begun_s = time.monotonic()
+        self.process.send_signal(number)
+        printed, errors = self.process.communicate(timeout=WAIT_S)
+        return self.process.returncode, printed, errors, time.monotonic() - begun_s
+
+
+@pytest.fixture
+def command() -> Iterator[Callable[..., Command]]:
+    with ExitStack() as started:
+
+        def start(*arguments: str) -> Command:
+            one = Command(*arguments)
+            started.callback(one.process.communicate)
+            started.callback(one.process.kill)
+            return one
+
+        yield start
+
+
+def drain(opened: ClientConnection) -> None:
+    while True:
+        opened.recv(WAIT_S)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_in_three_seconds_whatever_is_under_way(
+    command: Callable[..., Command], tmp_path: Path, number: int
+) -> None:
+    run = two_rank_run(tmp_path / "job")
+    running_one = command(str(tmp_path), "--port", "0")
+    address = urlsplit(running_one.url()).netloc
+    writing = threading.Event()
+
+    def write() -> None:
+        step = 3
+        while not writing.wait(0.05):
+            run.step(0, step, step * 100, step * 100 + 100)
+            run.publish()
+            step += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with ExitStack() as opened:
+        for _ in range(5):
+            one = opened.enter_context(connect(f"ws://{address}/api/live?run=job"))
+            heard(one)
+        for _ in range(2):
+            raw = opened.enter_context(socket.create_connection(tuple(address.split(":"))))  # type: ignore[arg-type]
+            path = f"/api/run/job/query?sql={quote(ENDLESS)}"
+            raw.sendall(f"GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
+        time.sleep(0.5)
+        code, printed, errors, took_s = running_one.end(number)
+        with pytest.raises(ConnectionClosed):
+            drain(one)
+    writing.set()
+    writer.join()
+    assert (code, printed, errors) == (0, "", "")
+    assert took_s < 3
+
+
+def test_beyond_this_machine_it_makes_a_token(
+    command: Callable[..., Command], tmp_path: Path
+) -> None:
+    running_one = command(str(tmp_path), "--port", "0", "--host", "0.0.0.0")
+    url = urlsplit(running_one.url())
+    address = f"127.0.0.1:{url.port}"
+    assert len(url.query.removeprefix("token=")) >= 32
+    for path in ("/", "/api/runs", "/metrics", "/_dash-layout"):
+        assert ask(address, path)[0] == 401
+    assert ask(address, f"/?{url.query}")[0] == 303
+    bearer = {"Authorization": f"Bearer {url.query.removeprefix('token=')}"}
+    assert ask(address, "/api/runs", **bearer)[0] == 200
+    assert running_one.end(signal.SIGINT)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--port", "99999"], "--port is 99999; give 0"),
+        (["--token", "short"], "a token needs 8 visible characters"),
+        (["--base-path", "/api"], "--base-path /api begins like a path of the dashboard"),
+        (["--public-url", "hub"], "--public-url is 'hub'; give a whole URL"),
+    ],
+)
+def test_wrong_arguments_are_sentences(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from app.cli import main
+
+    assert main(["serve", str(tmp_path), *arguments]) == 2
+    assert said in capsys.readouterr().err
