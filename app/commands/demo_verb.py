@@ -21,11 +21,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-import sample_traces
 from app import interrupts
 from app.links import View
 from app.settings import DEFAULT_PORT, Settings
 from ingest.errors import UserError
+from sample_traces import RECORDED
 from sample_traces.jobs.faults import KINDS, Fault
 from sample_traces.jobs.schedules import NAMES
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from app.hub import Hub
 
 NUM_RANKS = 8
-RECORDED = Path(sample_traces.__file__).parent / "recorded" / "slow_rank"
-"""The incident that --replay opens."""
+INCIDENT = RECORDED / "slow_rank"
+"""What --replay opens."""
 COMING_UP = "the ranks come up, which takes up to half a minute; this page opens by itself"
 ASKED_BY = {
     "slow-loader": "data_wait",
@@ -68,8 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
     faults = _checked(arguments)
     if arguments.replay:
         with tempfile.TemporaryDirectory(prefix="rankscope-replay-") as temporary:
-            shutil.copytree(RECORDED, Path(temporary) / RECORDED.name)
-            with _dashboard(arguments, Path(temporary), RECORDED.name):
+            shutil.copytree(INCIDENT, Path(temporary) / INCIDENT.name)
+            with _dashboard(arguments, Path(temporary), INCIDENT.name):
                 return _serve_on()
     folder = arguments.runs / time.strftime("demo-%Y%m%d-%H%M%S")
     try:

@@ -1,17 +1,22 @@
-"""`rankscope demo`: what it refuses, what it prints, and that nothing of it stays behind."""
+"""`rankscope demo`: what it refuses, prints and serves, and that nothing of it stays behind."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from websockets.sync.client import connect
 
 from app.cli import main
 
@@ -61,7 +66,7 @@ def test_it_prints_steps_and_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     output = tmp_path / "output"
     environ = {key: v for key, v in os.environ.items() if not key.startswith("TRACE_HOOKS")}
     command = [str(Path(sys.executable).with_name("rankscope")), "demo", "--steps", "500"]
-    command += ["--runs", str(tmp_path)]
+    command += ["--runs", str(tmp_path), "--port", "0", "--no-browser"]
     with output.open("w") as file:
         demo = subprocess.Popen(command, env=environ, stdout=file, stderr=file)
     try:
@@ -71,6 +76,9 @@ def test_it_prints_steps_and_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
             assert time.monotonic() < until, output.read_text()
             time.sleep(0.2)
         assert len(processes_of(tmp_path)) >= 10  # the demo, the launcher and 8 ranks
+        (url,) = urls(output.read_text())
+        assert output.read_text().index(url) < output.read_text().index("starting 8 ranks")
+        assert pulse_of(url)["last_step"] >= 1
         demo.send_signal(signal.SIGINT)
         assert demo.wait(30) == 130
     finally:
@@ -78,5 +86,113 @@ def test_it_prints_steps_and_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
         demo.wait(30)
     printed = output.read_text()
     assert re.search(r"^ +1 +\d+ ms  rank \d \(pp \d dp \d tp \d\) \d\.\d\dx.* % \d", printed, re.M)
-    assert "interrupted" in printed
+    assert printed.endswith("stopping the job\nrankscope demo: interrupted\n")
     assert processes_of(tmp_path) == []
+
+
+@pytest.mark.torch
+def test_it_serves_on_after_the_job(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    environ = {key: v for key, v in os.environ.items() if not key.startswith("TRACE_HOOKS")}
+    command = [str(Path(sys.executable).with_name("rankscope")), "demo", "--steps", "2", "--keep"]
+    command += ["--runs", str(tmp_path / "runs"), "--port", "0", "--no-browser"]
+    with output.open("w") as file:
+        demo = subprocess.Popen(command, env=environ, stdout=file, stderr=file)
+    try:
+        until = time.monotonic() + WAIT_S
+        while "the dashboard stays until Ctrl-C" not in output.read_text():
+            assert demo.poll() is None, output.read_text()
+            assert time.monotonic() < until, output.read_text()
+            time.sleep(0.2)
+        (url,) = urls(output.read_text())
+        assert re.search(r"^ +1 +\d+ ms", output.read_text(), re.M)  # the last step is told, too
+        told = pulse_of(url)
+        assert (told["state"], told["last_step"]) == ("finished", 1)
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(5) == 0
+    finally:
+        demo.terminate()
+        demo.wait(30)
+
+
+def urls(printed: str) -> list[str]:
+    return re.findall(r"http://\S+", printed)
+
+
+def pulse_of(url: str) -> dict[str, Any]:
+    """What the live socket of a page's run says first."""
+    parts = urlsplit(url)
+    name = parts.path.split("/")[2]
+    with connect(f"ws://{parts.netloc}/api/live?run={name}") as opened:
+        told: dict[str, Any] = json.loads(opened.recv(WAIT_S))
+    return told
+
+
+NO_TORCH = """
+import sys
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "torch":
+            raise AssertionError("torch was imported")
+sys.meta_path.insert(0, NoTorch())
+from app.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.fixture
+def replay(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    started = []
+
+    def start(**environ: str) -> subprocess.Popen[str]:
+        clean = {k: v for k, v in os.environ.items() if k not in ("SSH_CONNECTION", "DISPLAY")}
+        started.append(subprocess.Popen(
+            [sys.executable, "-c", NO_TORCH, "demo", "--replay", "--port", "0"],
+            env=clean | {"TMPDIR": str(tmp_path)} | environ, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ))  # fmt: skip
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_a_replay_is_there_in_five_seconds_without_torch(
+    replay: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    begun_s = time.monotonic()
+    demo = replay()
+    assert demo.stdout is not None
+    (url,) = urls(demo.stdout.readline())
+    told = pulse_of(url)
+    assert time.monotonic() - begun_s < 5
+    assert (told["run"], told["state"], told["last_step"]) == ("slow_rank", "finished", 13)
+    assert len(list(tmp_path.iterdir())) == 1
+    demo.send_signal(signal.SIGINT)
+    printed, errors = demo.communicate(timeout=5)
+    assert (demo.returncode, printed, errors) == (0, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_browser_opens_where_there_is_a_display(
+    replay: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    browser.chmod(0o755)
+    demo = replay(DISPLAY=":9", BROWSER=f"{browser} %s")
+    assert demo.stdout is not None
+    (url,) = urls(demo.stdout.readline())
+    until = time.monotonic() + 10
+    while not (opened.exists() and opened.read_text()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert opened.read_text().strip() == url
+
+
+def test_a_replay_plants_no_faults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--replay", "--fault", "gc=1"]) == 2
+    assert "--replay shows what was recorded" in capsys.readouterr().err
