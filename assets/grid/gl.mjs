@@ -37,10 +37,13 @@ void main() {
   }
   if ((marks & ${FLAGS.culprit}u) != 0u) c = fault;
   c *= light;
-  if ((marks & ${FLAGS.victim}u) != 0u && edge < 0.14) c = fault;
-  if ((marks & ${FLAGS.tp}u) != 0u && edge < 0.16) c = tp;
-  if ((marks & ${FLAGS.pp}u) != 0u && edge < 0.16 && fract(along * 3.0) < 0.6) c = pp;
-  if ((marks & ${FLAGS.dp}u) != 0u && edge < 0.16 && max(d.x, d.y) < 0.34) c = dp;
+  // groups of the selected rank: TP a solid frame, PP a dashed one, DP corners; a victim's frame inside
+  bool framed = (marks & ${FLAGS.tp | FLAGS.pp | FLAGS.dp}u) != 0u;
+  float inner = framed ? 0.14 : 0.0;
+  if ((marks & ${FLAGS.victim}u) != 0u && edge >= inner && edge < inner + 0.1) c = fault;
+  if ((marks & ${FLAGS.tp}u) != 0u && edge < 0.13) c = tp;
+  if ((marks & ${FLAGS.pp}u) != 0u && edge < 0.13 && fract(along * 3.5 + 0.25) < 0.6) c = pp;
+  if ((marks & ${FLAGS.dp}u) != 0u && edge < 0.13 && max(d.x, d.y) < 0.3) c = dp;
   if ((marks & ${FLAGS.selected | FLAGS.hover}u) != 0u && edge < 0.12) c = text;
   shown = vec4(c, 1.0);
 }`;

@@ -14,8 +14,10 @@ export function drawLabels(ctx, placed, state) {
   ctx.clearRect(0, 0, camera.width, camera.height);
   ctx.font = `11px ${theme.font}`;
   for (const axis of placed.axes) drawAxis(ctx, placed, axis, camera, theme);
-  if (state.selected >= 0 && !placed.flat) drawGroups(ctx, placed, state);
-  if (camera.scale >= NUMBERED_FROM && state.ranks.length <= MOST_NUMBERED) drawNumbers(ctx, placed, state);
+  const isSmall = camera.scale < NUMBERED_FROM;
+  if (isSmall && state.selected >= 0 && !placed.flat) drawGroups(ctx, placed, state);
+  if (!isSmall && state.ranks.length <= MOST_NUMBERED) drawNumbers(ctx, placed, state);
+  if (isSmall) drawBeacons(ctx, placed, state);
 }
 
 function drawAxis(ctx, placed, axis, camera, theme) {
@@ -127,24 +129,65 @@ export function groupMembers(places, selected, axis) {
   return found.sort((a, b) => places[axis][a] - places[axis][b]);
 }
 
-/** Rank numbers on the cubes that are not hidden behind others. */
+/** Rings around what must be found among thousands of cubes: the culprits (solid), the selected rank. */
+function drawBeacons(ctx, placed, { camera, theme, ranks, selected, culprits = [] }) {
+  const pixel = [0, 0];
+  const named = new Set(culprits);
+  for (let i = 0; i < ranks.length; i++) {
+    if (!named.has(ranks[i]) && i !== selected) continue;
+    project(camera, ...placed.positions.subarray(3 * i, 3 * i + 3), pixel);
+    const radius = Math.max(5, camera.scale);
+    if (named.has(ranks[i])) {
+      ctx.fillStyle = theme.fault;
+      ctx.beginPath();
+      ctx.arc(...pixel, Math.max(3.5, camera.scale * 0.55), 0, 7);
+      ctx.fill();
+    }
+    ctx.strokeStyle = i === selected ? theme.text : theme.fault;
+    ctx.lineWidth = 1.5;
+    ctx.beginPath();
+    ctx.arc(...pixel, radius + 3, 0, 7);
+    ctx.stroke();
+    plate(ctx, `rank ${ranks[i]}`, pixel[0], pixel[1] - radius - 12, camera, theme);
+  }
+}
+
+/** Text that can be read on any cube. */
+function plate(ctx, text, x, y, camera, theme) {
+  ctx.font = `600 11px ${theme.font}`;
+  const half = ctx.measureText(text).width / 2 + 4;
+  const middle = Math.min(camera.width - half - 2, Math.max(half + 2, x));
+  ctx.fillStyle = theme.panel;
+  ctx.globalAlpha = 0.85;
+  ctx.fillRect(middle - half, y - 8, 2 * half, 16);
+  ctx.globalAlpha = 1;
+  ctx.textAlign = 'center';
+  ctx.textBaseline = 'middle';
+  ctx.fillStyle = theme.text;
+  ctx.fillText(text, middle, y);
+}
+
+/** Rank numbers on a side of each cube that is not hidden behind others. */
 function drawNumbers(ctx, placed, { camera, ranks, theme }) {
   const { positions } = placed;
   const pixel = [0, 0];
-  const face = camera.forward[2] > 0 ? -0.5 : 0.5;
+  const [fx, , fz] = camera.forward;
+  const sides = [[0, 0, fz > 0 ? -0.5 : 0.5], [0, 0.5, 0], [fx > 0 ? -0.5 : 0.5, 0, 0]];
+  if (camera.pitch > 0.8) sides.unshift(sides.splice(1, 1)[0]);
   ctx.textAlign = 'center';
   ctx.textBaseline = 'middle';
   ctx.font = `600 ${Math.min(16, Math.max(10, camera.scale / 4.2))}px ${theme.font}`;
-  const steep = camera.pitch > 0.9;
   for (let i = 0; i < ranks.length; i++) {
     const [x, y, z] = positions.subarray(3 * i, 3 * i + 3);
-    project(camera, x, y + (steep ? 0.5 : 0), z + (steep ? 0 : face), pixel);
-    if (pick(camera, positions, pixel[0], pixel[1]) !== i) continue;
-    const text = String(ranks[i]);
+    const isSeen = sides.some(([dx, dy, dz]) => {
+      project(camera, x + dx, y + dy, z + dz, pixel);
+      return pick(camera, positions, pixel[0], pixel[1]) === i;
+    });
+    if (!isSeen) continue;
     ctx.lineWidth = 3;
     ctx.strokeStyle = theme.panel;
-    ctx.strokeText(text, ...pixel);
+    ctx.strokeText(String(ranks[i]), ...pixel);
     ctx.fillStyle = theme.text;
-    ctx.fillText(text, ...pixel);
+    ctx.fillText(String(ranks[i]), ...pixel);
   }
 }

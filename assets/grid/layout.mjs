@@ -13,7 +13,8 @@
 
 export const UNKNOWN = 65535;
 export const FIRST_PITCH = 0.62;
-export const FIRST_YAW = -0.22;
+export const FIRST_YAW = -0.3;
+const MOST_SHEAR = 0.16;  // by how much of its height a wide box may lean in the first view
 const GAP = 1.35;
 const LONGEST = 4.5;
 
@@ -24,6 +25,12 @@ const LONGEST = 4.5;
  */
 export function place(places, meta) {
   return meta.reason ? byHost(places) : byAxes(places, meta.axes);
+}
+
+/** First turn of the camera: a wide box would lean out of the picture if it were turned as far. */
+export function firstYaw([width, height, depth]) {
+  const seen = height * Math.cos(FIRST_PITCH) + depth * Math.sin(FIRST_PITCH);
+  return Math.max(FIRST_YAW, -Math.asin(Math.min(1, MOST_SHEAR * seen / (width * Math.sin(FIRST_PITCH)))));
 }
 
 const known = (index) => (index === UNKNOWN ? 0 : index);

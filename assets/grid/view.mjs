@@ -117,14 +117,19 @@ class GridView {
     this.request?.abort();
     const request = this.request = new AbortController();
     try {
-      const [layout, values, found] = await Promise.all([
+      const findings = accused(this.app, request.signal);
+      findings.catch(() => {});
+      const [layout, values] = await Promise.all([
         this.load(this.app, request.signal), this.loadValues(this.app, request.signal),
-        accused(this.app, request.signal),
       ]);
       if (request.signal.aborted) return;
-      this.found = { culprits: new Set(found.culprits), victims: new Set(found.victims) };
       this.#place(layout);
       this.#show(values);
+      const { culprits, victims } = await findings;
+      this.found = { culprits: new Set(culprits), victims: new Set(victims) };
+      Object.assign(this.state, { culprits });
+      this.#keys();
+      this.#mark();
     } catch (error) {
       if (error.name !== 'AbortError') this.#say(error.message, true);
     }
@@ -142,7 +147,7 @@ class GridView {
     this.rankIndex = new Map(Array.from(places.rank, (rank, i) => [rank, i]));
     this.radius = Math.hypot(...this.placed.size) / 2;
     this.flags = new Uint8Array(places.rank.length);
-    this.camera = makeCamera(this.placed.flat);
+    this.camera = makeCamera(this.placed);
     Object.assign(this.state, { camera: this.camera, ranks: places.rank, places });
     this.renderer.setPositions(this.placed.positions);
     const notes = [layout.reason, this.isFlat && 'This browser has no WebGL2, so the ranks are drawn as flat blocks.'];
@@ -246,7 +251,7 @@ class GridView {
 
   #firstView() {
     if (!this.camera) return;
-    const { yaw, pitch } = makeCamera(this.placed.flat);
+    const { yaw, pitch } = makeCamera(this.placed);
     Object.assign(this.camera, { yaw, pitch, zoom: 1, panX: 0, panY: 0 });
     this.#redraw();
   }

@@ -3,9 +3,9 @@
  * works without a server, too: draw(ctx, data, geometry, theme, marks).
  */
 import { colourTable, paint } from '../lib/colour.mjs';
-import { niceTicks, rowOfRank, xOfStep, yOfRow } from './geometry.mjs';
+import { boxOfRank, niceTicks, rowOfRank, xOfStep, yOfRow } from './geometry.mjs';
 
-const TITLES = { rank: 'rank', place: 'rank by pp, dp, tp', host: 'rank by host' };
+const TITLES = { rank: 'rank', place: 'rank by pp, dp, tp', host: 'rank by host', hosts: 'host' };
 
 /**
  * An image of the cells, one pixel each; make it once per data and theme.
@@ -41,13 +41,13 @@ export function draw(ctx, data, geometry, theme, shown = {}, image = cellImage(d
     ctx.imageSmoothingEnabled = false;
     ctx.drawImage(image, plot.x, plot.y, plot.w, plot.h);
   }
-  if (data.rank.length <= plot.h / 6) rowGaps(ctx, data, geometry, theme);
+  if (data.count <= plot.h / 6) rowGaps(ctx, data, geometry, theme);
   stepAxis(ctx, data, geometry, theme);
   rowAxis(ctx, data, geometry, theme);
   brushed(ctx, data, geometry, theme, shown.steps);
   ctx.save();
   ctx.beginPath();
-  ctx.rect(plot.x - 6, plot.y - 1, plot.w + 12, plot.h + 2);
+  ctx.rect(plot.x - 6, plot.y - 4, plot.w + 16, plot.h + 8);
   ctx.clip();
   for (const rank of shown.victims ?? []) rowMark(ctx, data, geometry, rank, theme.fault, false);
   for (const rank of shown.culprits ?? []) rowMark(ctx, data, geometry, rank, theme.fault, true);
@@ -76,7 +76,7 @@ function hatch(ctx, plot, theme) {
 function rowGaps(ctx, data, geometry, theme) {
   const { plot } = geometry;
   ctx.fillStyle = theme.panel;
-  for (let i = 1; i < data.rank.length; i++) ctx.fillRect(plot.x, yOfRow(data, geometry, i) - 1, plot.w, 2);
+  for (let i = 1; i < data.count; i++) ctx.fillRect(plot.x, yOfRow(data, geometry, i) - 1, plot.w, 2);
   const count = data.steps[data.steps.length - 1] - data.steps[0];
   if (plot.w / count < 6) return;
   for (let i = 1; i < count; i++) {
@@ -98,14 +98,14 @@ function stepAxis(ctx, data, geometry, theme) {
     ctx.fillStyle = theme.quiet;
     ctx.fillText(String(step), x, plot.y + plot.h + 6);
   }
-  ctx.fillText('step', plot.x + plot.w / 2, plot.y + plot.h + 21);
+  ctx.fillText(data.kind === 'hosts' ? 'rank in host' : 'step', plot.x + plot.w / 2, plot.y + plot.h + 21);
 }
 
 function rowAxis(ctx, data, geometry, theme) {
   const { plot } = geometry;
   ctx.textAlign = 'right';
   ctx.textBaseline = 'middle';
-  const height = plot.h / Math.max(1, data.rank.length);
+  const height = plot.h / Math.max(1, data.count);
   let lowest = -Infinity;
   for (const { at, label, middle } of rowTicks(data, plot.h)) {
     const y = yOfRow(data, geometry, at);
@@ -128,7 +128,11 @@ function rowAxis(ctx, data, geometry, theme) {
 
 /** Labels of the rows: ranks, or the borders between stages or hosts. */
 export function rowTicks(data, plotHeight) {
-  const count = data.rank.length;
+  const { count } = data;
+  if (data.kind === 'hosts') {
+    return niceTicks(0, count - 1, plotHeight / 18)
+      .map((at) => ({ at, label: data.hosts[at] || 'unknown', middle: true }));
+  }
   if (data.marks?.length && (data.order !== 'rank')) {
     const [first, last] = data.window;
     const inside = data.marks.filter((mark, i) => (
@@ -148,7 +152,7 @@ export function rowTicks(data, plotHeight) {
 
 /** Steps that are not brushed lie under a veil. */
 function brushed(ctx, data, geometry, theme, steps) {
-  if (!steps) return;
+  if (!steps || data.kind === 'hosts') return;
   const { plot } = geometry;
   const [low, high] = [steps[0], steps[1] + 1].map((step) => (
     Math.min(plot.x + plot.w, Math.max(plot.x, xOfStep(data, geometry, step)))));
@@ -157,33 +161,31 @@ function brushed(ctx, data, geometry, theme, steps) {
   ctx.fillRect(low, plot.y + plot.h, Math.max(2, high - low), 2);
 }
 
-function rowBox(data, geometry, rank) {
-  const row = rowOfRank(data, rank);
-  if (row < 0) return null;
-  const y = yOfRow(data, geometry, row);
-  const h = geometry.plot.h / data.rank.length;
-  return { y: h < 3 ? y + h / 2 - 1.5 : y, h: Math.max(3, h) };
-}
-
-/** Beside the row: a culprit is solid, its victims are outlined. */
+/** A sign beside the row, or in the cell: a culprit's is solid, its victims' are outlined. */
 function rowMark(ctx, data, geometry, rank, colour, solid) {
-  const box = rowBox(data, geometry, rank);
+  const box = boxOfRank(data, geometry, rank);
   if (!box) return;
-  const { plot } = geometry;
-  const [x, h] = [plot.x + plot.w + 1, Math.max(4, box.h - 2)];
-  const y = box.y + box.h / 2 - h / 2;
+  const x = data.kind === 'hosts' ? box.x + 1 : box.x + box.w + 1;
+  const y = box.y + box.h / 2;
   ctx.fillStyle = ctx.strokeStyle = colour;
   ctx.lineWidth = 1;
-  if (solid) ctx.fillRect(x, y, 4, h);
-  else ctx.strokeRect(x + 0.5, y + 0.5, 3, h - 1);
+  ctx.beginPath();
+  ctx.moveTo(x, y);
+  ctx.lineTo(x + 7, y - 4.5);
+  ctx.lineTo(x + 7, y + 4.5);
+  ctx.closePath();
+  if (solid) ctx.fill();
+  else ctx.stroke();
 }
 
 function selection(ctx, data, geometry, theme, shown) {
-  const { plot } = geometry;
   ctx.lineWidth = 1;
   ctx.strokeStyle = theme.text;
-  const box = shown.rank === null || shown.rank === undefined ? null : rowBox(data, geometry, shown.rank);
-  if (box) ctx.strokeRect(plot.x + 0.5, Math.round(box.y) - 0.5, plot.w - 1, Math.round(box.h) + 1);
+  const box = shown.rank === null || shown.rank === undefined ? null : boxOfRank(data, geometry, shown.rank);
+  if (box) {  // around a thin row, never on it
+    const room = box.h < 6 ? 3 : 0;
+    ctx.strokeRect(box.x + 0.5, Math.round(box.y) - 0.5 - room, box.w - 1, Math.round(box.h) + 1 + 2 * room);
+  }
   if (shown.hover) {
     const { rows, steps } = shown.hover;
     const [x, y] = [xOfStep(data, geometry, steps[0]), yOfRow(data, geometry, rows[0])];

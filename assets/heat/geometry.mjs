@@ -6,14 +6,18 @@
  * @property {{x: number, y: number, w: number, h: number}} plot
  *
  * @typedef {Object} HeatData
+ * @property {'steps'|'hosts'} kind ranks x steps, or hosts x place in the host
+ * @property {number} count rows of the window, before pooling
  * @property {Uint8Array} code height x width bytes, row by row
  * @property {number} height @property {number} width drawn rows and columns
- * @property {ArrayLike<number>} rank global rank of each row of the window
+ * @property {ArrayLike<number>} rank global rank of each row of the window; of each cell for hosts
  * @property {ArrayLike<number>} rows edges of the drawn rows, positions in `rank`
  * @property {ArrayLike<number>} steps edges of the drawn columns, steps
  * @property {[number, number]} window positions of the first and last row among all rows
  * @property {number} numRows of the whole map @property {[number, number]} allSteps
  * @property {{at: number, label: string}[]} marks borders between rows that belong together
+ * @property {string[]} hosts names, for hosts
+ * @property {boolean} isPart the newest steps of a map that is still being read
  * @property {?Float32Array} value @property {?Float32Array} peers
  * @property {Object} legend @property {string} order
  */
@@ -27,10 +31,24 @@ export function geometryOf(width, height, { rowLabel = 44 } = {}) {
 /** HeatData of an unpacked answer of ranks/heat. */
 export function heatData({ arrays, meta }, order) {
   return {
+    kind: 'steps', count: arrays.rank.length, hosts: [], isPart: meta.is_part === true,
     code: arrays.code, rank: arrays.rank, rows: arrays.rows, steps: arrays.steps,
     value: arrays.value ?? null, peers: arrays.peers ?? null, height: meta.height, width: meta.width,
     window: meta.rows, numRows: meta.num_rows, allSteps: meta.all_steps, legend: meta.legend,
     marks: meta.marks, order,
+  };
+}
+
+export const NOBODY = 2 ** 32 - 1;
+
+/** HeatData of an unpacked answer of ranks/hosts: columns are places in the host. */
+export function hostData({ arrays, meta }) {
+  return {
+    kind: 'hosts', order: 'hosts', count: meta.hosts.length, hosts: meta.hosts, isPart: false,
+    code: arrays.code, rank: arrays.rank, rows: arrays.rows, height: meta.height, width: meta.width,
+    steps: Array.from({ length: meta.width + 1 }, (_, place) => place), value: null, peers: null,
+    window: [0, meta.hosts.length - 1], numRows: meta.hosts.length, allSteps: meta.steps,
+    marks: [], legend: meta.legend,
   };
 }
 
@@ -53,9 +71,9 @@ export function xOfStep(data, geometry, step) {
   return plot.x + plot.w * (step - first) / count;
 }
 
-/** y of the upper side of the row at a position in data.rank. */
+/** y of the upper side of the row at a position in the window. */
 export function yOfRow(data, geometry, position) {
-  return geometry.plot.y + geometry.plot.h * position / data.rank.length;
+  return geometry.plot.y + geometry.plot.h * position / data.count;
 }
 
 /**
@@ -67,14 +85,15 @@ export function blockAt(data, geometry, x, y) {
   const { plot } = geometry;
   const inside = x >= plot.x && x < plot.x + plot.w && y >= plot.y && y < plot.y + plot.h;
   if (!inside || data.width === 0 || data.height === 0) return null;
-  const position = Math.floor((y - plot.y) / plot.h * data.rank.length);
+  const position = Math.floor((y - plot.y) / plot.h * data.count);
   const step = data.steps[0]
     + Math.floor((x - plot.x) / plot.w * (data.steps[data.steps.length - 1] - data.steps[0]));
   const [row, column] = [blockOf(data.rows, position), blockOf(data.steps, step)];
   return {
     row, column, code: data.code[row * data.width + column],
     rows: [data.rows[row], data.rows[row + 1] - 1], steps: [data.steps[column], data.steps[column + 1] - 1],
-    ranks: [data.rank[data.rows[row]], data.rank[data.rows[row + 1] - 1]],
+    ranks: data.kind === 'hosts' ? Array(2).fill(data.rank[row * data.width + column])
+      : [data.rank[data.rows[row]], data.rank[data.rows[row + 1] - 1]],
   };
 }
 
@@ -83,6 +102,7 @@ export function blockAt(data, geometry, x, y) {
  * @returns {?{rows: [number, number], steps: [number, number]}} rows: among all rows
  */
 export function zoomOf(data, geometry, from, to, least = 6) {
+  if (data.kind === 'hosts') return null;
   const { plot } = geometry;
   const clampX = (x) => Math.min(plot.x + plot.w - 0.01, Math.max(plot.x, x));
   const clampY = (y) => Math.min(plot.y + plot.h - 0.01, Math.max(plot.y, y));
@@ -114,4 +134,20 @@ export function rowOfRank(data, rank) {
     return rank - data.rank[0];
   }
   return Array.prototype.indexOf.call(data.rank, rank);
+}
+
+/**
+ * Where a rank is drawn: its row, or its cell among the hosts; at least 3 pixels high. null: nowhere.
+ * @returns {?{x: number, y: number, w: number, h: number}}
+ */
+export function boxOfRank(data, geometry, rank) {
+  const { plot } = geometry;
+  const isHosts = data.kind === 'hosts';
+  const at = isHosts ? Array.prototype.indexOf.call(data.rank, rank) : rowOfRank(data, rank);
+  if (at < 0 || !data.width) return null;
+  const [rows, row] = isHosts ? [data.height, Math.floor(at / data.width)] : [data.count, at];
+  const h = plot.h / rows;
+  const y = plot.y + row * h;
+  const w = isHosts ? plot.w / data.width : plot.w;
+  return { x: isHosts ? plot.x + (at % data.width) * w : plot.x, w, y: h < 3 ? y + h / 2 - 1.5 : y, h: Math.max(3, h) };
 }

@@ -7,16 +7,23 @@ import { accused } from '../ranks/findings.mjs';
 import { showLegend } from '../ranks/legend.mjs';
 import { isSoftwareGl, make, onTheme, readTheme, throttled } from '../ranks/theme.mjs';
 import { cellImage, draw } from './draw.mjs';
-import { blockAt, geometryOf, heatData, zoomOf } from './geometry.mjs';
+import { blockAt, geometryOf, heatData, hostData, NOBODY, zoomOf } from './geometry.mjs';
 import { showWorst } from './worst.mjs';
 
 const REFETCH_MS = 1000;
 const ASK_CELL_MS = 60;
-const ORDERS = { rank: 'rank', place: 'pp, dp, tp', host: 'host' };
+const MAPS = {
+  rank: 'rank × step', place: 'rank × step, by pp, dp, tp', host: 'rank × step, by host', hosts: 'host × rank in host',
+};
 
-/** Ask the server for a map. */
+/** Ask the server for a map; `quick`: at once, where it is large only its newest steps. */
 export async function loadHeat(app, asked, signal) {
-  const pair = (value) => value && `${value[0]}..${value[1]}`;
+  const pair = (value) => value && `${Math.max(0, value[0])}..${Math.max(0, value[1])}`;
+  if (asked.order === 'hosts') {
+    const { metric, attempt, height } = asked;
+    return hostData(await app.arrays(
+      app.api('ranks/hosts', { metric, attempt, height, steps: pair(app.view.steps) }), signal));
+  }
   const answer = await app.arrays(app.api('ranks/heat', {
     ...asked, rows: pair(asked.rows), steps: pair(asked.steps),
   }), signal);
@@ -51,6 +58,7 @@ class HeatView {
     this.refetch.cancel();
     cancelAnimationFrame(this.frame);
     clearTimeout(this.askTimer);
+    clearTimeout(this.keyTimer);
     this.resizing.disconnect();
     this.ends.forEach((end) => end());
   }
@@ -64,10 +72,10 @@ class HeatView {
     this.element.classList.toggle('compact', this.compact);
     this.title = make('h2', {}, 'Heat map');
     this.about = make('span', { class: 'quiet' });
-    this.order = make('select', { 'aria-label': 'order of the rows' },
-      Object.entries(ORDERS).map(([value, text]) => make('option', { value }, `rows by ${text}`)));
+    this.order = make('select', { 'aria-label': 'what the rows and columns are' },
+      Object.entries(MAPS).map(([value, text]) => make('option', { value }, text)));
     this.order.value = this.asked.order;
-    this.order.addEventListener('change', () => this.#ask({ order: this.order.value, rows: null }));
+    this.order.addEventListener('change', () => this.#ask({ order: this.order.value, rows: null, steps: null }));
     this.reset = make('button', { hidden: '' }, 'whole map');
     this.reset.addEventListener('click', () => this.#ask({ rows: null, steps: null }));
     this.canvas = make('canvas', {
@@ -142,21 +150,23 @@ class HeatView {
   }
 
   #viewKey() {
-    const { run, attempt, metric, finding } = this.app.view;
-    return JSON.stringify([run, attempt, metric, finding]);
+    const { run, attempt, metric, finding, steps } = this.app.view;
+    return JSON.stringify([run, attempt, metric, finding, this.asked.order === 'hosts' && steps]);
   }
 
   #followView() {
     const key = this.#viewKey();
     if (key !== this.key) {
       this.key = key;
-      this.fetch();
+      clearTimeout(this.keyTimer);
+      this.keyTimer = setTimeout(() => this.fetch(), 80);  // brushing comes as a stream
     }
     this.#redraw();
   }
 
   #ask(patch) {
     Object.assign(this.asked, patch);
+    this.key = this.#viewKey();
     this.reset.hidden = !this.asked.rows && !this.asked.steps;
     this.#hover(null);
     this.fetch();
@@ -166,40 +176,46 @@ class HeatView {
     if (!this.geometry) return;
     this.request?.abort();
     const request = this.request = new AbortController();
-    const { view } = this.app;
+    const { metric, attempt } = this.app.view;
     const { plot } = this.geometry;
+    const asked = {
+      ...this.asked, metric, attempt, width: Math.max(1, Math.round(plot.w)), height: Math.max(1, Math.round(plot.h)),
+    };
+    this.#accuse(request.signal);
     try {
-      const [data, found] = await Promise.all([
-        this.load(this.app, {
-          ...this.asked, metric: view.metric, attempt: view.attempt,
-          width: Math.max(1, Math.round(plot.w)), height: Math.max(1, Math.round(plot.h)),
-        }, request.signal),
-        accused(this.app, request.signal),
-      ]);
-      if (request.signal.aborted) return;
-      Object.assign(this.shown, found);
-      this.#show(data);
+      const quick = asked.rows || asked.steps ? null : 1;
+      const first = await this.load(this.app, { ...asked, quick }, request.signal);
+      if (!request.signal.aborted && !(first.isPart && this.data)) this.#show(first);
+      if (first.isPart) {
+        const whole = await this.load(this.app, asked, request.signal);
+        if (!request.signal.aborted) this.#show(whole);
+      }
     } catch (error) {
       if (error.name !== 'AbortError') this.#fail(error.message);
     }
   }
 
+  async #accuse(signal) {
+    try {
+      Object.assign(this.shown, await accused(this.app, signal));
+      this.#redraw();
+    } catch { /* superseded */ }
+  }
+
   #show(data) {
     this.data = data;
     const { metric } = data.legend;
-    this.title.textContent = `${metric.title}, rank × step`;
-    const pooled = data.height < data.rank.length
-      || data.width < data.steps[data.steps.length - 1] - data.steps[0];
-    this.about.textContent = `${data.rank.length.toLocaleString('en')} ranks × ${
-      (data.width ? data.steps[data.steps.length - 1] - data.steps[0] : 0).toLocaleString('en')} steps${
-      pooled ? ', each pixel its furthest cell' : ''}`;
-    const empty = !data.width ? 'No finished step yet.'
+    this.title.textContent = `${metric.title}, ${data.kind === 'hosts' ? 'host × rank in host' : 'rank × step'}`;
+    this.about.textContent = aboutMap(data);
+    const noStep = data.kind === 'hosts' ? !data.allSteps : !data.width;
+    const empty = noStep ? 'No finished step yet.'
       : data.code.every((code) => code === NO_DATA) ? `${metric.title} was not recorded in this run.` : '';
     this.veil.textContent = empty;
     this.veil.classList.remove('failed');
     this.veil.hidden = empty === '';
     this.#restyle();
-    if (!this.compact) showWorst(this.worst, this.app, data);
+    this.worst.hidden = this.compact || data.kind === 'hosts' || data.isPart;
+    if (!this.worst.hidden) showWorst(this.worst, this.app, data);
   }
 
   #fail(sentence) {
@@ -244,6 +260,10 @@ class HeatView {
     this.canvas.focus({ preventScroll: true });
     const cell = this.cell?.block === this.#blockKey(block) ? this.cell.cell : null;
     const rank = cell?.rank ?? block.ranks[0];
+    if (this.data.kind === 'hosts') {
+      if (rank !== NOBODY) this.app.set({ rank });
+      return;
+    }
     const step = cell?.step ?? block.steps[0];
     this.app.set({ rank, steps: [step, step] });
   }
@@ -256,7 +276,7 @@ class HeatView {
   }
 
   #blockKey(block) {
-    return `${this.asked.order}/${block.rows}/${block.steps}/${this.key}`;
+    return `${this.asked.order}/${this.data.window}/${block.rows}/${block.steps}/${this.key}`;
   }
 
   #hover(point) {
@@ -266,7 +286,7 @@ class HeatView {
     clearTimeout(this.askTimer);
     if (!block) return this.#redraw();
     this.#describe(block, this.#known(block), point);
-    if (block.code !== NO_DATA && !this.#known(block)) {
+    if (block.code !== NO_DATA && this.data.kind === 'steps' && !this.#known(block)) {
       this.askTimer = setTimeout(() => this.#askCell(block, point), ASK_CELL_MS);
     }
   }
@@ -299,7 +319,8 @@ class HeatView {
   #describe(block, cell, point) {
     const { metric } = this.data.legend;
     const isOne = block.rows[0] === block.rows[1] && block.steps[0] === block.steps[1];
-    const where = isOne ? `rank ${block.ranks[0]}, step ${block.steps[0]}` : blockTitle(block);
+    const where = this.data.kind === 'hosts' ? seatTitle(this.data, block)
+      : isOne ? `rank ${block.ranks[0]}, step ${block.steps[0]}` : blockTitle(block);
     const lines = [make('b', {}, where)];
     if (block.code === NO_DATA) lines.push(make('div', {}, 'not recorded'));
     else if (cell) {
@@ -319,6 +340,25 @@ class HeatView {
     this.tip.style.right = flip ? `${width - point.x + 14}px` : 'auto';
     this.tip.style.top = `${Math.max(0, Math.min(point.y + 12, this.geometry.height - 90))}px`;
   }
+}
+
+/** How much is shown, and how. */
+function aboutMap(data) {
+  const many = (count, what) => `${count.toLocaleString('en')} ${what}${count === 1 ? '' : 's'}`;
+  if (data.kind === 'hosts') {
+    const [first, last] = data.allSteps ?? [0, 0];
+    return `${many(data.count, 'host')}, steps ${first} to ${last}${data.height < data.count ? ', each pixel its furthest rank' : ''}`;
+  }
+  const steps = data.width ? data.steps[data.steps.length - 1] - data.steps[0] : 0;
+  if (data.isPart) return `the newest ${steps} steps; the others are being read`;
+  const pooled = data.height < data.count || data.width < steps;
+  return `${many(data.count, 'rank')} × ${many(steps, 'step')}${pooled ? ', each pixel its furthest cell' : ''}`;
+}
+
+function seatTitle(data, { ranks, rows, steps }) {
+  const host = rows[0] === rows[1] ? data.hosts[rows[0]] || 'host unknown'
+    : `hosts ${data.hosts[rows[0]]} to ${data.hosts[rows[1]]}`;
+  return `${host}, ${ranks[0] === NOBODY ? `no rank at place ${steps[0]}` : `rank ${ranks[0]}`}`;
 }
 
 function blockTitle({ ranks, rows, steps }) {
