@@ -21,6 +21,7 @@ FORMATS = (
     "kineto",
     "straggler_analysis",
     "flight_recorder",
+    "megascan",
 )
 
 GENERIC = ("chrome_trace",)

@@ -143,7 +143,6 @@ def test_databases_are_called_databases(tmp_path: Path, runs: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("megascan/pp4", "MegaScan"),
         ("nsys/mfu_2gpu_before.sqlite", "SQLite"),
         ("chrome/byteps_truncated.json", "Chrome trace that no PyTorch profiler wrote"),
         ("fault_injection/p1-ext-a-loud/injected/rank_0000.jsonl", "JSON lines"),
