@@ -59,11 +59,27 @@ class WhatIf:
         return dict(sorted(pairs))
 
 
-def what_if(ops: Operations) -> WhatIf:
-    """Replay all scenarios; raises NotAnswerable where the ops make no graph."""
+@dataclass(frozen=True)
+class Prepared:
+    """Ops with their graph, real own times (O, S, D) and ideal ones (O), s: all a replay needs."""
+
+    ops: Operations
+    graph: Graph
+    own_OSD: Floats
+    ideal_O: Floats
+
+
+def prepare(ops: Operations) -> Prepared:
+    """Build the graph and take the waiting out; raises NotAnswerable where the ops make none."""
     graph = graph_of(ops)
     own_OSD = transfers(ops, graph)
-    ideal_O = ideals(ops, own_OSD)[ops.type_O]
+    return Prepared(ops, graph, own_OSD, ideals(ops, own_OSD)[ops.type_O])
+
+
+def what_if(prepared: Prepared) -> WhatIf:
+    """Replay all scenarios."""
+    ops, graph = prepared.ops, prepared.graph
+    own_OSD, ideal_O = prepared.own_OSD, prepared.ideal_O
     names = list(dict.fromkeys(map(reported_as, ops.optypes)))
     scenarios = _scenarios(ops, names)
     time_KS, lane_SD = step_times(graph, own_OSD, ideal_O, scenarios)
@@ -74,7 +90,7 @@ def what_if(ops: Operations) -> WhatIf:
     dp_D = lane_SD.mean(axis=0) / T_ideal
     S_w_PD = np.minimum(stage_P[:, None], dp_D[None, :])
     worst = _worst(S_w_PD, ops.rank_PD)
-    without_worst = _fixed(ops, graph, own_OSD, ideal_O, worst)
+    without_worst = _without(prepared, worst)
     base_S = _measured(ops)
     has_stages = ops.sizes.pp > 1
     return WhatIf(
@@ -115,15 +131,16 @@ def _worst(S_w_PD: Floats, rank_PD: Ints) -> Ints:
     return order[: math.ceil(WORST_SHARE * order.size)].astype(np.int64)
 
 
-def _fixed(ops: Operations, graph: Graph, own_OSD: Floats, ideal_O: Floats, worst: Ints) -> float:
+def _without(prepared: Prepared, worst: Ints) -> float:
     """Mean step time with these workers made ideal."""
-    own_OSD = own_OSD.copy()
-    for stage, dp in zip(*np.divmod(worst, ops.sizes.dp), strict=True):
-        at_O = np.flatnonzero(ops.stage_O == stage)
+    own_OSD, ideal_O = prepared.own_OSD.copy(), prepared.ideal_O
+    for stage, dp in zip(*np.divmod(worst, prepared.ops.sizes.dp), strict=True):
+        at_O = np.flatnonzero(prepared.ops.stage_O == stage)
         own_OSD[at_O, :, dp] = ideal_O[at_O, None]
     everywhere = Scenarios(1, [(0,)] * len(ideal_O))
-    return float(step_times(graph, own_OSD, ideal_O, everywhere)[0].mean())
+    return float(step_times(prepared.graph, own_OSD, ideal_O, everywhere)[0].mean())
 
 
 def _share(T: float, without: float, T_ideal: float) -> float | None:
-    return (T - without) / (T - T_ideal) if T != T_ideal else None
+    loss = T - T_ideal
+    return (T - without) / loss if loss else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from diagnosis.whatif.operations import NotAnswerable, Operations
 from diagnosis.whatif.optypes import (
@@ -92,10 +93,10 @@ class _Builder:
         self._tail(stage, order)
 
     def _type(self, op: int) -> str:
-        return self.ops.optypes[self.ops.type_O[op]]
+        return self.ops.optypes[int(self.ops.type_O[op])]
 
     def _chain(self, order: list[int]) -> None:
-        for before, after in zip(order, order[1:], strict=False):
+        for before, after in pairwise(order):
             self.waits[after].add(before)
 
     def _transfers(self, stage: int, order: list[int]) -> None:
@@ -156,7 +157,7 @@ class _Builder:
         self._chain([self._last(order), *(op for members in steps for op in members)])
         scatters = self.ops.of_type(REDUCE_SCATTER, stage)
         if overlapped and scatters and self.ops.sizes.has_dp_communication:
-            after = [op for op in steps if self._type(op[0]) != GC][0][0]
+            after = next(members[0] for members in steps if self._type(members[0]) != GC)
             self.waits[after].add(self.pipeline.by_start(scatters)[-1])
         self.ends = (*self.ends, *optimizers)
 

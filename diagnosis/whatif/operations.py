@@ -137,7 +137,7 @@ def _ints(table: pa.Table, name: str) -> npt.NDArray[np.int32]:
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[Ints, npt.NDArray[np.int32]]:
-    """Distinct values ascending, and the index of each row's; hashed, since sorting rows is slow."""
+    """Distinct values ascending, and each row's index; hashed, since sorting all rows is slow."""
     coded = column.combine_chunks().dictionary_encode()
     values = np.asarray(coded.dictionary, np.int64)
     order = np.argsort(values)

@@ -96,9 +96,7 @@ class Pipeline:
     def pairs(self) -> list[tuple[int, int]]:
         """(send, receive) of every transfer between two stages; raises NotAnswerable."""
         valid = {
-            (stream, stage): [
-                t.op for t in self.matches(stream, stage) if self._has_peer(stream, t)
-            ]
+            (stream, stage): self._with_peer(stream, self.matches(stream, stage))
             for stream in STREAMS
             for stage in range(self.ops.sizes.pp)
         }
@@ -115,10 +113,12 @@ class Pipeline:
                 found += zip(sent, received, strict=True)
         return found
 
-    def _has_peer(self, stream: Stream, transfer: Transfer) -> bool:
-        """Whether the compute's neighbour exists: the ends of a pipeline exchange with nobody."""
-        pp, chunk_O = self.ops.sizes.pp, self.ops.chunk_O
-        virtual = max(int(chunk_O[transfer.compute]), 0) * pp + int(
-            self.ops.stage_O[transfer.compute]
-        )
-        return 0 <= virtual + stream.peer < pp * self.ops.num_chunks
+    def _with_peer(self, stream: Stream, matches: list[Transfer]) -> list[int]:
+        """Transfers whose neighbour exists: the ends of a pipeline exchange with nobody."""
+        pp, last = self.ops.sizes.pp, self.ops.sizes.pp * self.ops.num_chunks - 1
+        found = []
+        for match in matches:
+            chunk, stage = self.ops.chunk_O[match.compute], self.ops.stage_O[match.compute]
+            if 0 <= max(int(chunk), 0) * pp + int(stage) + stream.peer <= last:
+                found.append(match.op)
+        return found

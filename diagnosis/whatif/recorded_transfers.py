@@ -1,0 +1,144 @@
+"""Sends and receives of a recorded job, each with the compute it serves.
+
+The k-th send from one stage to another carries the output of the k-th compute whose output goes
+there. A transfer is over when its receiver has it: senders see the end only when they next wait.
+
+Shape suffixes: E edge, a compute whose output goes to another stage; I recorded instance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from diagnosis.whatif.operations import Ints, NotAnswerable
+from diagnosis.whatif.optypes import BACKWARD_RECV, BACKWARD_SEND, FORWARD_RECV, FORWARD_SEND
+from diagnosis.whatif.recorded_compute import Compute
+from diagnosis.whatif.recorded_rows import Rows, Spans, joined_key
+
+_NOT_RECORDED = (
+    "Sends and receives are not recorded for every output of a stage: stages hand over at once."
+)
+_OPS = {True: (FORWARD_SEND, FORWARD_RECV), False: (BACKWARD_SEND, BACKWARD_RECV)}
+
+
+@dataclass(frozen=True)
+class _Edges:
+    """Indices of compute ops; sorted by replica, stages and the giver's end."""
+
+    giver_E: Ints
+    taker_E: Ints
+
+
+@dataclass(frozen=True)
+class _Instances:
+    """Recorded transfers, sorted by replica, stages and when the sender was ready; ns."""
+
+    sent_I: Ints
+    posted_I: Ints
+    arrived_I: Ints
+    key_I: Ints
+
+
+def add_transfers(rows: Rows, spans: Spans, compute: Compute) -> list[str]:
+    """Append the transfers of all stages; returns notes. Raises NotAnswerable."""
+    if spans.sizes.pp == 1:
+        return []
+    if (compute.microbatch_C < 0).any():
+        raise NotAnswerable(
+            "micro-batches were not recorded, so nobody knows which forward of a stage feeds "
+            "which of the next"
+        )
+    edges = _edges(spans, compute)
+    giver, taker = edges.giver_E, edges.taker_E
+    notes = []
+    sent, posted = compute.end_C[giver], compute.begin_C[taker]
+    arrived = np.maximum(sent, posted)
+    instances = _instances(spans)
+    if np.array_equal(instances.key_I, _edge_keys(spans, compute, giver, taker)):
+        sent = np.maximum(sent, instances.sent_I)
+        posted = np.minimum(posted, instances.posted_I)
+        arrived = np.maximum(instances.arrived_I, np.maximum(sent, posted))
+    else:
+        notes.append(_NOT_RECORDED)
+    for is_forward, (send, receive) in _OPS.items():
+        E = compute.is_forward_C[giver] == is_forward
+        for optype, op, begin in ((send, giver[E], sent[E]), (receive, taker[E], posted[E])):
+            rows.add(optype, compute.group_C[op], compute.seq_C[op], -1, begin, arrived[E])
+    if compute.num_virtual > compute.num_stages:
+        _add_idle(rows, compute, giver, taker)
+    return notes
+
+
+def _edges(spans: Spans, compute: Compute) -> _Edges:
+    """Givers and takers of all outputs; raises NotAnswerable where takers' order differs."""
+    replica = spans.replica(compute.group_C)
+    ahead = np.where(compute.is_forward_C, 1, -1)
+    out = compute.virtual_C + ahead
+    gives = (out >= 0) & (out < compute.num_virtual)
+    giver = np.flatnonzero(gives)
+    identity = (replica, compute.is_forward_C.astype(np.int64), compute.microbatch_C)
+    own = joined_key(*(np.concatenate([c, c[giver]]) for c in identity),
+                     np.concatenate([compute.virtual_C, out[giver]]))  # fmt: skip
+    place = np.full(int(own.max()) + 1, -1)
+    place[own[: len(compute.group_C)]] = np.arange(len(compute.group_C))
+    taker = place[own[len(compute.group_C) :]]
+    if (taker < 0).any():
+        giver, taker = giver[taker >= 0], taker[taker >= 0]
+    stage = spans.stage(compute.group_C)
+    order = np.lexsort((compute.end_C[giver], stage[taker], stage[giver], replica[giver]))
+    giver, taker = giver[order], taker[order]
+    _check_order(spans, compute, giver, taker)
+    return _Edges(giver, taker)
+
+
+def _check_order(spans: Spans, compute: Compute, giver: Ints, taker: Ints) -> None:
+    """Whether takers of one direction take in the order in which givers give."""
+    key = _edge_keys(spans, compute, giver, taker) * 2 + compute.is_forward_C[giver]
+    order = np.argsort(key, kind="stable")
+    same = key[order][1:] == key[order][:-1]
+    if (same & (np.diff(compute.seq_C[taker][order]) < 0)).any():
+        raise NotAnswerable(
+            "stages take micro-batches in another order than the stage before gives them, which "
+            "the replay does not follow"
+        )
+
+
+def _edge_keys(spans: Spans, compute: Compute, giver: Ints, taker: Ints) -> Ints:
+    return _key(spans, compute.group_C[giver], compute.group_C[taker])
+
+
+def _key(spans: Spans, source: Ints, target: Ints) -> Ints:
+    return source * spans.sizes.pp + spans.stage(target)
+
+
+def _instances(spans: Spans) -> _Instances:
+    """Recorded sends with their receives, between ranks that stand for cells of one replica."""
+    sends, receives = spans.rows_of_kind("send"), spans.rows_of_kind("recv")
+    source = np.concatenate([spans.rank_N[sends], spans.peer_N[receives]])
+    target = np.concatenate([spans.peer_N[sends], spans.rank_N[receives]])
+    both = np.concatenate([sends, receives])
+    step = spans.group_N[both] // (spans.sizes.dp * spans.sizes.pp)
+    key = joined_key(step, source, target, spans.tag_N[both], spans.seq_N[both])
+    place = np.full(int(key.max(initial=-1)) + 1, -1)
+    place[key[len(sends) :]] = receives
+    receive = place[key[: len(sends)]]
+    sends, receive = sends[receive >= 0], receive[receive >= 0]
+    same = spans.replica(spans.group_N[sends]) == spans.replica(spans.group_N[receive])
+    sends, receive = sends[same], receive[same]
+    group = _key(spans, spans.group_N[sends], spans.group_N[receive])
+    order = np.lexsort((spans.begin_N[sends], group))
+    sends, receive = sends[order], receive[order]
+    return _Instances(
+        spans.begin_N[sends], spans.begin_N[receive], spans.end_N[receive], group[order]
+    )
+
+
+def _add_idle(rows: Rows, compute: Compute, giver: Ints, taker: Ints) -> None:
+    """Where stages have chunks every compute has transfers: at the pipeline's ends empty ones."""
+    for is_forward, (send, receive) in _OPS.items():
+        for optype, busy, at in ((send, giver, compute.end_C), (receive, taker, compute.begin_C)):
+            idle = compute.is_forward_C == is_forward
+            idle[busy] = False
+            rows.add(optype, compute.group_C[idle], compute.seq_C[idle], -1, at[idle], at[idle])

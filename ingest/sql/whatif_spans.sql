@@ -1,0 +1,47 @@
+-- What a what-if analysis of a recorded job reads (docs/whatif.md): for each (dp rank, stage) its first
+-- rank on the other axes, with compute, communication over replicas or the job, optimizer, and the
+-- sends and receives between stages, on the aligned clock.
+-- reads: spans, collectives
+-- param: step_min int = 0 first step wanted
+-- param: step_max int = 9223372036854775806 last step wanted
+-- param: attempt int = newest
+-- column: step  optimizer step it began in
+-- column: dp  index on the data-parallel axis; NULL unknown
+-- column: stage  pipeline stage; NULL unknown
+-- column: rank  global rank
+-- column: begin_ns  begin, aligned Unix ns; on the rank's own clock where is_aligned is false
+-- column: dur_ns  wall time, ns
+-- column: kind  kind of a span (recomputed forwards: backward), or send, recv
+-- column: name  what ran
+-- column: track  thread or stream
+-- column: microbatch  micro-batch; -1 none
+-- column: chunk  virtual stage; -1 none
+-- column: peer  other global rank of a send or recv; -1 none
+-- column: tag  tag of a send or recv; -1 none
+-- column: seq  number of a send or recv per (source, destination, tag); -1 none
+-- column: is_aligned  whether the offset of the rank's clock is known
+-- empty: no such rank did any of this in these steps
+WITH cells AS (
+    SELECT min(rank) AS rank, pp, dp FROM ranks WHERE attempt = $attempt GROUP BY pp, dp
+),
+chosen AS (
+    SELECT step, rank, ts_ns, dur_ns, if(recompute AND kind = 'forward', 'backward', kind) AS kind,
+        name, track, microbatch, chunk, -1 AS peer, -1 AS tag, -1 AS seq
+    FROM rows_of($spans)
+    WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND dur_ns >= 0
+        AND kind IN ('forward', 'backward', 'wgrad', 'optimizer', 'dp_comm', 'other_comm')
+    UNION ALL
+    SELECT step, rank, start_ns, end_ns - start_ns, op, op, '', -1, -1, peer, tag, seq
+    FROM rows_of($collectives)
+    WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max
+        AND op IN ('send', 'recv') AND peer >= 0 AND end_ns >= start_ns
+)
+SELECT s.step, CAST(c.dp AS INTEGER) AS dp, CAST(c.pp AS INTEGER) AS stage, s.rank,
+    s.ts_ns + coalesce(
+        o.offset_ns + CAST(o.drift_ppb * ((s.ts_ns - o.ts_ns) / 1e9) AS BIGINT), 0) AS begin_ns,
+    s.dur_ns, s.kind, s.name, s.track, s.microbatch, s.chunk, s.peer, s.tag, s.seq,
+    o.rank IS NOT NULL AS is_aligned
+FROM (SELECT chosen.* FROM chosen SEMI JOIN cells USING (rank)) s
+    ASOF LEFT JOIN (SELECT * FROM clock_offsets WHERE attempt = $attempt) o
+        ON s.rank = o.rank AND s.ts_ns >= o.valid_from_ns
+    LEFT JOIN cells c ON c.rank = s.rank
