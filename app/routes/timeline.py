@@ -117,7 +117,7 @@ def _asked(hub: Hub, request: Request) -> _Asked:
 def _tile(hub: Hub, request: Request, stop: Stop) -> Tile:
     asked = _asked(hub, request)
     window = _window(request, asked, stop)
-    made = tile(asked.run, asked.attempt, asked.lanes, window, _width(request), stop)
+    made = tile(asked.run, asked.attempt, asked.lanes, window, _width(request), asked.have, stop)
     return Tile(made.arrays, made.meta | {
         "from": window.begin_ns, "to": window.end_ns, "relative_step": window.step,
         "ranks": asked.chosen, "unknown": [r for r in asked.view.ranks if r not in asked.of],

@@ -92,6 +92,12 @@ class SpanTable:
             ints(rows, "num_bytes"), names, groups.tolist(),
         )  # fmt: skip
 
+    @classmethod
+    def none(cls) -> SpanTable:
+        """No span at all."""
+        empty, no = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+        return cls(*[empty] * 10, no, *[empty] * 4, [], [])
+
     def __len__(self) -> int:
         return self.lane_S.size
 

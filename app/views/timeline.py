@@ -8,6 +8,7 @@ one step at a time.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from app.views.lanes import MOST_AT_ONCE, Place
 from app.views.lod import Pieces, Rectangles, innermost, nested, owned, rectangles
 from app.views.span_table import Instances, SpanTable, StepWindows
+from app.views.step_overview import step_rectangles
 from app.views.waits import IDLE_KINDS, Idle, has_kernels, idle, waits
 from ingest.errors import UserError
 from ingest.intervals import Bools, Ints
@@ -28,6 +30,12 @@ COMPUTE, COMM, HOST, IDLE, WAIT = range(len(ROWS))
 _NESTED_PX = 10
 """Nesting is shown where a span has at least so many pixels on the average."""
 _FRAME_PX = 3
+_POOL_PX = 3
+MOST_SPANS = 250_000
+"""Spans looked at for one answer; a picture of more is made of the sums per step."""
+MOST_WINDOWS = 8_000
+"""The same for step windows (lanes x steps)."""
+_NO_FRAMES: Ints = np.empty(0, dtype=np.int64)
 _ROW_OF_KIND = np.array(
     [
         COMPUTE if k in (*COMPUTE_KINDS, "kernel") else COMM if k in COMM_KINDS else HOST
@@ -127,14 +135,52 @@ class Tile:
 
 
 def tile(
-    run: Run, attempt: int, lanes: list[Place], window: Window, width_px: int,
+    run: Run, attempt: int, lanes: list[Place], window: Window, width_px: int, have: Extent,
     stop: Stop | None = None,
 ) -> Tile:  # fmt: skip
     """What is drawn for at most MOST_AT_ONCE lanes in a window of `width_px` pixels."""
     if len(lanes) > MOST_AT_ONCE:
         raise UserError(f"{len(lanes)} lanes at once; ask for at most {MOST_AT_ONCE}")
-    loaded = load(run, attempt, lanes, window, stop)
-    return drawn(*loaded, window, window.length_ns / width_px, len(lanes))
+    pixel_ns = window.length_ns / width_px
+    ranks = tuple(place.rank for place in lanes)
+    steps = _steps_in(window, have)
+    if steps * len(lanes) > MOST_WINDOWS:
+        pool = math.ceil(steps * _POOL_PX / width_px)
+        return _overview(run, attempt, lanes, window, pixel_ns, max(pool, 1), stop)
+    windows = _windows(run, attempt, ranks, window, stop)
+    if int(windows.num_spans_C.sum()) > MOST_SPANS:
+        return _overview(run, attempt, lanes, window, pixel_ns, 1, stop)
+    spans = _spans(run, attempt, lanes, window, stop)
+    instances = _instances(run, attempt, ranks, window, windows, stop)
+    return drawn(spans, instances, windows, window, pixel_ns, len(lanes))
+
+
+def _steps_in(window: Window, have: Extent) -> float:
+    """About how many steps of a lane lie in the window."""
+    if window.step is not None:
+        return 1
+    share = min(window.length_ns / max(have.end_ns - have.begin_ns, 1), 1)
+    return (have.last_step - have.first_step + 1) * share
+
+
+def _overview(
+    run: Run, attempt: int, lanes: list[Place], window: Window, pixel_ns: float, pool: int,
+    stop: Stop | None,
+) -> Tile:  # fmt: skip
+    """The tile of the sums per step, `pool` steps taken together."""
+    ranks, t0_ns = tuple(place.rank for place in lanes), run.info["created_ns"]
+    from_ns, to_ns = _own_clocks(lanes, window, t0_ns)
+    rows = run.ask(
+        "step_shares", ranks=_text(ranks), attempt=attempt, from_ns=from_ns, to_ns=to_ns, pool=pool,
+        stop=stop,
+    )  # fmt: skip
+    rects, windows = step_rectangles(
+        rows, ranks, t0_ns, np.append(_ROW_OF_KIND, [IDLE] * len(IDLE_KINDS)), (_LINES, 8), pixel_ns
+    )
+    rects = _without_slivers(rects, pixel_ns)
+    made = _answer(rects, SpanTable.none(), _NO_FRAMES, Instances.none(), windows, window)
+    num_spans = int(np.sum(rows.column("num_spans").to_numpy()))
+    return Tile(made.arrays, made.meta | {"detail": "steps", "pool": pool, "num_spans": num_spans})
 
 
 def load(
@@ -172,13 +218,21 @@ def drawn(
     rects = rectangles(_seen(pieces, window), window.begin_ns, pixel_ns)
     rects = _without_slivers(rects, pixel_ns)
     frames_S = _frames(spans, level_S, pixel_ns)
+    made = _answer(rects, spans, frames_S, instances, windows, window)
+    return Tile(made.arrays, made.meta | {"detail": "nested" if is_nested else "innermost"})
+
+
+def _answer(
+    rects: Rectangles, spans: SpanTable, frames_S: Ints, instances: Instances, windows: StepWindows,
+    window: Window,
+) -> Tile:  # fmt: skip
     arrays = _rect_arrays(rects, window)
     arrays |= _span_arrays(spans, arrays, rects, frames_S, window)
     arrays |= _wait_arrays(instances, arrays, rects, window)
     arrays |= _window_arrays(windows, window)
     return Tile(arrays, {
-        "detail": "nested" if is_nested else "innermost", "pixel_ns": rects.pixel_ns,
-        "merged": int((rects.count_R > 1).sum()), "num_spans": len(spans),
+        "pixel_ns": rects.pixel_ns, "merged": int((rects.count_R > 1).sum()),
+        "num_spans": len(spans),
         "kinds": [*KINDS, *IDLE_KINDS], "rows": list(ROWS), "names": spans.names,
         "groups": [str(group) for group in spans.groups],
         "wait_groups": [str(group) for group in np.unique(instances.group_W).tolist()],
@@ -255,7 +309,7 @@ def _span_arrays(
     window: Window,
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Columns of the spans that rectangles and frames are of; `ref` points into them."""
-    of_span_R = rect_arrays["row"] <= HOST
+    of_span_R = (rect_arrays["row"] <= HOST) & (rects.ref_R >= 0)
     used, index = np.unique(np.concatenate((rects.ref_R[of_span_R], frames_S)), return_inverse=True)
     ref_R = np.full(rects.ref_R.size, _NO_REF, dtype=np.uint32)
     num_rects = int(of_span_R.sum())
@@ -333,14 +387,22 @@ def _spans(
     t0_ns = run.info["created_ns"]
     ranks = tuple(place.rank for place in lanes)
     begin_ns, end_ns = window.begin_ns + t0_ns, window.end_ns + t0_ns
-    shifts = [0, *(s for p in lanes for s in (p.shift_min_ns, p.shift_max_ns) if s is not None)]
+    from_ns, to_ns = _own_clocks(lanes, window, t0_ns)
     rows = run.ask(
         "window_spans", ranks=_text(ranks), attempt=attempt, step=window.step, begin_ns=begin_ns,
-        end_ns=end_ns, rank_min=min(ranks), rank_max=max(ranks),
-        from_ns=begin_ns - max(shifts) - _DRIFT_NS, to_ns=end_ns - min(shifts) + _DRIFT_NS,
+        end_ns=end_ns, rank_min=min(ranks), rank_max=max(ranks), from_ns=from_ns, to_ns=to_ns,
         stop=stop,
     )  # fmt: skip
     return SpanTable.from_arrow(rows, ranks, t0_ns)
+
+
+def _own_clocks(lanes: list[Place], window: Window, t0_ns: int) -> tuple[int, int]:
+    """A window that has the wanted one on each lane's own clock, Unix ns."""
+    shifts = [0, *(s for p in lanes for s in (p.shift_min_ns, p.shift_max_ns) if s is not None)]
+    return (
+        window.begin_ns + t0_ns - max(shifts) - _DRIFT_NS,
+        window.end_ns + t0_ns - min(shifts) + _DRIFT_NS,
+    )
 
 
 _DRIFT_NS = 1_000_000_000

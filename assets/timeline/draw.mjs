@@ -4,13 +4,14 @@
  *
  * @typedef {Object} Shown what is laid over the picture; every part may be missing
  * @property {?number} rank selected rank: its lane is marked, waits for it are in the fault colour
+ * @property {boolean} isCulprit the selected rank is named by a finding: its mark is the fault's
  * @property {?{rank: number, begin: number, end: number}} selected the slice with the details
  * @property {?{rank: number, begin: number, end: number, row: number}} hover
  * @property {?{begin: number, end: number, lanes: [number, number]}} area
  * @property {number[]} marks times marked by the user
  * @property {?Set<number>} found names searched for (indices into meta.names)
  */
-import { drawFrame, drawLabels } from './draw_frame.mjs';
+import { drawFrame, drawLabels, drawStepBorders } from './draw_frame.mjs';
 import { laneTop, lanesInSight, rowBox, xOf } from './geometry.mjs';
 import { inkOn, patternOf } from './theme.mjs';
 import { COMM, COMPUTE, HOST, IDLE, NO_REF, WAIT } from './tile.mjs';
@@ -47,6 +48,7 @@ export function draw(ctx, tile, geometry, theme, shown = {}) {
       drawRow(place, HOST);
     }
   }
+  if (tile) drawStepBorders(ctx, tile, geometry, theme);
   drawChosen(ctx, geometry, theme, shown);
   ctx.restore();
   drawFrame(ctx, tile, geometry, theme, shown);
@@ -149,10 +151,22 @@ function drawFrames(place) {
     ctx.fillStyle = theme.ink.panel;
     ctx.fillRect(x - 0.5, y + box.y, 1, box.height);
     if (end - x < TEXT_FROM_PX || box.height < 9) continue;
-    const colour = inkOn(theme.kind[tile.meta.kinds[kinds[s]]] ?? '#888888');
-    drawText(ctx, theme, String(microbatches[s]), Math.max(x, geometry.left), y + box.y,
-      end - Math.max(x, geometry.left), box.height, colour);
+    drawNumber(place, String(microbatches[s]), Math.max(x, geometry.left), y + box.y, box.height,
+      theme.kind[tile.meta.kinds[kinds[s]]] ?? theme.ink.faint);
   }
+}
+
+/** A micro-batch number on a ground of its kind's colour: what is below may be cut in pieces. */
+function drawNumber({ ctx, theme }, text, x, y, height, colour) {
+  const size = Math.min(11, height);
+  ctx.font = `${size}px ${theme.font}`;
+  const width = ctx.measureText(text).width + 6;
+  ctx.fillStyle = colour;
+  ctx.fillRect(x + 0.5, y, width, height);
+  ctx.fillStyle = inkOn(colour);
+  ctx.textBaseline = 'middle';
+  ctx.textAlign = 'left';
+  ctx.fillText(text, x + 3.5, y + height / 2 + 0.5);
 }
 
 function drawIdle(place) {
@@ -177,15 +191,14 @@ function drawIdle(place) {
 
 /** Communication that is only waiting loses its fill: the outline says for whom. */
 function drawWaits(place) {
-  const { ctx, tile, theme, geometry, y } = place;
+  const { ctx, theme, geometry, y } = place;
   const box = rowBox(geometry.laneHeight, COMM);
-  for (const [i, x, width] of rectsOf(place, WAIT)) {
+  for (const [, x, width] of rectsOf(place, WAIT)) {
     if (width < 2) continue;
     ctx.fillStyle = theme.ink.panel;
     ctx.globalAlpha = 0.72;
     ctx.fillRect(x, y + box.y + 1, width, box.height - 2);
     ctx.globalAlpha = 1;
-    if (tile.arrays.count[i] > 1) continue;
   }
 }
 

@@ -55,6 +55,24 @@ export function originOf(steps, window) {
   return (begun ?? around)?.begin ?? window.begin;
 }
 
+/** Where each lane's steps begin: ranks need not begin a step together. */
+export function drawStepBorders(ctx, tile, geometry, theme) {
+  const { step_lane: lanes, step_begin: begins } = tile.arrays;
+  const [first, last] = lanesInSight(geometry);
+  const place = new Map();
+  for (let lane = first; lane <= last; lane++) place.set(tile.laneOfRank.get(geometry.ranks[lane]), lane);
+  ctx.fillStyle = theme.ink.text;
+  ctx.globalAlpha = lanes.length > 4000 ? 0.15 : 0.6;
+  for (let i = 0; i < lanes.length; i++) {
+    const lane = place.get(lanes[i]);
+    if (lane === undefined) continue;
+    const x = xOf(geometry, tile.from + begins[i]);
+    if (x < geometry.left || x > geometry.width) continue;
+    ctx.fillRect(Math.round(x), laneTop(geometry, lane) - 2, 1, geometry.laneHeight);
+  }
+  ctx.globalAlpha = 1;
+}
+
 /** Steps of the first lane in sight that has any: number, begin and end. */
 export function stepsShown(tile, geometry) {
   const { step, step_lane: lanes, step_begin: begins, step_end: ends } = tile.arrays;
@@ -81,7 +99,7 @@ function drawSteps(ctx, geometry, theme, steps) {
     if (past < geometry.left || x > geometry.width) continue;
     ctx.fillStyle = theme.ink.quiet;
     ctx.globalAlpha = past - x > 6 ? 0.55 : 0.2;
-    ctx.fillRect(Math.round(x), 2, 1, geometry.height);
+    ctx.fillRect(Math.round(x), 2, 1, geometry.top - 2);
     ctx.globalAlpha = 1;
     const from = Math.max(x, geometry.left) + 5;
     if (from >= free && Math.min(past, geometry.width) - from > STEP_TEXT_PX) {
@@ -112,8 +130,8 @@ export function drawLabels(ctx, tile, geometry, theme, shown) {
     if (isSelected) {
       ctx.fillStyle = theme.ink.raised;
       ctx.fillRect(0, y - 2, left, laneHeight);
-      ctx.fillStyle = theme.ink.link;
-      ctx.fillRect(0, y - 2, 3, laneHeight);
+      ctx.fillStyle = shown.isCulprit ? theme.ink.fault : theme.ink.link;
+      ctx.fillRect(0, y - 2, 4, laneHeight);
     }
     drawLabel(ctx, tile, theme, rank, y, geometry, isSelected, shown);
   }
@@ -139,7 +157,7 @@ function drawLabel(ctx, tile, theme, rank, y, geometry, isSelected, shown) {
   const room = ctx.measureText(`${pin}${name} `).width + 10;
   ctx.font = `10px ${theme.font}`;
   ctx.fillStyle = theme.ink.quiet;
-  const text = place.join(' ') + (known && !known.aligned ? ' clock?' : '');
+  const text = place.join(' ') + (known && !known.aligned && tile.meta.clock === 'absolute' ? ' clock?' : '');
   if (twoLines) ctx.fillText(text, 10, middle + 7);
   else if (room < geometry.left - 20) ctx.fillText(text, room + 2, middle);
 }

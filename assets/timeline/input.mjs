@@ -73,6 +73,7 @@ function listenToPointers(timeline, on, place) {
     if (down.size > 1 || !drag) return;
     drag.moved ||= Math.hypot(x - drag.x, y - drag.y) > CLICK_PX;
     if (!drag.moved) return;
+    timeline.tell('hover', { slice: null });
     if (drag.pans) {
       timeline.panPx(x - drag.lastX);
       if (timeline.scrollBy(drag.lastY - y) === false && event.pointerType === 'touch') {
@@ -118,7 +119,8 @@ function click(timeline, x, y) {
   timeline.shown.area = null;
   timeline.tell('area', null);
   timeline.select(slice);
-  if (rank === null || rank === timeline.app.view.rank) return;
+  // beside the lane's name a click is for the slice: the selected rank stays what is compared with
+  if (x >= timeline.geometry.left || rank === null || rank === timeline.app.view.rank) return;
   // the lanes stay as they are: without them in the address the choice would follow the new rank
   const { ranks } = timeline.geometry;
   timeline.app.set(timeline.options.compact ? { rank } : { rank, ranks });
@@ -136,8 +138,8 @@ function markArea(timeline, drag, x, y) {
 }
 
 function pressKey(timeline, event, actions) {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const act = {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  const acts = {
     w: () => timeline.zoom(ZOOM_KEY), s: () => timeline.zoom(1 / ZOOM_KEY),
     a: () => timeline.pan(-PAN_KEY), d: () => timeline.pan(PAN_KEY),
     f: () => timeline.fit(), '.': () => timeline.step(1), ',': () => timeline.step(-1),
@@ -145,9 +147,9 @@ function pressKey(timeline, event, actions) {
     ArrowDown: () => timeline.scrollBy(timeline.geometry.laneHeight),
     ArrowUp: () => timeline.scrollBy(-timeline.geometry.laneHeight),
     ...actions,
-  }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+  };
+  const act = acts[event.key] ?? acts[event.key.toLowerCase()];
   if (!act) return;
   event.preventDefault();
-  event.stopPropagation();
   act();
 }

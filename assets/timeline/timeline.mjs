@@ -28,7 +28,7 @@ export class Timeline extends EventTarget {
     this.ctx = canvas.getContext('2d', { willReadFrequently: true, alpha: false });
     this.theme = readTheme(document.body);
     this.tile = null;
-    this.shown = { rank: app.view.rank, selected: null, hover: null, area: null, marks: [], found: null, pinned: new Set() };
+    this.shown = { rank: app.view.rank, isCulprit: app.view.finding !== null, selected: null, hover: null, area: null, marks: [], found: null, pinned: new Set() };
     this.geometry = {
       width: 0, height: 0, left: 116, top: 36, laneHeight: 40, scroll: 0, ranks: [],
       window: { begin: 0, end: 1 },
@@ -119,6 +119,17 @@ export class Timeline extends EventTarget {
   #setRanks(ranks) {
     const pinned = ranks.filter((rank) => this.shown.pinned.has(rank));
     this.geometry.ranks = [...pinned, ...ranks.filter((rank) => !this.shown.pinned.has(rank))];
+  }
+
+  /** What a link needs to open this picture: lanes, window and what is selected. */
+  linkPatch() {
+    if (!this.tile || !this.window) return {};
+    const { relative_step: step } = this.tile.meta;
+    return {
+      ranks: this.geometry.ranks, t: [Math.round(this.window.begin), Math.round(this.window.end)],
+      ...(step === null ? {} : { steps: [step, step] }),
+      rank: this.app.view.rank ?? this.shown.selected?.rank ?? null,
+    };
   }
 
   /** The run has something new. */

@@ -24,7 +24,7 @@ export function ranksOf(text, most = 4096) {
 /** How well the lanes' clocks are known, in words. Pure. */
 export function clockSentence(meta) {
   if (meta.clock === 'per_step_relative') {
-    return `times count from the start of step ${meta.relative_step}: one step at a time`;
+    return `times count from the start of step ${meta.relative_step}: one step at a time, who waited for whom is unknown`;
   }
   const unknown = meta.lanes.filter((lane) => !lane.aligned).length;
   if (unknown) return `${unknown} of ${meta.lanes.length} clocks not aligned: do not compare those lanes by time`;

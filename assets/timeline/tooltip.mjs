@@ -31,7 +31,7 @@ export function described(slice, meta) {
   if (span.bytes >= 0) rows.push(['bytes', formatBytes(span.bytes)]);
   if (span.peer >= 0) rows.push(['peer', `rank ${span.peer}`]);
   if (span.seq >= 0) rows.push(['number in its group', String(span.seq)]);
-  rows.push(['begin', clockTime(meta.t0_ns, span.begin)]);
+  if (meta.clock === 'absolute') rows.push(['begin', clockTime(meta.t0_ns, span.begin)]);
   return { title: span.name, rows };
 }
 

@@ -11,6 +11,7 @@ export function followView(timeline) {
     before = view;
     if (view.run !== old.run || view.page !== old.page) return;  // the page is about to change
     timeline.shown.rank = view.rank;
+    timeline.shown.isCulprit = view.finding !== null;
     if (view.attempt !== old.attempt) {
       timeline.open();
     } else if (!same(view.steps, old.steps) && view.steps) {
@@ -31,11 +32,16 @@ export function followView(timeline) {
   };
   if (options.data) return { destroy() {} };
   app.addEventListener('view', onView);
+  const onLink = ({ detail }) => {
+    if (!options.compact) Object.assign(detail.patch, timeline.linkPatch());
+  };
   app.addEventListener('run', onRun);
+  app.addEventListener('link', onLink);
   return {
     destroy() {
       app.removeEventListener('view', onView);
       app.removeEventListener('run', onRun);
+      app.removeEventListener('link', onLink);
     },
   };
 }

@@ -26,6 +26,7 @@ GOES_WITH = {
     "window_waits": {"ranks": "0,1"},
     "step_windows": {"ranks": "0,1"},
     "step_extent": {"ranks": "0,1"},
+    "step_shares": {"ranks": "0,1"},
     "span_search": {"ranks": "0,1", "text": "X"},
 }
 """Values of required parameters."""
