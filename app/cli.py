@@ -17,6 +17,8 @@ VERBS = {
     "import": "read trace files of any known format into a run folder",
     "serve": "open the dashboard for a folder of runs",
     "info": "what a run, a file or a folder of traces holds",
+    "diagnose": "say who is slow and why, with evidence",
+    "whatif": "how long steps would take without stragglers, and who costs how much",
     "query": "ask a run a question in SQL, or list the ready ones",
     "index": "index a folder of runs, once or following it",
     "generate": "make a synthetic run with known faults",
@@ -33,7 +35,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb; returns 0 healthy, 2 user error, 130 interrupted.
+    """Run one verb; returns 0 healthy, 2 user error, 130 interrupted (diagnose: 3, 4 too).
 
     Only the chosen verb's module is imported: the others would cost its start-up.
     """

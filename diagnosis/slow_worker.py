@@ -180,8 +180,8 @@ def _missing(judged: _Judged, comparable_R: Bools) -> tuple[NotEnoughData, ...]:
     unjudged = int((~comparable_R).sum())
     if unjudged:
         sentences.append(
-            f"{unjudged} of {len(ranks.rank_R)} ranks have fewer than 3 peers and no past long "
-            "enough to be compared with."
+            f"{unjudged} of {len(ranks.rank_R)} ranks have fewer than 3 peers, and there are too "
+            "few ranks or steps to tell a slow rank from a change of the work."
         )
     alone = int((comparable_R & (judged.peers.whom_R == "own past")).sum())
     if alone:

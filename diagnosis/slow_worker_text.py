@@ -63,11 +63,13 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
     rank = int(ranks.rank_R[suspect.row])
     first, last = int(work.step_S[episode.first]), int(work.step_S[episode.last])
     waits = _waits(work, suspect)
-    urgent = "urgent" if suspect.slowdown >= URGENT_SLOWDOWN else "warning"
+    confidence = _confidence(work, suspect, waits)
+    is_urgent = suspect.slowdown >= URGENT_SLOWDOWN and confidence != "low"
+    severity = "urgent" if is_urgent else "warning"
     return Finding(
         kind="slow_worker", attempt=attempt,
-        severity=urgent if suspect.ongoing else "past",
-        confidence=_confidence(work, suspect, waits),
+        severity=severity if suspect.ongoing else "past",
+        confidence=confidence,
         title=f"Rank {rank} {'is' if suspect.ongoing else 'was'} slow",
         text=_text(suspect, waits, first, last),
         culprits=(place_of(ranks, suspect.row),),
@@ -114,9 +116,9 @@ def _text(suspect: Suspect, waits: _Waits | None, first: int, last: int) -> str:
     whom = "its own past" if suspect.whom == "own past" else "its peers"
     if not suspect.ongoing:
         when = f"from step {first} to {last}" if last > first else f"in step {first}"
-        text = f"computed {suspect.slowdown:.2f}x {whom} {when}, now over"
+        text = f"It computed {suspect.slowdown:.2f}x {whom} {when}, now over"
     else:
-        text = f"computes {suspect.slowdown:.2f}x {whom} since step {first}"
+        text = f"It computes {suspect.slowdown:.2f}x {whom} since step {first}"
     if waits is None:
         return f"{text}; what others wait for it is not known."
     verb = "wait" if suspect.ongoing else "waited"
@@ -175,7 +177,8 @@ def _evidence(
                 f"Before, in steps {work.step_S[0]} to {until}, it was {before:.2f}x.",
                 round(before, 4), "x", "slowest_ranks",
                 (("step_min", int(work.step_S[0])), ("step_max", until), ("attempt", attempt)),
-                (*timeline[:4], ("steps", (until, until))),
+                (("page", "ranks"), ("attempt", attempt), ("rank", rank), ("metric", "slowdown"),
+                 ("steps", (int(work.step_S[0]), until))),
             )
         )  # fmt: skip
     if waits is not None:

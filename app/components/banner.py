@@ -17,7 +17,9 @@ def banner(diagnosis: Diagnosis, view: View, base: str) -> Component:
     if not diagnosis.judged:
         missing = diagnosis.not_enough[0].missing if diagnosis.not_enough else "Nothing to judge."
         return _line("unknown", "Not enough data", missing)
-    return _line("calm", "All well", " ".join([*diagnosis.checked, *diagnosis.set_aside]))
+    if diagnosis.set_aside:
+        return _line("unknown", "No single rank is slow", " ".join(diagnosis.set_aside))
+    return _line("calm", "All well", " ".join(diagnosis.checked))
 
 
 def chosen(diagnosis: Diagnosis, finding_id: str | None) -> Finding | None:
@@ -42,7 +44,7 @@ def link_of(evidence: Evidence, view: View) -> View:
 
 def _line(tone: str, title: str, text: str) -> Component:
     return html.Div(
-        html.P([html.Strong(title), " ", text], className="said"),
+        html.P([html.Strong(f"{title}."), " ", text], className="said"),
         className=f"banner {tone}", role="status",
     )  # fmt: skip
 
@@ -75,7 +77,7 @@ def _finding_line(diagnosis: Diagnosis, finding: Finding, view: View, base: str)
     ]  # fmt: skip
     return html.Div(
         [
-            html.P([html.Strong(finding.title), " ", finding.text], className="said"),
+            html.P([html.Strong(f"{finding.title}."), " ", finding.text], className="said"),
             html.Div(tools, className="tools"),
         ],
         className=f"banner {tone}", role="alert" if tone == "urgent" else "status",

@@ -63,12 +63,10 @@ def _chips(run: Run, view: View) -> list[Component]:
 
 def _tools() -> list[Component]:
     return [
-        _button(
-            "pause", "Pause", "Hold still; data keeps arriving", id="pause-button"
-        ),
+        _button("pause", "Pause", "Hold still; data keeps arriving", id="pause-button"),
         html.Span(id="findings-count"),
         _button("copy-link", "Copy link", "A link to exactly this view"),
-        html.Span(id="share-place"),
+        html.Span(id="share-place", **{"data-view": "share"}),
         _theme(),
         _help(),
     ]

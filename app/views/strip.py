@@ -72,7 +72,7 @@ def strip_of(
         float(np.median(known)) if known.size else None,
         tuple(_most(marks)),
         tuple(
-            Stretch(f.first_step, f.last_step, f.severity, f.id, f"{f.title}: {f.text}")
+            Stretch(f.first_step, f.last_step, f.severity, f.id, f"{f.title}. {f.text}")
             for f in diagnosis.findings
         ),
     )

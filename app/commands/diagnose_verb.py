@@ -1,0 +1,72 @@
+"""Say who is slow and why: findings with their evidence, or that all is well.
+
+Exit code 0: nothing found; 3: findings; 4: no detector had enough data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from app.commands.progress import reading_progress
+from app.findings import diagnose_run
+from diagnosis.findings import Diagnosis, Finding
+from ingest.errors import UserError, printable
+from ingest.imports import open_any
+
+EXIT_FINDINGS = 3
+EXIT_NOT_ENOUGH = 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `rankscope diagnose`."""
+    parser.add_argument("path", type=Path, metavar="RUN", help="run folder, trace file or folder")
+    parser.add_argument("--attempt", type=int, help="start of the job (default: the newest)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the diagnosis; trace files are imported to a temporary place first."""
+    with reading_progress() as progress:
+        opened = open_any(arguments.path, progress)
+    with opened:
+        if arguments.attempt is not None and arguments.attempt not in opened.attempts:
+            known = ", ".join(map(str, opened.attempts)) or "none"
+            raise UserError(f"there is no attempt {arguments.attempt}; there are: {known}")
+        diagnosis = diagnose_run(opened, arguments.attempt)
+    if arguments.json:
+        print(json.dumps(diagnosis.to_json()))
+    else:
+        print("\n".join(map(printable, as_lines(diagnosis))))
+    return exit_code(diagnosis)
+
+
+def exit_code(diagnosis: Diagnosis) -> int:
+    """0 healthy, 3 findings, 4 no detector had enough data."""
+    if diagnosis.findings:
+        return EXIT_FINDINGS
+    return 0 if diagnosis.judged else EXIT_NOT_ENOUGH
+
+
+def as_lines(diagnosis: Diagnosis) -> list[str]:
+    """The diagnosis for people."""
+    lines = [line for finding in diagnosis.findings for line in _finding_lines(finding)]
+    lines += [f"in order    {sentence}" for sentence in diagnosis.checked]
+    lines += [f"set aside   {sentence}" for sentence in diagnosis.set_aside]
+    lines += [f"not judged  {one.missing}" for one in diagnosis.not_enough]
+    return lines
+
+
+def _finding_lines(finding: Finding) -> list[str]:
+    where = ", ".join(
+        f"{place}" + (f" on {place.host}" if place.host else "") for place in finding.culprits
+    )
+    lines = [
+        f"{finding.severity.upper()}  {finding.title}. {finding.text}",
+        f"  who         {where}",
+        f"  confidence  {finding.confidence}",
+    ]
+    lines += [f"  evidence    {evidence.sentence}" for evidence in finding.evidence]
+    lines += [f"  or          {sentence}" for sentence in finding.alternatives]
+    return [*lines, f"  try         {finding.next_step}", f"  id          {finding.id}", ""]

@@ -1,0 +1,55 @@
+"""Since when, until when: stretches of excess beyond a threshold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from diagnosis.episodes import episodes, greatest_sum, may_be_slow
+
+NOISE = 0.02
+"""3 MAD of the noise below, about 2 sigma"""
+
+
+def excess(num_steps: int, *stretches: tuple[int, int, float], seed: int = 3) -> np.ndarray:
+    values = np.random.default_rng(seed).normal(0, 0.01, num_steps)
+    for first, last, amount in stretches:
+        values[first : last + 1] += amount
+    return values
+
+
+@pytest.mark.parametrize("amount", [0.5, 0.15, 0.06])
+@pytest.mark.parametrize("first", [0, 1, 8, 30])
+def test_the_first_step_is_found(amount: float, first: int) -> None:
+    found = episodes(excess(60, (first, 59, amount)), NOISE)
+    assert len(found) == 1
+    assert abs(found[0].first - first) <= 1
+    assert found[0].last >= 58
+    assert found[0].excess == pytest.approx(amount, abs=0.01)
+
+
+def test_two_stretches_are_two_episodes() -> None:
+    found = episodes(excess(100, (10, 29, 0.3), (60, 79, 0.2)), NOISE)
+    assert [(e.first, e.last) for e in found] == [(10, 29), (60, 79)]
+
+
+def test_spikes_are_none() -> None:
+    values = excess(100)
+    values[::10] += 2.0
+    assert episodes(values, NOISE) == []
+
+
+def test_a_quick_step_and_an_unknown_one_do_not_end_it() -> None:
+    values = excess(40, (10, 39, 0.3))
+    values[20], values[25] = 0.0, np.nan
+    assert [(e.first, e.last) for e in episodes(values, NOISE)] == [(10, 39)]
+
+
+def test_noise_alone_gives_none_in_a_thousand_ranks() -> None:
+    values_RS = np.random.default_rng(5).normal(0, 0.01, (1000, 200))
+    assert not may_be_slow(values_RS, np.full(1000, NOISE)).any()
+
+
+def test_the_greatest_sum() -> None:
+    assert greatest_sum(np.array([-1.0, 2, -1, 3, -5, 2])) == (1, 3, 4.0)
+    assert greatest_sum(np.array([-1.0, -2.0])) == (0, -1, 0.0)

@@ -1,0 +1,116 @@
+"""Findings check themselves, keep their id, and survive JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from diagnosis.detectors import Detector, detectors
+from diagnosis.findings import (
+    KINDS,
+    Cost,
+    Diagnosis,
+    Evidence,
+    Finding,
+    NotEnoughData,
+    Place,
+    Verdict,
+)
+from ingest.questions import question
+
+EVIDENCE = Evidence(
+    "It computes 1.5x.", 1.5, "x", "slowest_ranks", (("step_min", 8),),
+    (("page", "timeline"), ("ranks", (1, 5)), ("steps", (8, 9))),
+)  # fmt: skip
+
+
+def a_finding(**changes: Any) -> Finding:
+    values: dict[str, Any] = {
+        "kind": "slow_worker", "attempt": 0, "severity": "urgent", "confidence": "high",
+        "title": "Rank 5 is slow", "text": "computes 1.5x its peers",
+        "culprits": (Place(5, "node0", (("pp", 1), ("tp", 1))),), "victims": (1, 4),
+        "first_step": 8, "last_step": 12, "ongoing": True, "slowdown": 1.5,
+        "cost": Cost(412.0, 0.11), "evidence": (EVIDENCE,), "alternatives": ("memory",),
+        "next_step": "look",
+    }  # fmt: skip
+    return Finding(**values | changes)
+
+
+def test_json_gives_the_same_finding_back() -> None:
+    finding = a_finding()
+    plain = json.loads(json.dumps(finding.to_json()))
+    assert Finding.from_json(plain) == finding
+    assert plain["culprit_ranks"] == [5]
+    assert plain["victim_ranks"] == [1, 4]
+    without = replace(finding, cost=None, slowdown=None)
+    assert Finding.from_json(json.loads(json.dumps(without.to_json()))) == without
+
+
+def test_the_id_says_what_who_and_when() -> None:
+    assert a_finding().id == "slow_worker-0-5-8"
+    assert a_finding(culprits=()).id == "slow_worker-0-job-8"
+    assert a_finding(last_step=99, slowdown=2.0).id == a_finding().id  # it goes on, the link stays
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kind": "slow"}, "kind is 'slow'"),
+        ({"severity": "red"}, "severity is 'red'"),
+        ({"confidence": "0.9"}, "confidence is '0.9'"),
+        ({"last_step": 7}, "the last comes before the first"),
+        ({"evidence": ()}, "needs a title, a text, evidence"),
+        ({"title": ""}, "needs a title, a text, evidence"),
+        ({"victims": (4, 5)}, "culprit and victim"),
+        ({"ongoing": False}, "either ongoing or past"),
+        ({"severity": "past"}, "either ongoing or past"),
+    ],
+)
+def test_a_finding_checks_itself(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        a_finding(**changes)
+
+
+def test_its_parts_check_themselves() -> None:
+    with pytest.raises(ValueError, match="rank is -1"):
+        Place(-1)
+    with pytest.raises(ValueError, match=r"share 1\.2"):
+        Cost(1.0, 1.2)
+    with pytest.raises(ValueError, match="number nan"):
+        replace(EVIDENCE, number=float("nan"))
+    with pytest.raises(ValueError, match="needs a sentence"):
+        replace(EVIDENCE, question="")
+    with pytest.raises(ValueError, match="says nothing"):
+        Verdict("x")
+    with pytest.raises(ValueError, match="no_such_kind"):
+        Detector("x", ("no_such_kind",), (), detectors()[0].detect)
+
+
+def test_the_most_urgent_and_costly_comes_first() -> None:
+    past = a_finding(severity="past", ongoing=False, first_step=1)
+    small = a_finding(cost=Cost(1.0, 0.01), first_step=2)
+    great = a_finding(cost=Cost(1.0, 0.5), first_step=3)
+    warning = a_finding(severity="warning", first_step=4)
+    said = Diagnosis((Verdict("a", (past, small)), Verdict("b", (warning, great), "all well")))
+    assert said.findings == (great, small, warning, past)
+    assert said.checked == ("all well",)
+    assert said.judged
+
+
+def test_nothing_judged_is_said() -> None:
+    said = Diagnosis((Verdict("a", not_enough=(NotEnoughData("a", "no step"),)),))
+    assert not said.judged
+    assert said.to_json() == {
+        "findings": [], "checked": [], "set_aside": [], "judged": False,
+        "not_enough": [{"detector": "a", "missing": "no step"}],
+    }  # fmt: skip
+
+
+def test_every_detector_asks_ready_questions_for_kinds_of_the_list() -> None:
+    for detector in detectors():
+        assert set(detector.kinds) <= set(KINDS)
+        for name in detector.questions:
+            assert question(name).columns

@@ -1,0 +1,138 @@
+"""The detector on whole runs: recorded with a real fault, generated with planted ones, imported."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from app.findings import diagnose_run
+from diagnosis.findings import Diagnosis
+from ingest.imports import open_any
+from ingest.store import open_run
+from sample_traces.generate.faults import KINDS, SyntheticFault
+from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.write import generate
+
+RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
+TRACES = Path(__file__).parents[3] / "shared" / "traces"
+SMALL = {"num_ranks": 8, "pp": 2, "tp": 2, "num_steps": 30}
+NOT_ONE_WORKER = sorted(set(KINDS) - {"slow_worker"})
+
+
+def diagnosis_of(folder: Path) -> Diagnosis:
+    with open_any(folder) as run:
+        return diagnose_run(run)
+
+
+def generated(folder: Path, *faults: str, seed: int = 1, **sizes: object) -> Diagnosis:
+    planted = tuple(SyntheticFault.parse(fault) for fault in faults)
+    job = SyntheticJob(**{**SMALL, "level": "steps", **sizes}, seed=seed, faults=planted)  # type: ignore[arg-type]
+    generate(job, folder / "run")
+    return diagnosis_of(folder / "run")
+
+
+def named(diagnosis: Diagnosis) -> list[tuple[int, int]]:
+    return sorted((f.culprits[0].rank, f.first_step) for f in diagnosis.findings)
+
+
+def recorded(name: str, tmp_path: Path) -> tuple[Diagnosis, dict]:
+    shutil.copytree(RECORDED / name, tmp_path / name)
+    with open_run(tmp_path / name) as run:
+        return diagnose_run(run), json.loads((tmp_path / name / "run.json").read_text())
+
+
+def test_the_recorded_slow_rank(tmp_path: Path) -> None:
+    diagnosis, info = recorded("slow_rank", tmp_path)
+    truth = info["truth"]["faults"][0]
+    assert [f.culprits[0].rank for f in diagnosis.findings] == [truth["rank"]]
+    finding = diagnosis.findings[0]
+    assert abs(finding.first_step - truth["from"]) <= 1
+    assert finding.severity == "urgent"
+    assert finding.confidence == "high"
+    assert finding.cost is not None
+    assert finding.cost.wait_caused_ms > 0
+    assert set(finding.victims) == {4, 7}  # its tensor and its data-parallel neighbour
+
+
+def test_the_recorded_healthy_job(tmp_path: Path) -> None:
+    diagnosis, _ = recorded("healthy", tmp_path)
+    assert diagnosis.findings == ()
+    assert diagnosis.judged
+
+
+def test_the_evidence_can_be_asked_again(tmp_path: Path) -> None:
+    shutil.copytree(RECORDED / "slow_rank", tmp_path / "run")
+    with open_run(tmp_path / "run") as run:
+        finding = diagnose_run(run).findings[0]
+        for evidence in finding.evidence:
+            answer = run.ask(evidence.question, **dict(evidence.params)).to_pylist()
+            row = next(row for row in answer if row["rank"] == finding.culprits[0].rank)
+            if evidence.unit == "x":
+                assert row["slowdown"] == pytest.approx(evidence.number, rel=0.02)
+            elif evidence.unit == "share":
+                assert row["share"] == pytest.approx(evidence.number, rel=0.01)
+            else:
+                steps = finding.last_step - finding.first_step + 1
+                assert row["wait_caused_ms"] / steps == pytest.approx(evidence.number, rel=0.01)
+
+
+@pytest.mark.parametrize("x", [1.5, 1.15, 1.05])
+def test_three_doses(tmp_path: Path, x: float) -> None:
+    diagnosis = generated(tmp_path, f"slow_worker=5,x={x},from=8", level="spans", num_steps=20)
+    assert named(diagnosis) == [(5, 8)]
+    assert diagnosis.findings[0].confidence == "high"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "faults", "expected"),
+    [
+        ({}, ("slow_worker=4,x=1.3,from=8", "slow_worker=7,x=1.2,from=8"), [(4, 8), (7, 8)]),
+        ({"tp": 4}, ("slow_worker=5,x=1.3,from=8",), [(5, 8)]),
+        ({"tp": 1}, ("slow_worker=5,x=1.3,from=8",), [(5, 8)]),
+        ({"pp": 8, "tp": 1}, ("slow_worker=5,x=1.05,from=8",), [(5, 8)]),
+        ({"num_ranks": 1024, "pp": 8, "tp": 8}, ("slow_worker=137,x=1.05,from=9",), [(137, 9)]),
+    ],
+    ids=["two in one stage", "dp 1", "tp 1", "pipeline only", "1,024 ranks"],
+)
+def test_layouts(
+    tmp_path: Path, sizes: dict, faults: tuple[str, ...], expected: list[tuple[int, int]]
+) -> None:
+    assert named(generated(tmp_path, *faults, **sizes)) == expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_healthy_generated_job(tmp_path: Path, seed: int) -> None:
+    diagnosis = generated(tmp_path, seed=seed)
+    assert diagnosis.findings == ()
+    assert diagnosis.judged
+    assert diagnosis.set_aside == ()
+
+
+@pytest.mark.parametrize("kind", NOT_ONE_WORKER)
+def test_other_faults_are_no_slow_worker(tmp_path: Path, kind: str) -> None:
+    target = {"job": "", "rank": "=1", "host": "=0", "stage": "=1"}[KINDS[kind].target]
+    assert generated(tmp_path, f"{kind}{target},from=10", num_ranks=32).findings == ()
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="no folder of real traces beside the checkout")
+class TestRealTraces:
+    """Imports: nothing is said of jobs with a step or a rank; the one slow worker is found."""
+
+    def test_one_step_of_eight_ranks_is_not_enough(self) -> None:
+        diagnosis = diagnosis_of(TRACES / "kineto" / "dlrm8.tar.gz")
+        assert diagnosis.findings == ()
+        assert not diagnosis.judged
+
+    def test_one_worker_of_a_loader_study_is_not_enough(self) -> None:
+        (folder,) = (TRACES / "kineto" / "resnet50").glob("workers0__*")
+        diagnosis = diagnosis_of(folder)
+        assert diagnosis.findings == ()
+        assert not diagnosis.judged
+
+    @pytest.mark.parametrize(("name", "expected"), [("AR", [0]), ("ST", [])])
+    def test_straggler_analysis(self, name: str, expected: list[int]) -> None:
+        diagnosis = diagnosis_of(TRACES / "straggler_analysis" / f"trace-{name}.parquet")
+        assert [f.culprits[0].rank for f in diagnosis.findings] == expected

@@ -1,0 +1,209 @@
+"""slow_worker on hand-built tables: who is named, since when, on what evidence, and who not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from diagnosis.findings import Verdict
+from diagnosis.slow_worker import detect
+from tests.diagnosis.work_tables import Compute, tables
+from trace_hooks.layout import ParallelLayout
+
+STEPS = 30
+SLOW_FROM = 8
+PP2_DP4_TP2 = ParallelLayout.from_sizes(pp=2, dp=4, tp=2)
+
+
+def slow(*ranks: int, x: float = 1.3, first: int = SLOW_FROM, last: int = STEPS) -> Compute:
+    return lambda rank, step: 100.0 * (x if rank in ranks and first <= step <= last else 1.0)
+
+
+def judged(
+    layout: ParallelLayout = PP2_DP4_TP2, compute: Compute | None = None, steps: int = STEPS,
+    **given: Any,
+) -> Verdict:  # fmt: skip
+    return detect(tables(layout, steps, compute or slow(5), **given), attempt=0)
+
+
+def named(verdict: Verdict) -> list[tuple[int, int]]:
+    return sorted((f.culprits[0].rank, f.first_step) for f in verdict.findings)
+
+
+@pytest.mark.parametrize("x", [1.5, 1.15, 1.05])
+def test_the_slow_rank_and_its_first_step(x: float) -> None:
+    verdict = judged(compute=slow(5, x=x))
+    assert named(verdict) == [(5, SLOW_FROM)]
+    finding = verdict.findings[0]
+    assert finding.slowdown == pytest.approx(x, abs=0.01)
+    assert finding.ongoing
+    assert finding.severity == ("urgent" if x >= 1.1 else "warning")
+    assert f"{x:.2f}x" in finding.text
+    assert f"since step {SLOW_FROM}" in finding.text
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("noise", [0.003, 0.02, 0.1])
+def test_a_healthy_job_has_none(seed: int, noise: float) -> None:
+    verdict = judged(compute=slow(), seed=seed, noise=noise)
+    assert verdict.findings == ()
+    assert verdict.set_aside == ()
+    assert verdict.checked == (
+        "No rank is beyond its peers' noise in the last 20 steps (16 ranks compared)."
+    )
+
+
+def test_two_slow_ranks_of_one_stage_do_not_hide_each_other() -> None:
+    layout = ParallelLayout.from_sizes(pp=2, dp=2, tp=2)
+    assert named(judged(layout, slow(4, 7))) == [(4, SLOW_FROM), (7, SLOW_FROM)]
+    assert named(judged(compute=slow(0, 2))) == [(0, SLOW_FROM), (2, SLOW_FROM)]
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"pp": 2, "tp": 4}, {"pp": 2, "dp": 4}, {"dp": 8}, {"pp": 4, "dp": 2}, {"pp": 8}]
+)
+def test_without_replicas_or_tensor_peers(sizes: dict[str, int]) -> None:
+    verdict = judged(ParallelLayout.from_sizes(**sizes))
+    assert named(verdict) == [(5, SLOW_FROM)]
+    alone = sizes in ({"pp": 4, "dp": 2}, {"pp": 8})
+    assert (verdict.findings[0].confidence == "low") == alone
+    assert any("fewer than 3 peers" in one.missing for one in verdict.not_enough) == alone
+
+
+def test_a_change_of_the_whole_job_is_nobodys_fault() -> None:
+    def compute(rank: int, step: int) -> float:
+        return 100.0 * (1.5 if step >= SLOW_FROM else 1.0)
+
+    for sizes in ({"pp": 8}, {"pp": 2, "dp": 4, "tp": 2}):
+        assert judged(ParallelLayout.from_sizes(**sizes), compute).findings == ()
+
+
+def test_a_whole_stage_is_not_one_worker() -> None:
+    stage_1 = [rank for rank in range(16) if PP2_DP4_TP2.coords(rank)["pp"] == 1]
+    assert judged(compute=slow(*stage_1)).findings == ()
+    small = ParallelLayout.from_sizes(pp=4, dp=2)  # two ranks a stage: compared with their own past
+    verdict = judged(small, slow(2, 3))
+    assert verdict.findings == ()
+    assert verdict.set_aside == (
+        "All 2 ranks of pipeline stage 1 compute 1.30x their peers since step 8: "
+        "that is pipeline stage 1, not one slow worker.",
+    )
+
+
+def test_a_whole_host_is_not_one_worker() -> None:
+    layout = ParallelLayout.from_sizes(pp=2, dp=8, tp=2)
+    verdict = judged(layout, slow(*range(4)), ranks_per_host=4)
+    assert verdict.findings == ()
+    assert "host node0" in verdict.set_aside[0]
+    assert len(verdict.set_aside) == 1
+
+
+def test_a_whole_replica_is_not_one_worker() -> None:
+    layout = ParallelLayout.from_sizes(pp=2, dp=4, tp=2)
+    replica_1 = [rank for rank in range(16) if layout.coords(rank)["dp"] == 1]
+    verdict = judged(layout, slow(*replica_1))
+    assert verdict.findings == ()
+    assert "replica 1" in verdict.set_aside[0]
+
+
+def test_what_is_over_is_told_as_past() -> None:
+    finding = judged(compute=slow(5, last=15)).findings[0]
+    assert (finding.first_step, finding.last_step, finding.ongoing) == (8, 15, False)
+    assert finding.severity == "past"
+    assert finding.title == "Rank 5 was slow"
+    assert "from step 8 to 15, now over" in finding.text
+
+
+def test_it_is_over_only_after_some_steps() -> None:
+    assert judged(compute=slow(5, last=STEPS - 3)).findings[0].ongoing  # two steps without it
+    assert not judged(compute=slow(5, last=STEPS - 4)).findings[0].ongoing
+
+
+def test_waits_give_cost_evidence_and_confidence() -> None:
+    def caused(rank: int, step: int) -> float:
+        return 320.0 if rank == 5 and step >= SLOW_FROM else 10.0
+
+    groups = [
+        {"rank": 5, "group_id": 1, "axis": "tp", "ranks": [4, 5], "wait_caused_ms": 200.0},
+        {"rank": 5, "group_id": 2, "axis": "dp", "ranks": [1, 3, 5, 7], "wait_caused_ms": 100.0},
+        {"rank": 5, "group_id": 3, "axis": "ep", "ranks": [5, 9], "wait_caused_ms": 1.0},
+        {"rank": 4, "group_id": 1, "axis": "tp", "ranks": [4, 5], "wait_caused_ms": 9.0},
+    ]
+    finding = judged(caused_ms=caused, groups=groups).findings[0]
+    assert finding.cost is not None
+    assert finding.cost.wait_caused_ms == 320.0
+    assert finding.cost.share == pytest.approx(320 / (16 * 200))  # of all ranks' time
+    assert finding.confidence == "high"
+    assert finding.victims == (1, 3, 4, 7)  # not rank 9: next to nothing is waited for there
+    assert (
+        "the others together wait 320 ms per step for it (10 % of the job's time)" in finding.text
+    )
+    by_question = {e.question: e for e in finding.evidence}
+    assert dict(by_question["late_ranks"].params) == {
+        "step_min": SLOW_FROM, "step_max": STEPS - 1, "attempt": 0
+    }  # fmt: skip
+    links = [dict(e.view) for e in finding.evidence]
+    timeline = next(link for link in links if link["page"] == "timeline")
+    assert timeline["ranks"] == (5, 13)  # its pipeline group, in order of the stages
+    assert timeline["steps"] == (8, 9)
+
+
+def test_a_rank_for_which_nobody_waits_most_is_less_certain() -> None:
+    finding = judged(caused_ms=lambda rank, step: 99.0 if rank == 0 else 1.0).findings[0]
+    assert finding.confidence == "medium"
+    assert any("not the one others wait for" in one for one in finding.alternatives)
+
+
+def test_without_aligned_clocks_compute_alone_speaks_and_it_is_said() -> None:
+    verdict = judged()
+    finding = verdict.findings[0]
+    assert finding.cost is None
+    assert finding.victims == ()
+    assert finding.confidence == "medium"
+    assert "what others wait for it is not known" in finding.text
+    assert any("clocks are not aligned" in one for one in finding.alternatives)
+    assert any("who waits for whom is not known" in one.missing for one in verdict.not_enough)
+
+
+def test_contention_is_told_apart_where_cpu_time_was_recorded() -> None:
+    def flat(rank: int, step: int) -> float:
+        return 90.0 + rank % 2
+
+    assert judged(device="cpu", cpu_ms=flat).findings == ()  # wall up, CPU flat
+    wall = judged(device="cuda:0").findings[0]
+    assert any("host_contention" in one for one in wall.alternatives)
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"), [(0, "No step is finished"), (1, "1 step is"), (3, "3 steps are")]
+)
+def test_too_few_steps(steps: int, said: str) -> None:
+    verdict = judged(steps=steps)
+    assert verdict.findings == ()
+    assert verdict.checked is None
+    assert said in verdict.not_enough[0].missing
+
+
+def test_two_ranks_of_128_name_nobody() -> None:
+    layout = ParallelLayout.from_sizes(dp=128)
+    verdict = judged(layout, slow(1, x=2.0), ranks=[0, 1])
+    assert verdict.findings == ()
+    assert verdict.checked is None
+    assert "126 of 128 ranks" in verdict.not_enough[0].missing
+
+
+def test_without_a_layout_a_rank_must_have_changed_to_be_named() -> None:
+    layout = ParallelLayout.from_sizes(dp=8)
+    always = judged(layout, slow(5, first=0), known_layout=False)
+    assert always.findings == ()
+    assert "may be its share" in always.set_aside[0]
+    changed = judged(layout, slow(5), known_layout=False)
+    assert named(changed) == [(5, SLOW_FROM)]
+    assert changed.findings[0].confidence == "low"
+
+
+def test_a_lasting_difference_within_the_spread_of_the_peers_is_no_finding() -> None:
+    quirks = [0.95, 1.05, 1.0, 0.97, 1.03, 1.06, 0.96, 1.0]
+    verdict = judged(ParallelLayout.from_sizes(dp=8), lambda rank, step: 100 * quirks[rank])
+    assert verdict.findings == ()

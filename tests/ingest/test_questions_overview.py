@@ -1,0 +1,119 @@
+"""The questions behind diagnosis, the overview's numbers and the strip: rows in, table out."""
+
+from __future__ import annotations
+
+import pytest
+
+from ingest.store import open_run
+from tests.runs_builder import RunBuilder
+from trace_hooks.layout import ParallelLayout
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """dp 2 x tp 2, 3 steps of 100 us: data 10, forward 40 (rank 1: 60), tp all-reduce until 80,
+    optimizer 10, the last 10 not recorded. Rank 0 saves in step 1; step 3 is begun only.
+    """
+    layout = ParallelLayout.from_sizes(dp=2, tp=2)
+    builder = RunBuilder(tmp_path_factory.mktemp("overview") / "run", 4, layout)
+    builder.group(7, [0, 1], "tp")
+    builder.group(8, [2, 3], "tp")
+    for step in range(3):
+        t = step * 100.0
+        for rank in range(4):
+            ready = t + (70 if rank == 1 else 50)
+            builder.step(rank, step, t, t + 100)
+            builder.span(rank, step, "data_wait", t, t + 10)
+            builder.span(rank, step, "forward", t + 10, ready, cpu_ns=30_000)
+            group = 7 if rank < 2 else 8
+            builder.span(rank, step, "tp_comm", ready, t + 80, group_id=group, coll_seq=step)
+            builder.span(rank, step, "optimizer", t + 80, t + 90, cpu_ns=10_000)
+            builder.collective(rank, step, group, step, ready, t + 80)
+    builder.span(0, 1, "checkpoint", 190, 196)
+    builder.span(0, 3, "forward", 310, 320)
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as opened:
+        yield opened
+
+
+def test_rank_work(run):
+    rows = run.ask("rank_work", step_min=1, step_max=1).to_pylist()
+    assert [(r["rank"], r["step"]) for r in rows] == [(0, 1), (1, 1), (2, 1), (3, 1)]
+    assert [r["compute_ms"] for r in rows] == pytest.approx([0.05, 0.07, 0.05, 0.05])
+    assert [r["cpu_ms"] for r in rows] == pytest.approx([0.04] * 4)
+    assert [r["wait_caused_ms"] for r in rows] == pytest.approx([0, 0.02, 0, 0])
+    assert [r["wait_ms"] for r in rows] == pytest.approx([0.02, 0, 0, 0])
+    steps = {r["step"] for r in run.ask("rank_work").to_pylist()}
+    assert steps == {0, 1, 2}  # the begun one is not there
+
+
+def test_rank_places(run):
+    rows = run.ask("rank_places").to_pylist()
+    assert [(r["rank"], r["host"], r["dp"], r["tp"]) for r in rows] == [
+        (0, "h0", 0, 0), (1, "h0", 0, 1), (2, "h0", 1, 0), (3, "h0", 1, 1)
+    ]  # fmt: skip
+    assert {r["world_size"] for r in rows} == {4}
+
+
+def test_waits_by_group(run):
+    (row,) = run.ask("waits_by_group").to_pylist()  # nobody waited in the other group
+    assert (row["rank"], row["axis"], row["ranks"]) == (1, "tp", [0, 1])
+    assert row["wait_caused_ms"] == pytest.approx(0.06)
+    (row,) = run.ask("waits_by_group", step_min=2, step_max=2).to_pylist()
+    assert row["wait_caused_ms"] == pytest.approx(0.02)
+
+
+def test_job_shares(run):
+    rows = run.ask("job_shares").to_pylist()
+    assert [r["step"] for r in rows] == [0, 1, 2]
+    assert rows[0]["num_ranks"] == 4
+    assert rows[0]["compute_ratio"] == pytest.approx((50 + 70 + 50 + 50) / 400)
+    assert rows[0]["data_wait_ratio"] == pytest.approx(0.1)
+    assert rows[0]["exposed_comm_ratio"] == pytest.approx((30 + 10 + 30 + 30) / 400)
+    assert rows[0]["tp_ratio"] == rows[0]["exposed_comm_ratio"]
+    assert rows[0]["dp_ratio"] == 0
+    assert rows[0]["bubble_ratio"] == pytest.approx(20 / 400)  # rank 0 waits 20 us for rank 1
+    assert rows[0]["waiting_ratio"] == pytest.approx(20 / 400)
+    assert rows[0]["not_visible_ratio"] == pytest.approx(0.1)
+    assert rows[1]["not_visible_ratio"] == pytest.approx(34 / 400)  # the checkpoint is seen
+
+
+def test_where_time_goes_adds_up_to_the_step(run):
+    rows = run.ask("where_time_goes").to_pylist()
+    parts = [
+        "compute_ms", "data_wait_ms", "tp_ms", "pp_ms", "dp_ms", "ep_ms", "other_comm_ms",
+        "waiting_ms", "schedule_ms", "other_ms", "not_visible_ms",
+    ]  # fmt: skip
+    for row in rows:
+        assert sum(row[part] for part in parts) == pytest.approx(row["step_ms"])
+    assert rows[0]["waiting_ms"] == pytest.approx(0.02)
+    assert rows[0]["tp_ms"] == pytest.approx(0.01)
+    assert rows[0]["other_ms"] == pytest.approx(0.006 / 3)
+    assert rows[1]["waiting_ms"] == 0
+    assert rows[0]["bubble_known"]
+    assert {row["num_steps"] for row in rows} == {3}
+
+
+def test_without_aligned_clocks_communication_keeps_its_waiting(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 2, ParallelLayout.from_sizes(tp=2), hosts=["a", "b"])
+    builder.group(7, [0, 1], "tp")
+    for rank in range(2):
+        builder.step(rank, 0, 0, 100)
+        builder.span(rank, 0, "forward", 0, 50 + 10 * rank)
+        builder.span(rank, 0, "tp_comm", 50 + 10 * rank, 90, group_id=7, coll_seq=0)
+        builder.collective(rank, 0, 7, 0, 50 + 10 * rank, 90)
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as run:
+        rows = run.ask("where_time_goes").to_pylist()
+        (shares,) = run.ask("job_shares").to_pylist()
+    assert [row["tp_ms"] for row in rows] == pytest.approx([0.04, 0.03])
+    assert [row["bubble_known"] for row in rows] == [False, False]
+    assert shares["bubble_ratio"] is None
+
+
+def test_checkpoint_steps(run):
+    (row,) = run.ask("checkpoint_steps").to_pylist()
+    assert (row["step"], row["num_ranks"]) == (1, 1)
+    assert row["checkpoint_ms"] == pytest.approx(0.006)
