@@ -153,7 +153,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
             browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
             page = browser.new_page(viewport={"width": 1400, "height": 900})
             page.goto(f"{server.url}/run/live/{options.page}")
-            page.wait_for_function("window.rankscope")
+            page.wait_for_selector("#page:not(.loading)")
             page.evaluate(WATCH)
             watch(page, times, options.steps)
             browser.close()

@@ -16,15 +16,33 @@ LONGEST_S, QUIET_S = 20.0, 0.35
 ABORTED = "net::ERR_ABORTED"
 """A request that was given up because a newer one made it useless, or the page was left."""
 
-_NUM_COLOURS = """async (picture) => {
+_STICKING_OUT = """() => {
+    const { scrollWidth, clientWidth } = document.scrollingElement;
+    if (scrollWidth <= clientWidth) return [];
+    return [...document.querySelectorAll('body *')]
+        .filter((e) => e.checkVisibility() && e.getBoundingClientRect().right > clientWidth + 1)
+        .map((e) => e.outerHTML.slice(0, 120)).slice(0, 4);
+}"""
+_PIXELS = """
     const bytes = Uint8Array.from(atob(picture), (c) => c.charCodeAt(0));
     const image = await createImageBitmap(new Blob([bytes], {type: 'image/png'}));
     const canvas = new OffscreenCanvas(image.width, image.height);
     const context = canvas.getContext('2d', {willReadFrequently: true});
     context.drawImage(image, 0, 0);
     const pixels = context.getImageData(0, 0, image.width, image.height).data;
+"""
+_NUM_COLOURS = f"""async (picture) => {{ {_PIXELS}
     return new Set(new Uint32Array(pixels.buffer)).size;
-}"""
+}}"""
+_NUM_PIXELS = f"""async ([picture, variable]) => {{ {_PIXELS}
+    const style = getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
+    const wanted = [1, 3, 5].map((at) => parseInt(style.slice(at, at + 2), 16));
+    let number = 0;
+    for (let i = 0; i < pixels.length; i += 4) {{
+        number += wanted.every((value, c) => Math.abs(pixels[i + c] - value) < 16);
+    }}
+    return number;
+}}"""
 
 
 @dataclass
@@ -104,13 +122,25 @@ class Tab:
         """Nothing failed to draw, nothing is still loading, nothing sticks out."""
         assert self.page.locator(".failed").all_inner_texts() == []
         assert self.page.locator("#page.loading").count() == 0
-        assert not self.is_too_wide()
+        assert self.sticking_out() == []
 
     def settle(self) -> None:
         """Wait until all requests are answered, no new one follows, and what came is drawn."""
         deadline = time.monotonic() + LONGEST_S
+        self._last_end_s = time.monotonic()
         while self._under_way or time.monotonic() - self._last_end_s < QUIET_S:
             assert time.monotonic() < deadline, sorted(r.url for r in self._under_way)
+            self.page.wait_for_timeout(50)
+
+    def wait_for(self, expression: str) -> None:
+        """Wait until a JavaScript expression is true.
+
+        Asked from outside: playwright's own waiting evaluates text inside the page, which its
+        Content-Security-Policy forbids.
+        """
+        deadline = time.monotonic() + LONGEST_S
+        while not self.page.evaluate(expression):
+            assert time.monotonic() < deadline, expression
             self.page.wait_for_timeout(50)
 
     def view(self) -> dict[str, Any]:
@@ -118,17 +148,21 @@ class Tab:
         state: dict[str, Any] = self.page.evaluate("window.rankscope.view")
         return state
 
-    def is_too_wide(self) -> bool:
-        """Whether the page can be scrolled sideways."""
-        wide: bool = self.page.evaluate(
-            "document.scrollingElement.scrollWidth > document.scrollingElement.clientWidth"
-        )
-        return wide
+    def sticking_out(self) -> list[str]:
+        """What makes the page wider than the window, a few elements of it."""
+        found: list[str] = self.page.evaluate(_STICKING_OUT)
+        return found
 
     def num_colours(self, place: Locator) -> int:
         """Different colours in the picture of an element; 1 for an empty one."""
         picture = base64.b64encode(place.screenshot()).decode()
         number: int = self.page.evaluate(_NUM_COLOURS, picture)
+        return number
+
+    def num_pixels(self, place: Locator, variable: str) -> int:
+        """Pixels in the picture of an element that have the colour of a CSS variable, nearly."""
+        picture = base64.b64encode(place.screenshot()).decode()
+        number: int = self.page.evaluate(_NUM_PIXELS, [picture, variable])
         return number
 
     def close(self) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
 
 from app.links import PAGES, View
 from benchmarks.browser import Server
@@ -15,7 +14,7 @@ from tests.browser import runs_made
 from tests.browser.conftest import OpenTab, replayed
 from tests.browser.tabs import Tab
 
-CUT_OFF = r"ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|WebSocket connection"
+CUT_OFF = r"ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|WebSocket connection|Callback failed"
 """What the browser says of a server that is not there."""
 
 NEWS = """(count) => new Promise((done, fail) => {
@@ -51,9 +50,9 @@ def own_server(tmp_path: Path) -> Iterator[Server]:
     server.stop()
 
 
-def connected(page: Page, wanted: bool) -> None:
+def connected(tab: Tab, wanted: bool) -> None:
     """Wait until the page's live socket is there, or is known to be gone."""
-    page.wait_for_function(f"window.rankscope.live.connected === {str(wanted).lower()}")
+    tab.wait_for(f"window.rankscope.live.connected === {str(wanted).lower()}")
 
 
 def test_the_page_goes_on_by_itself_after_the_server_came_back(
@@ -64,13 +63,14 @@ def test_the_page_goes_on_by_itself_after_the_server_came_back(
     tab = tabs(own_server.url)
     tab.problems.allow(CUT_OFF)
     tab.open(View(live, "timeline").url())
-    connected(tab.page, True)
+    connected(tab, True)
+    tab.settle()
     tab.page.evaluate("window.sameTab = true")
     own_server.kill()
-    connected(tab.page, False)
+    connected(tab, False)
     assert "reconnecting" in tab.page.locator(".topbar").inner_text().lower()
     own_server.start()
-    connected(tab.page, True)
+    connected(tab, True)
     assert tab.page.evaluate(NEWS, 1)[0]["run"] == live
     assert tab.page.evaluate("window.sameTab")
     assert "reconnecting" not in tab.page.locator(".topbar").inner_text().lower()
@@ -86,7 +86,7 @@ def test_a_page_asked_for_without_a_server_says_so(tabs: OpenTab, own_server: Se
     tab.page.locator('.topbar a[data-page="timeline"]').click()
     tab.page.wait_for_timeout(1000)
     own_server.start()
-    connected(tab.page, True)
+    connected(tab, True)
     tab.page.locator('.topbar a[data-page="ranks"]').click()
     tab.page.wait_for_selector('.topbar a[data-page="ranks"][aria-current="page"]')
     tab.settle()

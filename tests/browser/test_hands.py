@@ -1,0 +1,262 @@
+"""What one does with the dashboard: select, follow a finding, zoom, brush, ask, upload, switch."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator
+
+from app.links import View
+from benchmarks.browser import Server
+from tests.browser import runs_made
+from tests.browser.conftest import OpenTab
+from tests.browser.tabs import PHONE, Tab
+
+
+def ranks_seen(tab: Tab, stage: Locator) -> dict[int, tuple[float, float]]:
+    """Where the mouse points at each rank of a grid, by what its tip says."""
+    box = stage.bounding_box()
+    assert box is not None
+    found: dict[int, tuple[float, float]] = {}
+    for down in range(1, 24):
+        for right in range(1, 32):
+            x, y = box["x"] + right * box["width"] / 32, box["y"] + down * box["height"] / 24
+            tab.page.mouse.move(x, y)
+            text: str = stage.locator(".map-tip").evaluate("tip => tip.hidden ? '' : tip.innerText")
+            if named := re.match(r"rank (\d+)", text):
+                found.setdefault(int(named[1]), (x, y))
+    return found
+
+
+def test_clicking_a_rank_in_the_grid_selects_it_and_lights_its_groups(tab: Tab) -> None:
+    tab.open(View("slow_rank", "ranks").url())
+    tab.settle()
+    stage = tab.page.locator('[data-view="grid"] .map-stage')
+    places = ranks_seen(tab, stage)
+    assert 5 in places
+    assert len(places) >= 5  # some are hidden behind others
+    tab.page.mouse.move(1, 1)
+    before = stage.screenshot()
+    tab.page.mouse.click(*places[5])
+    tab.page.wait_for_url(re.compile(r"[?&]rank=5\b"))
+    tab.page.mouse.move(1, 1)
+    assert tab.view()["rank"] == 5
+    assert "rank 5" in str(stage.locator("canvas").first.get_attribute("aria-label"))
+    lit = (
+        tab.num_pixels(stage, "--tp"),
+        tab.num_pixels(stage, "--pp"),
+        tab.num_pixels(stage, "--dp"),
+    )
+    assert min(lit) > 5, lit
+    assert stage.screenshot() != before
+
+
+def test_the_grid_by_keys(tab: Tab) -> None:
+    tab.open(View("slow_rank", "ranks", rank=4).url())
+    tab.settle()
+    tab.page.locator('[data-view="grid"] canvas').first.focus()
+    tab.page.keyboard.press("Shift+ArrowRight")  # the other tensor-parallel rank
+    assert tab.view()["rank"] == 5
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_url("**/run/slow_rank/timeline?*")
+    assert tab.view()["rank"] == 5
+
+
+def test_from_the_banner_to_the_timeline_of_the_slow_rank(tab: Tab) -> None:
+    tab.open(View("slow_rank").url())
+    banner = tab.page.locator(".banner")
+    assert "Rank 5 is slow" in banner.inner_text()
+    assert re.search(r"1\.[4-7]\dx its peers since step 5", banner.inner_text())
+    banner.get_by_text("Show me").click()
+    tab.page.wait_for_url("**/run/slow_rank/timeline?*")
+    tab.settle()
+    assert tab.view()["rank"] == 5
+    assert tab.view()["finding"]
+    assert tab.num_colours(tab.page.locator('[data-view="timeline"] canvas')) > 20
+
+
+def test_a_copied_link_opens_the_same_in_a_fresh_profile(tabs: OpenTab, server: Server) -> None:
+    first = tabs(server.url)
+    first.open(View("slow_rank", "timeline", rank=5).url())
+    first.settle()
+    canvas = '[data-view="timeline"] canvas'
+    first.page.locator(canvas).click(position={"x": 600, "y": 5})
+    for key in ("w", "w", "d"):
+        first.page.keyboard.press(key)
+    first.page.wait_for_url(re.compile(r"[?&]t=\d+\.\.\d+"))
+    first.page.get_by_role("button", name="Copy link").first.click()
+    link: str = first.page.evaluate("navigator.clipboard.readText()")
+    assert link.startswith(f"{server.url}/run/slow_rank/timeline?")
+    second = tabs(server.url)
+    second.open(link.removeprefix(server.url))
+    for one in (first, second):
+        one.settle()
+        one.page.mouse.move(1, 1)
+        one.page.wait_for_timeout(200)
+    told = {name: value for name, value in first.view().items() if name not in ("ranks", "attempt")}
+    assert told == {name: second.view()[name] for name in told}
+    assert second.page.locator(canvas).screenshot() == first.page.locator(canvas).screenshot()
+
+
+def test_zooming_writes_the_window_and_back_takes_it_back(tab: Tab) -> None:
+    tab.open(View("slow_rank", "timeline", steps=(6, 8)).url())
+    tab.settle()
+    canvas = tab.page.locator('[data-view="timeline"] canvas')
+    wide = canvas.screenshot()
+    canvas.focus()
+    tab.page.keyboard.press("w")
+    tab.page.wait_for_url(re.compile(r"[?&]t=\d+\.\.\d+"))
+    tab.settle()
+    assert canvas.screenshot() != wide
+    first, last = tab.view()["t"]
+    tab.page.keyboard.press("s")
+    tab.page.wait_for_timeout(500)
+    wider = tab.view()["t"]
+    assert wider[1] - wider[0] > last - first
+
+
+def test_dragging_over_the_timeline_sums_the_area(tab: Tab) -> None:
+    tab.open(View("slow_rank", "timeline", steps=(7, 8)).url())
+    tab.settle()
+    box = tab.page.locator('[data-view="timeline"] canvas').bounding_box()
+    assert box is not None
+    tab.page.mouse.move(box["x"] + 300, box["y"] + 80)
+    tab.page.mouse.down()
+    tab.page.mouse.move(box["x"] + 700, box["y"] + 200, steps=5)
+    tab.page.mouse.up()
+    details = tab.page.get_by_label("Details")
+    details.locator("td").first.wait_for()
+    assert re.search(r"\d (ms|s) of \d lanes?", details.inner_text())
+    assert "forward" in details.inner_text()
+
+
+def test_a_slice_tells_what_it_is(tab: Tab) -> None:
+    tab.open(View("slow_rank", "timeline", ranks=(5,), steps=(7, 7)).url())
+    tab.settle()
+    canvas = tab.page.locator('[data-view="timeline"] canvas')
+    box = canvas.bounding_box()
+    assert box is not None
+    panel = tab.page.get_by_label("Details")
+    for x in range(200, int(box["width"]) - 40, 40):  # until the mouse meets one
+        tab.page.mouse.click(box["x"] + x, box["y"] + 60)
+        if panel.is_visible():
+            break
+    assert "Rank 5" in panel.inner_text()
+    assert "step" in panel.inner_text().lower()
+
+
+def test_brushing_the_strip_sets_the_steps_everywhere(tab: Tab) -> None:
+    tab.open(View("slow_rank", "overview").url())
+    tab.settle()
+    box = tab.page.locator('[data-view="strip"] canvas').first.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    tab.page.mouse.move(box["x"] + box["width"] * 0.45, middle)
+    tab.page.mouse.down()
+    tab.page.mouse.move(box["x"] + box["width"] * 0.62, middle, steps=4)
+    tab.page.mouse.up()
+    tab.page.wait_for_url(re.compile(r"[?&]steps=\d+\.\.\d+"))
+    tab.settle()
+    first, last = tab.view()["steps"]
+    assert 0 < first < last < 13
+    assert f"steps {first} to {last}" in tab.page.locator('[data-view="grid"]').inner_text()
+
+
+def test_the_heat_map_leads_to_the_rank(tab: Tab) -> None:
+    tab.open(View("slow_rank", "ranks").url())
+    tab.settle()
+    canvas = tab.page.locator('[data-view="heat"] canvas').first
+    box = canvas.bounding_box()
+    assert box is not None
+    canvas.click(position={"x": box["width"] * 0.6, "y": box["height"] * 0.5})
+    tab.page.wait_for_url(re.compile(r"[?&]rank=\d"))
+
+
+def test_the_table_of_ranks_sorts_and_selects(tab: Tab) -> None:
+    tab.open(View("slow_rank", "ranks").url())
+    tab.settle()
+    table = tab.page.locator('[data-view="rank-table"] table')
+    rows = table.locator("tbody tr")
+    assert rows.count() == 8
+    assert rows.first.inner_text().split()[0] == "5"  # the slowest comes first
+    rows.nth(1).locator("td, th").nth(1).click()
+    tab.wait_for("window.rankscope.view.rank !== null")
+
+
+def test_a_ready_question_its_table_and_its_csv(tab: Tab) -> None:
+    tab.open(View("slow_rank", "query", q="slowest_ranks").url())
+    tab.page.wait_for_selector(".query-main table tbody tr")
+    assert tab.page.locator(".query-main table tbody tr").first.inner_text().split()[0] == "5"
+    with tab.page.expect_download() as waiting:
+        tab.page.get_by_role("link", name=re.compile("CSV")).or_(
+            tab.page.get_by_role("button", name=re.compile("CSV"))
+        ).first.click()
+    rows = list(csv.DictReader(io.StringIO(Path(waiting.value.path()).read_text())))
+    assert rows[0]["rank"] == "5"
+
+
+def test_sql_that_is_wrong_or_forbidden_is_one_sentence(tab: Tab) -> None:
+    tab.problems.allow("status 400|status of 400")
+    for sql in ("SELEC 1", "COPY steps TO '/tmp/stolen'", "SELECT * FROM read_text('/etc/passwd')"):
+        tab.open(View("slow_rank", "query", sql=sql).url())
+        tab.page.wait_for_selector(".query-main .fault, .query-main .failed")
+        text = tab.page.locator(".query-main").inner_text()
+        assert "Traceback" not in text
+        assert "root:" not in text
+    assert not Path("/tmp/stolen").exists()
+
+
+def test_uploading_a_trace_makes_a_run(tab: Tab, tmp_path: Path) -> None:
+    file = runs_made.kineto_file(tmp_path / "uploaded.json", rank=1)
+    tab.open()
+    tab.page.locator('input[type="file"]').set_input_files(file)
+    link = tab.page.locator(".upload a").first
+    link.wait_for()
+    assert "uploaded" in link.inner_text()
+    link.click()
+    tab.page.wait_for_url("**/run/uploaded*/overview")
+    tab.settle()
+    tab.assert_sound()
+
+
+def test_uploading_something_else_is_refused_in_words(tab: Tab, tmp_path: Path) -> None:
+    tab.problems.allow("status 400|status of 400")
+    file = tmp_path / "notes.txt"
+    file.write_text("these are no traces")
+    tab.open()
+    tab.page.locator('input[type="file"]').set_input_files(file)
+    said = tab.page.locator(".upload [role=alert]")
+    said.wait_for()
+    assert "notes.txt" in said.inner_text()
+
+
+def test_the_theme_is_switched_and_remembered(tab: Tab) -> None:
+    tab.open(View("slow_rank", "overview").url())
+    tab.settle()
+    dark = tab.page.locator("#page").screenshot()
+    tab.page.get_by_label("dark or light theme").click()
+    assert tab.page.locator("html").get_attribute("data-theme") == "light"
+    tab.page.wait_for_timeout(300)
+    assert tab.page.locator("#page").screenshot() != dark
+    assert tab.num_pixels(tab.page.locator("#page"), "--panel") > 10_000
+    tab.page.reload()
+    tab.page.wait_for_selector("#page:not(.loading)")
+    assert tab.page.locator("html").get_attribute("data-theme") == "light"
+    tab.settle()
+
+
+@pytest.mark.parametrize("page", ["overview", "timeline"])
+def test_a_shared_finding_on_a_phone(tabs: OpenTab, server: Server, page: str) -> None:
+    tab = tabs(server.url, "dark", PHONE)
+    tab.open(View("slow_rank", page, rank=5, steps=(5, 6)).url())
+    tab.settle()
+    tab.assert_sound()
+    if page == "overview":
+        banner = tab.page.locator(".banner")
+        text = banner.locator(".said").bounding_box()
+        assert text is not None
+        assert text["width"] > 250  # not squeezed beside its buttons
