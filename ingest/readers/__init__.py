@@ -22,6 +22,7 @@ FORMATS = (
     "straggler_analysis",
     "flight_recorder",
     "megascan",
+    "phase_log",
 )
 
 GENERIC = ("chrome_trace",)

@@ -145,7 +145,6 @@ def test_databases_are_called_databases(tmp_path: Path, runs: Path) -> None:
     [
         ("nsys/mfu_2gpu_before.sqlite", "SQLite"),
         ("chrome/byteps_truncated.json", "Chrome trace that no PyTorch profiler wrote"),
-        ("fault_injection/p1-ext-a-loud/injected/rank_0000.jsonl", "JSON lines"),
     ],
 )
 def test_real_files_of_other_kinds_are_refused(name: str, what: str, runs: Path) -> None:
