@@ -99,7 +99,8 @@ def owned_segments(group_N: Ints, begin_N: Ints, end_N: Ints) -> Segments:
         return Segments(*(np.empty(0, dtype=np.int64) for _ in range(3)))
     keys = _Keys(group_N[order_N], begin_N[order_N], end_N[order_N])
     parent_N = enclosing(keys.begin_N, keys.end_N)
-    borders = np.unique(np.concatenate((keys.begin_N, keys.end_N)))
+    borders = np.sort(np.concatenate((keys.begin_N, keys.end_N)))  # np.unique: thrice as slow
+    borders = borders[np.append(True, np.diff(borders) > 0)]
     start_E = borders[:-1]
     owner_E = np.searchsorted(keys.begin_N, start_E, side="right") - 1
     closed_E = np.flatnonzero(keys.end_N[owner_E] <= start_E)

@@ -80,8 +80,8 @@ def _track_of_lane(spans: SpanTable) -> Ints:
 
 
 def _has_several_tracks(track_S: Ints, row_S: Ints) -> bool:
-    pairs = np.unique(row_S * (int(track_S.max(initial=0)) + 1) + track_S)
-    return pairs.size > np.unique(row_S).size
+    pairs = np.bincount(row_S * (int(track_S.max(initial=0)) + 1) + track_S)
+    return int(np.count_nonzero(pairs)) > int(np.count_nonzero(np.bincount(row_S)))
 
 
 def nested(spans: SpanTable, row_S: Ints) -> tuple[Pieces, Ints]:

@@ -35,8 +35,8 @@ def ints(rows: pa.Table, name: str, missing: int = UNKNOWN) -> Ints:
     return np.asarray(column.to_numpy(), dtype=np.int64)
 
 
-def dictionary(rows: pa.Table, name: str) -> tuple[Ints, list[str]]:
-    """A text column as (index of each row, texts)."""
+def dictionary(rows: pa.Table, name: str) -> tuple[Ints, list[Any]]:
+    """A column as (index of each row, distinct values)."""
     encoded = rows.column(name).combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
@@ -80,16 +80,17 @@ class SpanTable:
         kind_S, kinds = dictionary(rows, "kind")
         number_of = np.array([KINDS.index(kind) for kind in kinds] or [0])
         name_S, names = dictionary(rows, "name")
-        groups, group_S = np.unique(ints(rows, "group_id"), return_inverse=True)
-        group_S = np.where(groups[group_S] == 0, -1, group_S) if groups.size else group_S
+        group_S, groups = dictionary(rows, "group_id")
+        is_none = np.array([group == 0 for group in groups] or [True])
+        group_S = np.where(is_none[group_S], -1, group_S)
         begin_S = ints(rows, "begin_ns") - t0_ns
         return cls(
             lane_of(ints(rows, "rank"), ranks), begin_S,
             begin_S + np.maximum(ints(rows, "dur_ns"), 1), ints(rows, "cpu_ns"),
             number_of[kind_S], name_S, dictionary(rows, "track")[0], ints(rows, "step"),
             ints(rows, "microbatch"), ints(rows, "chunk"), ints(rows, "recompute", 0).astype(bool),
-            group_S.astype(np.int64), ints(rows, "coll_seq"), ints(rows, "peer"),
-            ints(rows, "num_bytes"), names, groups.tolist(),
+            group_S, ints(rows, "coll_seq"), ints(rows, "peer"),
+            ints(rows, "num_bytes"), names, groups,
         )  # fmt: skip
 
     @classmethod

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from app.views.lanes import MOST_AT_ONCE, Place
-from app.views.lod import Pieces, Rectangles, innermost, nested, owned, rectangles
+from app.views.lod import Pieces, Rectangles, depths, innermost, nested, owned, rectangles
 from app.views.span_table import Instances, SpanTable, StepWindows
 from app.views.step_overview import step_rectangles
 from app.views.waits import IDLE_KINDS, Idle, has_kernels, idle, waits
@@ -31,8 +31,11 @@ _NESTED_PX = 10
 """Nesting is shown where a span has at least so many pixels on the average."""
 _FRAME_PX = 3
 _POOL_PX = 3
-MOST_SPANS = 250_000
-"""Spans looked at for one answer; a picture of more is made of the sums per step."""
+_STEP_PX = 40
+MANY_SPANS = 40_000
+"""Spans looked at one by one where steps are narrow; above it the sums per step say as much."""
+MOST_SPANS = 1_500_000
+"""The same where steps are wide: such a picture takes seconds, but has something to show."""
 MOST_WINDOWS = 8_000
 """The same for step windows (lanes x steps)."""
 _NO_FRAMES: Ints = np.empty(0, dtype=np.int64)
@@ -148,7 +151,8 @@ def tile(
         pool = math.ceil(steps * _POOL_PX / width_px)
         return _overview(run, attempt, lanes, window, pixel_ns, max(pool, 1), stop)
     windows = _windows(run, attempt, ranks, window, stop)
-    if int(windows.num_spans_C.sum()) > MOST_SPANS:
+    num_spans = int(windows.num_spans_C.sum())
+    if num_spans > (MANY_SPANS if steps * _STEP_PX > width_px else MOST_SPANS):
         return _overview(run, attempt, lanes, window, pixel_ns, 1, stop)
     spans = _spans(run, attempt, lanes, window, stop)
     instances = _instances(run, attempt, ranks, window, windows, stop)
@@ -202,11 +206,13 @@ def drawn(
         has_kernels(spans) & (_ROW_OF_KIND[spans.kind_S] == COMPUTE) & ~_is_kernel(spans),
         HOST, _ROW_OF_KIND[spans.kind_S],
     )  # fmt: skip
-    whole, level_S = nested(spans, row_S)
     is_nested = len(spans) * _NESTED_PX <= num_lanes * window.length_ns / pixel_ns
     segments = owned(spans)
-    shown = whole if is_nested else innermost(spans, segments, row_S)
-    level_E = level_S[shown.ref_E] if is_nested else np.zeros(shown.ref_E.size, dtype=np.int64)
+    if is_nested:
+        shown, level_E = nested(spans, row_S)
+    else:
+        shown = innermost(spans, segments, row_S)
+        level_E = np.zeros(shown.ref_E.size, dtype=np.int64)
     pieces = Pieces.joined([
         Pieces(
             _line(shown.row_E // 3, shown.row_E % 3, level_E), shown.begin_E, shown.end_E,
@@ -217,7 +223,7 @@ def drawn(
     ])  # fmt: skip
     rects = rectangles(_seen(pieces, window), window.begin_ns, pixel_ns)
     rects = _without_slivers(rects, pixel_ns)
-    frames_S = _frames(spans, level_S, pixel_ns)
+    frames_S = _frames(spans, _FRAME_PX * pixel_ns)
     made = _answer(rects, spans, frames_S, instances, windows, window)
     return Tile(made.arrays, made.meta | {"detail": "nested" if is_nested else "innermost"})
 
@@ -281,14 +287,15 @@ def _without_slivers(rects: Rectangles, pixel_ns: float) -> Rectangles:
     return Rectangles(*(getattr(rects, name)[kept] for name in columns), rects.pixel_ns)
 
 
-def _frames(spans: SpanTable, level_S: Ints, pixel_ns: float) -> Ints:
-    """Outermost spans of micro-batches wide enough to be marked."""
-    return np.flatnonzero(
+def _frames(spans: SpanTable, least_ns: float) -> Ints:
+    """Outermost spans of micro-batches long enough to be marked; all around them are longer."""
+    wide = np.flatnonzero(
         (spans.microbatch_S >= 0)
-        & (level_S == 0)
         & (_ROW_OF_KIND[spans.kind_S] == COMPUTE)
-        & (spans.end_S - spans.begin_S >= _FRAME_PX * pixel_ns)
+        & (spans.end_S - spans.begin_S >= least_ns)
     )
+    depth = depths(spans.lane_S[wide], spans.begin_S[wide], spans.end_S[wide])
+    return np.asarray(wide[depth == 0])
 
 
 def _rect_arrays(rects: Rectangles, window: Window) -> dict[str, np.ndarray]:

@@ -48,9 +48,12 @@ class Idle:
 
 def has_kernels(spans: SpanTable) -> Bools:
     """Spans of a (lane, step) whose compute is its kernels: host-side forward is none there."""
+    is_kernel_S = spans.kind_S == _KERNEL
+    if not is_kernel_S.any():
+        return np.zeros(len(spans), dtype=np.bool_)
     width = int(spans.step_S.max(initial=0)) + 2
     key_S = spans.lane_S * width + spans.step_S + 1
-    return np.isin(key_S, np.unique(key_S[spans.kind_S == _KERNEL]))
+    return np.isin(key_S, np.unique(key_S[is_kernel_S]))
 
 
 def waits(instances: Instances) -> Idle:
