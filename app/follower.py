@@ -8,9 +8,11 @@ the run being deleted: what goes wrong becomes `problem`, and is tried again.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +26,8 @@ LOOK_EVERY_S = 0.1
 """How often the folders of a run that is written are looked at."""
 REST_S = {"finished": 5.0, "lost": 1.0}
 """How often those of a run at rest are."""
+PASS_GAP_S = 0.2
+"""Between two passes: readers make everything anew after each."""
 PASS_EVERY_S = 5.0
 """A pass is made this often in any case: to merge, and where time stamps are not to be trusted."""
 OWN_EVERY_S = 1.0
@@ -68,6 +72,11 @@ class Follower:
     def wait_ready(self, timeout_s: float) -> bool:
         """Whether the run can be asked, or it is known why not, after at most timeout_s."""
         return self._ready.wait(timeout_s)
+
+    @property
+    def has_snapshot(self) -> bool:
+        """Whether there is anything to ask."""
+        return current_snapshot(index_folder(self.run.folder)) is not None
 
     def catch_up(self, timeout_s: float) -> bool:
         """Wait until all that has been written before this call is indexed; whether it is."""
@@ -122,7 +131,7 @@ class Follower:
         """Refresh until stopped, or until the run is at rest and all of it is published."""
         seen, passed_s, merged = None, 0.0, False
         while not self._stop.is_set() and self._exists():
-            looked_s, now = time.monotonic(), look(self.run.folder)
+            looked_s, now = time.monotonic(), _look(self.run.folder)
             is_due = time.monotonic() - passed_s >= PASS_EVERY_S
             if now != seen or is_due or not merged:
                 merged = now == seen  # merging waits for a quiet moment: news come first
@@ -135,7 +144,9 @@ class Follower:
             self._caught_up_s = looked_s
             if self._rest_s is not None and is_up_to_date(indexer.index_folder, self.run.folder):
                 return
-            self._stop.wait(LOOK_EVERY_S)
+            # a pass never takes more than half of the thread's time
+            gap_s = max(PASS_GAP_S, passed_s - looked_s) if passed_s > looked_s else LOOK_EVERY_S
+            self._stop.wait(gap_s)
 
     def _pass(self, indexer: Indexer, merge: bool) -> bool:
         begun_s = time.monotonic()
@@ -170,6 +181,17 @@ class Follower:
 
     def _see_state(self) -> None:
         self._rest_s = REST_S.get(self.run.state)
+
+
+def _look(run_folder: Path) -> dict[str, int]:
+    """When each folder of a run changed last, asked of the file server where there is one.
+
+    NFS keeps time stamps for up to a minute, and asks again when a folder is opened.
+    """
+    for name in ("segments", "ranks"):
+        with suppress(OSError):
+            os.close(os.open(run_folder / name, os.O_RDONLY | os.O_DIRECTORY))
+    return look(run_folder)
 
 
 def _is_settled(seen: dict[str, int]) -> bool:

@@ -57,7 +57,7 @@ class Hub:
         self._opened: OrderedDict[str, _Opened] = OrderedDict()
         self._expected: dict[str, str] = {}
         self._lock = threading.Lock()
-        self._opening: dict[str, threading.Lock] = {}
+        self._opening = threading.Lock()
         self._listeners: list[Listener] = []
         self._closed = threading.Event()
         self._watcher: threading.Thread | None = None
@@ -141,24 +141,23 @@ class Hub:
             self._watcher.join(CLOSE_S)
 
     def _open(self, name: str) -> _Opened:
-        with self._lock:
-            found = self._opened.get(name)
-            if found is not None:
-                self._opened.move_to_end(name)
-            # a second opening at once would find the index busy and no snapshot yet
-            opening = self._opening.setdefault(name, threading.Lock()) if not found else None
-        if found is None and opening is not None:
-            try:
-                with opening:
-                    found = self._opened.get(name) or self._open_new(name)
-            finally:
-                self._opening.pop(name, None)
-        assert found is not None
+        found = self._used(name)
+        if found is None:
+            with self._opening:  # two followers of one run would never agree
+                found = self._used(name) or self._open_new(name)
         if not found.follower.wait_ready(FIRST_INDEX_S):
             raise UserError(
                 f"{name} is being indexed for the first time; look again in half a minute"
             )
+        if found.follower.problem and not found.follower.has_snapshot:
+            raise UserError(f"{name} cannot be indexed: {found.follower.problem}")
         return found
+
+    def _used(self, name: str) -> _Opened | None:
+        with self._lock:
+            if name in self._opened:
+                self._opened.move_to_end(name)
+            return self._opened.get(name)
 
     def _open_new(self, name: str) -> _Opened:
         folder = next((f for f in self.store.folders() if f.name == name), None)
@@ -192,11 +191,11 @@ class Hub:
     def _changed(self, name: str, opened: _Opened) -> None:
         """Called by the run's follower."""
         opened.version += 1
+        self._forget(opened)  # all of it is older than this version
         if opened.follower.gone:
             with self._lock:
                 if self._opened.get(name) is opened:
                     del self._opened[name]
-            self._forget(opened)
         self._notify(name, opened.version)
 
     def _notify(self, name: str, version: int) -> None:

@@ -8,10 +8,11 @@ newest state only, and nothing queues up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from starlette.concurrency import run_in_threadpool
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -23,6 +24,7 @@ from ingest.errors import UserError
 HEARTBEAT_S = 1.0
 SHORTEST_S = 0.05
 """Pause between two messages, so that a run that changes all the time does not flood."""
+NUM_THREADS = 4
 SEND_LIMIT_S = 20.0
 """A browser that takes nothing for so long is let go of."""
 UNKNOWN = 4404
@@ -34,15 +36,22 @@ _LEFT = (WebSocketDisconnect, asyncio.TimeoutError)
 def routes(hub: Hub) -> list[WebSocketRoute]:
     """The live socket of the runs of `hub`."""
 
+    # own threads: sockets go on while all the others wait for queries
+    limiter: CapacityLimiter | None = None
+
     async def live(websocket: WebSocket) -> None:
+        nonlocal limiter
+        limiter = limiter or CapacityLimiter(NUM_THREADS)
         await websocket.accept()
         with METRICS.open_socket():
-            await _serve(hub, websocket, websocket.query_params.get("run"))
+            await _serve(hub, websocket, websocket.query_params.get("run"), limiter)
 
     return [WebSocketRoute("/api/live", live)]
 
 
-async def _serve(hub: Hub, websocket: WebSocket, name: str | None) -> None:
+async def _serve(
+    hub: Hub, websocket: WebSocket, name: str | None, limiter: CapacityLimiter
+) -> None:
     news = asyncio.Event()
     loop = asyncio.get_running_loop()
     told = 0  # of all runs
@@ -57,7 +66,10 @@ async def _serve(hub: Hub, websocket: WebSocket, name: str | None) -> None:
     def message() -> dict[str, object]:
         return {"run": None, "version": told} if name is None else pulse(hub, name).as_json()
 
-    sender = asyncio.create_task(_send(websocket, message, news))
+    async def made() -> dict[str, object]:
+        return await run_sync(message, limiter=limiter)
+
+    sender = asyncio.create_task(_send(websocket, made, news))
     receiver = asyncio.create_task(_wait_for_end(websocket))
     end = hub.listen(heard)
     try:
@@ -76,11 +88,13 @@ async def _serve(hub: Hub, websocket: WebSocket, name: str | None) -> None:
 
 
 async def _send(
-    websocket: WebSocket, message: Callable[[], dict[str, object]], news: asyncio.Event
+    websocket: WebSocket,
+    message: Callable[[], Awaitable[dict[str, object]]],
+    news: asyncio.Event,
 ) -> None:
     while True:
         news.clear()
-        content = await run_in_threadpool(message)
+        content = await message()
         await asyncio.wait_for(websocket.send_json(content), SEND_LIMIT_S)
         await asyncio.sleep(SHORTEST_S)
         with suppress(asyncio.TimeoutError):

@@ -80,6 +80,7 @@ def test_answers_are_kept_until_there_is_news(hub: Hub, tmp_path: Path) -> None:
     assert (count(), count()) == (1, 1)
     more(run, 3)
     soon(lambda: hub.version("job") > version)
+    assert len(hub.answers) == 0  # what was true before takes no memory
     assert count() == 2
 
 
@@ -151,6 +152,18 @@ def test_a_run_that_cannot_be_indexed_says_why(hub: Hub, tmp_path: Path) -> None
     two_rank_run(tmp_path / "job")
     (tmp_path / "job" / "run.json").write_text('{"schema": "99.0"}')
     with pytest.raises(UserError, match=r"run\.json"):
+        hub.run("job")
+
+
+def test_a_first_pass_that_fails_says_why(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(self: Indexer, merge: bool = True) -> object:
+        raise UserError("the disk is full")
+
+    two_rank_run(tmp_path / "job")
+    monkeypatch.setattr(Indexer, "refresh", failing)
+    with pytest.raises(UserError, match="job cannot be indexed: the disk is full"):
         hub.run("job")
 
 

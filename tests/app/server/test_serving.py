@@ -157,7 +157,7 @@ def test_a_slow_browser_gets_the_newest_only() -> None:
     async def watch() -> list[int]:
         slow, news, version = SlowSocket(), asyncio.Event(), 0
 
-        def message() -> dict[str, object]:
+        async def message() -> dict[str, object]:
             return {"version": version}
 
         sender = asyncio.create_task(live._send(slow, message, news))  # type: ignore[arg-type]
