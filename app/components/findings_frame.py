@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dash import Dash, Input, Output, State, html, no_update
+from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from app.components.banner import banner
@@ -23,6 +23,7 @@ def places() -> list[Component]:
     return [
         html.Div(id="banner-place"),
         html.Aside(id="drawer", hidden=True, tabIndex="-1", **{"aria-label": "findings"}),
+        dcc.Store(id="theme"),  # set by the browser, for charts drawn here
         html.Div(id="toast", role="status", **{"aria-live": "polite"}),
     ]
 

@@ -30,6 +30,7 @@ def _tile(kpi: Kpi) -> Component:
         html.H2(kpi.label),
         html.Div(number, className="number-line"),
         html.Div(kpi.detail, className=f"detail {kpi.tone}"),
+        html.Div(kpi.extra, className="detail extra"),
     ]
     line = sparkline(kpi)
     if line is not None:

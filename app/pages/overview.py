@@ -9,6 +9,8 @@ from dash import Dash, Input, Output, State, html, no_update
 from dash.development.base_component import Component
 
 from app.components.banner import chosen, show_me
+from app.components.breakdown import breakdown
+from app.components.breakdown import place as breakdown_place
 from app.components.kpi_tiles import tiles
 from app.findings import diagnosis_of
 from app.hub import Hub
@@ -33,6 +35,7 @@ def render(hub: Hub, view: View) -> Component:
                 className="two-pictures",
             ),
             html.Div(_timeline(diagnosis, view), id="overview-timeline"),
+            breakdown_place(),
         ],
         className="overview",
     )
@@ -62,6 +65,25 @@ def register(dash: Dash, hub: Hub) -> None:
             return _tiles(hub, view), no_update if same else timeline
         except UserError:  # the run is being deleted: the page says so when it is opened again
             return no_update, no_update
+
+    @dash.callback(
+        Output("breakdown", "children"), Output("breakdown-said", "children"),
+        Output("breakdown", "className"),
+        Input("breakdown-seen", "data"), Input("pulse", "data"), Input("view", "data"),
+        Input("theme", "data"), prevent_initial_call=True,
+    )  # fmt: skip
+    def show_breakdown(
+        seen: bool | None, _pulse: object, address: dict[str, str] | None, theme: str | None
+    ) -> tuple[Any, Any, str]:
+        view, _ = parse_url(
+            (address or {}).get("path", "/"), (address or {}).get("search", ""), base
+        )
+        if not seen or view.run is None or view.page != "overview":
+            return no_update, no_update, "loading"
+        try:
+            return *breakdown(hub, view, theme or "dark"), ""
+        except UserError as error:
+            return html.P(str(error), className="failed"), "", ""
 
 
 def _tiles(hub: Hub, view: View) -> Component:

@@ -38,6 +38,8 @@ class Kpi:
     series: tuple[tuple[int, float], ...] = ()
     baseline: float | None = None
     baseline_said: str = ""
+    extra: str = ""
+    """what the number is made of"""
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,8 @@ def _share(
     value = statistics.median(v for _, v in now)
     detail, tone = _change(value, base, higher_is_bad, relative=False)
     return Kpi(
-        key, label, f"{100 * value:.1f}", "%", " · ".join(filter(None, (extra, detail))), meaning,
-        tone, tuple(series), base.value if base else None, base.said if base else "",
+        key, label, f"{100 * value:.1f}", "%", detail, meaning, tone, tuple(series),
+        base.value if base else None, base.said if base else "", extra,
     )  # fmt: skip
 
 
@@ -198,14 +200,13 @@ def _hook_cost(run: Run, asked: dict[str, Any]) -> Kpi | None:
     if not known:
         return None
     dropped = sum(row["dropped"] or 0 for row in rows)
-    detail = f"{dropped:,} rows dropped" if dropped else "no row dropped"
     per_step = [row["self_ms_per_step"] for row in rows if row["self_ms_per_step"] is not None]
-    if per_step:
-        detail = f"{statistics.mean(per_step):.1f} ms a step · {detail}"
+    extra = f"{statistics.mean(per_step):.1f} ms a step" if per_step else ""
     return Kpi(
-        "hook_cost", "Hook cost", f"{100 * statistics.mean(known):.2f}", "%", detail,
+        "hook_cost", "Hook cost", f"{100 * statistics.mean(known):.2f}", "%",
+        f"{dropped:,} rows dropped" if dropped else "no row dropped",
         "Own time of the hooks / the job's time, mean over ranks since they began.",
-        "bad" if dropped else "plain",
+        "bad" if dropped else "plain", extra=extra,
     )  # fmt: skip
 
 

@@ -49,6 +49,9 @@ export class Frame {
     });
     setInterval(() => this.#showLive(), TICK_MS);
     followSystem();
+    new MutationObserver(() => this.#tellTheme()).observe(
+      document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
+    this.#tellTheme();
   }
 
   /** Link to exactly what is seen. */
@@ -138,6 +141,10 @@ export class Frame {
     button?.setAttribute('aria-expanded', String(open));
     if (open) drawer.focus();
     else if (hadFocus) button?.focus();
+  }
+
+  #tellTheme() {
+    this.app.publish('theme', document.documentElement.dataset.theme);
   }
 
   #showLive() {

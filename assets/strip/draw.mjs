@@ -3,6 +3,7 @@ import { ceiling, columns, milliseconds, ticks, xOf } from './model.mjs';
 
 const TOP = 13;
 const BOTTOM = 15;
+const WIDEST = 44;  // a bar of few steps, px
 const FONT = '11px system-ui, sans-serif';
 const GLYPHS = { fault: '▼', restart: '↻', checkpoint: '◆', error: '✕', hook_error: '✕', silent: '○', lost: '○' };
 
@@ -71,7 +72,7 @@ function drawBars(context, plot, { points, range, hovered }, top, colours) {
   const height = (ms) => Math.max(Math.min(ms / top, 1) * (plot.bottom - plot.top), 1);
   context.fillStyle = colours.forward;
   if (wide >= 3) {
-    const gap = wide > 8 ? 1.5 : 0.5;
+    const gap = Math.max(wide > 8 ? 1.5 : 0.5, wide - WIDEST);
     for (let i = 0; i < points.step.length; i++) {
       if (Number.isNaN(points.ms[i])) continue;
       context.globalAlpha = points.step[i] === hovered ? 1 : 0.62;

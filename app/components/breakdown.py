@@ -1,0 +1,77 @@
+"""The breakdown of a step's time: a chart, loaded when it comes into sight, and its table."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from app.figures.breakdown import MOST_RANKS, PARTS, figure, frame_of
+from app.hub import Hub
+from app.links import View
+from ingest.store import Run
+
+LAST_STEPS = 20
+_WHEN_SEEN = json.dumps({"store": "breakdown-seen"})
+
+
+def place() -> Component:
+    """The empty panel; assets/lib/when_seen.mjs sets `breakdown-seen` when it comes into sight."""
+    return html.Section(
+        [
+            html.Header([
+                html.H2("Where a step's time goes"),
+                html.Span("mean of the steps, ms", id="breakdown-said", className="quiet"),
+            ]),
+            html.Div(id="breakdown", className="loading"),
+            html.Div(**{"data-view": "when-seen", "data-options": _WHEN_SEEN}),
+            dcc.Store(id="breakdown-seen"),
+        ],
+        className="panel breakdown", **{"aria-label": "Where a step's time goes"},
+    )  # fmt: skip
+
+
+def breakdown(hub: Hub, view: View, theme: str) -> tuple[Component, str]:
+    """Chart and table, and what is shown in words; raises UserError."""
+    assert view.run is not None
+    key = ("breakdown", view.attempt, view.steps)
+    table, steps, all_known = hub.cached(view.run, key, lambda run: _table(run, view))
+    if table.empty:
+        return html.P("No step is finished yet.", className="quiet"), ""
+    said = f"mean of steps {steps[0]} to {steps[1]}"
+    said += "" if len(table) <= MOST_RANKS and "rank" in table.index[0] else ", mean of the ranks"
+    if not all_known:
+        said += "; waiting cannot be told from communication here: clocks or members are missing"
+    chart = dcc.Graph(
+        figure=figure(table, theme), config={"displayModeBar": False, "responsive": True},
+        style={"height": f"{90 + 26 * max(len(table), 2)}px"},
+    )  # fmt: skip
+    return html.Div([chart, _as_table(table)]), said
+
+
+def _table(run: Run, view: View) -> tuple[pd.DataFrame, tuple[int, int], bool]:
+    asked = {} if view.attempt is None else {"attempt": view.attempt}
+    steps = view.steps
+    if steps is None:
+        known = run.ask("job_shares", **asked).column("step").to_pylist()
+        steps = (known[-LAST_STEPS:][0], known[-1]) if known else (0, 0)
+    rows = run.ask(
+        "where_time_goes", step_min=steps[0], step_max=steps[1], **asked
+    ).to_pylist()  # fmt: skip
+    return frame_of(rows), steps, all(row["bubble_known"] for row in rows)
+
+
+def _as_table(table: pd.DataFrame) -> Component:
+    shown = [part for part in PARTS if table[part].max() > 0]
+    head = [html.Th("")] + [html.Th(f"{PARTS[part][0]}, ms", scope="col") for part in shown]
+    rows = [
+        html.Tr([
+            html.Th(name, scope="row"),
+            *(html.Td(f"{table.at[name, part]:,.1f}", className="number") for part in shown),
+        ])
+        for name in table.index
+    ]  # fmt: skip
+    whole = html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)])
+    return html.Details([html.Summary("As a table"), html.Div(whole, className="scroll")])
