@@ -1,0 +1,58 @@
+"""The grid of ranks: one value per rank, its colour, its place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.views.cells import Places
+from app.views.grid import UNKNOWN, grid, layout_arrays, layout_meta
+from app.views.scales import IN_NOISE, NO_DATA
+from tests.app.ranks_helpers import cells_of, places_of
+
+
+def test_a_rank_has_the_median_of_its_slowdown_so_that_one_slow_step_colours_nothing():
+    deviation = np.zeros((6, 20))
+    deviation[2, 7] = 0.9
+    deviation[4, 5:] = 0.3
+    found = grid(cells_of(deviation))
+    assert list(np.flatnonzero(found.code_R > IN_NOISE)) == [4]
+    assert found.value_R[4] == pytest.approx(1.3)
+    assert found.peers_R[4] == 1
+    assert found.steps == (100, 119)
+
+
+def test_a_rank_without_a_step_is_not_recorded():
+    deviation = np.zeros((4, 5))
+    deviation[1] = np.nan
+    found = grid(cells_of(deviation))
+    assert list(found.code_R) == [IN_NOISE, NO_DATA, IN_NOISE, IN_NOISE]
+    assert np.isnan(found.value_R[1])
+
+
+def test_one_step_alone_is_judged_by_more_than_3_mad():
+    """Of so many single cells some lie beyond 3 MAD by chance."""
+    deviation = np.random.default_rng(2).normal(scale=0.0148, size=(4000, 1))
+    assert (grid(cells_of(deviation, spread=0.01)).code_R > IN_NOISE).sum() <= 2
+
+
+def test_no_step_at_all():
+    found = grid(cells_of(np.zeros((3, 0))))
+    assert list(found.code_R) == [NO_DATA] * 3
+    assert found.meta()["steps"] is None
+
+
+def test_places_have_sizes_of_the_axes_and_unknown_ones_a_mark():
+    arrays, meta = layout_arrays(places_of(16, pp=2, tp=2)), layout_meta(places_of(16, pp=2, tp=2))
+    assert meta["axes"] == {"pp": 2, "dp": 4, "tp": 2}
+    assert meta["reason"] is None
+    assert set(arrays["cp"]) == {UNKNOWN}
+    assert list(arrays["host"]) == [0] * 8 + [1] * 8
+
+
+def test_without_a_layout_the_reason_is_said():
+    unknown = {axis: np.full(3, -1) for axis in ("pp", "dp", "cp", "tp")}
+    meta = layout_meta(Places(np.arange(3), ["a", "a", "b"], unknown))
+    assert meta["axes"] == {}
+    assert "layout of this run is not known" in meta["reason"]
+    assert meta["hosts"] == ["a", "b"]
