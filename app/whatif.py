@@ -14,7 +14,7 @@ from ingest.sandbox import Stop
 from ingest.store import Run
 
 MOST_SPANS = 2_000_000
-"""Spans of recorded jobs looked at: the newest steps that have so many."""
+"""Spans of recorded jobs looked at (those of the ranks that stand for cells): newest steps first."""
 
 _FEWEST_STEPS = 3
 """With as many steps the first of an attempt, which warms up, is left out."""
@@ -57,11 +57,14 @@ def _operations(
 
 
 def _steps(run: Run, attempt: int) -> tuple[int, int, tuple[str, ...]]:
-    """First and last step to look at: those that all ranks have finished, the newest ones."""
+    """First and last step to look at: the newest that all cells have finished."""
     found = run.index_rows(
-        "SELECT step, CAST(sum(num_spans) AS BIGINT) AS num_spans FROM step_rollup"
-        " WHERE attempt = $attempt AND step >= 0 GROUP BY step HAVING bool_and(finished)"
-        " AND count(*) >= (SELECT count(*) FROM ranks WHERE attempt = $attempt) ORDER BY step DESC",
+        "WITH cells AS (SELECT min(rank) AS rank FROM ranks WHERE attempt = $attempt"
+        " GROUP BY pp, dp)"
+        " SELECT step, CAST(sum(num_spans) AS BIGINT) AS num_spans FROM step_rollup"
+        " SEMI JOIN cells USING (rank) WHERE attempt = $attempt AND step >= 0"
+        " GROUP BY step HAVING bool_and(finished) AND count(*) = (SELECT count(*) FROM cells)"
+        " ORDER BY step DESC",
         attempt=attempt,
     )
     if not found:

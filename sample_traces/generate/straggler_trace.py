@@ -1,0 +1,242 @@
+"""A Megatron job in the StragglerAnalysis schema: interleaved 1F1B, all steps and replicas at once.
+
+Simulated on its own: operations run in the order in which each stage takes them, on a clock, and
+nothing of the what-if replay is used. Shape suffixes: S step, D dp rank. Times in seconds.
+Schema: https://github.com/ByteDance-Seed/StragglerAnalysis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Floats = npt.NDArray[np.float64]
+
+OPTYPES = (
+    "forward-compute", "backward-compute", "forward-send", "forward-recv", "backward-send",
+    "backward-recv", "params-all-gather", "grads-reduce-scatter", "layernorm-grads-all-reduce",
+    "embedding-grads-all-reduce", "optimizer-clip-main-grad", "optimizer", "gc",
+)  # fmt: skip
+FORWARD_S, BACKWARD_S, WIRE_S = 0.020, 0.040, 0.0004
+GATHER_S, SCATTER_S, NORM_S, OPTIMIZER_S = 0.006, 0.010, 0.002, 0.030
+NOISE = 0.01
+"""Standard deviation of the logarithm of every duration."""
+
+
+@dataclass(frozen=True)
+class MegatronJob:
+    """Sizes of a job; `slow`: by (stage, dp rank), how many times as long its compute takes.
+
+    Raises ValueError naming the value and the remedy.
+    """
+
+    pp: int
+    dp: int
+    tp: int = 1
+    vpp: int = 1
+    num_microbatches: int = 8
+    num_steps: int = 10
+    seed: int = 1
+    slow: tuple[tuple[int, int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if min(self.pp, self.dp, self.tp, self.vpp, self.num_microbatches, self.num_steps) < 1:
+            raise ValueError(f"{self} has a size below 1; give whole numbers from 1")
+        if self.vpp > 1 and (self.pp == 1 or self.num_microbatches % self.pp):
+            raise ValueError(
+                f"{self.vpp} chunks need at least 2 stages and a multiple of {self.pp} "
+                f"micro-batches, not {self.num_microbatches}"
+            )
+        for stage, dp, factor in self.slow:
+            if not (0 <= stage < self.pp and 0 <= dp < self.dp and factor > 0):
+                raise ValueError(f"slow cell ({stage}, {dp}) times {factor} is not in the job")
+
+    @property
+    def metadata(self) -> dict[str, int]:
+        """What the yaml beside such a trace says."""
+        return {
+            "dp_size": self.dp, "dsp_size": 1, "pp_size": self.pp, "tp_size": self.tp,
+            "vpp_size": self.vpp, "world_size": self.pp * self.dp * self.tp,
+        }  # fmt: skip
+
+    @cached_property
+    def order(self) -> tuple[tuple[tuple[str, int, int], ...], ...]:
+        """Per stage: ("F" or "B", chunk, micro-batch) in the order of Megatron's schedule."""
+        return tuple(tuple(self._order(stage)) for stage in range(self.pp))
+
+    def _order(self, stage: int) -> Iterator[tuple[str, int, int]]:
+        m, v, p = self.num_microbatches, self.vpp, self.pp
+        ahead = p - stage - 1 if v == 1 else 2 * (p - stage - 1) + (v - 1) * p
+        warmup = m * v if v > 1 and m == p else min(ahead, m * v)
+        backward = [(v - 1 - chunk, micro) for chunk, micro in map(self._unit, range(m * v))]
+        for k in range(m * v + warmup):
+            if k < m * v:
+                yield "F", *self._unit(k)
+            if k >= warmup:
+                yield "B", *backward[k - warmup]
+
+    def _unit(self, k: int) -> tuple[int, int]:
+        """Chunk and micro-batch of the k-th forward of a stage."""
+        in_turn = self.pp * self.vpp
+        turn, rest = divmod(k, in_turn)
+        if self.vpp == 1:
+            return 0, k
+        return rest // self.pp, turn * self.pp + rest % self.pp
+
+
+@dataclass
+class _Cell:
+    """One stage on all dp ranks: its clock and what it has recorded."""
+
+    free_SD: Floats
+    computed_SD: dict[str, Floats]  # end of the newest forward and backward
+    ops: list[tuple[str, int, int, int, Floats, Floats]] = field(default_factory=list)
+
+    def record(
+        self, optype: str, begin_SD: Floats, end_SD: Floats, chunk: int = -1, virtual: int = -1,
+        micro: int = -1,
+    ) -> None:  # fmt: skip
+        self.ops.append((optype, chunk, virtual, micro, begin_SD, end_SD))
+
+
+def straggler_trace(job: MegatronJob) -> pa.Table:
+    """All operations of the job, rows sorted by step, dp rank, stage and type."""
+    simulation = _Simulation(job)
+    simulation.run()
+    return _table(job, simulation.cells)
+
+
+class _Simulation:
+    def __init__(self, job: MegatronJob) -> None:
+        self.job = job
+        self.random = np.random.default_rng(job.seed)
+        shape = (job.num_steps, job.dp)
+        begin = self.random.uniform(0, 0.002, (job.pp, *shape))
+        self.cells = [_Cell(b, {"F": b, "B": b}) for b in begin]
+        self.slow_PD = np.ones((job.pp, job.dp))
+        for stage, dp, factor in job.slow:
+            self.slow_PD[stage, dp] *= factor
+        self.outputs: dict[tuple[str, int, int], Floats] = {}  # when the next stage can have it
+
+    def run(self) -> None:
+        """Gathers, the pipeline, and the tail of every stage."""
+        for cell in self.cells:
+            for chunk in range(self.job.vpp):
+                self._gather(cell, "params-all-gather", chunk, GATHER_S)
+        self._pipeline()
+        self._tail()
+
+    def _noisy(self, mean_s: float) -> Floats:
+        shape = (self.job.num_steps, self.job.dp)
+        return mean_s * np.exp(NOISE * self.random.standard_normal(shape))
+
+    def _gather(self, cell: _Cell, optype: str, chunk: int, mean_s: float) -> None:
+        """A collective over all dp ranks of a stage, where there are several."""
+        if self.job.dp == 1:
+            return
+        begin = cell.free_SD
+        cell.free_SD = begin.max(axis=1, keepdims=True) + self._noisy(mean_s)
+        cell.record(optype, begin, cell.free_SD, chunk)
+
+    def _pipeline(self) -> None:
+        left = [list(order) for order in self.job.order]
+        while any(left):
+            before = sum(map(len, left))
+            for stage, ahead in enumerate(left):
+                while ahead and self._try(stage, *ahead[0]):
+                    ahead.pop(0)
+            if sum(map(len, left)) == before:
+                raise RuntimeError("the schedule waits for itself")
+
+    def _try(self, stage: int, kind: str, chunk: int, micro: int) -> bool:
+        """Run one compute with its receive and send, if its input exists already."""
+        job, cell = self.job, self.cells[stage]
+        virtual, ahead = chunk * job.pp + stage, 1 if kind == "F" else -1
+        last = job.pp * job.vpp - 1
+        source, target = virtual - ahead, virtual + ahead
+        if 0 <= source <= last and (kind, source, micro) not in self.outputs:
+            return False
+        name = "forward" if kind == "F" else "backward"
+        arrived = cell.computed_SD[kind]
+        if 0 <= source <= last:
+            posted = cell.computed_SD[kind]
+            arrived = np.maximum(posted, self.outputs[kind, source, micro]) + self._noisy(WIRE_S)
+            cell.record(f"{name}-recv", posted, arrived)
+        elif job.vpp > 1:
+            cell.record(f"{name}-recv", arrived, arrived)
+        begin = np.maximum(cell.free_SD, arrived)
+        mean_s = (FORWARD_S if kind == "F" else BACKWARD_S) / job.vpp
+        end = begin + self._noisy(mean_s) * self.slow_PD[stage]
+        cell.record(f"{name}-compute", begin, end, chunk, virtual, micro)
+        cell.free_SD = cell.computed_SD[kind] = end
+        self.outputs[kind, virtual, micro] = end
+        if 0 <= target <= last:
+            cell.record(f"{name}-send", end, end + self._noisy(WIRE_S))
+        elif job.vpp > 1:
+            cell.record(f"{name}-send", end, end)
+        return True
+
+    def _tail(self) -> None:
+        for cell in self.cells:
+            cell.record("gc", cell.free_SD, cell.free_SD)
+            begin, cell.free_SD = cell.free_SD, cell.free_SD + self._noisy(0.0001)
+            cell.record("layernorm-grads-all-reduce", begin, cell.free_SD)
+        ends = [self.cells[0], self.cells[-1]]
+        if self.job.pp > 1:
+            self._together(ends, "embedding-grads-all-reduce", over_dp=False)
+        for cell in self.cells:
+            for chunk in range(self.job.vpp):
+                self._gather(cell, "grads-reduce-scatter", chunk, SCATTER_S)
+        self._together(self.cells, "optimizer-clip-main-grad", over_dp=True)
+        for cell in self.cells:
+            cell.record("optimizer", cell.free_SD, cell.free_SD + self._noisy(OPTIMIZER_S))
+
+    def _together(self, cells: list[_Cell], optype: str, over_dp: bool) -> None:
+        latest = np.max([cell.free_SD for cell in cells], axis=0)
+        if over_dp:
+            latest = latest.max(axis=1, keepdims=True)
+        for cell in cells:
+            begin, cell.free_SD = cell.free_SD, latest + self._noisy(NORM_S)
+            cell.record(optype, begin, cell.free_SD)
+
+
+def _table(job: MegatronJob, cells: list[_Cell]) -> pa.Table:
+    flat = [(stage, *op) for stage, cell in enumerate(cells) for op in cell.ops]
+    first_S = np.min([op[5].min(axis=1) for op in flat], axis=0)
+    counts: dict[tuple[int, str], int] = {}
+    seqs = []
+    for stage, optype, *_ in flat:
+        seqs.append(counts.get((stage, optype), 0))
+        counts[stage, optype] = seqs[-1] + 1
+
+    def spread(values: list[int], dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
+        return np.tile(np.array(values, dtype), job.num_steps * job.dp)
+
+    def times(at: int) -> Floats:
+        moments = np.stack([op[at] for op in flat]) - first_S[:, None]
+        return np.moveaxis(moments, 0, -1).ravel()
+
+    dp = np.tile(np.repeat(np.arange(job.dp), len(flat)), job.num_steps)
+    stage = spread([op[0] for op in flat], np.int64)
+    start, end = times(5).astype(np.float32), times(6).astype(np.float32)
+    codes = spread([OPTYPES.index(op[1]) for op in flat], np.int8)
+    return pa.table(
+        {
+            "dp_rank": pa.array(dp.astype(np.int8)),
+            "stage": pa.array(stage.astype(np.int8)),
+            "rank": pa.array((stage * job.dp * job.tp + dp * job.tp).astype(np.int16)),
+            "step": pa.array(np.repeat(np.arange(job.num_steps), job.dp * len(flat))),
+            "optype": pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(OPTYPES)),
+            "start_ts": pa.array(start),
+            "duration": pa.array(np.maximum(end - start, 0)),
+            "seq_id": pa.array(spread(seqs, np.int32)),
+            "mc": pa.array(spread([op[2] for op in flat], np.int8)),
+            "mb_id": pa.array(spread([op[4] for op in flat], np.int16)),
+            "gmc": pa.array(spread([op[3] for op in flat], np.int16)),
+        }
+    )
