@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import re
 import signal
@@ -13,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -22,57 +21,18 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from app.hub import Hub
 from app.routes import live
-from app.serving import running, take_port
+from app.serving import take_port
 from app.settings import Settings, Token
 from ingest.errors import UserError
+from tests.app.server.served import WAIT_S, Served, ask, served
 from tests.browser.proxy import Proxy
 from tests.runs_builder import RunBuilder, two_rank_run
 
 SECRET = "correct-horse-battery"
 PREFIX = "/user/me/proxy/8050"
 ENDLESS = "SELECT count(*) FROM range(10000000) a, range(10000000) b"
-WAIT_S = 20.0
 JSON = "application/json"
-
-
-class Served:
-    """A server of this process, and plain requests to it."""
-
-    def __init__(self, hub: Hub, port: int) -> None:
-        self.hub = hub
-        self.port = port
-        self.address = f"127.0.0.1:{port}"
-
-    def ask(
-        self, path: str, method: str = "GET", body: bytes | None = None, **headers: str
-    ) -> tuple[int, bytes]:
-        return ask(self.address, path, method, body, **headers)
-
-    def socket(self, path: str = "/api/live", **options: Any) -> ClientConnection:
-        return connect(f"ws://{self.address}{path}", **options)
-
-
-def ask(
-    address: str, path: str, method: str = "GET", body: bytes | None = None, **headers: str
-) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection(address, timeout=WAIT_S)
-    try:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method, path, body, named)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
-
-
-@contextmanager
-def served(runs: Path, settings: Settings) -> Iterator[Served]:
-    listener = take_port(settings)
-    hub = Hub(runs)
-    with running(hub, settings, listener):
-        yield Served(hub, listener.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,138 @@
+"""The live socket in a real tab: it sleeps with the tab; a run that comes up opens by itself; and a
+link that was sent opens at whoever has the token.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from app.links import View
+from app.settings import Settings, Token
+from tests.app.server.served import Served, served
+from tests.browser.conftest import OpenTab
+from tests.runs_builder import two_rank_run
+
+SECRET = "correct-horse-battery"
+HIDE = """(hidden) => {
+    Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+}"""
+COUNT_NEWS = """() => {
+    window.news = [];
+    window.rankscope.addEventListener('run', (event) => window.news.push(event.detail.last_step));
+}"""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path, Settings(port=0)) as running_one:
+        yield running_one
+
+
+def test_a_hidden_tab_has_no_socket_and_catches_up_when_it_returns(
+    tabs: OpenTab, server: Served, tmp_path: Path
+) -> None:
+    run = two_rank_run(tmp_path / "job")
+    tab = tabs(f"http://{server.address}")
+    tab.open(View("job", "query").url())
+    tab.wait_for("window.rankscope.live.connected")
+    tab.page.evaluate(COUNT_NEWS)
+    tab.page.evaluate(HIDE, True)
+    tab.wait_for("!window.rankscope.live.connected")
+    run.step(0, 3, 300, 400)
+    run.publish()
+    assert server.hub.catch_up("job", 10)
+    tab.page.wait_for_timeout(1000)
+    assert tab.page.evaluate("window.news") == []
+    tab.page.evaluate(HIDE, False)
+    tab.wait_for("window.news.at(-1) === 3")
+
+
+def test_a_paused_page_holds_still_and_goes_on_from_the_newest(
+    tabs: OpenTab, server: Served, tmp_path: Path
+) -> None:
+    run = two_rank_run(tmp_path / "job")
+    tab = tabs(f"http://{server.address}")
+    tab.open(View("job", "query").url())
+    tab.wait_for("window.rankscope.live.connected")
+    tab.page.wait_for_timeout(500)
+    tab.page.evaluate(COUNT_NEWS)
+    tab.page.evaluate("window.rankscope.live.pause()")
+    for step in (3, 4):
+        run.step(0, step, step * 100, step * 100 + 100)
+        run.publish()
+        assert server.hub.catch_up("job", 10)
+    tab.page.wait_for_timeout(1500)
+    assert tab.page.evaluate("window.news") == []
+    tab.page.evaluate("window.rankscope.live.resume()")
+    tab.wait_for("window.news.at(-1) === 4")
+    assert tab.page.evaluate("window.news") == [4]
+
+
+def test_a_run_that_comes_up_opens_by_itself(tabs: OpenTab, server: Served, tmp_path: Path) -> None:
+    server.hub.expect("job", "the ranks come up; this page opens by itself")
+    tab = tabs(f"http://{server.address}")
+    tab.problems.allow("status 400")
+    tab.problems.allow("Bad Request")
+    tab.open(View("job", "query").url())
+    tab.page.get_by_text("the ranks come up").first.wait_for()
+    two_rank_run(tmp_path / "job")
+    tab.page.get_by_text("the ranks come up").first.wait_for(state="hidden")
+    tab.wait_for("window.rankscope.live.connected")
+    assert tab.page.url.endswith("/run/job/query")
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """A page of another site with a link in it, such as a chat."""
+
+    target = ""
+
+    def do_GET(self) -> None:
+        body = f'<a href="{self.target}">look at rank 1</a>'.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[ThreadingHTTPServer]:
+    site = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+    thread = threading.Thread(target=site.serve_forever)
+    thread.start()
+    yield site
+    site.shutdown()
+    thread.join()
+    site.server_close()
+
+
+def test_a_link_in_a_chat_opens_with_the_token_given_once(
+    tabs: OpenTab, tmp_path: Path, elsewhere: ThreadingHTTPServer
+) -> None:
+    two_rank_run(tmp_path / "job")
+    with served(tmp_path, Settings(port=0, tokens=(Token(SECRET),))) as server:
+        Elsewhere.target = f"http://{server.address}/run/job/query?rank=1"
+        tab = tabs(f"http://{server.address}")
+        tab.problems.allow("401")
+        chat = f"http://localhost:{elsewhere.server_port}/"
+        tab.page.goto(chat)  # localhost and 127.0.0.1 are two sites
+        tab.page.get_by_role("link").click()
+        tab.page.get_by_label("Token").fill(SECRET)
+        tab.page.get_by_role("button", name="Open").click()
+        tab.page.wait_for_selector("#page:not(.loading)")
+        assert tab.page.url == Elsewhere.target  # without the token
+        tab.wait_for("window.rankscope.live.connected")
+        tab.page.goto(chat)
+        tab.page.get_by_role("link").click()  # the strict cookie does not come along
+        tab.page.wait_for_selector("#page:not(.loading)")
+        assert tab.page.url == Elsewhere.target
+        tab.page.goto("about:blank")  # its socket ends before the server does
