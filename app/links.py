@@ -129,9 +129,10 @@ def _missing_ranks(view: View, row: dict[str, Any], run: Run) -> list[str]:
     if not count or not missing:
         return []
     what = "rank" if len(missing) == 1 else "ranks"
+    text = format_ranks(missing)[:60]
     has = "rank 0 only" if count == 1 else f"{count} ranks, 0 to {count - 1}"
     return [
-        f"There is no {what} {format_ranks(missing)[:60]} in attempt {row['attempt']}; it has {has}."
+        f"There is no {what} {text} in attempt {row['attempt']}; it has {has}."
         " Choose one on the Ranks page."
     ]
 

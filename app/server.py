@@ -21,7 +21,18 @@ from app.asset_files import assets_folder
 from app.auth import Everybody, Forbidden, Guard, Prefix
 from app.hub import Hub
 from app.metrics import Measured
-from app.routes import findings, health, live, overview, query, ranks, runs, timeline, uploads
+from app.routes import (
+    findings,
+    health,
+    live,
+    overview,
+    query,
+    ranks,
+    runs,
+    share,
+    timeline,
+    uploads,
+)
 from app.settings import Settings
 from app.shell import make_dash
 from ingest.errors import UserError
@@ -38,6 +49,8 @@ _CSP = (
     "img-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
+_MOST_POSTED = 4 << 20
+"""Bytes of a callback's request; uploads have a route of their own."""
 _INLINE_SCRIPT = re.compile(r"<script(?P<attributes>[^>]*)>(?P<text>.*?)</script>", re.DOTALL)
 
 
@@ -47,12 +60,14 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
     Without settings nobody is checked and everybody may do everything: for tests in process.
     """
     pages = make_dash(hub, settings.base if settings else base).server
+    pages.config["MAX_CONTENT_LENGTH"] = _MOST_POSTED
     routes: list[BaseRoute] = [
         Route("/assets/{version}/{path:path}", _asset),
         *health.routes(hub),
         *live.routes(hub),
         *runs.routes(hub),
         *uploads.routes(hub),
+        *share.routes(hub, settings.public_url if settings else ""),
         *query.routes(hub),
         *ranks.routes(hub),
         *findings.routes(hub),

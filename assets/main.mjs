@@ -14,9 +14,11 @@ const VIEWS = {
   'rank-table': () => import('./ranks/table.mjs'),
   runs: () => import('./runs/view.mjs'),
   query: () => import('./query/view.mjs'),
+  share: () => import('./share/view.mjs'),
   timeline: () => import('./timeline/view.mjs'),
   'finding-timeline': () => import('./strip/finding_timeline.mjs'),
   strip: () => import('./strip/view.mjs'),
+  'when-seen': () => import('./lib/when_seen.mjs'),
 };
 
 const config = JSON.parse(document.getElementById('rankscope-config').textContent);

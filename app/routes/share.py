@@ -1,0 +1,45 @@
+"""A view as one HTML file to keep or send."""
+
+from __future__ import annotations
+
+import re
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.hub import Hub
+from app.links import PAGES, parse_url
+from app.routes.answering import answer
+from app.share.page import shared_page
+from ingest.sandbox import Stop
+
+_NOT_IN_NAMES = re.compile(r"[^\w.-]+", re.ASCII)
+
+
+def file_name(run: str, finding: str | None) -> str:
+    """Name of the file for a run and what it shows."""
+    name = f"{run}-{finding}" if finding else run
+    return f"rankscope-{_NOT_IN_NAMES.sub('-', name).strip('-')[:120]}.html"
+
+
+def routes(hub: Hub, public_url: str = "") -> list[Route]:
+    """GET api/run/RUN/share?page=...&<fields of the view>: the file as a download."""
+
+    async def share(request: Request) -> Response:
+        name = request.path_params["run"]
+        page = request.query_params.get("page", PAGES[0])
+        view, _ = parse_url(f"/run/x/{page if page in PAGES else PAGES[0]}", request.url.query)
+        view = view.to(run=name)
+
+        def compute(stop: Stop) -> bytes:
+            return shared_page(hub, view, public_url, stop)
+
+        def respond(content: bytes) -> Response:
+            disposition = f'attachment; filename="{file_name(name, view.finding)}"'
+            headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
+            return Response(content, media_type="text/html", headers=headers)
+
+        return await answer(request, compute, respond)
+
+    return [Route("/api/run/{run}/share", share)]

@@ -1,0 +1,227 @@
+"""What goes into a shared file: the finding, figures, heat map, timeline and ranks of a view."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from app.arrays import pack_arrays
+from app.components.banner import chosen, show_me
+from app.findings import diagnosis_of
+from app.hub import Hub
+from app.links import View, explain
+from app.views import heat_map as heat_maps
+from app.views.cells import cells, last_steps, newest_part
+from app.views.kpis import Kpi, Scope, kpis
+from app.views.lanes import Place, choose, known
+from app.views.rank_table import RankRow, rank_rows
+from app.views.scales import metric_of
+from app.views.timeline import Window, default_window, extent, is_relative, tile, window_of_steps
+from diagnosis.findings import Diagnosis, Finding
+from ingest.errors import UserError
+from ingest.sandbox import Stop
+from ingest.store import Run
+
+MOST_LANES = 24
+_MOST_CELLS = 1_000_000
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Detail:
+    """How much is drawn: pixels of the timeline, drawn rows and columns of the map, table rows."""
+
+    timeline_px: int
+    heat: tuple[int, int]
+    rows: int
+
+
+DETAILS = (
+    Detail(8000, (400, 1000), 256),
+    Detail(3000, (256, 500), 256),
+    Detail(1200, (128, 300), 128),
+    Detail(400, (64, 150), 64),
+    Detail(120, (32, 60), 32),
+)
+"""Finest first; a coarser one is taken where the file would be too big."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Everything a shared file says. Arrays are packed by app.arrays."""
+
+    run: str
+    attempt: int
+    state: str
+    layout: str
+    made_at: str
+    """UTC"""
+    finding: Finding | None
+    said: str
+    """what the diagnosis says where there is no finding"""
+    is_calm: bool
+    kpis: tuple[Kpi, ...]
+    metric: str
+    heat: bytes | None
+    tile: bytes | None
+    shown_ranks: tuple[int, ...]
+    rank: int | None
+    steps: tuple[int, int] | None
+    rows: tuple[RankRow, ...]
+    row_steps: tuple[int, int] | None
+    num_ranks: int
+    live_url: str | None
+    notes: tuple[str, ...] = field(default=())
+
+
+def collect(
+    hub: Hub, view: View, detail: Detail, public_url: str = "", stop: Stop | None = None
+) -> Shared:
+    """What a view shows, at a level of detail; raises UserError for an unknown run.
+
+    What cannot be shown (no such step, no such rank) is left out and said in `notes`.
+    """
+    assert view.run is not None
+    run = hub.run(view.run)
+    notes = explain(view, run)
+    if notes:
+        view = _possible(view, run)
+    attempt = run.newest_attempt if view.attempt is None else view.attempt
+    diagnosis = diagnosis_of(hub, view.run, view.attempt)
+    finding = chosen(diagnosis, view.finding)
+    target = _target(view, finding)
+
+    def tried(make: Callable[[], T], otherwise: T) -> T:
+        try:
+            return make()
+        except UserError as error:
+            if stop is not None and stop.called:
+                raise
+            notes.append(f"{str(error)[0].upper()}{str(error)[1:]}.")
+            return otherwise
+
+    at = tried(lambda: _places(run, attempt), {})
+    lanes = tried(lambda: _lanes(at, target), [])
+    heat, heat_note = tried(lambda: _heat(run, view, detail, stop), (None, None))
+    steps = view.steps or last_steps(run, view.attempt)
+    rows = tried(lambda: rank_rows(run, view.attempt, steps, stop), []) if steps else []
+    named = [place.rank for place in finding.culprits] if finding else []
+    rows.sort(key=lambda row: (row.rank not in named, -(row.slowdown or 0.0), row.rank))
+    present = [found for found in diagnosis.findings if found.ongoing]
+    scope = Scope(view.steps, min((f.first_step for f in present), default=None))
+    layout = run.layout(attempt)
+    return Shared(
+        run=view.run,
+        attempt=attempt,
+        state=run.state,
+        layout=" x ".join(f"{axis} {size}" for axis, size in layout.axes) if layout else "",
+        made_at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        finding=finding,
+        said=_said(diagnosis),
+        is_calm=diagnosis.judged,
+        kpis=tried(lambda: kpis(run, view.attempt, scope), ()),
+        metric=metric_of(view.metric).title,
+        heat=heat,
+        tile=tried(lambda: _tile(run, attempt, at, lanes, target, detail, stop), None),
+        shown_ranks=tuple(lanes),
+        rank=target.rank,
+        steps=target.steps,
+        rows=tuple(rows[: detail.rows]),
+        row_steps=steps,
+        num_ranks=len(at),
+        live_url=f"{public_url.rstrip('/')}{view.url()}" if public_url else None,
+        notes=(*notes, heat_note) if heat_note else tuple(notes),
+    )
+
+
+def _possible(view: View, run: Run) -> View:
+    """What is left of a view that names what is not there; the notes say so."""
+    attempt = view.attempt if view.attempt in run.attempts else None
+    wanted = run.newest_attempt if attempt is None else attempt
+    there = {info["rank"] for info in run.ranks if info["attempt"] == wanted}
+    return view.to(
+        attempt=attempt, rank=view.rank if view.rank in there else None, steps=None, t=None,
+        ranks=tuple(rank for rank in view.ranks if rank in there),
+    )  # fmt: skip
+
+
+def _target(view: View, finding: Finding | None) -> View:
+    """What the timeline shows: the view's own lanes and window, else the finding's."""
+    if finding is None or view.ranks or view.t or view.steps or view.rank is not None:
+        return view
+    return show_me(finding, view)
+
+
+def _said(diagnosis: Diagnosis) -> str:
+    if not diagnosis.judged:
+        return diagnosis.not_enough[0].missing if diagnosis.not_enough else "Nothing to judge."
+    return " ".join([*diagnosis.checked, *diagnosis.set_aside])
+
+
+def _places(run: Run, attempt: int) -> dict[int, Place]:
+    rows = run.ask("clock_shifts", attempt=attempt).to_pylist()
+    return {row["rank"]: Place(**row) for row in rows}
+
+
+def _lanes(at: dict[int, Place], view: View) -> list[int]:
+    if not at:
+        return []
+    ranks = known(at, view.ranks) if view.ranks else choose(at, "default", view.rank)
+    if view.rank in ranks[MOST_LANES:]:  # the selected one is never cut off
+        ranks = [*ranks[: MOST_LANES - 1], view.rank]
+    return ranks[:MOST_LANES]
+
+
+def _heat(
+    run: Run, view: View, detail: Detail, stop: Stop | None
+) -> tuple[bytes | None, str | None]:
+    part = newest_part(run, view.attempt, _MOST_CELLS)
+    found = cells(run, metric_of(view.metric), view.attempt, part, stop)
+    if not len(found.steps_S):
+        return None, None
+    drawn = heat_maps.heat_map(found, "rank", None, None, *detail.heat)
+    packed = pack_arrays(drawn.arrays(), {**drawn.meta(), "legend": found.legend})
+    note = f"The heat map shows the newest steps, {part[0]} to {part[1]}." if part else None
+    return packed, note
+
+
+def _tile(
+    run: Run, attempt: int, at: dict[int, Place], ranks: list[int], view: View, detail: Detail,
+    stop: Stop | None,
+) -> bytes | None:  # fmt: skip
+    """The same binary answer the timeline's route gives."""
+    have = extent(run, attempt, ranks, stop) if ranks else None
+    if have is None:
+        return None
+    window = _window(run, attempt, ranks, view, stop) or default_window(
+        run, attempt, ranks, have, stop
+    )
+    lanes = [at[rank] for rank in ranks]
+    made = tile(run, attempt, lanes, window, detail.timeline_px, have, stop)
+    meta = made.meta | {
+        "from": window.begin_ns, "to": window.end_ns, "relative_step": window.step,
+        "ranks": ranks, "unknown": [], "lanes": [_described(place) for place in lanes],
+        "attempt": attempt, "t0_ns": str(run.info["created_ns"]), "clock": run.info["clock"],
+        "state": "finished", "num_ranks": len(at),
+        "extent": asdict(have) | {"begin_ns": window.begin_ns, "end_ns": window.end_ns},
+    }  # fmt: skip
+    return pack_arrays(made.arrays, meta)
+
+
+def _window(
+    run: Run, attempt: int, ranks: list[int], view: View, stop: Stop | None
+) -> Window | None:
+    if view.t is not None and view.t[1] > view.t[0]:
+        step = view.steps[1] if view.steps and is_relative(run) else None
+        return Window(*view.t, step)
+    return window_of_steps(run, attempt, ranks, view.steps, stop) if view.steps else None
+
+
+def _described(place: Place) -> dict[str, Any]:
+    return {
+        "rank": place.rank, "label": place.label, "host": place.host, "err_ns": place.err_ns,
+        "aligned": place.shift_min_ns is not None,
+        "place": [place.pp, place.dp, place.cp, place.tp],
+    }  # fmt: skip

@@ -1,0 +1,238 @@
+"""The shared file as text: HTML with style, script and data inside, that asks for nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+
+from app.asset_files import assets_folder
+from app.components.kpi_tiles import line_svg, pooled
+from app.share.bundle import bundle, from_folder
+from app.share.content import Shared
+from app.share.markup import Markup, joined, tag
+from app.views.kpis import Kpi
+from app.views.rank_table import RankRow
+from diagnosis.findings import Finding
+
+ENTRY = "share/page.mjs"
+STYLES = ("css/base.css", "css/ranks.css", "css/timeline.css", "css/share.css")
+NONE = "\u2013"
+_MOST_POINTS = 80
+_COLUMNS = (
+    ("Slowdown", "slowdown", "x", 2), ("Step", "step_ms", "ms", 1),
+    ("Compute", "compute_ms", "ms", 1),
+    ("Exposed comm.", "exposed_comm_ms", "ms", 1), ("Data wait", "data_wait_ms", "ms", 1),
+    ("Bubble", "bubble_ms", "ms", 1), ("Waits", "wait_ms", "ms", 1),
+    ("Makes wait", "wait_caused_ms", "GPU-ms", 1),
+)  # fmt: skip
+
+
+@cache
+def _script() -> str:
+    return bundle(ENTRY, from_folder(assets_folder()))
+
+
+@cache
+def _style() -> str:
+    texts = [(assets_folder() / path).read_text(encoding="utf-8") for path in STYLES]
+    return "\n".join(texts).replace("</style", "<\\/style")
+
+
+def document(shared: Shared, reduced: bool = False) -> str:
+    """The whole file; `reduced`: say that detail was left out to keep it small."""
+    notes = list(shared.notes)
+    if reduced:
+        notes.append("Map and timeline are coarser than on the live page, to keep this file small.")
+    head = joined(
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy()),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", f"{_title(shared)} \u00b7 {shared.run}"),
+        tag("style", Markup(_style())),
+    )
+    body = joined(
+        _top(shared),
+        tag(
+            "main",
+            _banner(shared),
+            tag("div", *[_tile(kpi) for kpi in shared.kpis], class_="shared-kpis", role="list"),
+            _pictures(shared),
+            _table(shared),
+            tag("section", *[tag("p", note) for note in notes], class_="quiet shared-notes")
+            if notes
+            else None,
+            class_="page shared-page",
+        ),
+        tag("script", Markup(_data(shared)), type="application/json", id="shared-data"),
+        tag("script", Markup(_script())),
+    )
+    page = tag("html", tag("head", head), tag("body", body, class_="shared"), lang="en")
+    return f"<!DOCTYPE html>\n{page}\n"
+
+
+def _policy() -> str:
+    def hashed(text: str) -> str:
+        digest = hashlib.sha256(text.encode()).digest()
+        return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+    return (
+        f"default-src 'none'; script-src {hashed(_script())}; style-src {hashed(_style())}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _title(shared: Shared) -> str:
+    return shared.finding.title if shared.finding else "rankscope"
+
+
+def _top(shared: Shared) -> Markup:
+    steps = f", steps {shared.steps[0]} to {shared.steps[1]}" if shared.steps else ""
+    return tag(
+        "header",
+        tag("span", "rankscope", class_="brand"),
+        tag("span", shared.run, class_="chip run-name"),
+        tag("span", shared.layout, class_="chip") if shared.layout else None,
+        tag("span", shared.state, class_=f"chip state {shared.state}"),
+        tag(
+            "span",
+            tag("span", f"attempt {shared.attempt}{steps}, as of {shared.made_at}", class_="quiet"),
+            tag("a", "Open live", href=shared.live_url, class_="button", rel="noreferrer")
+            if shared.live_url
+            else None,
+            tag("button", "\u25d0", type="button", id="theme", title="Dark or light",
+                aria_label="dark or light theme"),
+            class_="right",
+        ),
+        class_="topbar shared-top",
+    )  # fmt: skip
+
+
+def _banner(shared: Shared) -> Markup:
+    finding = shared.finding
+    if finding is None:
+        title = "All well" if shared.is_calm else "Not enough data"
+        return tag(
+            "section", tag("p", tag("strong", title), " ", shared.said),
+            class_=f"panel shared-banner {'calm' if shared.is_calm else 'unknown'}",
+        )  # fmt: skip
+    return tag(
+        "section",
+        tag("h1", finding.title),
+        tag("p", finding.text),
+        _evidence(finding),
+        tag("p", tag("strong", "Next: "), finding.next_step),
+        class_=f"panel shared-banner {finding.severity}",
+    )
+
+
+def _evidence(finding: Finding) -> Markup:
+    others = finding.alternatives
+    return tag(
+        "div",
+        tag(
+            "div",
+            tag("h3", f"Evidence, confidence {finding.confidence}"),
+            tag("ul", *[tag("li", evidence.sentence) for evidence in finding.evidence]),
+        ),
+        tag("div", tag("h3", "Not excluded"), tag("ul", *[tag("li", text) for text in others]))
+        if others
+        else None,
+        class_="shared-evidence",
+    )
+
+
+def _tile(kpi: Kpi) -> Markup:
+    spark = None
+    if len(kpi.series) > 1:
+        values = pooled([value for _, value in kpi.series], _MOST_POINTS)
+        spark = Markup(line_svg(values, kpi.baseline).replace("'black'", "'currentColor'"))
+    return tag(
+        "div",
+        tag("h2", kpi.label),
+        tag("div", kpi.value, tag("span", f" {kpi.unit}", class_="unit"), class_="value"),
+        tag("div", kpi.detail, class_=f"detail {kpi.tone}"),
+        tag("div", spark, class_=f"spark {kpi.tone}", aria_hidden="true") if spark else None,
+        class_="panel shared-kpi", role="listitem", title=kpi.meaning,
+    )  # fmt: skip
+
+
+def _pictures(shared: Shared) -> Markup:
+    lanes = len(shared.shown_ranks)
+    of = f"{lanes} of {shared.num_ranks} ranks" if lanes < shared.num_ranks else f"{lanes} ranks"
+    hint = "drag or A, D to move; Ctrl + wheel or W, S to zoom; F all"
+    timeline = tag(
+        "section",
+        tag("header", tag("h2", "Timeline"), tag("span", of, class_="quiet"),
+            tag("span", hint, class_="quiet hint")),
+        tag("div", id="shared-timeline"),
+        class_="panel",
+    )  # fmt: skip
+    heat = tag(
+        "section",
+        tag("header", tag("h2", f"{shared.metric}, rank \u00d7 step"),
+            tag("span", id="heat-said", class_="quiet", role="status")),
+        tag("div", id="shared-heat"),
+        class_="panel",
+    )  # fmt: skip
+    return joined(timeline if shared.tile else None, heat if shared.heat else None)
+
+
+def _table(shared: Shared) -> Markup:
+    if not shared.rows or shared.row_steps is None:
+        return tag("section", tag("p", "No step is finished yet."), class_="panel quiet")
+    left = shared.num_ranks - len(shared.rows)
+    about = f"means over steps {shared.row_steps[0]} to {shared.row_steps[1]}"
+    if left > 0:
+        about += f"; the {len(shared.rows)} slowest, {left:,} more on the live page"
+    head = tag(
+        "tr", tag("th", "Rank", scope="col"), tag("th", "Place", scope="col"),
+        tag("th", "Host", scope="col"),
+        *[tag("th", f"{c[0]}, {c[2]}", scope="col", class_="number") for c in _COLUMNS],
+    )  # fmt: skip
+    named = {place.rank for place in shared.finding.culprits} if shared.finding else set()
+    victims = set(shared.finding.victims) if shared.finding else set()
+    rows = [_row(row, named, victims) for row in shared.rows]
+    table = tag("table", tag("thead", head), tag("tbody", *rows))
+    return tag(
+        "section",
+        tag("header", tag("h2", "Ranks"), tag("span", about, class_="quiet")),
+        tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="Ranks"),
+        class_="panel shared-ranks",
+    )
+
+
+def _row(row: RankRow, culprits: set[int], victims: set[int]) -> Markup:
+    tone = "culprit" if row.rank in culprits else "victim" if row.rank in victims else None
+    place = " ".join(
+        f"{axis}{getattr(row, axis)}"
+        for axis in ("pp", "dp", "cp", "tp")
+        if getattr(row, axis) is not None
+    )
+    cells = []
+    for _, name, _, digits in _COLUMNS:
+        value = getattr(row, name)
+        stands_out = name == "slowdown" and row.beyond_noise and (value or 0) > 1
+        text = NONE if value is None else f"{value:,.{digits}f}"
+        cells.append(tag("td", text, class_="number fault" if stands_out else "number"))
+    number = tag("th", tag("span", str(row.rank), class_=tone), scope="row")
+    return tag("tr", number, tag("td", place or NONE), tag("td", row.host or NONE), *cells)
+
+
+def _data(shared: Shared) -> str:
+    def text(content: bytes | None) -> str | None:
+        return None if content is None else base64.b64encode(content).decode()
+
+    finding = shared.finding
+    data = {
+        "tile": text(shared.tile),
+        "heat": text(shared.heat),
+        "rank": shared.rank,
+        "steps": shared.steps,
+        "ranks": list(shared.shown_ranks),
+        "culprits": [place.rank for place in finding.culprits] if finding else [],
+        "victims": list(finding.victims) if finding else [],
+    }
+    return json.dumps(data).replace("<", "\\u003c")
