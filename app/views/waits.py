@@ -5,7 +5,7 @@ compute, no data and no transfer is bubble. While the lane waits in communicatio
 arriver it waits for that rank; where that rank sits on another pipeline stage it may only follow
 the schedule, so it is told apart. Other waiting in communication is the schedule's. What no span
 covers is not visible, never bubble. Communication without a verdict (members missing, clocks not
-aligned) is neither.
+aligned) is neither; so is all of a lane of which no instance has one.
 
 Shape suffixes: S spans, C step windows, W instances, N intervals, E pieces of time.
 """
@@ -25,7 +25,8 @@ IDLE_KINDS = ("waiting", "upstream", "bubble", "not_visible")
 WAITING, UPSTREAM, BUBBLE, NOT_VISIBLE = (len(KINDS) + i for i in range(4))
 
 _BITS = (
-    "window", "covered", "compute", "data_wait", "data_fetch", "comm", "judged", "transfer", "late",
+    "window", "covered", "compute", "data_wait", "data_fetch", "comm", "unjudged", "transfer",
+    "late",
 )  # fmt: skip
 _BIT = {name: np.int64(1 << number) for number, name in enumerate(_BITS)}
 _COMPUTE = np.array([kind in COMPUTE_KINDS for kind in KINDS])
@@ -73,11 +74,12 @@ def idle(spans: SpanTable, segments: Segments, windows: StepWindows, instances: 
     """
     late = waits(instances)
     bits_E = _span_bits(spans)[segments.owner_E]
-    known, moved = instances.known_W, instances.moved_W
+    unknown, moved = ~instances.known_W, instances.moved_W
     parts = [
         (windows.lane_C, windows.begin_C, windows.end_C, _BIT["window"]),
         (spans.lane_S[segments.owner_E], segments.begin_E, segments.end_E, bits_E),
-        (instances.lane_W[known], instances.begin_W[known], instances.end_W[known], _BIT["judged"]),
+        (instances.lane_W[unknown], instances.begin_W[unknown], instances.end_W[unknown],
+         _BIT["unjudged"]),
         (instances.lane_W[moved], instances.latest_W[moved], instances.first_end_W[moved],
          _BIT["transfer"]),
         (late.lane_E, late.begin_E, late.end_E, _BIT["late"]),
@@ -88,7 +90,8 @@ def idle(spans: SpanTable, segments: Segments, windows: StepWindows, instances: 
         len(_BITS),
     )
     kind_E = _kinds(bits_E)
-    kept_E = kind_E >= 0
+    judged = np.unique(instances.lane_W[instances.known_W])
+    kept_E = (kind_E >= 0) & ((kind_E != BUBBLE) | np.isin(lane_E, judged))
     lane_E, begin_E, end_E, kind_E = (a[kept_E] for a in (lane_E, begin_E, end_E, kind_E))
     instance_E = np.where(kind_E == WAITING, _covering(late, lane_E, begin_E), -1)
     is_known_E = instance_E >= 0
@@ -118,7 +121,7 @@ def _kinds(bits_E: Ints) -> Ints:
 
     blocked_E = has("data_wait") | (has("data_fetch") & ~has("compute", "comm"))
     bubble_E = has("covered") & ~has("compute", "transfer") & ~blocked_E & has("comm")
-    bubble_E &= has("judged")
+    bubble_E &= ~has("unjudged")
     kind_E = np.full(bits_E.size, -1, dtype=np.int64)
     kind_E[bubble_E] = BUBBLE
     kind_E[bubble_E & has("late")] = WAITING
