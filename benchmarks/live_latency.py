@@ -10,6 +10,7 @@ screen that holds this step, finished, on all lanes. Parts of the time:
     write     until the segments of all ranks lie in the run folder (ranks publish every 0.7 s)
     index     until the index with it is published
     push      until the browser has heard of it
+    ask       until the page asks for it: it does so at most every so often
     fetch     until the answer with it has come
     draw      until the frame with it is on the screen
 
@@ -34,7 +35,7 @@ from browser import FLAGS, MISSING, REPO, Server, chromium, conditions, report, 
 from playwright.sync_api import Page, sync_playwright
 
 RECORDED = REPO / "sample_traces" / "recorded" / "slow_rank"
-PARTS = ("write", "index", "push", "fetch", "draw")
+PARTS = ("write", "index", "push", "ask", "fetch", "draw")
 _LOOK_S = 0.005
 _WARM_UP_STEPS = 3
 
@@ -46,6 +47,7 @@ WATCH = """() => {
     app.addEventListener('run', (event) => news.push([Date.now(), event.detail.version]));
     const asked = app.arrays.bind(app);
     app.arrays = async (url, signal) => {
+        const begun = Date.now();
         const answer = await asked(url, signal);
         if (!new URL(url, location.href).pathname.endsWith('/timeline')) return answer;
         const answered = Date.now();
@@ -60,7 +62,7 @@ WATCH = """() => {
         const steps = [...lanes].filter(([, n]) => n === answer.meta.lanes.length).map(([s]) => s);
         // the view draws in the next frame; the one after it begins when that one has been shown
         requestAnimationFrame(() => requestAnimationFrame(() => {
-            drawn.push([answered, Date.now(), steps]);
+            drawn.push([begun, answered, Date.now(), steps]);
         }));
         return answer;
     };
@@ -75,17 +77,18 @@ class Times:
     written: dict[int, float] = field(default_factory=dict)
     published: list[float] = field(default_factory=list)
     news: list[float] = field(default_factory=list)
-    drawn: list[tuple[float, float, list[int]]] = field(default_factory=list)
+    drawn: list[tuple[float, float, float, list[int]]] = field(default_factory=list)
 
     def parts(self, step: int) -> dict[str, float] | None:
         """Parts of the time from the end of a step to its picture, ms; None where it was missed."""
-        found = next(((a, d) for a, d, steps in self.drawn if step in steps), None)
+        found = next((times for *times, steps in self.drawn if step in steps), None)
         if found is None or step not in self.written:
             return None
-        answered, drawn = found
-        heard = _last(self.news, answered)
+        asked, answered, drawn = found
+        heard = _last(self.news, asked)
         published = _last(self.published, heard)
-        marks = [self.happened[step], self.written[step], published, heard, answered, drawn]
+        marks = [self.happened[step], self.written[step], published, heard, asked]
+        marks += [answered, drawn]
         for at in range(1, len(marks)):  # a step may be seen before the slowest rank's next turn
             marks[at] = max(marks[at], marks[at - 1])
         return {name: marks[at + 1] - marks[at] for at, name in enumerate(PARTS)}
@@ -121,7 +124,7 @@ def watch(page: Page, times: Times, num_steps: int) -> None:
         page.wait_for_timeout(1000)
         times.drawn = [tuple(entry) for entry in page.evaluate("drawn")]
         times.news = [heard for heard, _ in page.evaluate("news")]
-        if len({step for _, _, steps in times.drawn for step in steps}) > num_steps:
+        if len({step for *_, steps in times.drawn for step in steps}) > num_steps:
             return
     raise SystemExit(f"only {len(times.drawn)} pictures came; see what the server says")
 
@@ -168,8 +171,8 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
 
 def summary(times: Times) -> dict[str, Any]:
     """Spreads over all steps that were drawn; those drawn first were there before."""
-    first = min((drawn for _, drawn, _ in times.drawn), default=0.0)
-    seen = sorted({step for _, _, steps in times.drawn for step in steps})
+    first = min((drawn for _, _, drawn, _ in times.drawn), default=0.0)
+    seen = sorted({step for *_, steps in times.drawn for step in steps})
     parts = [p for s in seen if times.happened.get(s, 0) > first and (p := times.parts(s))]
     return {
         "conditions": conditions(ranks=8, recording=RECORDED.name),

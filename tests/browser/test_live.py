@@ -14,7 +14,10 @@ from tests.browser import runs_made
 from tests.browser.conftest import OpenTab, replayed
 from tests.browser.tabs import Tab
 
-CUT_OFF = r"ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|WebSocket connection|Callback failed"
+CUT_OFF = (
+    "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|WebSocket connection"
+    "|Callback failed: the server did not respond"
+)
 """What the browser says of a server that is not there."""
 
 NEWS = """(count) => new Promise((done, fail) => {
