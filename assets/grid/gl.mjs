@@ -44,13 +44,13 @@ void main() {
   if ((marks & ${FLAGS.tp}u) != 0u && edge < 0.13) c = tp;
   if ((marks & ${FLAGS.pp}u) != 0u && edge < 0.13 && fract(along * 3.5 + 0.25) < 0.6) c = pp;
   if ((marks & ${FLAGS.dp}u) != 0u && edge < 0.13 && max(d.x, d.y) < 0.3) c = dp;
-  if ((marks & ${FLAGS.selected | FLAGS.hover}u) != 0u && edge < 0.12) c = text;
+  if ((marks & ${FLAGS.selected}u) != 0u && edge < 0.12) c = text;
   shown = vec4(c, 1.0);
 }`;
 
-/** null where there is no WebGL2. */
-export function makeRenderer(canvas) {
-  const gl = canvas.getContext('webgl2', { antialias: true, alpha: true, powerPreference: 'low-power' });
+/** null where there is no WebGL2. Without a GPU, smooth edges cost four times the time of a frame. */
+export function makeRenderer(canvas, antialias = true) {
+  const gl = canvas.getContext('webgl2', { antialias, alpha: true, powerPreference: 'low-power' });
   return gl ? new Renderer(gl) : null;
 }
 

@@ -18,6 +18,7 @@ export function drawLabels(ctx, placed, state) {
   if (isSmall && state.selected >= 0 && !placed.flat) drawGroups(ctx, placed, state);
   if (!isSmall && state.ranks.length <= MOST_NUMBERED) drawNumbers(ctx, placed, state);
   if (isSmall) drawBeacons(ctx, placed, state);
+  if (state.hover >= 0) drawHover(ctx, placed, state);
 }
 
 function drawAxis(ctx, placed, axis, camera, theme) {
@@ -150,6 +151,32 @@ function drawBeacons(ctx, placed, { camera, theme, ranks, selected, culprits = [
     ctx.stroke();
     plate(ctx, `rank ${ranks[i]}`, pixel[0], pixel[1] - radius - 12, camera, theme);
   }
+}
+
+/** Edges of the cube below the pointer: on this canvas, so that hovering draws no cube again. */
+function drawHover(ctx, placed, { camera, theme, hover }) {
+  const { forward } = camera;
+  const [x, y, z] = placed.positions.subarray(3 * hover, 3 * hover + 3);
+  const near = [0, 1, 2].map((axis) => (forward[axis] > 0 ? -0.5 : 0.5));
+  const pixel = [0, 0];
+  ctx.strokeStyle = theme.text;
+  ctx.lineWidth = camera.scale < 10 ? 1 : 2;
+  ctx.beginPath();
+  for (let axis = 0; axis < 3; axis++) {
+    if (Math.abs(forward[axis]) < 1e-3) continue;
+    const [a, b] = [(axis + 1) % 3, (axis + 2) % 3];
+    [[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]].forEach(([s, t], number) => {
+      const corner = [0, 0, 0];
+      corner[axis] = near[axis];
+      corner[a] = s;
+      corner[b] = t;
+      project(camera, x + corner[0], y + corner[1], z + corner[2], pixel);
+      if (number === 0) ctx.moveTo(...pixel);
+      else ctx.lineTo(...pixel);
+    });
+    ctx.closePath();
+  }
+  ctx.stroke();
 }
 
 /** Text that can be read on any cube. */

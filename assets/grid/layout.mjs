@@ -115,13 +115,13 @@ export function neighbour(places, index, i, axis, by) {
   return index.get(keyOf(places, i, { [axis]: places[axis][i] + by })) ?? i;
 }
 
-export const FLAGS = { tp: 1, pp: 2, dp: 4, victim: 8, culprit: 16, selected: 32, hover: 64 };
+export const FLAGS = { tp: 1, pp: 2, dp: 4, victim: 8, culprit: 16, selected: 32 };
 
 /**
  * One byte per rank: groups of the selected one, culprits and victims. `flags` is written in place.
  * @param {?number} selected index @param {Set<number>} culprits ranks @param {Set<number>} victims
  */
-export function markRanks(flags, places, selected, hover, culprits, victims) {
+export function markRanks(flags, places, selected, culprits, victims) {
   const { rank, pp, dp, cp, tp } = places;
   const s = selected ?? -1;
   for (let i = 0; i < rank.length; i++) {
@@ -135,7 +135,6 @@ export function markRanks(flags, places, selected, hover, culprits, victims) {
     if (culprits.has(rank[i])) flag |= FLAGS.culprit;
     else if (victims.has(rank[i])) flag |= FLAGS.victim;
     if (i === s) flag = (flag & (FLAGS.culprit | FLAGS.victim)) | FLAGS.selected;
-    if (i === hover) flag |= FLAGS.hover;
     flags[i] = flag;
   }
   return flags;

@@ -6,7 +6,7 @@
 import { colourTable, formatValue, IN_NOISE, NO_DATA } from '../lib/colour.mjs';
 import { accused } from '../ranks/findings.mjs';
 import { showLegend } from '../ranks/legend.mjs';
-import { make, onTheme, readTheme, throttled } from '../ranks/theme.mjs';
+import { isSoftwareGl, make, onTheme, readTheme, throttled } from '../ranks/theme.mjs';
 import { aim, makeCamera, pick } from './camera.mjs';
 import { FlatRenderer } from './flat.mjs';
 import { makeRenderer } from './gl.mjs';
@@ -17,6 +17,7 @@ const REFETCH_MS = 1000;
 const TURN = 0.006;  // radians per pixel
 const NEAREST = 40;
 const CLICK_PIXELS = 4;
+const SMOOTH_UP_TO = 1024;  // ranks drawn with smooth edges where there is no GPU
 
 /** Ask the server who the ranks are. */
 export async function loadLayout(app, signal) {
@@ -41,7 +42,6 @@ export function mount(element, app, options = {}) {
 class GridView {
   constructor(element, app, { compact = false, load = loadLayout, values = loadValues } = {}) {
     Object.assign(this, { element, app, compact, load, loadValues: values });
-    this.hover = -1;
     this.found = { culprits: new Set(), victims: new Set() };
     this.#build();
     this.#hands();
@@ -61,7 +61,7 @@ class GridView {
     cancelAnimationFrame(this.frame);
     this.resizing.disconnect();
     this.ends.forEach((end) => end());
-    this.renderer.destroy();
+    this.renderer?.destroy();
   }
 
   #listen(target, type, listener) {
@@ -90,12 +90,9 @@ class GridView {
     this.element.replaceChildren(
       make('div', { class: 'map-head' }, [this.title, this.about, make('div', { class: 'controls' }, [this.whole])]),
       this.stage, make('div', { class: 'map-foot' }, [this.legend, this.keyLine]), this.note, this.said);
-    this.renderer = makeRenderer(this.canvas);
-    this.isFlat = this.renderer === null;
-    this.renderer ??= new FlatRenderer(this.canvas);
-    this.pen = this.overlay.getContext('2d');
+    this.pen = this.overlay.getContext('2d', { willReadFrequently: isSoftwareGl() });
     this.theme = readTheme();
-    this.state = { theme: this.theme, selected: -1 };
+    this.state = { theme: this.theme, selected: -1, hover: -1, culprits: [] };
   }
 
   #viewKey() {
@@ -149,7 +146,14 @@ class GridView {
     this.flags = new Uint8Array(places.rank.length);
     this.camera = makeCamera(this.placed);
     Object.assign(this.state, { camera: this.camera, ranks: places.rank, places });
+    if (!this.renderer) {
+      this.renderer = makeRenderer(this.canvas, !isSoftwareGl() || places.rank.length <= SMOOTH_UP_TO);
+      this.isFlat = this.renderer === null;
+      this.renderer ??= new FlatRenderer(this.canvas);
+    }
     this.renderer.setPositions(this.placed.positions);
+    this.state.hover = -1;
+    this.marks = null;
     const notes = [layout.reason, this.isFlat && 'This browser has no WebGL2, so the ranks are drawn as flat blocks.'];
     this.note.textContent = notes.filter(Boolean).join(' ');
     this.note.hidden = this.note.textContent === '';
@@ -170,6 +174,7 @@ class GridView {
     this.#keys();
     this.#restyle();
     this.#mark();
+    this.#label();
   }
 
   #say(sentence, failed = false) {
@@ -205,7 +210,10 @@ class GridView {
   #mark() {
     if (!this.placed) return;
     this.state.selected = this.rankIndex.get(this.app.view.rank) ?? -1;
-    markRanks(this.flags, this.places, this.state.selected, this.hover, this.found.culprits, this.found.victims);
+    const marks = `${this.state.selected}/${[...this.found.culprits]}/${[...this.found.victims]}/${this.placed.size}`;
+    if (marks === this.marks) return;
+    this.marks = marks;
+    markRanks(this.flags, this.places, this.state.selected, this.found.culprits, this.found.victims);
     this.renderer.setFlags(this.flags);
     this.#label();
     this.#redraw();
@@ -361,9 +369,9 @@ class GridView {
     this.tip.hidden = hover < 0;
     this.canvas.style.cursor = hover < 0 ? 'grab' : 'pointer';
     if (hover >= 0) this.#describe(hover, point);
-    if (hover === this.hover) return;
-    this.hover = hover;
-    this.#mark();
+    if (hover === this.state.hover) return;
+    this.state.hover = hover;
+    if (this.values) drawLabels(this.pen, this.placed, this.state);
   }
 
   #sentences(i) {

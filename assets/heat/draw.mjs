@@ -33,6 +33,12 @@ export function cellImage(data, theme, makeCanvas = () => document.createElement
  * @param {?HTMLCanvasElement} image cellImage(data, theme)
  */
 export function draw(ctx, data, geometry, theme, shown = {}, image = cellImage(data, theme)) {
+  drawMap(ctx, data, geometry, theme, image);
+  drawMarks(ctx, data, geometry, theme, shown);
+}
+
+/** Cells and axes: what changes only with the data. */
+export function drawMap(ctx, data, geometry, theme, image = cellImage(data, theme)) {
   const { plot, width, height } = geometry;
   ctx.clearRect(0, 0, width, height);
   ctx.font = `11px ${theme.font}`;
@@ -44,6 +50,11 @@ export function draw(ctx, data, geometry, theme, shown = {}, image = cellImage(d
   if (data.count <= plot.h / 6) rowGaps(ctx, data, geometry, theme);
   stepAxis(ctx, data, geometry, theme);
   rowAxis(ctx, data, geometry, theme);
+}
+
+/** Over the map: selection, pointer, brushed steps, culprits. */
+export function drawMarks(ctx, data, geometry, theme, shown) {
+  const { plot } = geometry;
   brushed(ctx, data, geometry, theme, shown.steps);
   ctx.save();
   ctx.beginPath();

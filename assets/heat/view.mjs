@@ -6,7 +6,7 @@ import { formatValue, IN_NOISE, NO_DATA } from '../lib/colour.mjs';
 import { accused } from '../ranks/findings.mjs';
 import { showLegend } from '../ranks/legend.mjs';
 import { isSoftwareGl, make, onTheme, readTheme, throttled } from '../ranks/theme.mjs';
-import { cellImage, draw } from './draw.mjs';
+import { drawMap, drawMarks } from './draw.mjs';
 import { blockAt, geometryOf, heatData, hostData, NOBODY, zoomOf } from './geometry.mjs';
 import { showWorst } from './worst.mjs';
 
@@ -83,13 +83,15 @@ class HeatView {
     });
     this.tip = make('div', { class: 'map-tip', hidden: '' });
     this.veil = make('div', { class: 'veil', role: 'status' }, 'Loading the heat map.');
-    this.stage = make('div', { class: 'map-stage' }, [this.canvas, this.veil, this.tip]);
+    this.overlay = make('canvas', { class: 'overlay', 'aria-hidden': 'true' });
+    this.stage = make('div', { class: 'map-stage' }, [this.canvas, this.overlay, this.veil, this.tip]);
     this.legend = make('div', { class: 'map-legend' });
     this.worst = make('details', { class: 'worst-cells' });
     this.element.replaceChildren(
       make('div', { class: 'map-head' }, [this.title, this.about, make('div', { class: 'controls' }, [this.order, this.reset])]),
       this.stage, make('div', { class: 'map-foot' }, [this.legend]), this.worst);
-    this.context = this.canvas.getContext('2d', { willReadFrequently: this.software });
+    [this.context, this.pen] = [this.canvas, this.overlay]
+      .map((canvas) => canvas.getContext('2d', { willReadFrequently: this.software }));
     this.#hands();
   }
 
@@ -227,8 +229,8 @@ class HeatView {
   #restyle() {
     this.theme = readTheme();
     if (!this.data) return;
-    this.image = cellImage(this.data, this.theme);
     showLegend(this.legend, this.data.legend, this.theme);
+    this.#drawMap();
     this.#redraw();
   }
 
@@ -236,22 +238,31 @@ class HeatView {
     const { clientWidth: width, clientHeight: height } = this.stage;
     if (!width || !height) return;
     const scale = window.devicePixelRatio || 1;
-    this.canvas.width = Math.round(width * scale);
-    this.canvas.height = Math.round(height * scale);
-    this.context.setTransform(scale, 0, 0, scale, 0, 0);
+    for (const context of [this.context, this.pen]) {
+      context.canvas.width = Math.round(width * scale);
+      context.canvas.height = Math.round(height * scale);
+      context.setTransform(scale, 0, 0, scale, 0, 0);
+    }
     const isFirst = !this.geometry;
     this.geometry = geometryOf(width, height, { rowLabel: 58 });
     if (isFirst) this.fetch();
     else this.refetch();
+    this.#drawMap();
     this.#redraw();
   }
 
+  #drawMap() {
+    if (this.data && this.geometry) drawMap(this.context, this.data, this.geometry, this.theme);
+  }
+
+  /** What lies over the map, on the next frame. */
   #redraw() {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => {
       if (!this.data || !this.geometry) return;
       const { rank, steps } = this.app.view;
-      draw(this.context, this.data, this.geometry, this.theme, { ...this.shown, rank, steps }, this.image);
+      this.pen.clearRect(0, 0, this.geometry.width, this.geometry.height);
+      drawMarks(this.pen, this.data, this.geometry, this.theme, { ...this.shown, rank, steps });
     });
   }
 

@@ -32,8 +32,15 @@ export function make(tag, attributes = {}, content = []) {
   return element;
 }
 
+let software = null;
+
 /** Whether WebGL is drawn by the CPU here: then 2D canvases must not ask the GPU either. */
 export function isSoftwareGl() {
+  software ??= findSoftwareGl();
+  return software;
+}
+
+function findSoftwareGl() {
   const gl = document.createElement('canvas').getContext('webgl2');
   if (!gl) return true;
   const info = gl.getExtension('WEBGL_debug_renderer_info');

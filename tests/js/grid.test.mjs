@@ -116,7 +116,7 @@ test('arrows move along an axis and stop at its end', () => {
 
 test('the groups of the selected rank are lit in three ways; culprit and victims never look alike', () => {
   const { places } = layoutOf(2, 2, 2);
-  const flags = markRanks(new Uint8Array(8), places, 5, -1, new Set([5]), new Set([4, 7]));
+  const flags = markRanks(new Uint8Array(8), places, 5, new Set([5]), new Set([4, 7]));
   assert.equal(flags[5], FLAGS.selected | FLAGS.culprit);
   assert.equal(flags[4], FLAGS.tp | FLAGS.victim);
   assert.equal(flags[7], FLAGS.dp | FLAGS.victim);
