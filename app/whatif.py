@@ -14,7 +14,7 @@ from ingest.sandbox import Stop
 from ingest.store import Run
 
 MOST_SPANS = 2_000_000
-"""Spans of recorded jobs looked at (those of the ranks that stand for cells): newest steps first."""
+"""Spans of a recorded job looked at, of the ranks that stand for cells: the newest steps."""
 
 _FEWEST_STEPS = 3
 """With as many steps the first of an attempt, which warms up, is left out."""
