@@ -20,7 +20,17 @@ class Imported:
     """One import: its run.json, its ranks, its tables."""
 
     def __init__(self, *paths: Path, into: Path) -> None:
-        self.folder = import_paths(paths, into)
+        self._look(import_paths(paths, into))
+
+    @classmethod
+    def of(cls, folder: Path) -> Imported:
+        """What was imported before."""
+        found = cls.__new__(cls)
+        found._look(folder)
+        return found
+
+    def _look(self, folder: Path) -> None:
+        self.folder = folder
         self.info = json.loads((self.folder / "run.json").read_text())
         ranks = [json.loads(path.read_text()) for path in (self.folder / "ranks").iterdir()]
         self.ranks = {info["rank"]: info for info in sorted(ranks, key=lambda info: info["rank"])}

@@ -23,6 +23,7 @@ FORMATS = (
     "flight_recorder",
     "megascan",
     "phase_log",
+    "chrome_trace",
 )
 
 GENERIC = ("chrome_trace",)

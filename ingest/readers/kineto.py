@@ -39,6 +39,8 @@ _OWN_CATEGORIES = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|gpu_user_annotation|cuda_runtime|cuda_driver|kernel|'
     rb'gpu_memcpy|gpu_memset|python_function|ac2g|Operator|Runtime|Kernel|Memcpy|Memset)"'
 )
+_OWN_EXPORT = re.compile(rb'"t0_ns"\s*:')
+_EXPORT_SAYS_SO_IN = 4096
 _EVENT = re.compile(rb'"ph"\s*:\s*"')
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_ ]?(\d+)(?!\d)", re.IGNORECASE)
 
@@ -50,6 +52,8 @@ def recognises(source: Source) -> bool:
         return bool(_OWN_CATEGORIES.search(head)) and bool(_EVENT.search(head))
     if head[:1] != b"{":
         return False
+    if _OWN_EXPORT.search(head, 0, _EXPORT_SAYS_SO_IN):
+        return False  # rankscope's export of such a run has kernels, too
     has_events = b'"traceEvents"' in head
     if has_events and (_OWN_KEYS.search(head) or _OWN_CATEGORIES.search(head)):
         return True

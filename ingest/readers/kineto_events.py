@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -61,6 +61,8 @@ class Event(msgspec.Struct, gc=False):
     args: msgspec.Raw = msgspec.Raw(b"")
 
 
+AnyEvent = TypeVar("AnyEvent", bound=Event)
+
 _EVENTS = msgspec.json.Decoder(list[Event])
 _ONE_EVENT = msgspec.json.Decoder(Event)
 
@@ -78,7 +80,11 @@ def decode_event(text: bytes) -> Event | None:
     try:
         return _ONE_EVENT.decode(text)
     except (ValueError, RecursionError):
-        pass
+        return tolerant_event(text, Event)
+
+
+def tolerant_event(text: bytes, kind: type[AnyEvent]) -> AnyEvent | None:
+    """One event of the given class from text that is no proper JSON."""
     try:
         data = json.loads(text.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError):
@@ -86,9 +92,14 @@ def decode_event(text: bytes) -> Event | None:
     if not isinstance(data, dict):
         return None
     texts = {key: str(data[key]) for key in ("ph", "cat", "name") if key in data}
-    places = {key: data[key] for key in ("pid", "tid") if isinstance(data.get(key), int | str)}
+    places: dict[str, Any] = {
+        key: data[key]
+        for key in ("pid", "tid", "id")
+        if key in kind.__struct_fields__ and isinstance(data.get(key), int | str)
+    }
     raws = {key: _raw(data[key]) for key in ("ts", "dur", "args") if key in data}
-    return Event(**{**texts, **places, **raws})
+    values: dict[str, Any] = {**texts, **places, **raws}
+    return kind(**values)
 
 
 def _raw(value: Any) -> msgspec.Raw:

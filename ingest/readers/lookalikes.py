@@ -46,11 +46,7 @@ _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
         lambda head: bool(_MEMORY_TIMELINE.match(head)),
     ),
     (
-        "a MegaScan trace of MegatronApp",
-        lambda head: b'"rel_ts"' in head or b'"related_sync_op"' in head,
-    ),
-    (
-        "a Chrome trace that no PyTorch profiler wrote",
+        "JSON with events of a Chrome trace, but not where a trace has them",
         lambda head: _is_json(head) and bool(_EVENT.search(head)),
     ),
     ("a file of JSON lines", lambda head: bool(_JSON_LINES.match(head))),

@@ -54,8 +54,9 @@ def recognises(source: Source) -> bool:
         return False
     if b'"ph"' not in head:
         return False
-    iterations = b'"iteration"' in head
-    return bool(iterations and (_OF_ONE_RANK.search(head) or _AGGREGATED.search(head)))
+    if _OF_ONE_RANK.search(head):
+        return True
+    return b'"iteration"' in head and bool(_AGGREGATED.search(head))
 
 
 @dataclass
@@ -173,7 +174,7 @@ class _OwnFile:
             self._num_twice += 1
             return
         self._seen.add(digest)
-        track: Track[Row] = Track(_kind, self._emit)
+        track: Track[Row] = Track(self._emit)
         for row in rows:
             _learn_place(self._rank, row)
             self._row(track, row)
@@ -193,7 +194,7 @@ class _OwnFile:
         elif ts_ns is None or not isinstance(name, str):
             self._num_bad += 1
         elif ph == "B":
-            track.begin(ts_ns, name, row)
+            track.begin(ts_ns, _kind(name, track.enclosing), name, row)
         elif ph == "E":
             track.end(ts_ns, name, row)
 
@@ -211,7 +212,8 @@ class _OwnFile:
         if self._num_bad or self._rank.spans.num_refused:
             lost = self._num_bad + self._rank.spans.num_refused
             self.problems.append(f"{name}: {lost:,} rows without a usable time or name left out")
-        self.problems += pair_problems(name, self._num_alone, self._num_open)
+        pairs = pair_problems(self._num_alone, self._num_open)
+        self.problems += [f"{name}: {problem}" for problem in pairs]
         return [self._rank]
 
 
@@ -259,7 +261,7 @@ class _AggregatedFile:
         num_twice = alone = never = 0
         for (pid, tid), rows in self._rows.items():
             rows.sort(key=lambda one: one[0])  # stable: ties stay as they came
-            track: Track[Row] = Track(_kind, _emitter(self._ranks[pid].spans, tid))
+            track: Track[Row] = Track(_emitter(self._ranks[pid].spans, tid))
             for ts_ns, row, is_again in _once(rows):
                 num_twice += is_again
                 if not is_again:
@@ -275,14 +277,14 @@ class _AggregatedFile:
             self.problems.append(
                 f"{self._name}: {self._num_bad:,} rows without a usable time, name or rank left out"
             )
-        self.problems += pair_problems(self._name, alone, never)
+        self.problems += [f"{self._name}: {text}" for text in pair_problems(alone, never)]
         return [rank for rank in self._ranks.values() if len(rank.spans)]
 
     def _row(self, track: Track[Row], pid: int, tid: str, ts_ns: int, row: Row) -> None:
         name, ph, args = row["name"], row.get("ph"), row.get("args")
         told = args if isinstance(args, dict) else {}
         if ph == "B":
-            track.begin(ts_ns, name, told)
+            track.begin(ts_ns, _kind(name, track.enclosing), name, told)
         elif ph == "E":
             track.end(ts_ns, name, told)
         elif ph == "X":

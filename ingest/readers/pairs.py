@@ -22,30 +22,28 @@ class _Open(Generic[Told]):
 class Track(Generic[Told]):
     """One track, whose events come in order of time.
 
-    `kind_of(name, enclosing)` says the kind of a span inside one of kind `enclosing` ("" none).
     `emit(begin_ns, dur_ns, kind, name, told at the begin, told at the end)` takes each whole span.
     """
 
-    def __init__(
-        self,
-        kind_of: Callable[[str, str], str],
-        emit: Callable[[int, int, str, str, Told, Told], None],
-    ) -> None:
+    def __init__(self, emit: Callable[[int, int, str, str, Told, Told], None]) -> None:
         self.num_ends_alone = 0
         self.num_never_ended = 0
-        self._kind_of = kind_of
         self._emit = emit
         self._open: list[_Open[Told]] = []
         self._newest_ns = 0
 
-    def begin(self, ts_ns: int, name: str, told: Told) -> None:
+    @property
+    def enclosing(self) -> str:
+        """Kind of the innermost span that is open; empty for none."""
+        return self._open[-1].kind if self._open else ""
+
+    def begin(self, ts_ns: int, kind: str, name: str, told: Told) -> None:
         """A begin event."""
         self._newest_ns = max(self._newest_ns, ts_ns)
         if len(self._open) >= _MOST_OPEN:
             self.num_never_ended += 1
             return
-        enclosing = self._open[-1].kind if self._open else ""
-        self._open.append(_Open(name, ts_ns, self._kind_of(name, enclosing), told))
+        self._open.append(_Open(name, ts_ns, kind, told))
 
     def end(self, ts_ns: int, name: str, told: Told) -> None:
         """An end event; without a name it closes what began last."""
@@ -69,13 +67,11 @@ class Track(Generic[Told]):
         self._open.clear()
 
 
-def pair_problems(name: str, ends_alone: int, never_ended: int) -> list[str]:
+def pair_problems(ends_alone: int, never_ended: int) -> list[str]:
     """Sentences about what had no counterpart."""
     found = []
     if ends_alone:
-        found.append(f"{name}: {ends_alone:,} ends without a begin left out")
+        found.append(f"{ends_alone:,} ends without a begin left out")
     if never_ended:
-        found.append(
-            f"{name}: {never_ended:,} spans never end; shown up to their track's last event"
-        )
+        found.append(f"{never_ended:,} spans never end; shown up to their track's last event")
     return found

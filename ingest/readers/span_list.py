@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
 ROWS_AT_ONCE = 1 << 18
 MAX_STEP = 2**53
 _INT32 = 2**31
+_KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 
 class TooMany(ValueError):
@@ -32,20 +34,25 @@ class Codes(dict[Any, int]):
         return code
 
 
+_CODES = {"ts_ns": "q", "dur_ns": "q", "step": "q", "name": "i", "track": "i", "kind": "b",
+          "microbatch": "i", "chunk": "i", "num_bytes": "q", "peer": "i"}  # fmt: skip
+
+
 class SpanList:
-    """Spans of one rank; `num_refused` counts those whose times no span can have."""
+    """Spans of one rank; `num_refused` counts those whose times no span can have.
+
+    A track is a text, or anything else that a label is made of when the spans are written.
+    """
 
     def __init__(self) -> None:
         self.num_refused = 0
         self._most = limits().max_rows
         self._names, self._tracks = Codes(), Codes()
-        self._ts, self._dur, self._step = array("q"), array("q"), array("q")
-        self._name, self._track, self._kind = array("i"), array("i"), array("b")
-        self._microbatch, self._chunk = array("i"), array("i")
-        self._bytes, self._peer = array("q"), array("i")
+        self._columns = {name: array(code) for name, code in _CODES.items()}
+        self._add = [column.append for column in self._columns.values()]
 
     def __len__(self) -> int:
-        return len(self._ts)
+        return len(self._columns["ts_ns"])
 
     def add(
         self,
@@ -53,7 +60,7 @@ class SpanList:
         dur_ns: int,
         kind: str,
         name: str,
-        track: str,
+        track: Hashable,
         step: int = BEFORE_FIRST_STEP,
         microbatch: int = UNKNOWN,
         chunk: int = UNKNOWN,
@@ -64,36 +71,64 @@ class SpanList:
         if not (abs(ts_ns) < MAX_NS and dur_ns < MAX_NS and abs(step) < MAX_STEP):
             self.num_refused += 1
             return
-        if len(self._ts) >= self._most:
+        if len(self) >= self._most:
             raise TooMany(f"has more spans than {variable('max_rows')}={self._most}")
-        self._ts.append(ts_ns)
-        self._dur.append(max(dur_ns, 0))
-        self._step.append(step)
-        self._name.append(self._names[name])
-        self._track.append(self._tracks[track])
-        self._kind.append(KINDS.index(kind))
-        self._microbatch.append(_small(microbatch))
-        self._chunk.append(_small(chunk))
-        self._bytes.append(num_bytes if 0 <= num_bytes < MAX_NS else UNKNOWN)
-        self._peer.append(_small(peer))
+        values = (
+            ts_ns, max(dur_ns, 0), step, self._names[name], self._tracks[track],
+            _KIND_CODES[kind], _small(microbatch), _small(chunk),
+            num_bytes if 0 <= num_bytes < MAX_NS else UNKNOWN, _small(peer),
+        )  # fmt: skip
+        for append, value in zip(self._add, values, strict=True):
+            append(value)
+
+    def _array(self, name: str) -> npt.NDArray[Any]:
+        column = self._columns[name]
+        kind = np.dtype(column.typecode)
+        return np.frombuffer(column, kind) if len(column) else np.empty(0, kind)
+
+    def part(self, keeps: Callable[[Any], bool]) -> SpanList:
+        """The spans of some tracks."""
+        kept = np.array([keeps(track) for track in self._tracks], np.bool_)
+        mask = kept[self._array("track")] if len(self) else np.empty(0, np.bool_)
+        found = SpanList()
+        found._names, found._tracks = self._names, self._tracks
+        for name, column in found._columns.items():
+            column.frombytes(self._array(name)[mask].tobytes())
+        return found
+
+    def shift(self, by_ns: int) -> None:
+        """Move all times; what leaves the range of times is set to its border."""
+        moved = np.clip(self._array("ts_ns") + by_ns, -MAX_NS, MAX_NS)
+        self._columns["ts_ns"] = array("q", moved.tobytes())
+
+    def fill_steps(self, windows: list[tuple[int, int, int]]) -> None:
+        """Give spans without a step the one that began last; windows are (step, begin, end)."""
+        starts = np.array([begin for _, begin, _ in windows], np.int64)
+        steps = np.array([BEFORE_FIRST_STEP, *(step for step, _, _ in windows)], np.int64)
+        own = self._array("step")
+        at = steps[np.searchsorted(starts, self._array("ts_ns"), side="right")]
+        self._columns["step"] = array("q", np.where(own >= 0, own, at).tobytes())
 
     def place_chunks(self, num_stages: int, stage: int) -> None:
         """Turn a stage's own chunk numbers into global ones; -1 where the stages are not known."""
-        local = np.frombuffer(self._chunk, np.int32).astype(np.int64)
-        known = (local >= 0) & (num_stages > 0)
-        self._chunk = array("i", np.where(known, local * num_stages + stage, UNKNOWN).tolist())
+        local = self._array("chunk").astype(np.int64)
+        placed = local * num_stages + stage
+        known = (local >= 0) & (num_stages > 0) & (placed < _INT32)
+        self._columns["chunk"] = array(
+            "i", np.where(known, placed, UNKNOWN).astype(np.int32).tobytes()
+        )
 
     def extent(self) -> tuple[int, int]:
         """First begin and last end in ns; 0, 0 without spans."""
-        if not len(self._ts):
+        if not len(self):
             return 0, 0
-        ts_ns = _int64(self._ts)
-        return int(ts_ns.min()), int((ts_ns + _int64(self._dur)).max())
+        ts_ns = self._array("ts_ns")
+        return int(ts_ns.min()), int((ts_ns + self._array("dur_ns")).max())
 
     def step_extents(self) -> list[tuple[int, int, int]]:
         """(step, first begin, last end) of every step from 0 on, ascending."""
-        steps, ts_ns = _int64(self._step), _int64(self._ts)
-        end_ns = ts_ns + _int64(self._dur)
+        steps, ts_ns = self._array("step"), self._array("ts_ns")
+        end_ns = ts_ns + self._array("dur_ns")
         found = []
         order = np.argsort(steps, kind="stable")
         for part in np.split(order, np.flatnonzero(np.diff(steps[order])) + 1):
@@ -102,40 +137,38 @@ class SpanList:
                 found.append((int(steps[part[0]]), begin_ns, last_ns))
         return found
 
-    def write(self, sink: Sink, rank: int, times_restart: bool = False) -> None:
+    def write(
+        self,
+        sink: Sink,
+        rank: int,
+        times_restart: bool = False,
+        label: Callable[[Any], str] = str,
+    ) -> None:
         """Give them to the sink in order of time, a piece at a time.
 
-        `times_restart`: times begin anew in each step, so that steps share no track.
+        `times_restart`: times begin anew in each step, so that steps share no track. Tracks with
+        one `label` are one.
         """
-        ts_ns, dur_ns, step = _int64(self._ts), _int64(self._dur), _int64(self._step)
-        track = np.frombuffer(self._track, np.int32).astype(np.int64)
-        lane = track
+        labels = Codes()
+        codes = np.array([labels[label(track)] for track in self._tracks], np.int64)
+        columns = {name: self._array(name) for name in _CODES}
+        track = codes[columns["track"]] if len(self) else np.empty(0, np.int64)
+        ts_ns, step, lane = columns["ts_ns"], columns["step"], track
         if times_restart:
-            lane = np.unique(step, return_inverse=True)[1] * len(self._tracks) + track
-        depth = depths(lane, ts_ns, dur_ns)
+            lane = np.unique(step, return_inverse=True)[1] * len(labels) + track
+        depth = depths(lane, ts_ns, columns["dur_ns"])
         order = np.lexsort((ts_ns, step)) if times_restart else np.argsort(ts_ns, kind="stable")
-        names, tracks = list(self._names), list(self._tracks)
+        names, tracks = list(self._names), list(labels)
         for start in range(0, len(order), ROWS_AT_ONCE):
             part = order[start : start + ROWS_AT_ONCE]
-            columns = {
-                "rank": rank,
-                "step": step[part],
-                "ts_ns": ts_ns[part],
-                "dur_ns": dur_ns[part],
-                "kind": Coded(np.frombuffer(self._kind, np.int8)[part], KINDS),
-                "name": Coded(np.frombuffer(self._name, np.int32)[part], names),
+            texts = {
+                "kind": Coded(columns["kind"][part], KINDS),
+                "name": Coded(columns["name"][part], names),
                 "track": Coded(track[part], tracks),
-                "depth": depth[part],
-                "microbatch": np.frombuffer(self._microbatch, np.int32)[part],
-                "chunk": np.frombuffer(self._chunk, np.int32)[part],
-                "num_bytes": _int64(self._bytes)[part],
-                "peer": np.frombuffer(self._peer, np.int32)[part],
             }
-            sink.add_rows("spans", rank, rows("spans", len(part), columns))
-
-
-def _int64(values: array[int]) -> npt.NDArray[np.int64]:
-    return np.frombuffer(values, np.int64) if len(values) else np.empty(0, np.int64)
+            numbers = {name: column[part] for name, column in columns.items()}
+            values = {**numbers, **texts, "rank": rank, "depth": depth[part]}
+            sink.add_rows("spans", rank, rows("spans", len(part), values))
 
 
 def _small(value: int) -> int:

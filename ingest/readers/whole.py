@@ -32,6 +32,12 @@ def all_of(source: Source) -> bytes:
     return b"".join(pieces)
 
 
+def named_rank(name: str) -> int | None:
+    """Rank in a file's name behind the word rank or worker."""
+    match = _NAMED_RANK.search(PurePath(name).name)
+    return int(match[1]) if match else None
+
+
 def rank_of_name(name: str) -> int | None:
     """Rank in a file's name: behind rank or worker, else the last number of its stem."""
     stem = PurePath(name).name.partition(".")[0]
