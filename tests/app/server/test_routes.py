@@ -8,7 +8,9 @@ import hashlib
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from starlette.applications import Starlette
@@ -147,6 +149,50 @@ def test_runs_in_paths_lead_nowhere_else(client: Client, name: str) -> None:
         answer = client.get(path)
         assert answer.status in (400, 404) or "<!DOCTYPE html>" in answer.text  # the empty frame
         assert b"root:" not in answer.body
+
+
+@pytest.mark.parametrize(
+    "name", ["link", "..", "%2e%2e%2fsecret", "%2fetc", "job%2f..%2f..%2fsecret"]
+)
+def test_nothing_outside_the_folder_of_runs_is_told(tmp_path: Path, name: str) -> None:
+    two_rank_run(tmp_path / "secret")
+    two_rank_run(tmp_path / "runs" / "job")
+    (tmp_path / "runs" / "link").symlink_to(tmp_path / "secret")
+    outside = Hub(tmp_path / "runs")
+    try:
+        tried = Client(make_app(outside, settings=Settings()))
+        answer = tried.get(f"/api/run/{name}/query?sql=SELECT%201")
+        assert "columns" not in answer.text
+        if answer.headers["content-type"] == "application/json":
+            assert "error" in answer.json()
+        else:
+            assert "<!DOCTYPE html>" in answer.text  # no route: the empty frame of the pages
+        assert tried.get("/api/run/job/query?sql=SELECT%201").status == 200
+    finally:
+        outside.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["COPY spans TO '/tmp/x'", "ATTACH '/tmp/x'", "PRAGMA version", "INSTALL httpfs", "LOAD httpfs",
+     "SELECT * FROM read_text('/etc/passwd')", "SELECT * FROM glob('/etc/*')",
+     "SELECT * FROM read_csv('/etc/passwd')", "FROM '/etc/passwd'", "SELECT getenv('HOME')",
+     "SELECT 1; DROP TABLE files", "SET enable_external_access = true", "DELETE FROM files",
+     "CREATE TABLE x AS SELECT 1", "EXPORT DATABASE '/tmp/x'", "CALL pragma_version()",
+     "SELECT * FROM read_parquet('https://evil.example/x.parquet')", "CHECKPOINT", ""],
+)  # fmt: skip
+def test_only_a_select_over_the_run_is_answered(client: Client, sql: str) -> None:
+    for route in ("query", "query.csv"):
+        answer = client.get(f"/api/run/job/{route}?sql={quote(sql)}")
+        assert answer.status == 400, answer.text
+        assert answer.json()["error"]
+        assert "root:" not in answer.text
+
+
+def test_a_callback_takes_no_endless_body(client: Client) -> None:
+    body = b'{"x": "' + b"x" * (5 << 20) + b'"}'
+    given = {"content_type": "application/json", "content_length": str(len(body))}
+    assert client.post("/_dash-update-component", body, **given).status == 413
 
 
 def test_the_page_is_the_same_below_a_prefix(hub: Hub) -> None:
