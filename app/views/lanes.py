@@ -53,6 +53,8 @@ def choose(places: Mapping[int, Place], choice: str, rank: int | None) -> list[i
     """
     if choice not in CHOICES:
         raise UserError(f"lanes={choice!r} is no choice of lanes; take one of {', '.join(CHOICES)}")
+    if not places:
+        raise UserError("this attempt has no ranks (yet); take the attempt out of the link")
     if rank is None and choice != "all":
         if choice == "default":
             return sorted(places)[:MOST_AT_ONCE]

@@ -1,0 +1,240 @@
+"""Tiles of the timeline made of small runs: what is in them, where it lies, what bounds them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.views import timeline
+from app.views.lanes import Place, choose, known
+from app.views.timeline import (
+    COMM,
+    COMPUTE,
+    HOST,
+    IDLE,
+    WAIT,
+    Window,
+    default_window,
+    extent,
+    tile,
+    window_of_steps,
+)  # fmt: skip
+from app.views.timeline_sums import area, found, members
+from ingest.errors import UserError
+from ingest.store import open_run
+from tests.runs_builder import T0, US, RunBuilder, two_rank_run
+from trace_hooks.layout import ParallelLayout
+
+SHIFT_US = 30
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """two_rank_run, 3 steps of 100 us; rank 1 on another host with a clock SHIFT_US behind."""
+    builder = two_rank_run(tmp_path_factory.mktemp("timeline") / "run")
+    builder.hosts = ["h0", "h1"]
+    builder.rank_files()
+    builder.add("clocks", 1, 0, ts_ns=T0, offset_ns=SHIFT_US * US)
+    builder.publish()
+    with open_run(builder.folder) as opened:
+        yield opened
+
+
+def places(run):
+    return [Place(**row) for row in run.ask("clock_shifts").to_pylist()]
+
+
+def made(run, window, width_px=1000, lanes=None):
+    lanes = places(run) if lanes is None else lanes
+    have = extent(run, 0, [place.rank for place in lanes])
+    return tile(run, 0, lanes, window, width_px, have)
+
+
+def of(found, **wanted):
+    """Rows {name: value} of rectangles with these values, times in us."""
+    arrays, meta = found.arrays, found.meta
+    chosen = np.ones(arrays["lane"].size, dtype=bool)
+    for name, value in wanted.items():
+        chosen &= arrays[name] == (meta["kinds"].index(value) if name == "kind" else value)
+    return [
+        (arrays["start"][i] / US, (arrays["start"][i] + arrays["dur"][i]) / US)
+        for i in np.flatnonzero(chosen)
+    ]
+
+
+def test_rows_and_times_of_a_lane(run):
+    found = made(run, Window(0, 100 * US))
+    assert found.meta["detail"] == "nested"
+    assert of(found, lane=0, row=COMPUTE, kind="forward") == [(10, 50)]
+    assert of(found, lane=0, row=COMM) == [(20, 50)]
+    assert of(found, lane=0, row=HOST) == [(0, 10)]
+    assert of(found, row=COMPUTE, kind="backward", lane=0) == [(50, 90)]
+
+
+def test_lanes_lie_on_the_aligned_clock(run):
+    found = made(run, Window(0, 200 * US))
+    assert of(found, lane=1, kind="data_wait") == [(30, 40), (130, 140)]
+    assert of(found, lane=1, kind="forward") == [(40, 80), (140, 180)]
+    begins = found.arrays["step_begin"][found.arrays["step_lane"] == 1] / US
+    assert begins.tolist() == [30, 130]
+
+
+def test_in_the_overview_communication_inside_forward_is_no_compute(run):
+    found = made(run, Window(0, 300 * US), width_px=60)
+    assert found.meta["detail"] == "innermost"
+    assert of(found, lane=0, row=COMPUTE, kind="forward") == [(10, 20), (110, 120), (210, 220)]
+    busy = found.arrays["busy"][(found.arrays["lane"] == 0) & (found.arrays["row"] == COMPUTE)]
+    assert busy.sum() == 3 * (10 + 40 + 10) * US
+
+
+def test_waiting_says_for_whom_and_stands_in_both_rows(run):
+    found = made(run, Window(0, 100 * US))
+    assert of(found, lane=0, row=IDLE, kind="waiting") == [(20, 50)]  # rank 1 comes at 40 + 30
+    assert of(found, lane=0, row=WAIT) == [(20, 50)]
+    refs = found.arrays["ref"][found.arrays["row"] == WAIT]
+    assert found.arrays["wait_rank"][refs].tolist() == [1]
+    assert found.meta["wait_groups"] == ["7"]
+    assert found.arrays["wait_latest"][refs] / US == 70
+
+
+def test_references_lead_to_the_spans(run):
+    found = made(run, Window(0, 100 * US))
+    arrays = found.arrays
+    (i,) = np.flatnonzero((arrays["lane"] == 0) & (arrays["row"] == COMM))
+    span = arrays["ref"][i]
+    assert arrays["span_start"][span] == 20 * US
+    assert arrays["span_seq"][span] == 0
+    assert found.meta["groups"][arrays["span_group"][span]] == "7"
+    assert arrays["span_cpu"][span] == 1000
+    marks = [(arrays["span_lane"][s], arrays["span_microbatch"][s]) for s in arrays["frame"]]
+    assert sorted(marks) == [(0, 0), (0, 0), (1, 0), (1, 0)]
+
+
+def test_a_window_without_data_is_empty_not_an_error(run):
+    found = made(run, Window(10_000 * US, 11_000 * US))
+    assert {name: array.size for name, array in found.arrays.items()} == dict.fromkeys(
+        found.arrays, 0
+    )
+
+
+def test_windows(run):
+    have = extent(run, 0, [0, 1])
+    assert (have.begin_ns, have.end_ns, have.finished_step) == (0, 330 * US, 2)
+    assert window_of_steps(run, 0, [0, 1], (1, 1)) == Window(100 * US, 230 * US)
+    assert default_window(run, 0, [0, 1], have) == Window(100 * US, 330 * US)
+    with pytest.raises(UserError, match="no step 7 to 9"):
+        window_of_steps(run, 0, [0, 1], (7, 9))
+
+
+def test_more_lanes_than_one_answer_has_are_refused(run):
+    with pytest.raises(UserError, match="65 lanes"):
+        made(run, Window(0, 1), lanes=places(run)[:1] * 65)
+
+
+def test_times_relative_to_each_step_are_drawn_one_step_at_a_time(tmp_path):
+    builder = RunBuilder(
+        tmp_path / "run", 1, clock="per_step_relative", source="straggler_analysis"
+    )
+    for step in (3, 9):
+        builder.step(0, step, 0, 100)
+        builder.span(0, step, "forward", step, 100)
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as opened:
+        window = window_of_steps(opened, 0, [0], (3, 9))
+        assert window.step == 9
+        assert of(made(opened, window), kind="forward") == [(9, 100)]
+        assert default_window(opened, 0, [0], extent(opened, 0, [0])).step == 9
+
+
+def test_a_host_side_forward_is_no_compute_where_there_are_kernels(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 1)
+    builder.step(0, 0, 0, 100)
+    builder.span(0, 0, "forward", 0, 50)
+    builder.span(0, 0, "kernel", 20, 40, track="stream")
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as opened:
+        found = made(opened, Window(0, 100 * US))
+    assert of(found, row=COMPUTE) == [(20, 40)]
+    assert of(found, row=HOST) == [(0, 50)]
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Any picture has too many spans."""
+    monkeypatch.setattr(timeline, "MANY_SPANS", 5)
+    monkeypatch.setattr(timeline, "MOST_SPANS", 20)
+
+
+def test_too_many_spans_are_drawn_as_sums_of_steps(run, few):
+    found = made(run, Window(0, 330 * US))
+    assert found.meta["detail"] == "steps"
+    assert found.meta["num_spans"] == 30
+    assert of(found, lane=0, row=COMPUTE, kind="backward") == [(0, 100), (100, 200), (200, 300)]
+    assert of(found, lane=1, row=COMPUTE, kind="backward")[0] == (30, 130)
+    busy = found.arrays["busy"][(found.arrays["lane"] == 0) & (found.arrays["row"] == COMPUTE)]
+    assert busy.tolist() == [60 * US] * 3
+    assert found.arrays["step"].tolist() == [0, 1, 2, 0, 1, 2]
+
+
+def test_many_steps_are_taken_together(run, monkeypatch):
+    monkeypatch.setattr(timeline, "MOST_WINDOWS", 2)
+    found = made(run, Window(0, 330 * US), width_px=6)
+    assert (found.meta["detail"], found.meta["pool"]) == ("steps", 2)
+    assert found.arrays["step"].tolist() == [0, 2, 0, 2]
+
+
+def test_area_sums_by_kind_are_unions_inside_the_window(run):
+    sums = area(run, 0, places(run), Window(15 * US, 60 * US))
+    time = {kind: [row[k] // US for row in sums["time_ns"]] for k, kind in enumerate(sums["kinds"])}
+    assert time["forward"] == [5, 20]
+    assert time["tp_comm"] == [30, 0]
+    assert time["backward"] == [10, 0]
+    assert time["data_wait"] == [0, 10]
+    assert time["waiting"] == [30, 0]
+    assert sums["waited_for"] == [{"rank": 1, "time_ns": 30 * US}]
+    count = {kind: [row[k] for row in sums["count"]] for k, kind in enumerate(sums["kinds"])}
+    assert count["forward"] == [0, 1]
+
+
+def test_members_and_search(run):
+    first, last = members(run, 0, 7, 0, None, None)["members"]
+    assert (first["rank"], last["rank"], last["is_last"]) == (0, 1, True)
+    assert last["aligned_start_ns"] == 70 * US
+    assert found(run, 0, [0], "x")["num_found"] == 15
+    with pytest.raises(UserError, match="name to search for is empty"):
+        found(run, 0, [0], " ")
+
+
+def place(rank, pp=None, dp=None, tp=None):
+    return Place(rank, "h", pp, dp, None, tp, 0, 0, 0)
+
+
+def test_choices_of_lanes():
+    layout = ParallelLayout.from_sizes(pp=2, dp=2, tp=2)
+    of_layout = {
+        rank: place(rank, *(layout.coords(rank)[axis] for axis in ("pp", "dp", "tp")))
+        for rank in range(8)
+    }
+    assert choose(of_layout, "pipeline", 5) == [1, 5]
+    assert choose(of_layout, "tp", 5) == [4, 5]
+    assert choose(of_layout, "dp", 5) == [5, 7]
+    assert choose(of_layout, "default", 5) == [1, 4, 5]
+    assert choose(of_layout, "default", None) == list(range(8))
+    assert choose(of_layout, "all", None) == list(range(8))
+    assert of_layout[5].label == "r5 pp1 dp0 tp1"
+
+
+def test_an_unknown_layout_shows_all_and_unknown_ranks_are_explained():
+    unknown = {rank: place(rank) for rank in range(100)}
+    assert choose(unknown, "pipeline", 3) == list(range(64))
+    assert known(unknown, [3, 200, 1]) == [3, 1]
+    with pytest.raises(UserError, match="no rank 200 in this attempt; it has ranks 0 to 99"):
+        known(unknown, [200])
+    with pytest.raises(UserError, match="no rank 200"):
+        choose(unknown, "default", 200)
+    with pytest.raises(UserError, match="needs a rank"):
+        choose(unknown, "dp", None)
+    with pytest.raises(UserError, match="is no choice"):
+        choose(unknown, "diagonal", 1)
