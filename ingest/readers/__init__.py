@@ -23,6 +23,7 @@ FORMATS = (
     "flight_recorder",
     "megascan",
     "phase_log",
+    "xpu_timer",
     "chrome_trace",
 )
 

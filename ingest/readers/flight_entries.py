@@ -95,7 +95,8 @@ class Numbering:
     def seq(self, entry: Entry, rank: int, group: Group, peer: int) -> int:
         """Number of the next entry; entries come in the order of their record_id."""
         if not entry.is_p2p:
-            return entry.collective_seq
+            seq = entry.collective_seq
+            return seq if seq >= 0 else 2 * APART + max(entry.record_id, 0)
         is_recv = entry.op == "recv"
         if not self._is_whole or peer == UNKNOWN:
             return APART + 2 * max(entry.p2p_seq, 0) + is_recv

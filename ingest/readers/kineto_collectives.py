@@ -44,8 +44,8 @@ def op_name(text: str) -> str:
     return _OPS.get(plain, "")
 
 
-def _op_of_kernel(name: str) -> str:
-    """Operation in a kernel's name, such as ncclDevKernel_AllReduce_Sum_f32_RING_LL."""
+def op_of_name(name: str) -> str:
+    """Operation in a name such as ncclDevKernel_AllReduce_Sum_f32_RING_LL; empty for none."""
     for word in re.split(r"[^A-Za-z]+", name)[1:]:
         if op := op_name(word):
             return op
@@ -88,7 +88,7 @@ def instances(
         if group is None:
             group = info.only_group() or Group("", "not told", (rank,), "unknown")
         told = op_name(str(event.args.op or ""))
-        op = told or (_op_of_kernel(event.name) if kernels else _op_of_call(event.name))
+        op = told or (op_of_name(event.name) if kernels else _op_of_call(event.name))
         runs = bool(kernels) or event.name.startswith("gloo:")
         if kernels or (op and (len(group.ranks) != 1 or without_group)):
             assumed = group.ranks if without_group else assumed

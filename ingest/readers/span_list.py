@@ -41,7 +41,7 @@ _CODES = {"ts_ns": "q", "dur_ns": "q", "step": "q", "name": "i", "track": "i", "
 class SpanList:
     """Spans of one rank; `num_refused` counts those whose times no span can have.
 
-    A track is a text, or anything else that a label is made of when the spans are written.
+    Tracks and names are texts, or anything else that texts are made of when the spans are written.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class SpanList:
         ts_ns: int,
         dur_ns: int,
         kind: str,
-        name: str,
+        name: Hashable,
         track: Hashable,
         step: int = BEFORE_FIRST_STEP,
         microbatch: int = UNKNOWN,
@@ -143,11 +143,12 @@ class SpanList:
         rank: int,
         times_restart: bool = False,
         label: Callable[[Any], str] = str,
+        rename: Callable[[Any], str] = str,
     ) -> None:
         """Give them to the sink in order of time, a piece at a time.
 
         `times_restart`: times begin anew in each step, so that steps share no track. Tracks with
-        one `label` are one.
+        one `label` are one; `rename` makes texts of names.
         """
         labels = Codes()
         codes = np.array([labels[label(track)] for track in self._tracks], np.int64)
@@ -158,7 +159,7 @@ class SpanList:
             lane = np.unique(step, return_inverse=True)[1] * len(labels) + track
         depth = depths(lane, ts_ns, columns["dur_ns"])
         order = np.lexsort((ts_ns, step)) if times_restart else np.argsort(ts_ns, kind="stable")
-        names, tracks = list(self._names), list(labels)
+        names, tracks = [rename(name) for name in self._names], list(labels)
         for start in range(0, len(order), ROWS_AT_ONCE):
             part = order[start : start + ROWS_AT_ONCE]
             texts = {

@@ -201,7 +201,7 @@ def test_absurd_values_cost_only_themselves(folder: Path, runs: Path) -> None:
     write(folder, 0, dump(*strange, pg_config={"7": {"ranks": [huge]}, "8": 5}, pg_status=[1]))
     run = Imported(folder, into=runs)
     assert run.rows("collectives", "seq", "num_bytes", "peer") == [
-        (-1, -1, -1),
+        (2 * APART + 1, -1, -1),
         (103, -1, -1),
         (APART + 2 * 44, 16, -1),
     ]

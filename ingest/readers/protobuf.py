@@ -1,0 +1,60 @@
+"""The wire format of protocol buffers, as far as a reader of one known message needs it.
+
+Format: https://protobuf.dev/programming-guides/encoding. Nothing is recursive: a message inside is
+given as its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+_LONGEST_VARINT = 10
+_MAX_FIELD = (1 << 29) - 1
+
+
+class Damaged(ValueError):
+    """The bytes are no message from some place on; `at` is that place."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(f"damaged at byte {at:,}")
+        self.at = at
+
+
+def fields(data: bytes) -> Iterator[tuple[int, int | bytes, int]]:
+    """(number of the field, its value, where it begins) in order; raises Damaged.
+
+    Integers are unsigned, as they lie there.
+    """
+    at = 0
+    while at < len(data):
+        begin = at
+        key, at = _varint(data, at, begin)
+        number, wire = key >> 3, key & 7
+        if not 0 < number <= _MAX_FIELD:
+            raise Damaged(begin)
+        value: int | bytes
+        if wire == VARINT:
+            value, at = _varint(data, at, begin)
+        elif wire == BYTES:
+            size, at = _varint(data, at, begin)
+            value, at = data[at : at + size], at + size
+        elif wire in (FIXED64, FIXED32):
+            size = 8 if wire == FIXED64 else 4
+            value, at = int.from_bytes(data[at : at + size], "little"), at + size
+        else:
+            raise Damaged(begin)
+        if at > len(data):
+            raise Damaged(begin)
+        yield number, value, begin
+
+
+def _varint(data: bytes, at: int, begin: int) -> tuple[int, int]:
+    value = shift = 0
+    for byte in data[at : at + _LONGEST_VARINT]:
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & ((1 << 64) - 1), at
+        shift += 7
+    raise Damaged(begin)

@@ -1,0 +1,331 @@
+"""DLRover xpu_timer timelines: a protobuf of kernels per rank, and a text file with their names.
+
+Format: https://github.com/intelligent-machine-learning/dlrover (xpu_timer/protos/hook.proto). Files
+are RANK-WORLD.timeline with RANK-WORLD.timeline.meta beside them, whose lines are `code,name`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from ingest.readers import Sink
+from ingest.readers.flight_entries import APART
+from ingest.readers.inputs import Source
+from ingest.readers.kineto_collectives import op_of_name
+from ingest.readers.kineto_events import DTYPES, MAX_NS
+from ingest.readers.limits import limits
+from ingest.readers.protobuf import Damaged, fields
+from ingest.readers.rows import rank_info, rows
+from ingest.readers.span_list import ROWS_AT_ONCE, SpanList
+from ingest.readers.whole import TooLarge, add_imported_clock, all_of
+from trace_hooks.schema import UNKNOWN
+
+NAME = "xpu_timer"
+
+_KINDS = {0: "kernel", 1: "other_comm", 2: "memcpy"}  # matmul, collective, memory
+_SIDES = {1: "send", 2: "recv"}
+_OWN_PREFIX = "xpu_timer_"
+_YEARS_US = range(978_307_200_000_000, 4_102_444_800_000_000)
+"""2001 to 2100: a first message whose start lies elsewhere is of another format."""
+_FILE_NAME = re.compile(r"(\d{1,9})-(\d{1,9})\.timeline")
+_META_NAME = re.compile(r"\.timeline\.meta(\.gz)?$")
+_META_LINES = re.compile(rb"(\d{1,10},[^\n]*(\n|$))+")
+_META_BYTES = 16 << 20
+
+_TRACES, _HOST_TRACES, _PID, _RANK = 1, 2, 3, 4
+
+
+def recognises(source: Source) -> bool:
+    """Whether it is a timeline, or the names that belong to one."""
+    return _is_meta(source) or _begins_with_a_trace(source.head)
+
+
+def _is_meta(source: Source) -> bool:
+    head = source.head[: 1 << 16].rpartition(b"\n")[0] or source.head
+    named = _META_NAME.search(PurePath(source.name).name)
+    return bool(named and _META_LINES.fullmatch(head))
+
+
+def _begins_with_a_trace(head: bytes) -> bool:
+    try:
+        for number, value, _ in fields(head[: 1 << 16]):
+            if number in (_TRACES, _HOST_TRACES) and isinstance(value, bytes):
+                told = _numbers(value)
+                return told.get(3 if number == _TRACES else 1, 0) in _YEARS_US
+            if number not in (_PID, _RANK):
+                return False
+    except Damaged:
+        pass
+    return False
+
+
+@dataclass
+class _Call:
+    """A collective as a kernel tells it."""
+
+    code: int
+    comm_hash: int
+    num_ranks: int
+    seq: int
+    num_bytes: int
+    dtype: str
+    side: str
+    """send or recv where it says so"""
+    enqueue_ns: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass
+class _Timeline:
+    """One file, read; names of spans are codes until the names are known."""
+
+    name: str
+    spans: SpanList = field(default_factory=SpanList)
+    calls: list[_Call] = field(default_factory=list)
+    rank: int = UNKNOWN
+    world_size: int = UNKNOWN
+    pid: int = UNKNOWN
+    num_bad: int = 0
+
+
+class Reading:
+    """One import: the timelines of a job."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._timelines: dict[int, _Timeline] = {}
+        self._names: dict[str, dict[int, str]] = {}
+        self._all_names: dict[int, str] = {}
+
+    def add(self, source: Source) -> None:
+        """Read one timeline, or the names of one."""
+        try:
+            data = all_of(source)
+        except TooLarge as error:
+            self._sink.add_problem(f"{source.name}: {error}")
+            return
+        for problem in source.damages():
+            self._sink.add_problem(f"{source.name}: {problem}")
+        if _is_meta(source):
+            names = _names_in(data)
+            self._names[_META_NAME.sub(".timeline", source.name)] = names
+            self._all_names |= names
+            return
+        timeline = self._read(source, data)
+        if source.path is not None:
+            beside = source.path.with_name(f"{source.path.name}.meta")
+            if beside.is_file() and beside.stat().st_size <= _META_BYTES:
+                self._names.setdefault(source.name, _names_in(beside.read_bytes()))
+        if not len(timeline.spans):
+            self._sink.add_problem(f"{source.name}: no kernel could be read")
+        elif timeline.rank in self._timelines:
+            earlier = self._timelines[timeline.rank].name
+            self._sink.add_problem(
+                f"{source.name}: says it is rank {timeline.rank}, as {earlier} does; left out"
+            )
+        else:
+            self._timelines[timeline.rank] = timeline
+
+    def _read(self, source: Source, data: bytes) -> _Timeline:
+        timeline = _Timeline(source.name)
+        told_rank: int | None = None
+        is_cut = False
+        try:
+            for number, value, _ in fields(data):
+                if number in (_TRACES, _HOST_TRACES) and isinstance(value, bytes):
+                    take = _take_kernel if number == _TRACES else _take_host
+                    timeline.num_bad += not take(timeline, value)
+                elif number == _RANK and isinstance(value, int):
+                    told_rank = value
+                elif number == _PID and isinstance(value, int):
+                    timeline.pid = value
+        except Damaged as damage:
+            is_cut = True
+            self._sink.add_problem(f"{source.name}: cut off or {damage}; what is before was read")
+        bad = timeline.num_bad + timeline.spans.num_refused
+        if bad:
+            self._sink.add_problem(f"{source.name}: {bad:,} damaged kernels left out")
+        match = _FILE_NAME.search(PurePath(source.name).name)
+        if told_rank is None and match and (is_cut or int(match[1])):
+            told_rank = int(match[1])
+            self._sink.add_guess(f"{source.name}: rank {told_rank} is taken from its name")
+        timeline.rank = told_rank or 0  # protobuf leaves a 0 out
+        if match and timeline.rank < int(match[2]) <= limits().max_ranks:
+            timeline.world_size = int(match[2])
+        return timeline
+
+    def finish(self) -> None:
+        """Name everything and write it."""
+        if not self._timelines:
+            return
+        members = self._members()
+        nameless = 0
+        for rank, timeline in sorted(self._timelines.items()):
+            names = self._names.get(timeline.name, self._all_names)
+            nameless += not names
+            self._write(rank, timeline, names, members)
+        if nameless:
+            self._sink.add_guess(
+                f"{nameless} timelines have no .timeline.meta: their kernels have numbers for names"
+            )
+
+    def _members(self) -> dict[int, tuple[int, ...]]:
+        """Ranks of each communicator all of whose members are here."""
+        seen: dict[int, set[int]] = defaultdict(set)
+        sizes: dict[int, int] = {}
+        for rank, timeline in self._timelines.items():
+            for call in timeline.calls:
+                seen[call.comm_hash].add(rank)
+                sizes[call.comm_hash] = call.num_ranks
+        return {
+            comm: tuple(sorted(ranks)) for comm, ranks in seen.items() if len(ranks) == sizes[comm]
+        }
+
+    def _write(
+        self,
+        rank: int,
+        timeline: _Timeline,
+        names: dict[int, str],
+        members: dict[int, tuple[int, ...]],
+    ) -> None:
+        begin_ns, end_ns = timeline.spans.extent()
+        info = rank_info(
+            rank,
+            world_size=timeline.world_size,
+            pid=timeline.pid,
+            started_ns=begin_ns,
+            ended_ns=end_ns,
+        )
+        self._sink.add_rank(info)
+        timeline.spans.write(self._sink, rank, rename=lambda code: _named(code, names))
+        calls = sorted(timeline.calls, key=lambda call: call.start_ns)
+        for start in range(0, len(calls), ROWS_AT_ONCE):
+            part = calls[start : start + ROWS_AT_ONCE]
+            ops = [call.side or op_of_name(_named(call.code, names)) or "unknown" for call in part]
+            columns = {
+                "rank": rank,
+                "group_id": [_group_id(call.comm_hash) for call in part],
+                "seq": [
+                    APART + call.seq if op in ("send", "recv", "send_recv") else call.seq
+                    for call, op in zip(part, ops, strict=True)
+                ],
+                "op": ops,
+                "dtype": [call.dtype for call in part],
+                "num_bytes": [call.num_bytes for call in part],
+                "enqueue_ns": [call.enqueue_ns for call in part],
+                "start_ns": [call.start_ns for call in part],
+                "end_ns": [call.end_ns for call in part],
+                "state": "completed",
+                "source": NAME,
+            }
+            self._sink.add_rows("collectives", rank, rows("collectives", len(part), columns))
+        comms = sorted({call.comm_hash for call in calls})
+        groups = {
+            "rank": rank,
+            "group_id": [_group_id(comm) for comm in comms],
+            "name": [f"{comm:#x}" for comm in comms],
+            "axis": "unknown",
+            "ranks": [list(members.get(comm, ())) for comm in comms],
+        }
+        if comms:
+            self._sink.add_rows("groups", rank, rows("groups", len(comms), groups))
+        add_imported_clock(self._sink, rank, begin_ns)
+
+
+def _take_kernel(timeline: _Timeline, data: bytes) -> bool:
+    """One KernelTrace; False where it is damaged."""
+    try:
+        told = _numbers(data)
+        parts = {number: value for number, value, _ in fields(data) if isinstance(value, bytes)}
+        nccl = {number: value for number, value, _ in fields(parts.get(9, b""))}
+    except Damaged:
+        return False
+    start_ns, dur_ns = told.get(3, 0) * 1000, told.get(4, 0) * 1000
+    if not 0 < start_ns < MAX_NS or dur_ns >= MAX_NS:
+        return False
+    kind = _KINDS.get(told.get(1, 0), "kernel")
+    code = told.get(2, 0)
+    num_bytes = _number(nccl.get(4)) if 9 in parts else UNKNOWN
+    if 10 in parts:
+        num_bytes = _numbers_or_none(parts[10]).get(1, UNKNOWN)
+    track = "host" if told.get(11) else f"GPU {kind}"
+    timeline.spans.add(start_ns, dur_ns, kind, code, track, num_bytes=num_bytes)
+    comm_hash, seq = nccl.get(3), _number(nccl.get(8, 0))
+    if isinstance(comm_hash, int) and 0 <= seq < APART:
+        dtype = nccl.get(5, b"")
+        named = dtype.decode("ascii", "replace").lower() if isinstance(dtype, bytes) else ""
+        timeline.calls.append(
+            _Call(
+                code=code,
+                comm_hash=comm_hash,
+                num_ranks=_number(nccl.get(6)),
+                seq=seq,
+                num_bytes=num_bytes if num_bytes < MAX_NS else UNKNOWN,
+                dtype=DTYPES.get(named, ("", 0))[0],
+                side=_SIDES.get(_number(nccl.get(10, 0)), ""),
+                enqueue_ns=start_ns - min(told.get(5, 0) * 1000, start_ns),
+                start_ns=start_ns,
+                end_ns=start_ns + dur_ns,
+            )
+        )
+    return True
+
+
+def _take_host(timeline: _Timeline, data: bytes) -> bool:
+    """One HostTrace; False where it is damaged."""
+    try:
+        told = _numbers(data)
+        parts = {number: value for number, value, _ in fields(data) if isinstance(value, bytes)}
+    except Damaged:
+        return False
+    start_ns, dur_ns = told.get(1, 0) * 1000, told.get(2, 0) * 1000
+    if not 0 < start_ns < MAX_NS or dur_ns >= MAX_NS:
+        return False
+    name = parts.get(3, b"").decode("utf-8", "replace").replace("@", ".")
+    lower = name.lower()
+    kind = "host"
+    if 5 in parts or lower == "gc":
+        kind = "gc"
+    elif "dataloader" in lower or "data_load" in lower:
+        kind = "data_wait"
+    timeline.spans.add(start_ns, dur_ns, kind, name, "host")
+    return True
+
+
+def _numbers(data: bytes) -> dict[int, int]:
+    """Numbers of a message by field; raises Damaged."""
+    return {number: value for number, value, _ in fields(data) if isinstance(value, int)}
+
+
+def _numbers_or_none(data: bytes) -> dict[int, int]:
+    try:
+        return _numbers(data)
+    except Damaged:
+        return {}
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and value < MAX_NS else UNKNOWN
+
+
+def _names_in(data: bytes) -> dict[int, str]:
+    found = {}
+    for line in data[:_META_BYTES].decode("utf-8", "replace").splitlines():
+        code, comma, name = line.partition(",")
+        if comma and code.isdecimal() and len(code) < 11:
+            found[int(code)] = name.strip().removeprefix(_OWN_PREFIX)
+    return found
+
+
+def _named(code: int | str, names: dict[int, str]) -> str:
+    return code if isinstance(code, str) else names.get(code, f"kernel {code}")
+
+
+def _group_id(comm_hash: int) -> int:
+    digest = hashlib.sha256(f"xpu_timer|{comm_hash}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1 or 1
