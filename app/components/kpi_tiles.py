@@ -15,11 +15,12 @@ _MOST_POINTS = 120
 
 
 def tiles(kpis: Sequence[Kpi]) -> Component:
-    """A row of tiles; an empty run has a sentence instead."""
-    if not kpis:
-        text = "No step is finished yet: the numbers appear with the first one."
-        return html.Div(html.P(text, className="quiet"), className="panel")
-    return html.Div([_tile(kpi) for kpi in kpis], className="kpis", role="list")
+    """A row of tiles; a run without a finished step has a sentence besides."""
+    row = html.Div([_tile(kpi) for kpi in kpis], className="kpis", role="list")
+    if any(kpi.key == "step_time" for kpi in kpis):
+        return row
+    text = "No step is finished yet: the numbers appear with the first one."
+    return html.Div([html.P(text, className="panel sentence"), *([row] if kpis else [])])
 
 
 def _tile(kpi: Kpi) -> Component:

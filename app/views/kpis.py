@@ -113,13 +113,19 @@ def _step_time(series: Series, scope: Scope) -> Kpi | None:
         return None
     base = baseline_of(series, now, scope.until)
     value = statistics.median(v for _, v in now)
-    text, unit = (f"{value / 1e3:.2f}", "s") if value >= 1e4 else (f"{value:,.0f}", "ms")
+    text, unit = _time(value)
     detail, tone = _change(value, base, higher_is_bad=True, relative=True)
     return Kpi(
         "step_time", "Step time", text, unit, detail,
         "Median of the steps; a step's is that of the slowest pipeline group.", tone,
         tuple(series), base.value if base else None, base.said if base else "",
     )  # fmt: skip
+
+
+def _time(value_ms: float) -> tuple[str, str]:
+    if value_ms >= 1e4:
+        return f"{value_ms / 1e3:.2f}", "s"
+    return (f"{value_ms:,.0f}" if value_ms >= 100 else f"{value_ms:.3g}"), "ms"
 
 
 def _share(

@@ -148,6 +148,8 @@ export class Frame {
   }
 
   #showLive() {
+    const chooser = document.getElementById('attempt-chooser');
+    if (chooser && document.activeElement !== chooser) chooser.value = String(this.app.view.attempt ?? '');
     const chip = document.getElementById('live-state');
     if (!chip || this.live.state === null) return;
     const text = liveText(this.live, (performance.now() - this.liveAt) / 1000);

@@ -41,10 +41,12 @@ class StripView {
     this.tip.className = 'tip';
     this.tip.hidden = true;
     this.table = document.createElement('table');
-    this.table.className = 'visually-hidden';
+    const hidden = document.createElement('div');  // a table itself would not shrink
+    hidden.className = 'visually-hidden';
+    hidden.append(this.table);
     this.canvas = canvas;
     this.attempt = this.app.view.attempt;
-    this.element.replaceChildren(canvas, this.tip, this.table);
+    this.element.replaceChildren(canvas, this.tip, hidden);
   }
 
   #listen(signal) {
