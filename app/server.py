@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
-
 from a2wsgi import WSGIMiddleware
-from flask import Flask
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -15,9 +10,8 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.asset_files import assets_folder
+from app.asset_files import assets_folder, assets_version
 from app.auth import Everybody, Forbidden, Guard, Prefix
 from app.hub import Hub
 from app.metrics import Measured
@@ -33,25 +27,15 @@ from app.routes import (
     timeline,
     uploads,
 )
+from app.safe_headers import SafeHeaders
 from app.settings import Settings
 from app.shell import make_dash
 from ingest.errors import UserError
 
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 TYPES = {".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "X-Frame-Options": "DENY",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
-_CSP = (
-    "default-src 'self'; script-src 'self' {hashes}; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'none'; "
-    "form-action 'self'; frame-ancestors 'none'"
-)
 _MOST_POSTED = 4 << 20
 """Bytes of a callback's request; uploads have a route of their own."""
-_INLINE_SCRIPT = re.compile(r"<script(?P<attributes>[^>]*)>(?P<text>.*?)</script>", re.DOTALL)
 
 
 def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Starlette:
@@ -61,6 +45,7 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
     """
     pages = make_dash(hub, settings.base if settings else base).server
     pages.config["MAX_CONTENT_LENGTH"] = _MOST_POSTED
+    public_origin = settings.public_origin if settings else ""
     routes: list[BaseRoute] = [
         Route("/assets/{version}/{path:path}", _asset),
         *health.routes(hub),
@@ -73,6 +58,7 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
         *findings.routes(hub),
         *overview.routes(hub),
         *timeline.routes(hub),
+        Route("/api/{path:path}", _unknown, methods=_METHODS),
         Mount("/", WSGIMiddleware(pages, workers=8)),
     ]
     templates = {route.endpoint: route.path for route in routes if isinstance(route, Route)} | {
@@ -82,7 +68,7 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
         routes=routes,
         middleware=[
             Middleware(Measured, templates=templates),
-            Middleware(SafeHeaders, headers={**_HEADERS, "Content-Security-Policy": _csp(pages)}),
+            Middleware(SafeHeaders, pages=pages, public_origin=public_origin),
             Middleware(Prefix, base=settings.base if settings else base),
             Middleware(Guard, settings=settings) if settings else Middleware(Everybody),
             Middleware(GZipMiddleware, compresslevel=1),
@@ -91,39 +77,14 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
     )
 
 
-class SafeHeaders:
-    """Adds to every answer what keeps browsers from trusting it too much."""
-
-    def __init__(self, app: ASGIApp, headers: dict[str, str]) -> None:
-        self.app = app
-        self.headers = [(k.lower().encode(), v.encode()) for k, v in headers.items()]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on."""
-
-        async def send_more(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *self.headers]
-            await send(message)
-
-        await self.app(scope, receive, send_more if scope["type"] == "http" else send)
-
-
-def _csp(pages: Flask) -> str:
-    """Content-Security-Policy that lets run what the page itself holds, by its hash."""
-    page = pages.test_client().get("/").get_data(as_text=True)
-    hashes = {
-        base64.b64encode(hashlib.sha256(script["text"].encode()).digest()).decode()
-        for script in _INLINE_SCRIPT.finditer(page)
-        if "src=" not in script["attributes"] and "json" not in script["attributes"]
-    }
-    return _CSP.format(hashes=" ".join(f"'sha256-{one}'" for one in sorted(hashes)))
-
-
 def _as_sentence(_request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
     return JSONResponse({"error": str(error)}, 403 if isinstance(error, Forbidden) else 400)
+
+
+def _unknown(request: Request) -> Response:
+    return JSONResponse({"error": f"There is no {request.url.path}; is the page older?"}, 404)
 
 
 def _failed(_request: Request, _error: Exception) -> Response:
@@ -140,7 +101,7 @@ def _asset(request: Request) -> Response:
         is_ours = False
     if not is_ours:
         return JSONResponse({"error": "There is no such file."}, 404)
-    return FileResponse(
-        path, media_type=TYPES[path.suffix],
-        headers={"Cache-Control": "public, max-age=31536000, immutable"},
-    )  # fmt: skip
+    # a page that is older than the server asks for files of a version that is no more
+    is_known = request.path_params["version"] == assets_version()
+    kept = "public, max-age=31536000, immutable" if is_known else "no-cache"
+    return FileResponse(path, media_type=TYPES[path.suffix], headers={"Cache-Control": kept})

@@ -112,13 +112,29 @@ def test_the_policy_lets_run_what_the_page_holds_and_nothing_else(client: Client
     policy = page.headers["content-security-policy"]
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert "unsafe" not in rules["script-src"]
-    assert not re.search(r"https?:|\*", policy)
+    assert not re.search(r"https?:|\*|\bwss?:(?!//127\.0\.0\.1:8050[ ;])", policy)
     scripts = re.findall(r"<script(?![^>]*(?:src=|json))[^>]*>(.*?)</script>", page.text, re.DOTALL)
     assert scripts
     for script in scripts:
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         assert f"'sha256-{digest}'" in rules["script-src"]
     assert not re.findall(r'(?:src|href)="(?!/)', page.text)  # all of it from here
+
+
+def test_the_policy_names_the_sockets_of_this_host_and_no_other(hub: Hub, client: Client) -> None:
+    def connects(tried: Client, host: str) -> str:
+        policy = tried.get("/", host=host).headers["content-security-policy"]
+        return re.search(r"connect-src ([^;]*);", policy)[1].strip()  # type: ignore[index]
+
+    assert connects(client, "localhost:9000") == "'self' ws://localhost:9000 wss://localhost:9000"
+    assert connects(client, "localhost; script-src *") == "'self'"
+    public = Client(make_app(hub, settings=Settings(public_url="https://hub.example.org/p")))
+    assert "wss://hub.example.org" in connects(public, "127.0.0.1:8050")
+
+
+def test_nothing_is_kept_by_guess(client: Client) -> None:
+    assert client.get("/run/job/overview").headers["cache-control"] == "no-cache"
+    assert client.get("/api/runs").headers["cache-control"].startswith("no-")
 
 
 def test_refusals_carry_them_too(client: Client) -> None:
@@ -141,6 +157,15 @@ def test_assets_are_kept_for_ever_under_their_version(client: Client) -> None:
     answer = client.get(f"/assets/{assets_version()}/main.mjs")
     assert answer.headers["content-type"].startswith("text/javascript")
     assert "immutable" in answer.headers["cache-control"]
+    other = client.get("/assets/0123456789ab/main.mjs")
+    assert (other.status, other.headers["cache-control"]) == (200, "no-cache")
+
+
+def test_an_unknown_route_of_data_is_no_page(client: Client) -> None:
+    for method in ("GET", "POST", "DELETE"):
+        answer = client.request(method, "/api/run/job/nothing")
+        assert answer.status == 404
+        assert "There is no /api/run/job/nothing" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("name", ["..", "%2e%2e", "..%2f..", "%2fetc", "job%2f..%2f..", "job%00"])
