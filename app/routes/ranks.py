@@ -33,6 +33,7 @@ from app.views.cells import Cells, Steps, cells, last_steps, newest_part, places
 from app.views.scales import METRICS, metric_of
 from ingest.errors import UserError
 from ingest.sandbox import Stop
+from ingest.store import Run
 
 Pair = tuple[int, int]
 Compute = Callable[["Asked", Stop], Any]
@@ -120,8 +121,13 @@ def routes(hub: Hub) -> list[Route]:
     maps = Maps(hub)
 
     def layout(asked: Asked, stop: Stop) -> bytes:
-        at = places(hub.run(asked.run), asked.whole("attempt"), stop)
-        return pack_arrays(grids.layout_arrays(at), grids.layout_meta(at))
+        attempt = asked.whole("attempt")
+
+        def compute(run: Run) -> bytes:
+            at = places(run, attempt, stop)
+            return pack_arrays(grids.layout_arrays(at), grids.layout_meta(at))
+
+        return hub.cached(asked.run, ("layout of ranks", attempt), compute)
 
     def values(asked: Asked, stop: Stop) -> grids.Grid:
         metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")

@@ -64,6 +64,8 @@ class Cells:
     spread_RS: Floats
     """MAD of the peers' deviations over 20 steps"""
     spread_in_step_RS: Floats
+    group_R: Ints
+    """ranks with one number are each other's peers (in the newest attempt shown)"""
     step_ms: float
     """median step time of the job over these steps"""
 
@@ -120,7 +122,8 @@ def _compared(
     peers_RS, deviation_RS, spread_RS, in_step_RS = (
         np.full_like(value_RS, np.nan) for _ in range(4)
     )
-    for attempt in np.unique(attempt_S):
+    groups_R = np.arange(len(value_RS))
+    for attempt in np.unique(attempt_S):  # the newest comes last
         at = shown if attempt == attempt_S[-1] else places(run, int(attempt), stop)
         rows, at_rows = np.intersect1d(shown.rank_R, at.rank_R, return_indices=True)[1:]
         columns = np.flatnonzero(attempt_S == attempt)
@@ -130,11 +133,21 @@ def _compared(
         peers, group_R = peers_median(value, group_ids(pp_R), group_ids(pp_R, tp_R))
         deviation = value / peers - 1 if metric.is_ratio else (value - peers) / step_ms
         peers_RS[part], deviation_RS[part] = peers, deviation
+        groups_R[rows] = group_R
         spread_RS[part] = spread(deviation, group_R)
         in_step_RS[part] = spread_within_step(deviation, group_R)
     shown_RS = deviation_RS + 1 if metric.is_ratio else value_RS
     return Cells(
-        metric, shown, steps_S, shown_RS, peers_RS, deviation_RS, spread_RS, in_step_RS, step_ms
+        metric,
+        shown,
+        steps_S,
+        shown_RS,
+        peers_RS,
+        deviation_RS,
+        spread_RS,
+        in_step_RS,
+        groups_R,
+        step_ms,
     )
 
 

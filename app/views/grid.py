@@ -12,6 +12,7 @@ import numpy as np
 
 from app.views import scales
 from app.views.cells import LAST_STEPS, Cells, Places
+from app.views.peers import spread_within_step
 from app.views.scales import Bytes, Floats, Ints
 
 AXES = ("pp", "dp", "cp", "tp")
@@ -51,9 +52,7 @@ def grid(cells: Cells) -> Grid:
     value_R, peers_R = mean(cells.value_RS), mean(cells.peers_RS)
     deviation_R = mean(cells.deviation_RS)
     factor = scales.noise_factor(len(value_R), num_steps)
-    spread_R = cells.spread_RS[:, -1]
-    if num_steps == 1:
-        spread_R = np.fmax(spread_R, cells.spread_in_step_RS[:, 0])
+    spread_R = _spread(cells, deviation_R)
     code_R = scales.codes(deviation_R, factor * spread_R, cells.metric.full)
     typical = float(np.nanmedian(spread_R)) if not np.isnan(spread_R).all() else float("nan")
     if cells.metric.is_ratio:
@@ -62,6 +61,22 @@ def grid(cells: Cells) -> Grid:
         cells.places, code_R, value_R, peers_R, (int(cells.steps_S[0]), int(cells.steps_S[-1])),
         scales.legend(cells.metric, cells.step_ms, factor * typical),
     )  # fmt: skip
+
+
+def _spread(cells: Cells, deviation_R: Floats) -> Floats:
+    """Spread of the peers by which a rank is judged.
+
+    Slowdown: that of the single steps, as slowest_ranks has it. Times differ from rank to rank for
+    good (roles, places in the schedule): that of the peers' means, though at least what means of so
+    many steps differ by chance.
+    """
+    if len(cells.steps_S) == 1:
+        return np.fmax(cells.spread_RS[:, 0], cells.spread_in_step_RS[:, 0])
+    if cells.metric.is_ratio:
+        return cells.spread_RS[:, -1]
+    by_chance_R = cells.spread_RS[:, -1] / np.sqrt(len(cells.steps_S))
+    of_means_R = spread_within_step(deviation_R[:, None], cells.group_R)[:, 0]
+    return np.fmax(by_chance_R, of_means_R)
 
 
 def _mean(value_RS: Floats) -> Floats:

@@ -6,7 +6,7 @@ import { FLAGS } from './layout.mjs';
 
 const VERTEX = `#version 300 es
 layout(location=0) in vec3 centre; layout(location=1) in uint code; layout(location=2) in uint flags;
-uniform vec3 right, up, forward; uniform vec4 view; uniform float depth; uniform vec3 sides;
+uniform vec3 right, up, forward; uniform vec4 view; uniform float depth, shade; uniform vec3 sides;
 uniform sampler2D table;
 out vec2 uv; flat out vec4 colour; flat out uint marks; flat out float light;
 void main() {
@@ -20,7 +20,7 @@ void main() {
   p += centre;
   gl_Position = vec4(dot(p, right) * view.x + view.z, dot(p, up) * view.y + view.w, dot(p, forward) / depth, 1.0);
   uv = q; marks = flags; colour = texelFetch(table, ivec2(int(code), 0), 0);
-  light = side == 1 ? 1.0 : side == 2 ? 0.84 : 0.7;
+  light = mix(1.0, side == 1 ? 1.0 : side == 2 ? 0.84 : 0.7, shade);
 }`;
 
 const FRAGMENT = `#version 300 es
@@ -128,6 +128,7 @@ class Renderer {
     gl.uniform4fv(at.view, view);
     gl.uniform3fv(at.sides, sides);
     gl.uniform1f(at.depth, radius + 2);
+    gl.uniform1f(at.shade, Math.min(1, Math.max(0.12, (camera.scale - 4) / 8)));  // sides of 1 pixel would only flicker
     gl.drawArraysInstanced(gl.TRIANGLES, 0, 18, this.count);
   }
 

@@ -48,7 +48,10 @@ class GridView {
     this.ends = [onTheme(() => this.#restyle())];
     this.refetch = throttled(() => this.fetch(), REFETCH_MS);
     this.#listen(app, 'view', () => this.#followView());
-    this.#listen(app, 'run', () => this.refetch());
+    this.#listen(app, 'run', () => {
+      this.layoutOf = null;
+      this.refetch();
+    });
     this.resizing = new ResizeObserver(() => this.#resize());
     this.resizing.observe(this.stage);
     this.key = this.#viewKey();
@@ -116,11 +119,14 @@ class GridView {
     try {
       const findings = accused(this.app, request.signal);
       findings.catch(() => {});
-      const [layout, values] = await Promise.all([
-        this.load(this.app, request.signal), this.loadValues(this.app, request.signal),
+      const { run, attempt } = this.app.view;
+      const of = `${run}/${attempt}`;
+      const [layout, values] = await Promise.all([  // who the ranks are is asked again only after news
+        this.layoutOf === of ? null : this.load(this.app, request.signal), this.loadValues(this.app, request.signal),
       ]);
       if (request.signal.aborted) return;
-      this.#place(layout);
+      if (layout) this.#place(layout);
+      this.layoutOf = of;
       this.#show(values);
       const { culprits, victims } = await findings;
       this.found = { culprits: new Set(culprits), victims: new Set(victims) };

@@ -13,7 +13,8 @@ export function scaleParts(legend, table) {
   const middle = centre ?? 0;
   const value = (deviation) => {
     if (centre !== null) return formatValue(middle + deviation, metric);
-    return deviation === 0 ? 'as peers' : `${deviation > 0 ? '+' : '-'}${formatValue(Math.abs(deviation), metric)}`;
+    const size = formatValue(Math.abs(deviation), metric).replace(` ${metric.unit}`, '');
+    return deviation === 0 ? 'as peers' : `${deviation > 0 ? '+' : '-'}${size}`;
   };
   const grey = Math.min(noise ?? 0, full);
   const at = (deviation) => 0.5 + deviation / full / 2;
@@ -55,8 +56,9 @@ export function showLegend(element, legend, theme) {
   const limit = noise === null ? '' : centre !== null
     ? `grey: within noise, ${formatValue(Math.max(0, 1 - noise), metric).replace(` ${metric.unit}`, '')} to ${formatValue(1 + noise, metric)}`
     : `grey: within noise, ${formatValue(noise, metric)} around the peers`;
+  const scaleUnit = centre === null ? `${metric.unit} more or less than the peers; ` : '';
   element.replaceChildren(
-    make('div', { class: 'scale', role: 'img', 'aria-label': `Colour scale of ${metric.title}; ${limit}` }, [bar, ticks]),
-    make('span', { class: 'scale-note quiet' }, limit),
+    make('div', { class: 'scale', role: 'img', 'aria-label': `Colour scale of ${metric.title}; ${scaleUnit}${limit}` }, [bar, ticks]),
+    make('span', { class: 'scale-note quiet' }, scaleUnit + limit),
   );
 }

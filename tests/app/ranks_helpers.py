@@ -29,7 +29,8 @@ def cells_of(deviation_RS: np.ndarray, spread: float = 0.01, **places: int) -> C
     return Cells(
         METRICS["slowdown"], places_of(len(deviation_RS), **places),
         np.arange(deviation_RS.shape[1]) + 100, deviation_RS + 1, full(deviation_RS, 200.0),
-        deviation_RS, full(deviation_RS, spread), full(deviation_RS, 0.0), 1000.0,
+        deviation_RS, full(deviation_RS, spread), full(deviation_RS, 0.0),
+        np.zeros(len(deviation_RS), dtype=int), 1000.0,
     )  # fmt: skip
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from app.views.cells import Places
 from app.views.grid import UNKNOWN, grid, layout_arrays, layout_meta
-from app.views.scales import IN_NOISE, NO_DATA
+from app.views.scales import IN_NOISE, METRICS, NO_DATA
 from tests.app.ranks_helpers import cells_of, places_of
 
 
@@ -56,3 +58,15 @@ def test_without_a_layout_the_reason_is_said():
     assert meta["axes"] == {}
     assert "layout of this run is not known" in meta["reason"]
     assert meta["hosts"] == ["a", "b"]
+
+
+def test_times_are_judged_by_how_the_peers_means_differ():
+    """Ten ranks wait differently every step, by 30 ms; one waits 20 ms longer in each of 100."""
+    draw = np.random.default_rng(5)
+    deviation = draw.normal(scale=0.03, size=(10, 100)).astype(np.float32)
+    deviation[4] += 0.02
+    cells = cells_of(deviation, spread=0.02)
+    assert list(np.flatnonzero(grid(replace(cells, metric=METRICS["wait"])).code_R > 1)) == [4]
+    apart = deviation + np.linspace(-0.1, 0.1, 10)[:, None]  # roles: all differ, nobody is odd
+    cells = cells_of(apart, spread=0.02)
+    assert (grid(replace(cells, metric=METRICS["wait"])).code_R == IN_NOISE).all()

@@ -76,6 +76,6 @@ test('the scale has numbers, and its grey is the noise', () => {
   assert.deepEqual(parts.ticks.map(({ text }) => text), ['≤ 0.50 x', '0.75 x', '1.00 x', '1.25 x', '≥ 1.50 x']);
   assert.deepEqual(parts.noise.map((at) => at.toFixed(2)), ['0.40', '0.60']);
   const ms = scaleParts({ metric: { title: 'Wait', unit: 'ms', decimals: 1 }, full: 20, noise: null, centre: null }, colourTable(DARK));
-  assert.deepEqual(ms.ticks.map(({ text }) => text), ['≤ -20.0 ms', '-10.0 ms', 'as peers', '+10.0 ms', '≥ +20.0 ms']);
+  assert.deepEqual(ms.ticks.map(({ text }) => text), ['≤ -20.0', '-10.0', 'as peers', '+10.0', '≥ +20.0']);
   assert.equal(ms.noise, null);
 });
