@@ -1,0 +1,192 @@
+"""The overview without a browser: numbers and baselines, tiles, breakdown, callbacks."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from app.components.breakdown import breakdown
+from app.components.kpi_tiles import line_svg, pooled, sparkline, tiles
+from app.figures.breakdown import COLOURS, MOST_RANKS, PARTS, figure, frame_of
+from app.hub import Hub
+from app.links import View
+from app.pages import overview
+from app.shell import make_dash
+from app.views.kpis import Baseline, Kpi, Scope, _change, baseline_of, kpis, now_of
+from tests.app.pages_in_process import call, having, plain_text, text_of
+from tests.runs_builder import RunBuilder, two_rank_run
+
+RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    runs = tmp_path_factory.mktemp("overview")
+    for name in ("slow_rank", "healthy"):
+        shutil.copytree(RECORDED / name, runs / name)
+    two_rank_run(runs / "two", num_steps=12)
+    RunBuilder(runs / "begun").rank_files()
+    opened = Hub(runs)
+    yield opened
+    opened.close()
+
+
+def numbers(hub: Hub, name: str, scope: Scope = Scope()) -> dict[str, Kpi]:  # noqa: B008
+    return {kpi.key: kpi for kpi in kpis(hub.run(name), None, scope)}
+
+
+def test_the_numbers_of_a_known_run(hub: Hub) -> None:
+    """100 us steps: forward and backward 80 less the all-reduce of 30 (rank 1: 10), data 10."""
+    found = numbers(hub, "two")
+    assert (found["step_time"].value, found["step_time"].unit) == ("0.1", "ms")
+    assert found["step_time"].detail == "as in steps 2 to 6"
+    assert found["exposed_comm"].value == "20.0"  # (30 + 10) / 2 of 100
+    assert found["exposed_comm"].extra == "TP 20.0"
+    assert found["bubble"].value == "10.0"  # rank 0 waits 20 of 100, rank 1 nothing
+    assert found["time_lost"].value == "10.0"  # the same 20 us of 2 x 100
+    assert "mfu" not in found  # no peak is known
+    assert "hook_cost" not in found  # no heartbeat
+
+
+def test_a_run_without_a_finished_step_says_so(hub: Hub) -> None:
+    found = numbers(hub, "begun")
+    assert set(found) == {"heard"}
+    assert found["heard"].value == "0 / 2"  # started years ago, nothing came: lost
+    assert found["heard"].tone == "bad"
+    row = tiles(list(found.values()))
+    assert "No step is finished yet" in text_of(row)
+    assert having(row, className="panel sentence")
+
+
+def test_chosen_steps_are_what_is_shown(hub: Hub) -> None:
+    first = numbers(hub, "slow_rank", Scope((0, 0)))["step_time"]
+    newest = numbers(hub, "slow_rank")["step_time"]
+    assert first.value != newest.value
+    assert first.detail == "too few steps to compare"
+
+
+def test_baselines() -> None:
+    series = [(step, 100.0 + step % 3) for step in range(100)]
+    now = now_of(series, None)
+    assert now == series[-5:]
+    long = baseline_of(series, now, None)
+    assert long is not None
+    assert long.said == "steps 45 to 94"
+    assert (long.value, long.noise) == (101.0, 3.0)
+    before = baseline_of(series[:20], series[15:20], 8)
+    assert before is not None
+    assert before.said == "steps 2 to 6"  # after the warm-up, before step 8
+    short = baseline_of(series[:20], series[15:20], 5)
+    assert short is not None
+    assert short.said == "steps 2 to 4"
+    assert baseline_of(series[:20], series[15:20], 4) is None
+    assert baseline_of([], [], None) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "higher_is_bad", "relative", "detail", "tone"),
+    [
+        (102.0, True, True, "as in steps 1 to 5", "plain"),  # within noise
+        (110.0, True, True, "▲ 10.0 % vs steps 1 to 5", "bad"),
+        (90.0, True, True, "▼ 10.0 % vs steps 1 to 5", "good"),
+        (90.0, False, True, "▼ 10.0 % vs steps 1 to 5", "bad"),
+        (100.2, True, False, "as in steps 1 to 5", "plain"),
+    ],
+)
+def test_a_change_is_coloured_only_beyond_noise(
+    value: float, higher_is_bad: bool, relative: bool, detail: str, tone: str
+) -> None:
+    base = Baseline(100.0, 3.0, "steps 1 to 5")
+    assert _change(value, base, higher_is_bad, relative) == (detail, tone)
+
+
+def test_a_sparkline_keeps_the_spike_and_cuts_the_first_step() -> None:
+    assert pooled([1.0, 9.0, 2.0, 3.0], 2) == [9.0, 3.0]
+    points = line_svg([5000.0] + [100.0] * 40 + [150.0], 100.0).split("points='")[1].split("'")[0]
+    heights = [float(point.split(",")[1]) for point in points.split()]
+    assert heights[0] == min(heights)  # cut at the top
+    assert heights[1] > heights[0] + 10  # and the rest is not flat against the bottom
+
+
+def test_a_sparkline_is_described() -> None:
+    kpi = Kpi("x", "Step <b>time", "1", "ms", "", "", series=((3, 1.0), (4, 2.0)), baseline=1.5)
+    line = sparkline(kpi)
+    assert line is not None
+    said = line.to_plotly_json()["props"]
+    assert said["aria-label"].startswith("Step <b>time from step 3 to 4: 1 to 2")
+    assert "<b>" not in unquote(said["style"]["maskImage"])
+    assert sparkline(Kpi("x", "y", "1", "", "", "")) is None
+
+
+def test_the_page_points_the_pictures_at_the_finding(hub: Hub) -> None:
+    page = overview.render(hub, View("slow_rank"))
+    (timeline,) = having(page, data_view="finding-timeline")
+    options = json.loads(timeline.to_plotly_json()["props"]["data-options"])
+    assert options["ranks"] == [1, 5]
+    assert options["rank"] == 5
+    assert options["steps"][0] in range(4, 8)
+    assert having(page, data_view="grid")
+    assert having(page, data_view="heat")
+    calm = overview.render(hub, View("healthy"))
+    (timeline,) = having(calm, data_view="finding-timeline")
+    assert json.loads(timeline.to_plotly_json()["props"]["data-options"]) == {"compact": True}
+
+
+def test_the_callbacks_follow_the_run_and_the_address(hub: Hub) -> None:
+    server = make_dash(hub, "").server
+    ask = "kpi-place.children,overview-timeline.children"
+    address = {"path": "/run/slow_rank/overview", "search": ""}
+    answer = call(server, ask, "pulse.data", view__data=address)
+    assert answer is not None
+    assert "Lost to stragglers" in plain_text(answer["kpi-place"]["children"])
+    shown = answer["overview-timeline"]["children"]
+    again = call(server, ask, "pulse.data", view__data=address, overview_timeline__children=shown)
+    assert again is not None
+    assert "overview-timeline" not in again  # the same finding: the picture is left alone
+    elsewhere = {"path": "/run/slow_rank/ranks", "search": ""}
+    assert call(server, ask, "pulse.data", view__data=elsewhere) == {}
+
+
+def test_the_breakdown_adds_up_and_has_a_table(hub: Hub) -> None:
+    tree, said = breakdown(hub, View("slow_rank"), "light")
+    assert said == "mean of steps 0 to 13"
+    (graph,) = [part for part in having(tree) if type(part).__name__ == "Graph"]
+    names = {bar.name for bar in graph.figure.data}
+    assert {"compute", "TP communication", "waiting for a late rank"} <= names
+    assert "rank 5" in text_of(tree)
+    nothing, said = breakdown(hub, View("begun"), "dark")
+    assert (text_of(nothing), said) == ("No step is finished yet.", "")
+
+
+def test_many_ranks_become_stages() -> None:
+    rows = [
+        {"rank": rank, "pp": rank % 3, **dict.fromkeys(PARTS, 0.0), "compute_ms": 10.0 * (rank % 3)}
+        for rank in range(MOST_RANKS + 2)
+    ]
+    table = frame_of(rows)
+    assert list(table.index) == ["stage 0", "stage 1", "stage 2"]
+    assert list(table["compute_ms"]) == [0.0, 10.0, 20.0]
+    unknown = frame_of([{**row, "pp": None} for row in rows])
+    assert list(unknown.index) == ["all ranks"]
+    assert len(figure(table, "dark").data) == 1  # parts without time are left out
+    assert figure(frame_of([]), "dark").data == ()
+    assert set(COLOURS["dark"]) == set(COLOURS["light"])
+
+
+def test_the_breakdown_is_drawn_when_it_was_seen(hub: Hub) -> None:
+    server = make_dash(hub, "").server
+    ask = "breakdown.children,breakdown-said.children,breakdown.className"
+    address = {"path": "/run/healthy/overview", "search": "?steps=3..5"}
+    early = call(server, ask, "pulse.data", view__data=address)
+    assert early is None or "children" not in early.get("breakdown", {})
+    answer = call(
+        server, ask, "breakdown-seen.data", view__data=address, breakdown_seen__data=True,
+        theme__data="light",
+    )  # fmt: skip
+    assert answer is not None
+    assert answer["breakdown-said"]["children"] == "mean of steps 3 to 5"
