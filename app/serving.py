@@ -59,8 +59,11 @@ def take_port(settings: Settings, or_next: bool = False) -> socket.socket:
 
 
 @contextmanager
-def running(hub: Hub, settings: Settings, listener: socket.socket) -> Iterator[None]:
-    """The server answers while the block runs; then it is stopped, whatever is under way."""
+def running(hub: Hub, settings: Settings, listener: socket.socket) -> Iterator[threading.Thread]:
+    """The server answers while the block runs; then it is stopped, whatever is under way.
+
+    Yields its thread, which ends before the block only where the server has failed.
+    """
     config = uvicorn.Config(
         make_app(hub, settings=settings), ws="websockets-sansio", lifespan="off",
         log_config=None, access_log=False, server_header=False, proxy_headers=False,
@@ -75,7 +78,7 @@ def running(hub: Hub, settings: Settings, listener: socket.socket) -> Iterator[N
             if not thread.is_alive() or time.monotonic() > deadline_s:
                 raise UserError("the server did not start; its output says why")
             time.sleep(0.01)
-        yield
+        yield thread
     finally:
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # cut requests are meant
         server.should_exit = True

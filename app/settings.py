@@ -7,6 +7,7 @@ import re
 import socket
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from urllib.parse import urlsplit
 
 DEFAULT_HOST = "127.0.0.1"
@@ -108,7 +109,13 @@ class Settings:
             return True
         if not _is_wildcard(self.host):
             return False
-        return _is_address(name) or name in (socket.gethostname().lower(), socket.getfqdn().lower())
+        return _is_address(name) or name in _names_of_machine()
+
+
+@cache
+def _names_of_machine() -> tuple[str, str]:
+    """Its names; asked for once, as it may take a name server."""
+    return socket.gethostname().lower(), socket.getfqdn().lower()
 
 
 def host_name(host: str) -> str | None:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from app.settings import DEFAULT_HOST, DEFAULT_PORT, Settings, Token
 from ingest.errors import UserError
 
+_LOOK_EVERY_S = 1.0
 TOKEN_VARIABLE = "RANKSCOPE_TOKEN"
 
 
@@ -40,10 +41,12 @@ def run(arguments: argparse.Namespace) -> int:
     hub = Hub(arguments.runs)
     listener = take_port(settings)
     arguments.leave = leave
-    with told_to_stop() as stop, running(hub, settings, listener):
+    with told_to_stop() as stop, running(hub, settings, listener) as server:
         url = settings.url(listener.getsockname()[1])
         print(url + (f"?token={quote(generated)}" if generated else ""), flush=True)
-        stop.wait()
+        while not stop.wait(_LOOK_EVERY_S):
+            if not server.is_alive():
+                raise UserError("the server has ended by itself; its output says why")
     return 0
 
 

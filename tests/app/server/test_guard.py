@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from socket import gethostname
+
 import pytest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -126,7 +128,7 @@ def test_a_public_url_names_another_host_and_its_origin() -> None:
 
 def test_all_addresses_means_addresses_and_no_names() -> None:
     tried = client(Settings(host="0.0.0.0", tokens=(Token(SECRET),)))
-    for host in ("192.168.1.7:8050", "[fe80::1]:8050", "localhost"):
+    for host in ("192.168.1.7:8050", "[fe80::1]:8050", "localhost", gethostname()):
         assert tried.get("/healthz", host=host).status == 200
     assert tried.get("/healthz", host="evil.example").status == 403
 
