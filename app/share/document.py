@@ -154,6 +154,7 @@ def _tile(kpi: Kpi) -> Markup:
         tag("h2", kpi.label),
         tag("div", kpi.value, tag("span", f" {kpi.unit}", class_="unit"), class_="value"),
         tag("div", kpi.detail, class_=f"detail {kpi.tone}"),
+        tag("div", kpi.extra, class_="detail"),
         tag("div", spark, class_=f"spark {kpi.tone}", aria_hidden="true") if spark else None,
         class_="panel shared-kpi", role="listitem", title=kpi.meaning,
     )  # fmt: skip

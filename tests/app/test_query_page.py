@@ -1,0 +1,263 @@
+"""The query page's routes: answers, CSV, what is refused, what a browser that leaves stops."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import threading
+import time
+
+import pytest
+
+import app.views.query
+from app.hub import Hub
+from app.links import View
+from app.pages import query as page
+from app.server import make_app
+from app.views.query import answered, prepared, questions
+from ingest.errors import UserError
+from ingest.questions import all_questions
+from ingest.sandbox import Stop
+from tests.app.in_process import Client
+from tests.runs_builder import RunBuilder, two_rank_run
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory):
+    runs = tmp_path_factory.mktemp("asked")
+    two_rank_run(runs / "two")
+    RunBuilder(runs / "empty", 2)
+    hub = Hub(runs)
+    yield hub
+    hub.close()
+
+
+@pytest.fixture(scope="module")
+def client(hub):
+    client = Client(make_app(hub))
+    yield client
+    client.close()
+
+
+def sql(client, text, path="query", **params):
+    return client.get(f"/api/run/two/{path}", params={"sql": text, **params})
+
+
+def rows(answer):
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    names = [column["name"] for column in found["columns"]]
+    return [dict(zip(names, row, strict=True)) for row in found["rows"]]
+
+
+def test_a_ready_question(client):
+    answer = client.get("/api/run/two/query", params={"q": "steps", "q.step_min": "1"})
+    assert [row["step"] for row in rows(answer)] == [1, 2]
+    assert answer.json()["num_rows"] == 2
+    assert answer.json()["is_counted"]
+
+
+@pytest.mark.parametrize("name", all_questions())
+def test_every_question_can_be_asked(client, name):
+    values = {"int": "0", "float": "1", "text": "0"}
+    given = {
+        f"q.{p.name}": values[p.type]
+        for p in all_questions()[name].parameters
+        if p.required and p.name != "now_ns"
+    }
+    answer = client.get("/api/run/two/query", params={"q": name, **given})
+    assert answer.status_code == 200, answer.text
+    told = [column for column, _ in all_questions()[name].columns]
+    assert [column["name"] for column in answer.json()["columns"]] == told
+
+
+def test_kinds_of_columns_and_values_that_json_has_not(client):
+    answer = sql(
+        client,
+        "SELECT 9007199254740993 AS big, 1.5::DOUBLE AS f, 'nan'::DOUBLE AS nan, true AS b,"
+        " NULL::INT AS nothing, 'x' AS t, DATE '2024-05-06' AS d, [1, 2] AS l, 1.25::DECIMAL(9,2)"
+        " AS dec, 12::HUGEINT AS h, repeat('y', 900) AS long",
+    )
+    row = rows(answer)[0]
+    kinds = {column["name"]: column["kind"] for column in answer.json()["columns"]}
+    assert row["big"] == "9007199254740993"
+    assert (row["f"], row["nan"], row["b"], row["nothing"]) == (1.5, "nan", True, None)
+    assert (row["d"], row["l"], row["dec"], row["h"]) == ("2024-05-06", "[1, 2]", 1.25, 12)
+    assert len(row["long"]) == 500
+    assert kinds == {
+        "big": "int", "f": "float", "nan": "float", "b": "bool", "nothing": "int", "t": "text",
+        "d": "time", "l": "text", "dec": "float", "h": kinds["h"], "long": "text",
+    }  # fmt: skip
+    assert kinds["h"] in ("int", "float")
+
+
+def test_of_a_long_answer_the_first_rows_come_and_all_are_counted(client):
+    answer = sql(client, "SELECT range AS n FROM range(25000)").json()
+    assert len(answer["rows"]) == 10_000
+    assert (answer["num_rows"], answer["is_counted"]) == (25_000, True)
+
+
+def test_what_takes_too_long_to_count_is_more_than(client, monkeypatch):
+    monkeypatch.setattr(app.views.query, "COUNT_FOR_S", 0.05)
+    answer = sql(client, "SELECT range AS n FROM range(1000000000000)").json()
+    assert len(answer["rows"]) == 10_000
+    assert not answer["is_counted"]
+    assert answer["num_rows"] > 10_000
+
+
+REFUSED = [
+    "COPY spans TO '/tmp/x.csv'",
+    "COPY (SELECT 1) TO '/tmp/x.parquet'",
+    "ATTACH '/tmp/x.duckdb'",
+    "PRAGMA database_list",
+    "SELECT * FROM read_text('/etc/passwd')",
+    "SELECT * FROM glob('/etc/*')",
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM '/etc/passwd'",
+    "SELECT * FROM read_parquet('/tmp/*.parquet')",
+    "SELECT * FROM read_json('https://example.org/x.json')",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET enable_external_access = true",
+    "RESET lock_configuration",
+    "SELECT 1; SELECT 2",
+    "SELECT 1; DROP TABLE files",
+    "SELECT getenv('HOME')",
+    "CREATE TABLE x (a INT)",
+    "INSERT INTO snapshot.files SELECT * FROM snapshot.files",
+    "DELETE FROM snapshot.ranks",
+    "UPDATE snapshot.ranks SET rank = 1",
+    "DROP TABLE snapshot.ranks",
+    "EXPORT DATABASE '/tmp/x'",
+    "CALL pragma_version()",
+    "VACUUM",
+    "",
+    "   ",
+    "SELECT",
+    "SELECT " + "(" * 2000 + "1" + ")" * 2000,
+]
+
+
+@pytest.mark.parametrize("path", ["query", "query.csv"])
+@pytest.mark.parametrize("text", REFUSED)
+def test_refused_sql_is_one_sentence(client, text, path):
+    answer = sql(client, text, path)
+    assert answer.status_code == 400, answer.text[:300]
+    said = answer.json()["error"]
+    assert said
+    assert "\n" not in said
+    assert "Traceback" not in said
+    assert rows(sql(client, "SELECT count(*) AS n FROM spans")) == [{"n": 30}]
+
+
+def test_what_is_wrong_is_said_with_its_place(client):
+    said = sql(client, "SELECT kind\nFORM spans").json()["error"]
+    assert 'near "spans" (line 2, character 6)' in said
+    assert "kinds" in sql(client, "SELECT kinds FROM spans").json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        ({"q": "nope"}, "no question 'nope'"),
+        ({"q": "steps", "q.nope": "1"}, "takes no 'nope'"),
+        ({"q": "steps", "q.step_min": "x"}, "step_min is 'x'"),
+        ({"q": "rank_timeline"}, "needs rank"),
+        ({}, "no question and no SQL"),
+    ],
+)
+def test_a_wrong_question_is_one_sentence(client, params, says):
+    answer = client.get("/api/run/two/query", params=params)
+    assert answer.status_code == 400
+    assert says in answer.json()["error"]
+
+
+def test_an_unknown_run_is_a_sentence(client):
+    answer = client.get("/api/run/nope/query", params={"sql": "SELECT 1"})
+    assert answer.status_code == 400
+    assert "no run 'nope'" in answer.json()["error"]
+
+
+def test_a_run_without_data_has_empty_answers(client):
+    answer = client.get("/api/run/empty/query", params={"q": "steps"}).json()
+    assert (answer["rows"], answer["num_rows"]) == ([], 0)
+    assert answer["columns"][0]["name"] == "step"
+
+
+def test_csv_has_every_row_and_no_formulas(client):
+    text = (
+        "SELECT range AS n, CASE range WHEN 0 THEN '=1+1' WHEN 1 THEN '+1' WHEN 2 THEN '-1' WHEN 3"
+        " THEN '@x' WHEN 4 THEN chr(9) || '=1' WHEN 5 THEN 'a,\"b' ELSE 'plain' END AS t,"
+        " -range AS negative, NULL AS nothing FROM range(20000)"
+    )
+    answer = sql(client, text, "query.csv")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert 'filename="two-sql.csv"' in answer.headers["content-disposition"]
+    found = list(csv.reader(io.StringIO(answer.text)))
+    assert found[0] == ["n", "t", "negative", "nothing"]
+    assert [row[1] for row in found[1:8]] == [
+        "'=1+1", "'+1", "'-1", "'@x", "'\t=1", 'a,"b', "plain",
+    ]  # fmt: skip
+    assert found[2][2:] == ["-1", ""]
+    assert len(found) == 20_001
+
+
+def test_csv_headers_are_harmless_too(client):
+    answer = sql(client, "SELECT 1 AS \"=cmd|' /C calc'!A0\"", "query.csv")
+    assert answer.text.startswith("'=cmd")
+
+
+def test_the_name_of_a_file_has_no_surprises(tmp_path):
+    two_rank_run(tmp_path / 'a"b\x7f<c>')
+    hub = Hub(tmp_path)
+    client = Client(make_app(hub))
+    answer = client.get("/api/run/a%22b%7F%3Cc%3E/query.csv", params={"q": "steps"})
+    client.close()
+    hub.close()
+    assert answer.headers["content-disposition"] == 'attachment; filename="a-b-c--steps.csv"'
+
+
+def test_a_browser_that_leaves_stops_its_query(client):
+    slow = "/api/run/two/query?sql=SELECT+count(*)+FROM+range(10000000)+a,range(10000000)+b"
+    begun = time.monotonic()
+    client.leave("GET", slow, b"", 0.3)
+    assert time.monotonic() - begun < 10
+
+
+def test_cancelling_interrupts(hub):
+    stop = Stop()
+    threading.Timer(0.2, stop).start()
+    begun = time.monotonic()
+    with pytest.raises(UserError, match="interrupted"):
+        answered(
+            hub.run("two"),
+            ("SELECT count(*) FROM range(10000000) a, range(10000000) b", None),
+            stop,
+        )
+    assert time.monotonic() - begun < 10
+
+
+def test_the_time_limit_is_a_sentence(hub):
+    query = ("SELECT count(*) FROM range(10000000) a, range(10000000) b", None)
+    with pytest.raises(UserError, match="took longer than"):
+        answered(hub.run("two"), query, limit_s=0.2)
+
+
+def test_the_servers_time_is_filled_in(hub):
+    _, values = prepared(hub.run("two"), "data_age", None, {})
+    assert abs(values["now_ns"] - time.time_ns()) < 60 * 10**9
+    assert prepared(hub.run("two"), "data_age", None, {"now_ns": "5"})[1]["now_ns"] == 5
+
+
+def test_the_page_has_every_question_with_its_documentation(hub):
+    rendered = page.render(hub, View("two", "query"))
+    options = json.loads(getattr(rendered, "data-options"))
+    assert [one["name"] for one in options["questions"]] == list(all_questions())
+    assert options["questions"] == json.loads(json.dumps(questions()))
+    one = next(one for one in options["questions"] if one["name"] == "late_ranks")
+    assert one["doc"]
+    assert one["empty"]
+    assert ["rank", "global rank"] in one["columns"]
+    assert options["folder"].endswith("/two")
