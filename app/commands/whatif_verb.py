@@ -86,9 +86,11 @@ def as_text(answer: Answer) -> str:
     lines += [f"by stage   {_ranked(dict(enumerate(metrics.S_stage)))}"]
     lines += [f"by dp rank {_ranked(dict(enumerate(metrics.S_dp)))}"]
     lines += [f"by rank    {_ranked(metrics.S_w)}"]
-    worst = ", ".join(map(str, metrics.M_W_ranks))
-    lines.append(f"M_W        {_share(metrics.M_W)} of the loss gone without rank {worst}")
-    lines.append(f"M_S        {_share(metrics.M_S)} of the loss gone without the last stage")
+    if metrics.M_W is not None:
+        worst = ", ".join(map(str, metrics.M_W_ranks))
+        lines.append(f"M_W        {100 * metrics.M_W:.1f} % of the loss gone without rank {worst}")
+    if metrics.M_S is not None:
+        lines.append(f"M_S        {100 * metrics.M_S:.1f} % of it gone without the last stage")
     return "\n".join(lines + [f"note       {printable(note)}" for note in answer.notes])
 
 
@@ -97,7 +99,3 @@ def _ranked(values: dict[Any, float]) -> str:
     shown = ", ".join(f"{name} {value:.4f}" for name, value in worst[:_WORKERS_SHOWN])
     more = len(worst) - _WORKERS_SHOWN
     return f"{shown}, {more} less" if more > 0 else shown
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"

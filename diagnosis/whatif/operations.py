@@ -99,6 +99,8 @@ def dense(table: pa.Table, sizes: Sizes) -> Operations:
     """
     if table.num_rows == 0:
         raise NotAnswerable("there are no operations in any step, so nothing can be replayed")
+    if table["dp"].null_count or table["stage"].null_count:
+        raise NotAnswerable("operations lie on ranks whose stage or dp rank is unknown")
     step_S, step_N = _coded(table["step"])
     optypes, type_N = _coded_types(table["optype"])
     stage_N, dp_N, seq_N = (_ints(table, name) for name in ("stage", "dp", "seq"))
@@ -151,6 +153,11 @@ def _coded_types(column: pa.ChunkedArray) -> tuple[tuple[str, ...], npt.NDArray[
     coded = column.combine_chunks()
     if not pa.types.is_dictionary(coded.type):
         coded = coded.dictionary_encode()
+    if coded.null_count:
+        raise NotAnswerable(
+            f"{coded.null_count} operations are of a type the analysis does not know; it knows "
+            f"{', '.join(OPTYPES)}"
+        )
     texts = coded.dictionary.to_pylist()
     used = pc.unique(coded.indices).to_pylist()
     unknown = sorted({str(texts[code]) for code in used if texts[code] not in OPTYPES})

@@ -21,9 +21,12 @@
 -- column: seq  number of a send or recv per (source, destination, tag); -1 none
 -- column: is_aligned  whether the offset of the rank's clock is known
 -- empty: no such rank did any of this in these steps
-WITH cells AS (
-    SELECT min(rank) AS rank, pp, dp FROM ranks WHERE attempt = $attempt GROUP BY pp, dp
+WITH placed AS (  -- an axis that the layout does not have has one index, 0
+    SELECT rank, coalesce(pp, dp, cp, tp) IS NOT NULL AS known,
+        if(known, coalesce(pp, 0), NULL) AS pp, if(known, coalesce(dp, 0), NULL) AS dp
+    FROM ranks WHERE attempt = $attempt
 ),
+cells AS (SELECT min(rank) AS rank, pp, dp FROM placed GROUP BY pp, dp),
 chosen AS (
     SELECT step, rank, ts_ns, dur_ns, if(recompute AND kind = 'forward', 'backward', kind) AS kind,
         name, track, microbatch, chunk, -1 AS peer, -1 AS tag, -1 AS seq

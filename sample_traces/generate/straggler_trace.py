@@ -95,6 +95,7 @@ class _Cell:
 
     free_SD: Floats
     computed_SD: dict[str, Floats]  # end of the newest forward and backward
+    gathered: list[Floats] = field(default_factory=list)  # end by chunk
     ops: list[tuple[str, int, int, int, Floats, Floats]] = field(default_factory=list)
 
     def record(
@@ -126,8 +127,10 @@ class _Simulation:
     def run(self) -> None:
         """Gathers, the pipeline, and the tail of every stage."""
         for cell in self.cells:
+            at_SD = cell.free_SD
             for chunk in range(self.job.vpp):
-                self._gather(cell, "params-all-gather", chunk, GATHER_S)
+                at_SD = self._gather(cell, "params-all-gather", chunk, at_SD, GATHER_S)
+                cell.gathered.append(at_SD)
         self._pipeline()
         self._tail()
 
@@ -135,13 +138,13 @@ class _Simulation:
         shape = (self.job.num_steps, self.job.dp)
         return mean_s * np.exp(NOISE * self.random.standard_normal(shape))
 
-    def _gather(self, cell: _Cell, optype: str, chunk: int, mean_s: float) -> None:
-        """A collective over all dp ranks of a stage, where there are several."""
+    def _gather(self, cell: _Cell, optype: str, chunk: int, begin: Floats, mean_s: float) -> Floats:
+        """End of a collective over all dp ranks of a stage, where there are several."""
         if self.job.dp == 1:
-            return
-        begin = cell.free_SD
-        cell.free_SD = begin.max(axis=1, keepdims=True) + self._noisy(mean_s)
-        cell.record(optype, begin, cell.free_SD, chunk)
+            return begin
+        end: Floats = begin.max(axis=1, keepdims=True) + self._noisy(mean_s)
+        cell.record(optype, begin, end, chunk)
+        return end
 
     def _pipeline(self) -> None:
         left = [list(order) for order in self.job.order]
@@ -169,7 +172,7 @@ class _Simulation:
             cell.record(f"{name}-recv", posted, arrived)
         elif job.vpp > 1:
             cell.record(f"{name}-recv", arrived, arrived)
-        begin = np.maximum(cell.free_SD, arrived)
+        begin = np.maximum(np.maximum(cell.free_SD, arrived), cell.gathered[chunk])
         mean_s = (FORWARD_S if kind == "F" else BACKWARD_S) / job.vpp
         end = begin + self._noisy(mean_s) * self.slow_PD[stage]
         cell.record(f"{name}-compute", begin, end, chunk, virtual, micro)
@@ -191,7 +194,9 @@ class _Simulation:
             self._together(ends, "embedding-grads-all-reduce", over_dp=False)
         for cell in self.cells:
             for chunk in range(self.job.vpp):
-                self._gather(cell, "grads-reduce-scatter", chunk, SCATTER_S)
+                cell.free_SD = self._gather(
+                    cell, "grads-reduce-scatter", chunk, cell.free_SD, SCATTER_S
+                )
         self._together(self.cells, "optimizer-clip-main-grad", over_dp=True)
         for cell in self.cells:
             cell.record("optimizer", cell.free_SD, cell.free_SD + self._noisy(OPTIMIZER_S))
