@@ -1,0 +1,106 @@
+"""The questions whatif_ops and whatif_spans: rows in, table out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ingest.store import open_run
+from tests.runs_builder import T0, US, RunBuilder
+from trace_hooks.layout import ParallelLayout
+
+
+def asked(run: RunBuilder, name: str, **params: Any) -> pa.Table:
+    run.rank_files()
+    run.publish()
+    with open_run(run.folder) as opened:
+        return opened.ask(name, **params)
+
+
+def test_operations_are_numbered_by_start_in_step_and_cell(tmp_path: Path) -> None:
+    layout = ParallelLayout.from_sizes(pp=2, dp=2)
+    run = RunBuilder(tmp_path / "run", 4, layout, clock="per_step_relative")
+    ops = (("forward-send", 5, -1), ("forward-compute", 7, 2), ("forward-compute", 1, 0),
+           ("params-all-gather", 0, 2), ("forward-send", 2, -1))  # fmt: skip
+    for step in (3, 4):
+        for name, start_ns, chunk in ops:
+            run.add(
+                "spans", 1, step, name=name, ts_ns=start_ns * 10**9, dur_ns=5 * 10**8, chunk=chunk
+            )
+    run.add("spans", 2, 3, name="something else", ts_ns=10**9, dur_ns=1)
+    rows = asked(run, "whatif_ops").to_pylist()
+    found = {
+        (r["optype"], r["seq"]): (r["dp"], r["stage"], r["chunk"], r["start_s"], r["duration_s"])
+        for r in rows
+        if r["rank"] == 1 and r["step"] == 4
+    }
+    assert found == {
+        ("forward-compute", 0): (1, 0, 0, 1.0, 0.5),
+        ("forward-compute", 1): (1, 0, 1, 7.0, 0.5),
+        ("forward-send", 0): (1, 0, -1, 2.0, 0.5),
+        ("forward-send", 1): (1, 0, -1, 5.0, 0.5),
+        ("params-all-gather", 0): (1, 0, 1, 0.0, 0.5),
+    }
+    (other,) = [row for row in rows if row["rank"] == 2]
+    assert (other["optype"], other["stage"], other["dp"]) == (None, 1, 0)
+
+
+def test_times_are_float32_as_in_the_file(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path / "run", 1, ParallelLayout.from_sizes(dp=1))
+    run.add("spans", 0, 0, name="optimizer", ts_ns=46_649_176_025, dur_ns=42_361_999)
+    table = asked(run, "whatif_ops")
+    assert table["start_s"].type == table["duration_s"].type == pa.float32()
+    assert table["start_s"].to_pylist() == pytest.approx([46.649176025], rel=1e-7)
+
+
+def test_one_rank_stands_for_a_cell_on_the_aligned_clock(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path / "run", 4, ParallelLayout.from_sizes(pp=2, tp=2))
+    for rank in range(4):
+        run.add("clocks", rank, -1, ts_ns=T0, offset_ns=rank * 1000 * US)
+        run.span(rank, 1, "forward", 10, 20, microbatch=0, chunk=rank // 2, name="F")
+        run.span(rank, 1, "forward", 30, 35, recompute=True, microbatch=0)
+        run.span(rank, 1, "tp_comm", 12, 13, depth=1)
+    run.collective(0, 1, 7, 5, 20, 22, op="send", peer=2, tag=4)
+    run.collective(1, 1, 8, 0, 20, 22, op="send", peer=3, tag=0)
+    run.collective(2, 1, 7, 5, 1, 22, op="recv", peer=0, tag=4)
+    run.collective(2, 1, 7, 6, 30, -1, op="recv", peer=0, tag=4)
+    rows = asked(run, "whatif_spans").to_pylist()
+    assert {row["rank"] for row in rows} == {0, 2}
+    assert {(row["rank"], row["stage"], row["dp"]) for row in rows} == {(0, 0, 0), (2, 1, 0)}
+    second = {row["kind"]: row for row in rows if row["rank"] == 2}
+    assert sorted(second) == ["backward", "forward", "recv"]  # a forward done again is backward
+    forward, receive = second["forward"], second["recv"]
+    assert forward["begin_ns"] == T0 + 2010 * US
+    assert (forward["dur_ns"], forward["chunk"], forward["microbatch"]) == (10 * US, 1, 0)
+    assert (receive["peer"], receive["tag"], receive["seq"], receive["dur_ns"]) == (
+        0,
+        4,
+        5,
+        21 * US,
+    )
+    assert all(row["is_aligned"] for row in rows)
+
+
+def test_unknown_clocks_and_coordinates_are_told(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path / "run", 2, hosts=["a", "b"])
+    for rank in range(2):
+        run.span(rank, 0, "backward", 0, 10)
+    rows = asked(run, "whatif_spans").to_pylist()
+    assert len(rows) == 1  # nothing tells the ranks apart: the first one stands for all
+    assert (rows[0]["stage"], rows[0]["dp"], rows[0]["is_aligned"]) == (None, None, False)
+
+
+def test_steps_are_narrowed(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path / "run", 1, ParallelLayout.from_sizes(dp=1))
+    for step in range(-1, 5):
+        run.span(0, step, "forward", step * 10, step * 10 + 5)
+    run.rank_files()
+    run.publish()
+    with open_run(run.folder) as opened:
+        for name in ("whatif_spans", "whatif_ops"):
+            found = opened.ask(name, step_min=1, step_max=3)["step"].to_pylist()
+            assert sorted(found) == [1, 2, 3]
+            assert min(opened.ask(name)["step"].to_pylist()) == 0
