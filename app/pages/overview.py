@@ -19,14 +19,19 @@ from app.views.kpis import Scope, kpis
 from diagnosis.findings import Diagnosis
 from ingest.errors import UserError
 
+MOST_RANKS_AT_ONCE = 1024
+"""Of greater jobs the numbers come after the page: they take longer than a first picture may."""
+
 
 def render(hub: Hub, view: View) -> Component:
     """The page for a view; tiles and timeline follow the run by callbacks."""
     assert view.run is not None
-    diagnosis = diagnosis_of(hub, view.run, view.attempt)
+    diagnosis = None
+    if len(hub.run(view.run).ranks) <= MOST_RANKS_AT_ONCE:
+        diagnosis = diagnosis_of(hub, view.run, view.attempt)
     return html.Div(
         [
-            html.Div(_tiles(hub, view), id="kpi-place"),
+            html.Div(_tiles(hub, view) if diagnosis else _later(), id="kpi-place"),
             html.Div(
                 [
                     _picture("grid", "Ranks in the parallel grid", {"compact": True}),
@@ -34,11 +39,19 @@ def render(hub: Hub, view: View) -> Component:
                 ],
                 className="two-pictures",
             ),
-            html.Div(_timeline(diagnosis, view), id="overview-timeline"),
+            html.Div(
+                _timeline(diagnosis, view) if diagnosis else _later("picture timeline"),
+                id="overview-timeline",
+            ),
             breakdown_place(),
         ],
         className="overview",
     )
+
+
+def _later(kind: str = "kpis-later") -> Component:
+    """What the callbacks replace as soon as it is known."""
+    return html.Div(className=f"panel loading {kind}")
 
 
 def register(dash: Dash, hub: Hub) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ingest.store import Run
@@ -65,7 +66,7 @@ def kpis(run: Run, attempt: int | None, scope: Scope) -> tuple[Kpi, ...]:
     job = run.ask("steps", step_min=0, **asked).to_pylist()
     shares = run.ask("job_shares", **asked).to_pylist()
     lost = run.ask("time_lost", **asked).to_pylist()
-    speed = run.ask("throughput", **asked).to_pylist()
+    speed = run.ask("throughput", **asked).to_pylist() if _has_flops(run, job) else []
     found = [
         _step_time(_series(job, "step_ms"), scope),
         _mfu(_series(speed, "mfu_ratio"), scope),
@@ -76,6 +77,11 @@ def kpis(run: Run, attempt: int | None, scope: Scope) -> tuple[Kpi, ...]:
         _hook_cost(run, asked),
     ]
     return tuple(kpi for kpi in found if kpi is not None)
+
+
+def _has_flops(run: Run, job: Sequence[dict[str, Any]]) -> bool:
+    """Whether anything says what a step computes: else the question need not be asked."""
+    return bool(run.info.get("model")) or any(row["flops"] is not None for row in job)
 
 
 def _series(rows: Sequence[dict[str, Any]], name: str) -> Series:
@@ -101,17 +107,26 @@ def baseline_of(series: Series, now: Series, until: int | None) -> Baseline | No
     chosen = before[-BASELINE_STEPS:] if len(before) >= BASELINE_STEPS else before[:FIRST_STEPS]
     if len(chosen) < FEWEST_STEPS:
         return None
-    values = [value for _, value in chosen]
+    middle = statistics.median(value for _, value in chosen)
+    return Baseline(middle, _noise(chosen), f"steps {chosen[0][0]} to {chosen[-1][0]}")
+
+
+def _with_noise_of(base: Baseline | None, now: Series) -> Baseline | None:
+    """The greater of the noise before and now: three steps alone know little of it."""
+    return None if base is None else replace(base, noise=max(base.noise, _noise(now)))
+
+
+def _noise(series: Series) -> float:
+    values = [value for _, value in series]
     middle = statistics.median(values)
-    noise = NOISE_MADS * statistics.median(abs(value - middle) for value in values)
-    return Baseline(middle, noise, f"steps {chosen[0][0]} to {chosen[-1][0]}")
+    return NOISE_MADS * statistics.median(abs(value - middle) for value in values)
 
 
 def _step_time(series: Series, scope: Scope) -> Kpi | None:
     now = now_of(series, scope.steps)
     if not now:
         return None
-    base = baseline_of(series, now, scope.until)
+    base = _with_noise_of(baseline_of(series, now, scope.until), now)
     value = statistics.median(v for _, v in now)
     text, unit = _time(value)
     detail, tone = _change(value, base, higher_is_bad=True, relative=True)
@@ -135,7 +150,7 @@ def _share(
     now = now_of(series, scope.steps)
     if not now:
         return None
-    base = baseline_of(series, now, scope.until)
+    base = _with_noise_of(baseline_of(series, now, scope.until), now)
     value = statistics.median(v for _, v in now)
     detail, tone = _change(value, base, higher_is_bad, relative=False)
     return Kpi(
@@ -181,7 +196,8 @@ def _lost(series: Series, scope: Scope) -> Kpi | None:
 
 
 def _heard(run: Run, job: Sequence[dict[str, Any]]) -> Kpi | None:
-    states = run.rank_states()
+    now_ns = time.time_ns()
+    states = run.rank_states(now_ns)
     if not states:
         return None
     world = max([len(states), *(info["world_size"] for info in run.ranks)])
@@ -191,7 +207,9 @@ def _heard(run: Run, job: Sequence[dict[str, Any]]) -> Kpi | None:
     if away:
         detail = f"{away} silent, lost or never heard"
     else:
-        detail = "all finished" if is_over else "all within 10 s"
+        ages = run.ask("data_age", now_ns=now_ns).column("data_age_s").drop_null().to_pylist()
+        last = f"last beat of each within {max(ages, default=0.0):.1f} s"
+        detail = "all finished" if is_over else last
     return Kpi(
         "heard", "Ranks heard", f"{heard:,} / {world:,}", "", detail,
         "Ranks of which something arrived within 10 s, or that finished.",

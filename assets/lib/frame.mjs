@@ -48,6 +48,8 @@ export class Frame {
       this.#showLive();
     });
     setInterval(() => this.#showLive(), TICK_MS);
+    app.addEventListener('view', () => this.#showTitle());
+    this.#showTitle();
     followSystem();
     new MutationObserver(() => this.#tellTheme()).observe(
       document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
@@ -60,6 +62,8 @@ export class Frame {
     const patch = {};
     const attempt = document.querySelector('.topbar')?.dataset.attempt;
     if (view.run !== null && view.attempt === null && attempt) patch.attempt = Number(attempt);
+    const told = document.querySelector('.banner[data-finding]')?.dataset.finding;
+    if (view.finding === null && told) patch.finding = told;
     this.app.dispatchEvent(new CustomEvent('link', { detail: { patch } }));
     return this.app.link(patch);
   }
@@ -141,6 +145,11 @@ export class Frame {
     button?.setAttribute('aria-expanded', String(open));
     if (open) drawer.focus();
     else if (hadFocus) button?.focus();
+  }
+
+  #showTitle() {
+    const { run, page } = this.app.view;
+    document.title = run === null ? 'rankscope' : `${run} · ${page} · rankscope`;
   }
 
   #tellTheme() {

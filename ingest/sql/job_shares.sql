@@ -20,15 +20,24 @@ WITH cells AS (
     FROM chosen_steps($attempt)
     WHERE finished AND step >= 0 AND step BETWEEN $step_min AND $step_max AND window_ns > 0
 ),
+-- only steps that some rank has not finished need the join: it costs ten times the sum
+open_steps AS (SELECT DISTINCT step FROM chosen_steps($attempt) WHERE NOT finished),
+comm AS (
+    SELECT step, kind, exposed_ns FROM chosen_kinds($attempt)
+    WHERE ends_with(kind, '_comm') AND step BETWEEN $step_min AND $step_max
+        AND step NOT IN (FROM open_steps)
+    UNION ALL
+    SELECT k.step, kind, exposed_ns
+    FROM (FROM chosen_kinds($attempt) WHERE ends_with(kind, '_comm') AND step IN (FROM open_steps)) k
+        JOIN (SELECT attempt, rank, step FROM cells) USING (attempt, rank, step)
+),
 axes AS (
-    SELECT k.step, sum(exposed_ns) FILTER (kind = 'tp_comm') AS tp_ns,
+    SELECT step, sum(exposed_ns) FILTER (kind = 'tp_comm') AS tp_ns,
         sum(exposed_ns) FILTER (kind = 'pp_comm') AS pp_ns,
         sum(exposed_ns) FILTER (kind = 'dp_comm') AS dp_ns,
         sum(exposed_ns) FILTER (kind = 'ep_comm') AS ep_ns,
         sum(exposed_ns) FILTER (kind = 'other_comm') AS other_ns
-    FROM chosen_kinds($attempt) k JOIN (SELECT attempt, rank, step FROM cells)
-        USING (attempt, rank, step)
-    GROUP BY k.step
+    FROM comm GROUP BY step
 ),
 sums AS (
     SELECT step, sum(window_ns) AS total_ns, sum(compute_ns) AS compute_ns,
