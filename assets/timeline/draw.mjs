@@ -13,11 +13,12 @@
  */
 import { drawFrame, drawLabels, drawStepBorders } from './draw_frame.mjs';
 import { laneTop, lanesInSight, rowBox, xOf } from './geometry.mjs';
+import { formatNs } from './scale.mjs';
 import { inkOn, patternOf } from './theme.mjs';
 import { COMM, COMPUTE, HOST, IDLE, NO_REF, WAIT } from './tile.mjs';
 
 const HATCH_FROM_PX = 5;
-const TEXT_FROM_PX = 14;
+const TEXT_FROM_PX = 20;
 
 /**
  * @param {CanvasRenderingContext2D} ctx already scaled to CSS pixels
@@ -191,14 +192,18 @@ function drawIdle(place) {
 
 /** Communication that is only waiting loses its fill: the outline says for whom. */
 function drawWaits(place) {
-  const { ctx, theme, geometry, y } = place;
+  const { ctx, tile, theme, geometry, y } = place;
   const box = rowBox(geometry.laneHeight, COMM);
-  for (const [, x, width] of rectsOf(place, WAIT)) {
+  const isNested = tile.levels[COMPUTE] > 1;  // whole spans hide the reason behind compute
+  for (const [i, x, width] of rectsOf(place, WAIT)) {
     if (width < 2) continue;
     ctx.fillStyle = theme.ink.panel;
     ctx.globalAlpha = 0.72;
     ctx.fillRect(x, y + box.y + 1, width, box.height - 2);
     ctx.globalAlpha = 1;
+    if (isNested && width > 26) {
+      drawWaiting(place, i, x, width, box, tile.meta.kinds[tile.arrays.kind[i]] === 'upstream');
+    }
   }
 }
 
@@ -262,5 +267,12 @@ function drawChosen(ctx, geometry, theme, shown) {
     ctx.strokeStyle = theme.ink.link;
     ctx.lineWidth = 1;
     ctx.strokeRect(x + 0.5, y - 0.5, xOf(geometry, end) - x, height - 1);
+    const text = formatNs(end - begin);
+    ctx.font = `600 11px ${theme.font}`;
+    ctx.fillStyle = theme.ink.panel;
+    ctx.fillRect(x + 1, y, ctx.measureText(text).width + 10, 15);
+    ctx.fillStyle = theme.ink.link;
+    ctx.textBaseline = 'middle';
+    ctx.fillText(text, x + 6, y + 8);
   }
 }

@@ -1,8 +1,10 @@
 /** The axis, step borders, marks and labels around the lanes. Pure drawing, as in draw.mjs. */
 import { laneTop, lanesInSight, mostScroll, xOf } from './geometry.mjs';
-import { formatNs, ticks } from './scale.mjs';
+import { niceStep, ticks } from './scale.mjs';
 
 const STEP_TEXT_PX = 34;
+const STEP_LABEL_PX = 62;
+const BORDER_FROM_PX = 7;
 
 /** Time axis with steps above it, borders of steps through the lanes, marks of the user. */
 export function drawFrame(ctx, tile, geometry, theme, shown) {
@@ -41,10 +43,6 @@ export function drawFrame(ctx, tile, geometry, theme, shown) {
     ctx.fillRect(Math.round(xOf(geometry, shown.cursor)), 17, 1, height);
     ctx.globalAlpha = 1;
   }
-  if (shown.area) {
-    ctx.fillStyle = theme.ink.link;
-    ctx.fillText(formatNs(shown.area.end - shown.area.begin), xOf(geometry, shown.area.begin) + 4, top - 4);
-  }
   ctx.restore();
 }
 
@@ -61,13 +59,15 @@ export function drawStepBorders(ctx, tile, geometry, theme) {
   const [first, last] = lanesInSight(geometry);
   const place = new Map();
   for (let lane = first; lane <= last; lane++) place.set(tile.laneOfRank.get(geometry.ranks[lane]), lane);
+  const { step_end: ends } = tile.arrays;
   ctx.fillStyle = theme.ink.text;
-  ctx.globalAlpha = lanes.length > 4000 ? 0.15 : 0.6;
+  ctx.globalAlpha = 0.6;
   for (let i = 0; i < lanes.length; i++) {
     const lane = place.get(lanes[i]);
     if (lane === undefined) continue;
     const x = xOf(geometry, tile.from + begins[i]);
     if (x < geometry.left || x > geometry.width) continue;
+    if (xOf(geometry, tile.from + ends[i]) - x < BORDER_FROM_PX) continue;
     ctx.fillRect(Math.round(x), laneTop(geometry, lane) - 2, 1, geometry.laneHeight);
   }
   ctx.globalAlpha = 1;
@@ -88,25 +88,33 @@ export function stepsShown(tile, geometry) {
   return [];
 }
 
+/** Every how many-th step is labelled: 1, 2, 5, 10, ... so that labels do not meet. Pure. */
+export function labelEvery(steps, geometry) {
+  const first = steps[0];
+  const last = steps[steps.length - 1];
+  if (!first || last.step === first.step) return 1;
+  const px = (xOf(geometry, last.begin) - xOf(geometry, first.begin)) / (last.step - first.step);
+  return Math.max(niceStep(STEP_LABEL_PX / Math.max(px, 1e-6)), 1);
+}
+
 function drawSteps(ctx, geometry, theme, steps) {
   ctx.font = `600 11px ${theme.font}`;
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'left';
-  let free = -Infinity;
+  const every = labelEvery(steps, geometry);
   for (const { step, begin, end } of steps) {
     const x = xOf(geometry, begin);
     const past = xOf(geometry, end);
     if (past < geometry.left || x > geometry.width) continue;
+    if (every > 1 && step % every !== 0) continue;
     ctx.fillStyle = theme.ink.quiet;
-    ctx.globalAlpha = past - x > 6 ? 0.55 : 0.2;
+    ctx.globalAlpha = 0.55;
     ctx.fillRect(Math.round(x), 2, 1, geometry.top - 2);
     ctx.globalAlpha = 1;
     const from = Math.max(x, geometry.left) + 5;
-    if (from >= free && Math.min(past, geometry.width) - from > STEP_TEXT_PX) {
+    if (every > 1 || Math.min(past, geometry.width) - from > STEP_TEXT_PX) {
       ctx.fillStyle = theme.ink.text;
-      const text = step < 0 ? 'before step 0' : `step ${step}`;
-      ctx.fillText(text, from, 9);
-      free = from + ctx.measureText(text).width + 10;
+      ctx.fillText(step < 0 ? 'before step 0' : `step ${step}`, from, 9);
     }
   }
 }

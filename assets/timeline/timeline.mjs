@@ -14,6 +14,7 @@ const FETCH_MS = 70;
 const FOLLOW_MS = 600;
 const URL_MS = 250;
 const OVERSCAN = 0.5;
+const SMALLEST_SHARE = 1000;  // what is sought is shown larger than this part of the window
 const MOST_AT_ONCE = 64;
 
 export class Timeline extends EventTarget {
@@ -34,6 +35,7 @@ export class Timeline extends EventTarget {
       window: { begin: 0, end: 1 },
     };
     this.window = null;
+    this.serverChooses = true;  // the window: of the steps chosen, else the newest
     this.following = false;
   }
 
@@ -45,6 +47,7 @@ export class Timeline extends EventTarget {
   open() {
     const { t, ranks } = this.app.view;
     this.window = t ? { begin: t[0], end: t[1] } : null;
+    this.serverChooses = !t;
     this.following = !t && !this.app.view.steps;
     this.wantedRanks = ranks;
     this.geometry.ranks = ranks;
@@ -55,7 +58,7 @@ export class Timeline extends EventTarget {
 
   /** Show the steps of the view state. */
   showSteps() {
-    this.window = null;
+    this.serverChooses = true;
     this.following = false;
     this.load(0);
   }
@@ -70,27 +73,33 @@ export class Timeline extends EventTarget {
     this.loading?.abort();
     const loading = this.loading = new AbortController();
     if (!this.tile) this.tell('state', { name: 'loading' });
-    const asked = this.window;
+    const asked = this.serverChooses ? null : this.window;
     try {
-      const tile = await this.loadTile(this.#params(), loading.signal);
+      const tile = await this.loadTile(this.#params(asked), loading.signal);
       if (loading.signal.aborted) return;
       this.#take(tile, asked);
     } catch (error) {
       if (error.name === 'AbortError' || loading.signal.aborted) return;
       this.tell('state', { name: 'error', text: error.message });
+    } finally {
+      if (this.loading === loading) this.loading = null;
+      if (this.isOutdated && !this.loading) {
+        this.isOutdated = false;
+        this.load(0);
+      }
     }
   }
 
-  #params() {
+  #params(window) {
     const { view } = this.app;
     const isAll = this.geometry.ranks.length > MOST_AT_ONCE && this.tile;
     const step = this.tile?.meta.relative_step ?? null;
     return {
       attempt: view.attempt, rank: view.rank,
       ranks: isAll ? this.#ranksInSight() : this.tile ? this.geometry.ranks : this.wantedRanks,
-      steps: this.window ? (step === null ? view.steps : [step, step]) : view.steps,
-      window: this.window ? padded(this.window, OVERSCAN) : null,
-      width: (this.geometry.width - this.geometry.left) * (this.window ? 1 + 2 * OVERSCAN : 1),
+      steps: window && step !== null ? [step, step] : view.steps,
+      window: window ? padded(window, OVERSCAN) : null,
+      width: (this.geometry.width - this.geometry.left) * (window ? 1 + 2 * OVERSCAN : 1),
     };
   }
 
@@ -139,8 +148,8 @@ export class Timeline extends EventTarget {
       this.followTimer = setTimeout(() => {
         this.followTimer = null;
         if (!this.following) return;
-        this.window = null;
-        this.load(0);
+        if (this.loading) this.isOutdated = true;  // news must not cut off what they wait for
+        else this.load(0);
       }, FOLLOW_MS);
     } else if (this.window && this.extent && this.window.end > this.extent.end) {
       this.load(FOLLOW_MS);
@@ -152,7 +161,7 @@ export class Timeline extends EventTarget {
     this.following = true;
     this.wrote = null;
     this.app.set({ t: null, steps: null });
-    this.window = null;
+    this.serverChooses = true;
     this.load(0);
     this.tell('window');
   }
@@ -161,6 +170,7 @@ export class Timeline extends EventTarget {
   moveTo(window) {
     if (!this.window) return;
     this.following = false;
+    this.serverChooses = false;
     this.window = clamped(window, this.extent);
     this.redraw();
     this.tell('window');
@@ -233,9 +243,10 @@ export class Timeline extends EventTarget {
       if (below > 0) this.scrollBy(below);
     }
     const length = this.window.end - this.window.begin;
-    if (end < this.window.begin || begin > this.window.end || end - begin > length) {
+    const isTiny = (end - begin) * SMALLEST_SHARE < length;
+    if (end < this.window.begin || begin > this.window.end || end - begin > length || isTiny) {
       const middle = (begin + end) / 2;
-      const half = Math.max(length, (end - begin) * 1.5) / 2;
+      const half = (isTiny ? (end - begin) * SMALLEST_SHARE / 4 : Math.max(length, (end - begin) * 1.5)) / 2;
       this.moveTo({ begin: middle - half, end: middle + half });
     }
   }

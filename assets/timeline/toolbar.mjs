@@ -29,6 +29,7 @@ export function clockSentence(meta) {
   const unknown = meta.lanes.filter((lane) => !lane.aligned).length;
   if (unknown) return `${unknown} of ${meta.lanes.length} clocks not aligned: do not compare those lanes by time`;
   const errors = meta.lanes.map((lane) => lane.err_ns).filter((error) => error !== null);
+  if (errors.length === meta.lanes.length && Math.max(...errors) === 0) return 'one clock';
   return errors.length === meta.lanes.length ? `clocks within ${formatNs(Math.max(...errors))}`
     : 'clocks aligned, error unknown';
 }
@@ -84,6 +85,17 @@ async function chooseLanes(app, choice, problem) {
   choice.value = '';
 }
 
+/** What the level of detail leaves out, in words; empty where nothing is. Pure. */
+export function detailNote(meta) {
+  const spans = meta.num_spans.toLocaleString('en');
+  if (meta.detail === 'steps') {
+    const what = meta.pool > 1 ? `${meta.pool} steps together` : 'each step as one';
+    return `${spans} spans: ${what}, in the colour of what took longest; zoom in for when`;
+  }
+  if (!meta.merged) return '';
+  return `${spans} spans, ${meta.merged.toLocaleString('en')} boxes stand for several: zoom in`;
+}
+
 /** The kinds on screen with their colour and shape; no hue alone. */
 export function makeLegend(timeline) {
   const element = make('div', { class: 'tl-legend', 'aria-label': 'Legend' });
@@ -94,7 +106,8 @@ export function makeLegend(timeline) {
       if (timeline.theme.kind[kind]) swatch.style.setProperty('--c', timeline.theme.kind[kind]);
       return make('span', {}, swatch, LABEL_OF_KIND[kind] ?? kind);
     });
-    if (tile.meta.merged) parts.push(make('span', { class: 'faint' }, `${tile.meta.merged.toLocaleString('en')} merged, zoom in for each`));
+    const note = detailNote(tile.meta);
+    if (note) parts.push(make('span', { class: 'faint' }, note));
     element.replaceChildren(...parts);
   };
   timeline.addEventListener('tile', update);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { originOf } from '../../assets/timeline/draw_frame.mjs';
+import { labelEvery, originOf } from '../../assets/timeline/draw_frame.mjs';
 import { nextMember } from '../../assets/timeline/flows.mjs';
 import {
   laneAt, laneSizes, laneTop, lanesInSight, mostScroll, rowAt, rowBox, timeOf, xOf,
@@ -13,7 +13,7 @@ import { kindSums, spread } from '../../assets/timeline/sums.mjs';
 import { sentenceOf } from '../../assets/timeline/table.mjs';
 import { inkOn } from '../../assets/timeline/theme.mjs';
 import { COMM, COMPUTE, HOST, NO_REF, Tile } from '../../assets/timeline/tile.mjs';
-import { clockSentence, ranksOf } from '../../assets/timeline/toolbar.mjs';
+import { clockSentence, detailNote, ranksOf } from '../../assets/timeline/toolbar.mjs';
 import { described } from '../../assets/timeline/tooltip.mjs';
 
 const KINDS = ['forward', 'tp_comm', 'host', 'waiting', 'bubble'];
@@ -183,6 +183,7 @@ test('sentences about clocks, emptiness and the picture', () => {
   assert.equal(clockSentence({ clock: 'absolute', lanes: [lane(true, 200), lane(true, 1500)] }), 'clocks within 1.50 us');
   assert.match(clockSentence({ clock: 'absolute', lanes: [lane(true, 1), lane(false, null)] }), /^1 of 2 clocks not aligned/);
   assert.equal(clockSentence({ clock: 'absolute', lanes: [lane(true, null)] }), 'clocks aligned, error unknown');
+  assert.equal(clockSentence({ clock: 'absolute', lanes: [lane(true, 0)] }), 'one clock');
   assert.match(clockSentence({ clock: 'per_step_relative', relative_step: 7, lanes: [] }), /step 7/);
   assert.equal(emptySentence([12], { begin: 0, end: 2e9 }),
     'Rank 12 has no spans in this window; there is data from 0 ns to 2.00 s after the run\'s start.');
@@ -199,4 +200,18 @@ test('the axis counts from the first step that begins in sight', () => {
 test('text on light colours is dark and on dark ones light', () => {
   assert.equal(inkOn('#FFF0A3'), '#0B0D11');
   assert.equal(inkOn('#123F8C'), '#FFFFFF');
+});
+
+test('labels of steps keep apart', () => {
+  const stepsOf = (px) => Array.from({ length: 11 }, (_, i) => ({ step: i, begin: 1000 + i * px, end: 1000 + (i + 1) * px }));
+  assert.equal(labelEvery(stepsOf(90), geometry), 1);
+  assert.equal(labelEvery(stepsOf(40), geometry), 2);
+  assert.equal(labelEvery(stepsOf(3), geometry), 50);
+  assert.equal(labelEvery([], geometry), 1);
+});
+
+test('what the level of detail leaves out is said', () => {
+  assert.equal(detailNote({ detail: 'nested', merged: 0, num_spans: 5 }), '');
+  assert.match(detailNote({ detail: 'innermost', merged: 1200, num_spans: 50000 }), /^50,000 spans, 1,200 boxes stand for several/);
+  assert.match(detailNote({ detail: 'steps', merged: 9, num_spans: 7, pool: 4 }), /4 steps together/);
 });
