@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from ingest.readers.inputs import Read
 from ingest.readers.limits import MIB, limits, variable
+from ingest.readers.streams import Read
 
 _PIECE_BYTES = 1 << 20
 _EXAMPLES_TOLD = 3

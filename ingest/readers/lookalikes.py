@@ -12,6 +12,7 @@ _FLIGHT_RECORDER = (b"pg_config", b"collective_seq_id", b"comm_lib_version")
 _EXECUTION_TRACE = re.compile(rb'\s*\{[^\[]*"schema"\s*:\s*"[^"]*"')
 _MEMORY_TIMELINE = re.compile(rb"\s*\[\s*\[\s*(-?\d|\[)")
 _JSON_LINES = re.compile(rb"\s*\{[^\n]*\}\s*\n\s*\{")
+_PACKED = (b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf")
 _EVENT = re.compile(rb'"ph"\s*:\s*"')
 
 
@@ -36,7 +37,11 @@ _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
     ),
     ("a Python pickle, which could run code", _is_pickle),
     ("a Parquet file with other columns than a trace has", lambda head: head[:4] == b"PAR1"),
-    ("a zip archive (unpack it first)", lambda head: head[:4] == b"PK\x03\x04"),
+    (
+        "a zip archive inside another file (unpack it first)",
+        lambda head: head[:4] == b"PK\x03\x04",
+    ),
+    ("packed by xz, bzip2, zstd or 7-Zip (unpack it first)", lambda head: head.startswith(_PACKED)),
     (
         "a PyTorch execution trace (operators without GPU times), no profiler trace",
         lambda head: bool(_EXECUTION_TRACE.match(head)) and b'"nodes"' in head,

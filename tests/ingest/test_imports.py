@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sqlite3
 from pathlib import Path
@@ -108,7 +109,8 @@ LOOKALIKES = {
     "an empty file": b" \n",
     "a PyTorch Flight Recorder dump": b"\x80\x02}q\x00(X\x07\x00\x00\x00entriesq\x01X\tpg_config",
     "a Python pickle, which could run code": b"\x80\x04\x95\x10cos\nsystem",
-    "a zip archive (unpack it first)": b"PK\x03\x04....",
+    "a zip archive inside another file (unpack it first)": gzip.compress(b"PK\x03\x04...."),
+    "packed by xz, bzip2, zstd or 7-Zip (unpack it first)": b"\xfd7zXZ\0\0",
     "a PyTorch execution trace (operators without GPU times), no profiler trace": (
         b'{\n "schema": "1.1.0-chakra.0.0.4", "pid": 1, "nodes": [{"id": 2}]}'
     ),
