@@ -12,7 +12,7 @@ from typing import Any
 from playwright.sync_api import Browser, BrowserContext, Dialog, Locator, Page, Request, Response
 
 DESKTOP, PHONE = (1400, 900), (390, 844)
-LONGEST_S, QUIET_S = 20.0, 0.35
+LONGEST_S, QUIET_S = 20.0, 0.25
 ABORTED = "net::ERR_ABORTED"
 """A request that was given up because a newer one made it useless, or the page was left."""
 
