@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +172,8 @@ class Stop:
         """Stop the query, now or as soon as it starts."""
         self.called = True
         if self._cursor is not None:
-            self._cursor.interrupt()
+            with suppress(duckdb.ConnectionException):  # the query has ended meanwhile
+                self._cursor.interrupt()
 
 
 def _require_select(text: str, cursor: duckdb.DuckDBPyConnection) -> None:

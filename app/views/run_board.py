@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from weakref import WeakKeyDictionary, finalize
 
+from app.findings import diagnose_run
 from app.hub import Hub
-from app.views.runs import Card, RunRow, activity_ns, read_card, run_row, waiting_card, written_ns
+from app.views.runs import (
+    Card,
+    Judged,
+    RunRow,
+    activity_ns,
+    read_card,
+    run_row,
+    waiting_card,
+    written_ns,
+)
 from ingest.errors import UserError
 from ingest.places import current_snapshot, index_folder, is_up_to_date
 from ingest.run_files import RUN_FILE
+from ingest.sandbox import Stop
 from ingest.store import Run
 
 LOOK_EVERY_S = 1.0
@@ -23,6 +35,8 @@ _FIRST_WAIT_S = 0.4
 _RETRY_S = 10.0
 """A damaged run is looked at again after so long."""
 _CLOSE_S = 10.0
+_JUDGE_EVERY_S = 15.0
+"""A run that goes on is diagnosed again after so long at the earliest."""
 
 _Key = tuple[str, int]
 
@@ -34,6 +48,8 @@ class RunBoard:
         self._store = hub.store
         self._cards: dict[Path, tuple[_Key, Card]] = {}
         self._retry_s: dict[Path, float] = {}
+        self._judged: dict[Path, tuple[_Key, float]] = {}
+        self._stop = Stop()
         self._wake = threading.Condition()
         self._asked_s = 0.0
         self._thread: threading.Thread | None = None
@@ -62,6 +78,7 @@ class RunBoard:
         """Stop reading after the run at hand; a thread killed inside DuckDB ends the process."""
         with self._wake:
             self._closed = True
+            self._stop()
             self._wake.notify()
             thread = self._thread
         if thread is not None:
@@ -86,6 +103,20 @@ class RunBoard:
                 return
             self._read(folder, keys[folder])
         self._round_done.set()
+        for folder in folders:
+            self._judge(folder)
+
+    def _judge(self, folder: Path) -> None:
+        """Put into the card what the diagnosis says, unless it has been judged as it is."""
+        held, last = self._cards.get(folder), self._judged.get(folder)
+        if self._closed or held is None or held[1].facts is None:
+            return
+        if last is not None and (last[0] == held[0] or time.monotonic() - last[1] < _JUDGE_EVERY_S):
+            return
+        judged = judgement(folder, self._stop)
+        self._judged[folder] = (held[0], time.monotonic())
+        with self._wake:
+            self._cards[folder] = (held[0], replace(held[1], judged=judged))
 
     def _folders(self) -> list[Path]:
         try:
@@ -114,6 +145,8 @@ class RunBoard:
         card = read_card(folder)
         if card.problem is not None:
             self._retry_s[folder] = time.monotonic() + _RETRY_S
+        if held is not None:
+            card = replace(card, judged=held[1].judged)
         with self._wake:
             self._cards[folder] = (key, card)
 
@@ -124,6 +157,20 @@ class RunBoard:
             return (str(current_snapshot(index_folder(folder))), written_ns(folder))
         except UserError as error:
             return (f"damaged: {error}", written_ns(folder))
+
+
+def judgement(folder: Path, stop: Stop) -> Judged | None:
+    """Findings of a run in its published state; None where there is not enough data."""
+    try:
+        with Run(folder) as run:
+            diagnosis = diagnose_run(run, None, stop)
+    except UserError:  # no step yet, or the board is closing
+        return None
+    if not diagnosis.judged:
+        return None
+    present = sum(finding.ongoing for finding in diagnosis.findings)
+    first = diagnosis.findings[0].title if diagnosis.findings else ""
+    return Judged(present, len(diagnosis.findings) - present, first)
 
 
 _boards: WeakKeyDictionary[Hub, RunBoard] = WeakKeyDictionary()

@@ -20,6 +20,16 @@ _NS = 1e9
 
 
 @dataclass(frozen=True)
+class Judged:
+    """What the diagnosis of a run said: how many findings act now or are over, and the first."""
+
+    num_present: int
+    num_past: int
+    first: str
+    """its title; empty without a finding"""
+
+
+@dataclass(frozen=True)
 class Card:
     """What one published state of a run's index says; it stays true until the next one."""
 
@@ -34,6 +44,8 @@ class Card:
     problem: str | None = None
     """why there is nothing else: one sentence"""
     is_indexing: bool = False
+    judged: Judged | None = None
+    """None: not judged yet, or not enough data"""
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,10 @@ class RunRow:
     num_bytes: int | None = None
     num_problems: int = 0
     problem: str | None = None
+    num_findings: int | None = None
+    """present ones; None: not judged"""
+    num_past: int | None = None
+    first_finding: str = ""
 
 
 def read_card(folder: Path) -> Card:
@@ -97,6 +113,7 @@ def run_row(card: Card, now_ns: int) -> RunRow:
     if facts is None:
         return RunRow(card.name, "lost", attempts=0, age_s=(now_ns - card.written_ns) / _NS)
     state = live_state(card, now_ns)
+    judged = card.judged
     return RunRow(
         card.name,
         state,
@@ -113,6 +130,9 @@ def run_row(card: Card, now_ns: int) -> RunRow:
         max(0.0, (now_ns - activity_ns(card)) / _NS),
         facts["num_bytes"],
         facts["num_problems"],
+        num_findings=judged.num_present if judged else None,
+        num_past=judged.num_past if judged else None,
+        first_finding=judged.first if judged else "",
     )
 
 

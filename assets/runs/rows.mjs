@@ -18,6 +18,7 @@
  * @property {?number} num_bytes
  * @property {number} num_problems
  * @property {?string} problem
+ * @property {?number} num_findings @property {?number} num_past @property {string} first_finding
  */
 
 export const NONE = '\u2013';
@@ -71,11 +72,19 @@ export function steps(row) {
     : `${count(row.first_step)} \u2013 ${count(row.last_step)}`;
 }
 
+/** What the diagnosis found. @param {RunRow} row @returns {{text: string, tone: string}} */
+export function findings(row) {
+  if (row.num_findings === null) return { text: NONE, tone: 'faint' };
+  if (row.num_findings > 0) return { text: row.first_finding.replace(/\.$/, ''), tone: 'fault' };
+  if (row.num_past > 0) return { text: `${row.num_past} past`, tone: 'quiet' };
+  return { text: 'none', tone: 'quiet' };
+}
+
 /** Rows whose name, state, layout or end hold all words. @param {RunRow[]} rows @param {string} text */
 export function filtered(rows, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return rows.filter((row) => {
-    const hay = [row.name, row.state, row.layout, row.ended, row.problem].join(' ').toLowerCase();
+    const hay = [row.name, row.state, row.layout, row.ended, row.problem, row.first_finding].join(' ').toLowerCase();
     return words.every((word) => hay.includes(word));
   });
 }

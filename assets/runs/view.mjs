@@ -1,7 +1,7 @@
 /** The list of runs: drawn from the rows that came with the page, asked for again every 2 s. */
 import { formatUrl, emptyView } from '../lib/view_state.mjs';
 import { element } from '../lib/dom.mjs';
-import { COLUMNS, filtered, summary } from './rows.mjs';
+import { COLUMNS, filtered, findings, summary } from './rows.mjs';
 import { uploadPanel } from './upload.mjs';
 
 const ASK_EVERY_MS = 2000;
@@ -19,6 +19,13 @@ function stateCell(row) {
   return cell;
 }
 
+function findingsCell(row) {
+  const { text, tone } = findings(row);
+  const more = row.num_findings > 1 ? ` +${row.num_findings - 1}` : '';
+  const title = row.num_findings === null ? 'not judged yet, or not enough data' : null;
+  return element('td', { class: `run-findings ${tone}`, text: text + more, title, 'data-title': 'Findings' });
+}
+
 function rowElement(app, row) {
   const link = element('a', { href: runUrl(app, row.name), text: row.name, 'data-run': row.name });
   const name = element('th', { scope: 'row' }, [link]);
@@ -29,9 +36,9 @@ function rowElement(app, row) {
   const cells = [name, stateCell(row)];
   if (row.state === 'damaged' || row.state === 'indexing') {
     const about = row.problem ?? 'Its index is being built; it appears here by itself.';
-    cells.push(element('td', { colspan: COLUMNS.length, class: row.problem ? 'fault why' : 'quiet why', text: about }));
+    cells.push(element('td', { colspan: COLUMNS.length + 1, class: row.problem ? 'fault why' : 'quiet why', text: about }));
   } else {
-    cells.push(...COLUMNS.map((column) => element('td', {
+    cells.push(findingsCell(row), ...COLUMNS.map((column) => element('td', {
       class: `${column.number ? 'number' : 'text'} column-${column.key}`, text: column.text(row), 'data-title': column.title,
     })));
   }
@@ -48,6 +55,7 @@ export function mount(place, app, options) {
   const upload = uploadPanel(app, options.limit_bytes, () => ask());
   const head = element('tr', {}, [
     element('th', { scope: 'col', text: 'Run' }), element('th', { scope: 'col', text: 'State' }),
+    element('th', { scope: 'col', text: 'Findings' }),
     ...COLUMNS.map((c) => element('th', { scope: 'col', class: c.number ? 'number' : '', text: c.title, title: c.about })),
   ]);
   const body = element('tbody');

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +23,7 @@ from tests.runs_builder import T0, RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout
 
 NS = 10**9
+RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
 
 
 @pytest.fixture
@@ -125,6 +128,34 @@ def test_a_run_without_data_yet(hub, tmp_path):
     RunBuilder(tmp_path / "new", 2)
     row = settled(hub)["new"]
     assert (row.state, row.attempts, row.last_step) == ("lost", 0, None)
+
+
+def judged(hub, name):
+    """The row once its run has been judged."""
+    until = time.monotonic() + 30
+    while True:
+        row = next((row for row in board_of(hub).rows() if row.name == name), None)
+        if row is not None and row.num_findings is not None:
+            return row
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_findings_are_counted(hub, tmp_path):
+    shutil.copytree(RECORDED / "slow_rank", tmp_path / "slow")
+    shutil.copytree(RECORDED / "healthy", tmp_path / "healthy")
+    slow = judged(hub, "slow")
+    assert slow.num_findings == 1
+    assert "5" in slow.first_finding
+    healthy = judged(hub, "healthy")
+    assert (healthy.num_findings, healthy.first_finding) == (0, "")
+
+
+def test_a_run_with_too_little_data_is_not_judged(hub, tmp_path):
+    two_rank_run(tmp_path / "a", num_steps=1)
+    settled(hub)
+    time.sleep(0.5)
+    assert board_of(hub).rows()[0].num_findings is None
 
 
 def test_no_request_waits_for_an_index(hub, tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 from ingest.errors import UserError
 from ingest.indexer import Indexer
 from ingest.places import index_folder
-from ingest.sandbox import Interrupted
+from ingest.sandbox import Interrupted, Stop
 from ingest.store import RunStore, open_run
 from tests.runs_builder import RunBuilder, two_rank_run
 
@@ -111,6 +111,12 @@ def test_a_batch_is_not_waited_for_longer_than_the_limit(run):
     ):
         for _ in reader:
             pass
+
+
+def test_a_query_that_has_ended_can_be_stopped_late(run):
+    stop = Stop()
+    run.sql("SELECT 1", stop=stop)
+    stop()
 
 
 def test_what_is_wrong_with_sql_is_said_with_its_place(run):

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { age, count, duration, filtered, ranks, size, steps, summary } from '../../assets/runs/rows.mjs';
+import { age, count, duration, filtered, findings, ranks, size, steps, summary } from '../../assets/runs/rows.mjs';
 
 const row = (given) => ({
   name: 'a', state: 'finished', ended: null, layout: 'pp 2', num_ranks: 8, world_size: 8,
-  first_step: 0, last_step: 9, problem: null, ...given,
+  first_step: 0, last_step: 9, problem: null, num_findings: null, num_past: null, first_finding: '', ...given,
 });
 
 test('times read in the unit that fits', () => {
@@ -29,4 +29,12 @@ test('every word of the filter must be somewhere in the row', () => {
   assert.equal(filtered(rows, '  ').length, 2);
   assert.equal(summary(rows, rows), '2 runs, 1 running');
   assert.equal(summary(rows, rows.slice(1)), '1 of 2 runs, 1 running');
+});
+
+test('findings: the first by name, none, past, not judged', () => {
+  const found = (given) => findings(row(given)).text;
+  assert.equal(found({ num_findings: 2, num_past: 0, first_finding: 'Rank 5 is slow.' }), 'Rank 5 is slow');
+  assert.equal(found({ num_findings: 0, num_past: 3 }), '3 past');
+  assert.equal(found({ num_findings: 0, num_past: 0 }), 'none');
+  assert.equal(found({}), '\u2013');
 });
