@@ -38,6 +38,8 @@ from ingest.store import Run
 Pair = tuple[int, int]
 Compute = Callable[["Asked", Stop], Any]
 
+NO_STEPS = (0, -1)
+"""Window of a run without a finished step."""
 _AT_ONCE = 1_000_000
 """Cells of the part of a large map that is shown while the whole is read."""
 _KEPT_MAPS = 3
@@ -138,7 +140,7 @@ def routes(hub: Hub) -> list[Route]:
         )
 
     def steps_of(asked: Asked, attempt: int | None) -> Steps:
-        return asked.pair("steps") or last_steps(hub.run(asked.run), attempt) or (0, 0)
+        return asked.pair("steps") or last_steps(hub.run(asked.run), attempt) or NO_STEPS
 
     def grid(asked: Asked, stop: Stop) -> bytes:
         found = values(asked, stop)
@@ -177,7 +179,7 @@ def routes(hub: Hub) -> list[Route]:
         return tables.page(
             rows, run.rank_states(), asked.text("sort", "slowdown"), asked.text("dir", "desc"),
             asked.text("filter"), asked.whole("page", 0) or 0, asked.whole("rank"),
-        ) | {"steps": list(steps)}  # fmt: skip
+        ) | {"steps": None if steps == NO_STEPS else list(steps)}  # fmt: skip
 
     def metrics(asked: Asked, stop: Stop) -> Any:
         return {"metrics": [metric.to_json() for metric in METRICS.values()]}

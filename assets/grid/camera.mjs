@@ -8,14 +8,14 @@
  * @property {Float32Array} right @property {Float32Array} up @property {Float32Array} forward unit vectors
  * @property {number} scale pixels per unit @property {number} width @property {number} height
  */
-import { FIRST_PITCH, firstYaw } from './layout.mjs';
+import { FIRST_PITCH } from './layout.mjs';
 
 const HALF = 0.5;
 
 /** @returns {Camera} */
-export function makeCamera({ flat, size }) {
+export function makeCamera({ flat, yaw = 0 }) {
   return {
-    yaw: flat ? 0 : firstYaw(size), pitch: flat ? Math.PI / 2 : FIRST_PITCH, zoom: 1, panX: 0, panY: 0,
+    yaw, pitch: flat ? Math.PI / 2 : FIRST_PITCH, zoom: 1, panX: 0, panY: 0,
     right: new Float32Array(3), up: new Float32Array(3), forward: new Float32Array(3),
     scale: 1, width: 1, height: 1, centreX: 0, centreY: 0,
   };

@@ -4,6 +4,7 @@ import { pick, project } from './camera.mjs';
 const NAMES = { pp: 'PP stage', dp: 'DP replica', tp: 'TP', cp: 'CP' };
 const NUMBERED_FROM = 22;  // pixels of a cube
 const MOST_NUMBERED = 600;
+const SHORTEST = 18;  // pixels of an axis with numbers
 
 /**
  * @param {CanvasRenderingContext2D} ctx @param {import('./layout.mjs').Placed} placed
@@ -43,7 +44,7 @@ function drawAxis(ctx, placed, axis, camera, theme) {
   ctx.textBaseline = 'middle';
   const every = tickSpacing(ticks.length, length, Math.abs(away[0]) > 0.5 ? 14 : 26);
   const pixel = [0, 0];
-  for (let i = 0; i < ticks.length; i += every) {
+  for (let i = 0; i < ticks.length && length >= SHORTEST; i += every) {
     project(camera, ...outward(placed, ticks[i].at, name), pixel);
     ctx.fillText(String(ticks[i].index), pixel[0] + away[0] * 8, pixel[1] + away[1] * 10);
   }
@@ -76,8 +77,8 @@ function title(ctx, text, middle, away, camera, theme) {
 function outward(placed, [x, y, z], name) {
   const [w, , d] = placed.size;
   if (name === 'dp') return [x, y - 0.5, d / 2 + 0.6];
-  if (name === 'pp') return [-w / 2 - 0.6, y, d / 2];
-  return [w / 2 + 0.6, y - 0.5, z];
+  if (name === 'pp') return placed.beside ? [x, 0.5, -d / 2 - 0.4] : [-w / 2 - 0.6, y, d / 2];
+  return [w / 2 + (name === 'cp' ? 3 : 0.6), y - 0.5, z];
 }
 
 /** Unit vector on screen, at right angles to the axis, away from the middle of the box. */
@@ -144,12 +145,13 @@ function drawBeacons(ctx, placed, { camera, theme, ranks, selected, culprits = [
       ctx.arc(...pixel, Math.max(3.5, camera.scale * 0.55), 0, 7);
       ctx.fill();
     }
+    plate(ctx, `rank ${ranks[i]}`, pixel[0], pixel[1] - radius - 12, camera, theme);
+    if (camera.scale > 12) continue;  // its frame is seen
     ctx.strokeStyle = i === selected ? theme.text : theme.fault;
     ctx.lineWidth = 1.5;
     ctx.beginPath();
     ctx.arc(...pixel, radius + 3, 0, 7);
     ctx.stroke();
-    plate(ctx, `rank ${ranks[i]}`, pixel[0], pixel[1] - radius - 12, camera, theme);
   }
 }
 

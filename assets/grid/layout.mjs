@@ -1,20 +1,24 @@
 /**
  * Where each rank stands in the 3D grid. Pure.
- * x: dp, to the right. y: pp, upwards, layers so far apart that the first view hides no rank.
- * z: tp (and cp), towards the viewer. Where the layout is unknown: flat, by host and number.
+ * x: dp, to the right. y: pp, upwards, layers so far apart that the first view hides no rank; where
+ * that leaves small cubes, stages stand in a row. z: tp (and cp), towards the viewer. Where the layout is unknown: flat, by host and number.
  *
  * @typedef {Object} Placed
  * @property {Float32Array} positions x, y, z of each rank's cube, centred on 0
  * @property {[number, number, number]} size of the whole box
  * @property {boolean} flat no layout: looked at from above
  * @property {{name: string, size: number, ticks: {index: number, at: number[]}[]}[]} axes
+ * @property {boolean} beside stages stand beside each other, not on each other
+ * @property {number} yaw first turn of the camera, radians
  * @property {number} wrap replicas per row of x (dp is folded where it would be too long)
  */
 
 export const UNKNOWN = 65535;
 export const FIRST_PITCH = 0.62;
-export const FIRST_YAW = -0.3;
+const FIRST_YAW = -0.3;
 const MOST_SHEAR = 0.16;  // by how much of its height a wide box may lean in the first view
+const USUAL = [560, 320];
+const LARGE_PIXELS = 45;
 const GAP = 1.35;
 const LONGEST = 4.5;
 
@@ -28,9 +32,17 @@ export function place(places, meta) {
 }
 
 /** First turn of the camera: a wide box would lean out of the picture if it were turned as far. */
-export function firstYaw([width, height, depth]) {
+function firstYaw([width, height, depth]) {
   const seen = height * Math.cos(FIRST_PITCH) + depth * Math.sin(FIRST_PITCH);
   return Math.max(FIRST_YAW, -Math.asin(Math.min(1, MOST_SHEAR * seen / (width * Math.sin(FIRST_PITCH)))));
+}
+
+/** Pixels of a cube in a picture of usual size. */
+function cubePixels([width, height, depth]) {
+  const [s, c] = [Math.sin(-FIRST_YAW), Math.cos(FIRST_YAW)];
+  const across = width * c + depth * s;
+  const up = height * Math.cos(FIRST_PITCH) + (width * s + depth * c) * Math.sin(FIRST_PITCH);
+  return Math.min(USUAL[0] / across, USUAL[1] / up);
 }
 
 const known = (index) => (index === UNKNOWN ? 0 : index);
@@ -49,23 +61,34 @@ function byAxes(places, axes) {
   const wrap = rowLength(dp, pp, depth);
   const folds = Math.ceil(dp / wrap);
   const deep = folds * (depth + 1) - 1;
-  const layer = Math.max(GAP, GAP * (deep + 1) * Math.tan(FIRST_PITCH) + 0.55);
+  const layer = Math.max(GAP, GAP * (deep + 1) * Math.tan(FIRST_PITCH) / Math.cos(FIRST_YAW) + 0.55);
+  const block = (wrap + 1) * GAP;
+  const [wide, long] = [(wrap - 1) * GAP + 1, (deep - 1) * GAP + 1];
+  const stacked = [wide, (pp - 1) * layer + 1, long];
+  const inRow = [(pp - 1) * block + wide, 1, long];
+  // stages stand on each other, as pipelines are drawn; beside each other where cubes would be small
+  const beside = pp > 1 && cubePixels(stacked) < LARGE_PIXELS && cubePixels(inRow) > 1.3 * cubePixels(stacked);
+  const size = beside ? inRow : stacked;
   const at = (p, d, c, t) => [
-    (d % wrap - (wrap - 1) / 2) * GAP,
-    ((pp - 1) / 2 - p) * layer,
+    (d % wrap - (wrap - 1) / 2) * GAP + (beside ? (p - (pp - 1) / 2) * block : 0),
+    beside ? 0 : ((pp - 1) / 2 - p) * layer,
     (Math.floor(d / wrap) * (depth + 1) + c * (tp + 1) + t - (deep - 1) / 2) * GAP,
   ];
   const positions = new Float32Array(3 * places.rank.length);
   for (let i = 0; i < places.rank.length; i++) {
     positions.set(at(known(places.pp[i]), known(places.dp[i]), known(places.cp[i]), known(places.tp[i])), 3 * i);
   }
-  const tickAt = { pp: (i) => at(i, 0, 0, 0), dp: (i) => at(pp - 1, i, cp - 1, tp - 1), tp: (i) => at(pp - 1, Math.min(wrap, dp) - 1, 0, i), cp: (i) => at(pp - 1, Math.min(wrap, dp) - 1, i, 0) };
+  const [lowest, end] = [beside ? 0 : pp - 1, Math.min(wrap, dp) - 1];
+  const tickAt = {
+    pp: (i) => (beside ? [(i - (pp - 1) / 2) * block, 0, -long / 2] : at(i, 0, 0, 0)),
+    dp: (i) => at(lowest, i, cp - 1, tp - 1),
+    tp: (i) => at(pp - 1, end, 0, i), cp: (i) => at(pp - 1, end, i, (tp - 1) / 2),
+  };
   return {
-    positions, flat: false, wrap,
-    size: [((wrap - 1) * GAP) + 1, (pp - 1) * layer + 1, (deep - 1) * GAP + 1],
-    axes: Object.entries(axes).map(([name, size]) => ({
-      name, size,
-      ticks: Array.from({ length: name === 'dp' ? Math.min(wrap, size) : size }, (_, index) => ({ index, at: tickAt[name](index) })),
+    positions, flat: false, wrap, size, beside, yaw: firstYaw(size),
+    axes: Object.entries(axes).map(([name, length]) => ({
+      name, size: length,
+      ticks: Array.from({ length: name === 'dp' ? Math.min(wrap, length) : length }, (_, index) => ({ index, at: tickAt[name](index) })),
     })),
   };
 }
@@ -95,7 +118,7 @@ function byHost({ rank, host }) {
       (Math.floor(h / columns) * (lines + (lines > 1 ? 1 : 0)) + Math.floor(seats[i] / perHost) - (height - 1) / 2) * GAP,
     ], 3 * i);
   }
-  return { positions, flat: true, wrap: columns, axes: [], size: [(width - 1) * GAP + 1, 1, (height - 1) * GAP + 1] };
+  return { positions, flat: true, wrap: columns, yaw: 0, beside: false, axes: [], size: [(width - 1) * GAP + 1, 1, (height - 1) * GAP + 1] };
 }
 
 /** Index of every rank by its coordinates. */

@@ -6,7 +6,8 @@
 import { colourTable, formatValue, IN_NOISE, NO_DATA } from '../lib/colour.mjs';
 import { accused } from '../ranks/findings.mjs';
 import { showLegend } from '../ranks/legend.mjs';
-import { isSoftwareGl, make, onTheme, readTheme, throttled } from '../ranks/theme.mjs';
+import { metricOf } from '../ranks/metric.mjs';
+import { isSoftwareGl, make, onTheme, readTheme, stepsText, throttled } from '../ranks/theme.mjs';
 import { aim, makeCamera, pick } from './camera.mjs';
 import { FlatRenderer } from './flat.mjs';
 import { makeRenderer } from './gl.mjs';
@@ -27,9 +28,9 @@ export async function loadLayout(app, signal) {
 
 /** Ask the server for one value per rank. */
 export async function loadValues(app, signal) {
-  const { attempt, metric, steps } = app.view;
+  const { attempt, steps } = app.view;
   const { arrays, meta } = await app.arrays(app.api('ranks/grid', {
-    attempt, metric, steps: steps && `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}`,
+    attempt, metric: await metricOf(app), steps: steps && `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}`,
   }), signal);
   return { ...arrays, ...meta };
 }
@@ -88,11 +89,12 @@ class GridView {
     this.stage = make('div', { class: 'map-stage' }, [this.canvas, this.overlay, this.veil, this.tip]);
     this.legend = make('div', { class: 'map-legend' });
     this.keyLine = make('div', { class: 'groups-key' });
+    this.foot = make('div', { class: 'map-foot' }, [this.legend, this.keyLine]);
     this.note = make('p', { class: 'map-note', hidden: '' });
     this.said = make('div', { class: 'visually-hidden', 'aria-live': 'polite' });
     this.element.replaceChildren(
       make('div', { class: 'map-head' }, [this.title, this.about, make('div', { class: 'controls' }, [this.whole])]),
-      this.stage, make('div', { class: 'map-foot' }, [this.legend, this.keyLine]), this.note, this.said);
+      this.stage, this.foot, this.note, this.said);
     this.pen = this.overlay.getContext('2d', { willReadFrequently: isSoftwareGl() });
     this.theme = readTheme();
     this.state = { theme: this.theme, selected: -1, hover: -1, culprits: [] };
@@ -150,6 +152,7 @@ class GridView {
     this.rankIndex = new Map(Array.from(places.rank, (rank, i) => [rank, i]));
     this.radius = Math.hypot(...this.placed.size) / 2;
     this.flags = new Uint8Array(places.rank.length);
+    this.margin = this.placed.flat ? MARGIN_FLAT : this.placed.beside ? MARGIN_BESIDE : MARGIN;
     this.camera = makeCamera(this.placed);
     Object.assign(this.state, { camera: this.camera, ranks: places.rank, places });
     if (!this.renderer) {
@@ -171,11 +174,11 @@ class GridView {
     this.title.textContent = `${metric.title} by rank`;
     const { steps } = values;
     const many = this.places.rank.length.toLocaleString('en');
-    this.about.textContent = steps
-      ? `${many} ranks, ${steps[0] === steps[1] ? `step ${steps[0]}` : `steps ${steps[0]} to ${steps[1]}`}` : `${many} ranks`;
+    this.about.textContent = steps ? `${many} ranks, ${stepsText(steps)}` : `${many} ranks`;
     const nothing = values.code.every((code) => code === NO_DATA);
     this.#say(!this.places.rank.length ? 'No rank has been heard of yet.'
       : !steps ? 'No finished step yet.' : nothing ? `${metric.title} was not recorded in these steps.` : '');
+    this.foot.hidden = this.veil.textContent !== '';
     this.renderer.setCodes(values.code);
     this.#keys();
     this.#restyle();
@@ -196,7 +199,7 @@ class GridView {
     const marks = [[this.found.culprits, 'culprit', 'culprit'], [this.found.victims, 'victim', 'waits for it']]
       .filter(([ranks]) => ranks.size).map(([, name, text]) => [name, text]);
     if (this.values.code.includes(NO_DATA)) marks.push(['missing', 'not recorded']);
-    const shown = this.layout.reason ? marks : [...marks, ...groups];
+    const shown = this.layout.reason || this.state.selected < 0 ? marks : [...marks, ...groups];
     this.keyLine.replaceChildren(...shown.map(([name, text]) => {
       const sign = make('i', { class: name });
       if (['tp', 'pp', 'dp'].includes(name)) sign.style.borderTopColor = `var(--${name})`;
@@ -221,6 +224,7 @@ class GridView {
     this.marks = marks;
     markRanks(this.flags, this.places, this.state.selected, this.found.culprits, this.found.victims);
     this.renderer.setFlags(this.flags);
+    if (this.values) this.#keys();
     this.#label();
     this.#redraw();
   }
@@ -257,8 +261,7 @@ class GridView {
 
   #draw() {
     if (!this.values || !this.size) return;
-    const margin = this.placed.flat ? MARGIN_FLAT : MARGIN;
-    aim(this.camera, this.placed.size, this.size[0], this.size[1], margin);
+    aim(this.camera, this.placed.size, this.size[0], this.size[1], this.margin);
     this.renderer.draw(this.camera, this.radius);
     drawLabels(this.pen, this.placed, this.state);
   }
@@ -406,4 +409,5 @@ class GridView {
 }
 
 const MARGIN = { left: 58, right: 40, top: 14, bottom: 46 };
+const MARGIN_BESIDE = { left: 20, right: 56, top: 44, bottom: 46 };
 const MARGIN_FLAT = { left: 12, right: 12, top: 12, bottom: 12 };

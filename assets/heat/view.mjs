@@ -5,13 +5,16 @@
 import { formatValue, IN_NOISE, NO_DATA } from '../lib/colour.mjs';
 import { accused } from '../ranks/findings.mjs';
 import { showLegend } from '../ranks/legend.mjs';
-import { isSoftwareGl, make, onTheme, readTheme, throttled } from '../ranks/theme.mjs';
+import { metricOf } from '../ranks/metric.mjs';
+import { isSoftwareGl, make, onTheme, readTheme, stepsText, throttled } from '../ranks/theme.mjs';
 import { drawMap, drawMarks } from './draw.mjs';
 import { blockAt, geometryOf, heatData, hostData, NOBODY, zoomOf } from './geometry.mjs';
 import { showWorst } from './worst.mjs';
 
 const REFETCH_MS = 1000;
 const ASK_CELL_MS = 60;
+const DOUBLE_MS = 600;
+const pickView = ({ rank, steps }) => ({ rank, steps });
 const MAPS = {
   rank: 'rank × step', place: 'rank × step, by pp, dp, tp', host: 'rank × step, by host', hosts: 'host × rank in host',
 };
@@ -86,10 +89,11 @@ class HeatView {
     this.overlay = make('canvas', { class: 'overlay', 'aria-hidden': 'true' });
     this.stage = make('div', { class: 'map-stage' }, [this.canvas, this.overlay, this.veil, this.tip]);
     this.legend = make('div', { class: 'map-legend' });
-    this.worst = make('details', { class: 'worst-cells' });
+    this.foot = make('div', { class: 'map-foot' }, [this.legend]);
+    this.worst = make('details', { class: 'worst-cells', hidden: '' });
     this.element.replaceChildren(
       make('div', { class: 'map-head' }, [this.title, this.about, make('div', { class: 'controls' }, [this.order, this.reset])]),
-      this.stage, make('div', { class: 'map-foot' }, [this.legend]), this.worst);
+      this.stage, this.foot, this.worst);
     [this.context, this.pen] = [this.canvas, this.overlay]
       .map((canvas) => canvas.getContext('2d', { willReadFrequently: this.software }));
     this.#hands();
@@ -118,12 +122,19 @@ class HeatView {
       if (!drag || !this.data) return;
       const zoom = zoomOf(this.data, this.geometry, drag.from, at(event));
       if (zoom) this.#ask(zoom);
-      else this.#select(blockAt(this.data, this.geometry, drag.from.x, drag.from.y));
+      else {
+        if (event.timeStamp - (this.clickedAt ?? -Infinity) > DOUBLE_MS) this.before = pickView(this.app.view);
+        this.clickedAt = event.timeStamp;
+        this.#select(blockAt(this.data, this.geometry, drag.from.x, drag.from.y));
+      }
       this.#redraw();
     });
     this.canvas.addEventListener('pointercancel', () => { this.shown.drag = null; });
     this.canvas.addEventListener('pointerleave', () => this.#hover(null));
-    this.canvas.addEventListener('dblclick', () => this.#ask({ rows: null, steps: null }));
+    this.canvas.addEventListener('dblclick', () => {
+      if (this.before) this.app.set(this.before);  // what its two clicks had selected
+      this.#ask({ rows: null, steps: null });
+    });
     this.canvas.addEventListener('keydown', (event) => this.#key(event));
   }
 
@@ -178,13 +189,13 @@ class HeatView {
     if (!this.geometry) return;
     this.request?.abort();
     const request = this.request = new AbortController();
-    const { metric, attempt } = this.app.view;
-    const { plot } = this.geometry;
-    const asked = {
-      ...this.asked, metric, attempt, width: Math.max(1, Math.round(plot.w)), height: Math.max(1, Math.round(plot.h)),
-    };
     this.#accuse(request.signal);
     try {
+      const { plot } = this.geometry;
+      const asked = this.sent = {
+        ...this.asked, metric: await metricOf(this.app), attempt: this.app.view.attempt,
+        width: Math.max(1, Math.round(plot.w)), height: Math.max(1, Math.round(plot.h)),
+      };
       const quick = asked.rows || asked.steps ? null : 1;
       const first = await this.load(this.app, { ...asked, quick }, request.signal);
       if (!request.signal.aborted && !(first.isPart && this.data)) this.#show(first);
@@ -216,8 +227,9 @@ class HeatView {
     this.veil.classList.remove('failed');
     this.veil.hidden = empty === '';
     this.#restyle();
-    this.worst.hidden = this.compact || data.kind === 'hosts' || data.isPart;
-    if (!this.worst.hidden) showWorst(this.worst, this.app, data);
+    this.foot.hidden = empty !== '';
+    this.worst.hidden = this.compact || data.kind === 'hosts' || data.isPart || empty !== '';
+    if (!this.worst.hidden) showWorst(this.worst, this.app, data, this.sent);
   }
 
   #fail(sentence) {
@@ -315,11 +327,11 @@ class HeatView {
   async #askCell(block, point) {
     this.cellRequest?.abort();
     this.cellRequest = new AbortController();
-    const { view } = this.app;
+    const { metric, attempt, order } = this.sent;
     const [first] = this.data.window;
     try {
       const cell = await this.app.json(this.app.api('ranks/cell', {
-        metric: view.metric, attempt: view.attempt, order: this.asked.order,
+        metric, attempt, order,
         rows: `${first + block.rows[0]}..${first + block.rows[1]}`, steps: `${block.steps[0]}..${block.steps[1]}`,
       }), this.cellRequest.signal);
       this.cell = { block: this.#blockKey(block), cell };
@@ -357,11 +369,11 @@ class HeatView {
 function aboutMap(data) {
   const many = (count, what) => `${count.toLocaleString('en')} ${what}${count === 1 ? '' : 's'}`;
   if (data.kind === 'hosts') {
-    const [first, last] = data.allSteps ?? [0, 0];
-    return `${many(data.count, 'host')}, steps ${first} to ${last}${data.height < data.count ? ', each pixel its furthest rank' : ''}`;
+    return `${many(data.count, 'host')}${data.allSteps ? `, ${stepsText(data.allSteps)}` : ''}${data.height < data.count ? ', each pixel its furthest rank' : ''}`;
   }
   const steps = data.width ? data.steps[data.steps.length - 1] - data.steps[0] : 0;
   if (data.isPart) return `the newest ${steps} steps; the others are being read`;
+  if (!steps) return many(data.count, 'rank');
   const pooled = data.height < data.count || data.width < steps;
   return `${many(data.count, 'rank')} × ${many(steps, 'step')}${pooled ? ', each pixel its furthest cell' : ''}`;
 }
@@ -374,5 +386,5 @@ function seatTitle(data, { ranks, rows, steps }) {
 
 function blockTitle({ ranks, rows, steps }) {
   const rankText = rows[0] === rows[1] ? `rank ${ranks[0]}` : `${rows[1] - rows[0] + 1} ranks, ${ranks[0]} to ${ranks[1]}`;
-  return `${rankText}; ${steps[0] === steps[1] ? `step ${steps[0]}` : `steps ${steps[0]} to ${steps[1]}`}`;
+  return `${rankText}; ${stepsText(steps)}`;
 }

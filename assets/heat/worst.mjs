@@ -3,10 +3,9 @@ import { formatValue } from '../lib/colour.mjs';
 import { make } from '../ranks/theme.mjs';
 
 /** Fill `details` with the worst cells; asked for when it is opened, or at once where it is open. */
-export function showWorst(details, app, data) {
+export function showWorst(details, app, data, { metric: name, attempt }) {
   const { metric } = data.legend;
   const fill = async () => {
-    const { metric: name, attempt } = app.view;
     try {
       const { cells } = await app.json(app.api('ranks/worst', { metric: name, attempt }));
       body.replaceChildren(cells.length ? table(cells, metric, app)

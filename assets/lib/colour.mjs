@@ -91,6 +91,7 @@ export function paint(codes, table, pixels = new Uint8ClampedArray(4 * codes.len
 /** A value in the metric's unit: '1.41 x', '12.3 ms', 'not recorded'. */
 export function formatValue(value, metric) {
   if (value === null || value === undefined || Number.isNaN(value)) return 'not recorded';
+  if (metric.unit !== 'x' && value !== 0 && Math.abs(value) < 1) return `${value.toPrecision(2)} ${metric.unit}`;
   const decimals = metric.unit !== 'x' && Math.abs(value) >= 100 ? 0 : metric.decimals;
   const grouped = Math.abs(value) >= 10000
     ? Number(value.toFixed(0)).toLocaleString('en') : value.toFixed(decimals);

@@ -1,6 +1,6 @@
 /** The table of ranks: sorted, filtered and paged by the server, 50 rows at a time. */
 import { formatValue } from '../lib/colour.mjs';
-import { make, throttled } from './theme.mjs';
+import { make, stepsText, throttled } from './theme.mjs';
 
 const MS = { unit: 'ms', decimals: 1 };
 /** name, title, unit (null: text) and hint of each column. */
@@ -107,7 +107,7 @@ class RankTable {
   #show({ rows, page, num_pages: pages, num_rows: count, num_ranks: all, steps }) {
     this.page = page;
     const of = count === all ? `${all.toLocaleString('en')} ranks` : `${count.toLocaleString('en')} of ${all.toLocaleString('en')} ranks`;
-    this.about.textContent = `${of}, means per step over steps ${steps[0]} to ${steps[1]}`;
+    this.about.textContent = steps ? `${of}, means per step over ${stepsText(steps)}` : `${of}, no finished step yet`;
     for (const header of this.headers) {
       const isSorted = header.dataset.name === this.sort;
       if (isSorted) header.setAttribute('aria-sort', this.dir === 'desc' ? 'descending' : 'ascending');

@@ -22,6 +22,9 @@ export function onTheme(listener) {
   return () => observer.disconnect();
 }
 
+/** 'step 4' or 'steps 4 to 9'. */
+export const stepsText = ([first, last]) => (first === last ? `step ${first}` : `steps ${first} to ${last}`);
+
 /** Make an element; `content`: text or children. */
 export function make(tag, attributes = {}, content = []) {
   const element = document.createElement(tag);
