@@ -9,6 +9,7 @@
  * @property {?{rank: number, begin: number, end: number, row: number}} hover
  * @property {?{begin: number, end: number, lanes: [number, number]}} area
  * @property {number[]} marks times marked by the user
+ * @property {?{rank: number, peer: number, tile: ?import('./tile.mjs').Tile}} ghost
  * @property {?Set<number>} found names searched for (indices into meta.names)
  */
 import { drawFrame, drawLabels, drawStepBorders } from './draw_frame.mjs';
@@ -18,6 +19,7 @@ import { inkOn, patternOf } from './theme.mjs';
 import { COMM, COMPUTE, HOST, IDLE, NO_REF, WAIT } from './tile.mjs';
 
 const HATCH_FROM_PX = 5;
+const GHOST_SHARE = 0.42;
 const TEXT_FROM_PX = 20;
 
 /**
@@ -44,6 +46,7 @@ export function draw(ctx, tile, geometry, theme, shown = {}) {
       drawIdle(place);
       drawRow(place, COMPUTE);
       drawFrames(place);
+      drawGhost(place);
       drawRow(place, COMM);
       drawWaits(place);
       drawRow(place, HOST);
@@ -115,26 +118,48 @@ function drawRow(place, row) {
       }
       ctx.globalAlpha = 1;
       if (levels > 1 && height >= 10 && width > 34 && ref[i] !== NO_REF) {
-        drawText(ctx, theme, tile.meta.names[names[ref[i]]], x, y, width, height - 1, inkOn(colour));
+        const text = tile.meta.names[names[ref[i]]] + (level === 0 ? microbatchOf(tile, ref[i]) : '');
+        const from = Math.max(x, geometry.left);
+        drawText(ctx, theme, text, from, y, x + width - from, height - 1, inkOn(colour));
       }
     }
   }
 }
 
+const microbatchOf = (tile, s) => (tile.arrays.span_microbatch[s] >= 0
+  ? ` ${tile.arrays.span_microbatch[s]}` : '');
+
 /** Text cut to a box, left-aligned; nothing where even a part would not be readable. */
 function drawText(ctx, theme, text, x, y, width, height, colour) {
   const size = Math.min(11, Math.floor(height));
   if (size < 8) return;
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(x, y, width - 2, height + 1);
-  ctx.clip();
-  ctx.font = `${size}px ${theme.font}`;
+  setFont(ctx, theme, size);
+  ctx.fillStyle = colour;
+  ctx.fillText(fitting(ctx, text, size, width - 6), x + 4, y + height / 2 + 0.5);
+}
+
+function setFont(ctx, theme, size) {
+  const font = `${size}px ${theme.font}`;
+  if (ctx.font !== font) ctx.font = font;
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'left';
-  ctx.fillStyle = colour;
-  ctx.fillText(text, x + 4, y + height / 2 + 0.5);
-  ctx.restore();
+}
+
+const widths = new Map();  // measuring costs more than drawing
+
+function widthOf(ctx, text, size) {
+  const key = `${size} ${text}`;
+  if (!widths.has(key)) {
+    if (widths.size > 5000) widths.clear();
+    widths.set(key, ctx.measureText(text).width);
+  }
+  return widths.get(key);
+}
+
+/** As much of a text as fits, by its mean width of a letter: clipping each box costs too much. */
+function fitting(ctx, text, size, room) {
+  const width = widthOf(ctx, text, size);
+  return width <= room ? text : text.slice(0, Math.max(Math.floor(text.length * room / width) - 1, 0));
 }
 
 /** Micro-batch numbers in forward and backward, and a thin line where each begins. */
@@ -144,8 +169,7 @@ function drawFrames(place) {
   const box = rowBox(geometry.laneHeight, COMPUTE);
   const { frame, span_lane: lanes, span_start: starts, span_dur: durs, span_kind: kinds,
     span_microbatch: microbatches } = tile.arrays;
-  for (const s of frame) {
-    if (lanes[s] !== number) continue;
+  for (const s of framesOf(tile, frame, lanes, number)) {
     const x = xOf(geometry, tile.from + starts[s]);
     const end = xOf(geometry, tile.from + starts[s] + durs[s]);
     if (end < geometry.left || x > geometry.width || end - x < 3) continue;
@@ -157,16 +181,57 @@ function drawFrames(place) {
   }
 }
 
+/** The compute row of another rank in the lower part of this one's, under a line. */
+function drawGhost(place) {
+  const { ctx, geometry, theme, shown } = place;
+  const { ghost } = shown;
+  if (!ghost?.tile || place.tile.meta.lanes[place.number].rank !== ghost.rank) return;
+  const box = rowBox(geometry.laneHeight, COMPUTE);
+  const height = Math.round(box.height * GHOST_SHARE);
+  const y = place.y + box.y + box.height - height;
+  ctx.fillStyle = theme.ink.panel;
+  ctx.fillRect(geometry.left, y - 1, geometry.width - geometry.left, height + 1);
+  const { kind, level } = ghost.tile.arrays;
+  for (const [i, x, width] of rectsOf({ ...place, tile: ghost.tile, number: 0 }, COMPUTE)) {
+    if (level[i] > 0) continue;
+    ctx.globalAlpha = 0.75;
+    ctx.fillStyle = theme.kind[ghost.tile.meta.kinds[kind[i]]] ?? theme.ink.faint;
+    ctx.fillRect(x, y + 1, width - (width > 4 ? 0.5 : 0), height - 1);
+    ctx.globalAlpha = 1;
+  }
+  ctx.fillStyle = theme.ink.text;
+  ctx.fillRect(geometry.left, y - 1, geometry.width - geometry.left, 1);
+  setFont(ctx, theme, 10);
+  const text = `peer r${ghost.peer}`;
+  ctx.fillStyle = theme.ink.panel;
+  ctx.fillRect(geometry.left + 1, y + 1, widthOf(ctx, text, 10) + 6, Math.min(height - 1, 13));
+  ctx.fillStyle = theme.ink.text;
+  ctx.fillText(text, geometry.left + 4, y + 1 + Math.min(height - 1, 13) / 2);
+}
+
+const framesByLane = new WeakMap();
+
+/** Marks of a lane, sorted into lanes once per tile. */
+function framesOf(tile, frame, lanes, number) {
+  if (!framesByLane.has(tile)) {
+    const sorted = new Map();
+    for (const s of frame) {
+      if (!sorted.has(lanes[s])) sorted.set(lanes[s], []);
+      sorted.get(lanes[s]).push(s);
+    }
+    framesByLane.set(tile, sorted);
+  }
+  return framesByLane.get(tile).get(number) ?? [];
+}
+
 /** A micro-batch number on a ground of its kind's colour: what is below may be cut in pieces. */
 function drawNumber({ ctx, theme }, text, x, y, height, colour) {
   const size = Math.min(11, height);
-  ctx.font = `${size}px ${theme.font}`;
-  const width = ctx.measureText(text).width + 6;
+  setFont(ctx, theme, size);
+  const width = widthOf(ctx, text, size) + 6;
   ctx.fillStyle = colour;
   ctx.fillRect(x + 0.5, y, width, height);
   ctx.fillStyle = inkOn(colour);
-  ctx.textBaseline = 'middle';
-  ctx.textAlign = 'left';
   ctx.fillText(text, x + 3.5, y + height / 2 + 0.5);
 }
 
@@ -232,8 +297,9 @@ function drawWaiting(place, i, x, width, box, isUpstream) {
   ctx.setLineDash([]);
   if (rank < 0 || width < 26 || height < 9) return;
   const text = `r${rank}`;
-  ctx.font = `${Math.min(11, height)}px ${theme.font}`;
-  const room = ctx.measureText(text).width + 6;
+  const size = Math.min(11, height);
+  setFont(ctx, theme, size);
+  const room = widthOf(ctx, text, size) + 6;
   if (room > width - 2) return;
   ctx.fillStyle = theme.ink.panel;
   ctx.fillRect(x + 2, top + 1.5, room, height - 3);

@@ -11,7 +11,7 @@
 import { HOST } from './tile.mjs';
 
 export const LEAST_LANE = 24;
-export const MOST_LANE = 96;
+export const MOST_LANE = 112;
 const GAP = 5;
 
 /** Height of a lane and of the canvas for some lanes in the room there is. */

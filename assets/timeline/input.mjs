@@ -148,7 +148,7 @@ function pressKey(timeline, event, actions) {
     ArrowUp: () => timeline.scrollBy(-timeline.geometry.laneHeight),
     ...actions,
   };
-  const act = acts[event.key] ?? acts[event.key.toLowerCase()];
+  const act = acts[event.key] ?? (event.shiftKey ? null : acts[event.key.toLowerCase()]);
   if (!act) return;
   event.preventDefault();
   act();

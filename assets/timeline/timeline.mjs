@@ -75,7 +75,7 @@ export class Timeline extends EventTarget {
     if (!this.tile) this.tell('state', { name: 'loading' });
     const asked = this.serverChooses ? null : this.window;
     try {
-      const tile = await this.loadTile(this.#params(asked), loading.signal);
+      const tile = await this.loadTile(this.tileParams(asked), loading.signal);
       if (loading.signal.aborted) return;
       this.#take(tile, asked);
     } catch (error) {
@@ -90,7 +90,8 @@ export class Timeline extends EventTarget {
     }
   }
 
-  #params(window) {
+  /** What a tile of a window is asked with; without one the server chooses. */
+  tileParams(window) {
     const { view } = this.app;
     const isAll = this.geometry.ranks.length > MOST_AT_ONCE && this.tile;
     const step = this.tile?.meta.relative_step ?? null;
@@ -350,7 +351,7 @@ export class Timeline extends EventTarget {
 
   /** Nothing selected, no area, no marks. */
   clear() {
-    Object.assign(this.shown, { area: null, marks: [] });
+    Object.assign(this.shown, { area: null, marks: [], ghost: null });
     this.select(null);
     this.tell('area', null);
   }

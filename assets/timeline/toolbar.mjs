@@ -3,6 +3,7 @@ import { button, make } from './dom.mjs';
 import { formatNs } from './scale.mjs';
 import { LABEL_OF_KIND } from './theme.mjs';
 
+const NOTE_MS = 6000;
 const CHOICES = [
   ['', 'as linked'], ['default', 'pipeline + TP peers'], ['pipeline', 'pipeline group'],
   ['tp', 'TP group'], ['dp', 'DP group'], ['all', 'all ranks'],
@@ -39,7 +40,7 @@ export function makeToolbar(timeline, actions) {
   const { app } = timeline;
   const note = make('span', { class: 'quiet tl-note' });
   const follow = button('Follow', () => timeline.follow(), { hidden: true, class: 'primary', title: 'Show the newest steps as they come' });
-  const problem = make('span', { class: 'fault', role: 'status' });
+  const problem = make('span', { class: 'tl-problem', role: 'status' });
   const choice = make('select', { 'aria-label': 'Lanes', on: { change: () => chooseLanes(app, choice, problem) } },
     ...CHOICES.map(([value, text]) => make('option', { value }, text)));
   const typed = make('input', {
@@ -59,6 +60,12 @@ export function makeToolbar(timeline, actions) {
       button('-', () => timeline.zoom(1.6), { 'aria-label': 'Zoom out', title: 'Zoom out (S)' }),
       button('+', () => timeline.zoom(1 / 1.6), { 'aria-label': 'Zoom in', title: 'Zoom in (W)' }),
       button('Fit', () => timeline.fit(), { title: 'Fit the selection or everything (F)' }), follow));
+  timeline.addEventListener('note', ({ detail }) => {
+    problem.textContent = detail;
+    setTimeout(() => {
+      if (problem.textContent === detail) problem.textContent = '';
+    }, NOTE_MS);
+  });
   const update = () => {
     const { tile } = timeline;
     if (!tile) return;

@@ -1,6 +1,7 @@
 /** The timeline as a mounted view: canvas, toolbar, tooltip, details, states, table. */
 import { make } from './dom.mjs';
 import { Flows } from './flows.mjs';
+import { Ghost } from './ghost.mjs';
 import { listen } from './input.mjs';
 import { serverLoader, textLoader } from './load.mjs';
 import { makePanel } from './panel.mjs';
@@ -25,7 +26,8 @@ export function mount(element, app, options) {
     canvas, app, options.data ? textLoader(options.data) : serverLoader(app), options);
   const flows = new Flows(timeline);
   const parts = [makeTooltip(timeline, body), showStates(timeline, body), sayWhatIsShown(timeline, element)];
-  const actions = keyActions(timeline, flows);
+  const ghost = new Ghost(timeline);
+  const actions = keyActions(timeline, flows, ghost);
   const legend = makeLegend(timeline);
   if (options.compact || options.data) {
     element.replaceChildren(body, legend);
@@ -38,7 +40,7 @@ export function mount(element, app, options) {
     parts.push(lanes, makePanel(timeline, details, (member, instance) => flows.go(member, instance)));
   }
   element.append(timeline.said);
-  parts.push({ destroy: listen(timeline, actions, !options.compact) }, followView(timeline));
+  parts.push(ghost, { destroy: listen(timeline, actions, !options.compact) }, followView(timeline));
   const watchSize = new ResizeObserver(() => timeline.resize());
   watchSize.observe(body);
   const watchTheme = new MutationObserver(() => timeline.retheme());
@@ -56,8 +58,9 @@ export function mount(element, app, options) {
   };
 }
 
-function keyActions(timeline, flows) {
+function keyActions(timeline, flows, ghost) {
   return {
+    G: () => ghost.toggle(),
     m: () => timeline.mark(), Escape: () => timeline.clear(),
     ']': () => flows.forth(), '[': () => flows.back(),
     p: () => {

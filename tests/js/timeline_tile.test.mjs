@@ -3,8 +3,9 @@ import { test } from 'node:test';
 
 import { labelEvery, originOf } from '../../assets/timeline/draw_frame.mjs';
 import { nextMember } from '../../assets/timeline/flows.mjs';
+import { medianRank } from '../../assets/timeline/ghost.mjs';
 import {
-  laneAt, laneSizes, laneTop, lanesInSight, mostScroll, rowAt, rowBox, timeOf, xOf,
+  laneAt, laneSizes, laneTop, lanesInSight, MOST_LANE, mostScroll, rowAt, rowBox, timeOf, xOf,
 } from '../../assets/timeline/geometry.mjs';
 import { instanceOf, verdict } from '../../assets/timeline/members.mjs';
 import { namesWith, nextAfter } from '../../assets/timeline/search.mjs';
@@ -47,7 +48,7 @@ const geometry = {
 
 test('lanes share the room there is, within limits', () => {
   assert.deepEqual(laneSizes(4, 236, 36), { laneHeight: 50, height: 236 });
-  assert.equal(laneSizes(1, 900, 36).laneHeight, 96);
+  assert.equal(laneSizes(1, 900, 36).laneHeight, MOST_LANE);
   const many = laneSizes(500, 600, 36);
   assert.equal(many.laneHeight, 24);
   assert.equal(many.height, 600);
@@ -214,4 +215,11 @@ test('what the level of detail leaves out is said', () => {
   assert.equal(detailNote({ detail: 'nested', merged: 0, num_spans: 5 }), '');
   assert.match(detailNote({ detail: 'innermost', merged: 1200, num_spans: 50000 }), /^50,000 spans, 1,200 boxes stand for several/);
   assert.match(detailNote({ detail: 'steps', merged: 9, num_spans: 7, pool: 4 }), /4 steps together/);
+});
+
+test('the ghost is the peer with the median compute, not the median of everything', () => {
+  const area = { ranks: [1, 3, 5], kinds: KINDS, time_ns: [[9, 0, 0, 0, 0], [5, 90, 0, 0, 0], [7, 1, 0, 0, 0]] };
+  assert.equal(medianRank(area), 5);
+  assert.equal(medianRank({ ...area, ranks: [1, 3], time_ns: area.time_ns.slice(0, 2) }), 3);
+  assert.equal(medianRank({ ...area, ranks: [], time_ns: [] }), null);
 });
