@@ -165,8 +165,7 @@ def _evidence(
             f"{measure} of its compute is {suspect.slowdown:.2f}x the median of "
             f"{suspect.compared_with} in steps {first} to {last}{noise}.",
             round(suspect.slowdown, 4), "x", "slowest_ranks", asked,
-            (("page", "ranks"), ("attempt", attempt), ("rank", rank), ("metric", "slowdown"),
-             ("steps", (first, last))),
+            timeline,
         )
     ]  # fmt: skip
     before_S = suspect.slow_S[: episode.first]
@@ -178,7 +177,7 @@ def _evidence(
                 round(before, 4), "x", "slowest_ranks",
                 (("step_min", int(work.step_S[0])), ("step_max", until), ("attempt", attempt)),
                 (("page", "ranks"), ("attempt", attempt), ("rank", rank), ("metric", "slowdown"),
-                 ("steps", (int(work.step_S[0]), until))),
+                 ("steps", (int(work.step_S[0]), last))),
             )
         )  # fmt: skip
     if waits is not None:

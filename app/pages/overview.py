@@ -11,10 +11,11 @@ from dash.development.base_component import Component
 from app.components.banner import chosen, show_me
 from app.components.breakdown import breakdown
 from app.components.breakdown import place as breakdown_place
+from app.components.findings_frame import Address, view_at
 from app.components.kpi_tiles import tiles
 from app.findings import diagnosis_of
 from app.hub import Hub
-from app.links import View, parse_url
+from app.links import View
 from app.views.kpis import Scope, kpis
 from diagnosis.findings import Diagnosis
 from ingest.errors import UserError
@@ -61,14 +62,13 @@ def register(dash: Dash, hub: Hub) -> None:
     @dash.callback(
         Output("kpi-place", "children"), Output("overview-timeline", "children"),
         Input("pulse", "data"), Input("view", "data"), State("overview-timeline", "children"),
-        prevent_initial_call=True,
+        State("url", "pathname"), State("url", "search"),
     )  # fmt: skip
     def follow(
-        _pulse: object, address: dict[str, str] | None, shown: dict[str, Any] | None
-    ) -> tuple[Any, Any]:
-        view, _ = parse_url(
-            (address or {}).get("path", "/"), (address or {}).get("search", ""), base
-        )
+        _pulse: object, address: Address, shown: dict[str, Any] | None, pathname: str | None,
+        search: str | None,
+    ) -> tuple[Any, Any]:  # fmt: skip
+        view = view_at(address, pathname, search, base)
         if view.run is None or view.page != "overview":
             return no_update, no_update
         try:
@@ -83,14 +83,14 @@ def register(dash: Dash, hub: Hub) -> None:
         Output("breakdown", "children"), Output("breakdown-said", "children"),
         Output("breakdown", "className"),
         Input("breakdown-seen", "data"), Input("pulse", "data"), Input("view", "data"),
-        Input("theme", "data"), prevent_initial_call=True,
+        Input("theme", "data"), State("url", "pathname"), State("url", "search"),
+        prevent_initial_call=True,
     )  # fmt: skip
     def show_breakdown(
-        seen: bool | None, _pulse: object, address: dict[str, str] | None, theme: str | None
-    ) -> tuple[Any, Any, str]:
-        view, _ = parse_url(
-            (address or {}).get("path", "/"), (address or {}).get("search", ""), base
-        )
+        seen: bool | None, _pulse: object, address: Address, theme: str | None,
+        pathname: str | None, search: str | None,
+    ) -> tuple[Any, Any, str]:  # fmt: skip
+        view = view_at(address, pathname, search, base)
         if not seen or view.run is None or view.page != "overview":
             return no_update, no_update, "loading"
         try:
@@ -101,8 +101,8 @@ def register(dash: Dash, hub: Hub) -> None:
 
 def _tiles(hub: Hub, view: View) -> Component:
     assert view.run is not None
-    present = [f for f in diagnosis_of(hub, view.run, view.attempt).findings if f.ongoing]
-    scope = Scope(view.steps, min((f.first_step for f in present), default=None))
+    findings = diagnosis_of(hub, view.run, view.attempt).findings
+    scope = Scope(view.steps, min((finding.first_step for finding in findings), default=None))
     key = ("kpis", view.attempt, scope)
     return tiles(hub.cached(view.run, key, lambda run: kpis(run, view.attempt, scope)))
 

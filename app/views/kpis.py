@@ -54,7 +54,7 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Scope:
-    """Chosen steps (None: the newest), and the step at which a present finding begins."""
+    """Chosen steps (None: the newest), and the step at which the first finding begins."""
 
     steps: tuple[int, int] | None = None
     until: int | None = None

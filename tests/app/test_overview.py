@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -34,6 +35,13 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     opened = Hub(runs)
     yield opened
     opened.close()
+
+
+def at(address: dict[str, str]) -> dict[str, Any]:
+    """What a browser that is there gives to a callback."""
+    return {
+        "view__data": address, "url__pathname": address["path"], "url__search": address["search"]
+    }  # fmt: skip
 
 
 def numbers(hub: Hub, name: str, scope: Scope = Scope()) -> dict[str, Kpi]:  # noqa: B008
@@ -141,15 +149,15 @@ def test_the_callbacks_follow_the_run_and_the_address(hub: Hub) -> None:
     server = make_dash(hub, "").server
     ask = "kpi-place.children,overview-timeline.children"
     address = {"path": "/run/slow_rank/overview", "search": ""}
-    answer = call(server, ask, "pulse.data", view__data=address)
-    assert answer is not None
+    answer = call(server, ask, "pulse.data", url__pathname=address["path"], url__search="")
+    assert answer is not None  # a page that has just come, before the browser told its address
     assert "Lost to stragglers" in plain_text(answer["kpi-place"]["children"])
     shown = answer["overview-timeline"]["children"]
     again = call(server, ask, "pulse.data", view__data=address, overview_timeline__children=shown)
     assert again is not None
     assert "overview-timeline" not in again  # the same finding: the picture is left alone
     elsewhere = {"path": "/run/slow_rank/ranks", "search": ""}
-    assert call(server, ask, "pulse.data", view__data=elsewhere) == {}
+    assert call(server, ask, "pulse.data", **at(elsewhere)) == {}
 
 
 def test_the_breakdown_adds_up_and_has_a_table(hub: Hub) -> None:
@@ -182,10 +190,10 @@ def test_the_breakdown_is_drawn_when_it_was_seen(hub: Hub) -> None:
     server = make_dash(hub, "").server
     ask = "breakdown.children,breakdown-said.children,breakdown.className"
     address = {"path": "/run/healthy/overview", "search": "?steps=3..5"}
-    early = call(server, ask, "pulse.data", view__data=address)
+    early = call(server, ask, "pulse.data", **at(address))
     assert early is None or "children" not in early.get("breakdown", {})
     answer = call(
-        server, ask, "breakdown-seen.data", view__data=address, breakdown_seen__data=True,
+        server, ask, "breakdown-seen.data", **at(address), breakdown_seen__data=True,
         theme__data="light",
     )  # fmt: skip
     assert answer is not None

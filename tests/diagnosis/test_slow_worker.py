@@ -160,6 +160,8 @@ def test_without_aligned_clocks_compute_alone_speaks_and_it_is_said() -> None:
     finding = verdict.findings[0]
     assert finding.cost is None
     assert finding.victims == ()
+    link = dict(finding.evidence[0].view)  # the lanes can be looked at all the same
+    assert (link["page"], link["ranks"], link["steps"]) == ("timeline", (5, 13), (8, 9))
     assert finding.confidence == "medium"
     assert "what others wait for it is not known" in finding.text
     assert any("clocks are not aligned" in one for one in finding.alternatives)
