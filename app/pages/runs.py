@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict
 
 from dash import Dash, html
@@ -12,10 +13,6 @@ from app.hub import Hub
 from app.links import View
 from app.uploads import limit_bytes
 from app.views.run_board import board_of
-
-HOOK_LINES = """import trace_hooks as th
-
-tracer = th.start("runs", model=model)   # once per rank; steps are seen by themselves"""
 
 
 def render(hub: Hub, view: View) -> Component:
@@ -36,19 +33,27 @@ def render(hub: Hub, view: View) -> Component:
 
 def _how_to(folder: str, is_empty: bool) -> Component:
     """What to do to see a run: opened where there is none."""
+    where = shlex.quote(folder)
+    job = f"torchrun --nproc-per-node 8 -m trace_hooks --folder {where} train.py"
+    lines = f"import trace_hooks as th\ntracer = th.start({json.dumps(folder)}, model=model)"
     ways = [
-        ("Nothing to change in the script", "torchrun --nproc-per-node 8 -m trace_hooks train.py"),
-        ("Or two lines in it", HOOK_LINES),
-        ("No job at hand: a real 8-rank job on this machine", f"rankscope demo --runs {folder}"),
-        ("Files of torch.profiler you have", f"rankscope import trace.json.gz --into {folder}"),
+        ("A job as it is: nothing to change in the script", job),
+        ("Or two lines in the script, on every rank", lines),
+        (
+            "No job at hand: a real one of 8 ranks on this machine",
+            f"rankscope demo --runs {where}",
+        ),
+        (
+            "Files of torch.profiler: drop them on this page, or",
+            f"rankscope import trace.json.gz --into {where}",
+        ),
     ]
     blocks = [
         html.Div([html.H3(title), html.Pre(html.Code(code), tabIndex="0")]) for title, code in ways
     ]
-    head = "There is no run here yet" if is_empty else "How a run gets here"
     return html.Details(
         [
-            html.Summary(head),
+            html.Summary("How a run gets here"),
             html.P(
                 ["This page watches ", html.Code(folder), "; a run appears by itself."],
                 className="quiet",

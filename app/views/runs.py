@@ -127,7 +127,7 @@ def run_row(card: Card, now_ns: int) -> RunRow:
         facts["num_steps"],
         facts["last_step_ms"],
         facts["num_hosts"] or None,
-        max(0.0, (now_ns - activity_ns(card)) / _NS),
+        max(0.0, (now_ns - _heard_ns(card, state)) / _NS),
         facts["num_bytes"],
         facts["num_problems"],
         num_findings=judged.num_present if judged else None,
@@ -143,6 +143,13 @@ def activity_ns(card: Card) -> int:
     return max(arrived_ns, facts.get("ended_ns") or 0) if card.is_live and arrived_ns else (
         card.written_ns
     )  # fmt: skip
+
+
+def _heard_ns(card: Card, state: str) -> int:
+    """An ended run's last sign of life is its end, however late its files were copied here."""
+    ended_ns = (card.facts or {}).get("ended_ns")
+    is_over = state == "finished" and card.is_live and ended_ns is not None
+    return int(ended_ns) if is_over else activity_ns(card)
 
 
 def live_state(card: Card, now_ns: int) -> str:

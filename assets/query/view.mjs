@@ -62,7 +62,7 @@ export function mount(place, app, options) {
 
   function showSql(text) {
     const input = element('textarea', {
-      rows: '6', spellcheck: 'false', maxlength: '4000', 'aria-label': 'SQL', autocapitalize: 'off',
+      rows: '5', spellcheck: 'false', maxlength: '4000', 'aria-label': 'SQL', autocapitalize: 'off',
       placeholder: SQL_EXAMPLE,
     });
     input.value = text;
@@ -94,8 +94,10 @@ export function mount(place, app, options) {
     if (state === running) return;
     if (question) {
       const lacks = missing(question, given);
-      if (lacks.length) answer.say(`Give ${lacks.join(' and ')} above, then run it.`);
-      else ask(given, question);
+      if (lacks.length) {
+        answer.say(`It needs ${lacks.join(' and ')}: fill that in above and run it.`);
+        asked.querySelector(`input[name="${lacks[0]}"]`)?.focus();
+      } else ask(given, question);
     } else if (sql?.trim()) ask({}, null, sql);
     else answer.say('Write a SELECT above and run it: Ctrl+Enter.');
   }
@@ -119,6 +121,10 @@ export function mount(place, app, options) {
     });
     select.addEventListener('change', () => pick(select.value)());
     list.replaceChildren(select, ...buttons);
+    const chosenButton = buttons.find((button) => button.getAttribute('aria-current') === 'true');
+    if (chosenButton && list.scrollHeight > list.clientHeight) {  // the list alone, not the page
+      list.scrollTop = chosenButton.offsetTop - list.clientHeight / 2;
+    }
   }
 
   const onView = () => {

@@ -76,8 +76,9 @@ export function mount(place, app, options) {
     body.replaceChildren(...shown.map((row) => rowElement(app, row)));
     if (focused) body.querySelector(`a[data-run="${CSS.escape(focused)}"]`)?.focus();
     table.hidden = shown.length === 0;
+    place.classList.toggle('none-yet', rows.length === 0);
     nothing.hidden = shown.length > 0;
-    nothing.textContent = rows.length ? `No run matches "${filter.value}".` : 'No runs yet.';
+    nothing.textContent = rows.length ? `No run matches "${filter.value}".` : 'None yet. Start a job as below, or drop trace files on this page.';
   };
 
   let timer = 0;
