@@ -24,6 +24,8 @@ FORMATS = (
     "megascan",
     "phase_log",
     "xpu_timer",
+    "nsys",
+    "rocpd",
     "chrome_trace",
 )
 

@@ -220,10 +220,12 @@ def _role(cat: str, name: str) -> _Role:
         return _Role(host, cpu, "call")
     if COMM_ANNOTATION.fullmatch(name):
         return _Role(host, cpu, "annotation")
-    for pattern, kind in _KIND_BY_NAME:
-        if pattern.match(name):
-            return _Role(KINDS.index(kind), cpu, "")
-    return _Role(host, cpu, "")
+    return _Role(KINDS.index(kind_of_annotation(name)), cpu, "")
+
+
+def kind_of_annotation(name: str) -> str:
+    """Kind of a range on the host by its name; host where the name says nothing."""
+    return next((kind for pattern, kind in _KIND_BY_NAME if pattern.match(name)), "host")
 
 
 class Columns:

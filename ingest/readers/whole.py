@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePath
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePath
 
 from ingest.readers import Sink
 from ingest.readers.inputs import Source
@@ -49,3 +52,25 @@ def add_imported_clock(sink: Sink, rank: int, ts_ns: int) -> None:
     """Says that the rank's clock is used as it is, with nothing known of its error."""
     clock = {"ts_ns": ts_ns, "offset_ns": 0, "drift_ppb": 0, "method": "imported"}
     sink.add_rows("clocks", rank, rows("clocks", 1, {"rank": rank, **clock}))
+
+
+@contextmanager
+def on_disk(source: Source) -> Iterator[Path]:
+    """The file as one that can be jumped about in: itself, or a copy that is removed afterwards.
+
+    Raises TooLarge for a copy above RANKSCOPE_MAX_SPOOLED_MIB.
+    """
+    if source.path is not None:
+        yield source.path
+        return
+    most = limits().max_spooled_mib * MIB
+    with tempfile.NamedTemporaryFile(prefix="rankscope-") as copy:
+        size = 0
+        while piece := source.read(1 << 20):
+            size += len(piece)
+            if size > most:
+                bound = f"{variable('max_spooled_mib')}={limits().max_spooled_mib}"
+                raise TooLarge(f"is a database of more than {bound} inside an archive; unpack it")
+            copy.write(piece)
+        copy.flush()
+        yield Path(copy.name)

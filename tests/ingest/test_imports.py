@@ -17,7 +17,6 @@ from ingest.readers.limits import limits
 from ingest.readers.lookalikes import what_it_is
 from ingest.readers.rows import rank_info
 
-TRACES = Path(__file__).resolve().parents[2] / "../shared/traces"
 TRACE = (
     '{"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": ['
     '{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1.5, "dur": 2}'
@@ -140,18 +139,6 @@ def test_databases_are_called_databases(tmp_path: Path, runs: Path) -> None:
     path = _file(tmp_path, _sqlite(tmp_path), "rank-0.json")
     with pytest.raises(UserError, match="is a SQLite database"):
         import_paths([path], runs)
-
-
-@pytest.mark.skipif(not TRACES.is_dir(), reason="the shared real traces are not here")
-@pytest.mark.parametrize(
-    ("name", "what"),
-    [
-        ("nsys/mfu_2gpu_before.sqlite", "SQLite"),
-    ],
-)
-def test_real_files_of_other_kinds_are_refused(name: str, what: str, runs: Path) -> None:
-    with pytest.raises(UserError, match=what):
-        import_paths([TRACES / name], runs)
 
 
 def test_run_folders_are_opened_as_they_lie(tmp_path: Path, runs: Path) -> None:

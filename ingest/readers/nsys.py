@@ -1,0 +1,215 @@
+"""Nsight Systems reports exported to SQLite: the GPU work, CUDA calls and NVTX ranges in them.
+
+Format: https://docs.nvidia.com/nsight-systems/UserGuide (SQLite schema reference). One report holds
+several processes and GPUs; every process with work on a GPU becomes a rank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ingest.readers import Sink
+from ingest.readers.inputs import Source
+from ingest.readers.kineto_events import COMM_KERNEL, MAX_NS, kind_of_annotation
+from ingest.readers.limits import limits
+from ingest.readers.processes import Processes
+from ingest.readers.sqlite_file import MAGIC, Database, Unreadable
+from ingest.readers.whole import TooLarge, on_disk
+from trace_hooks.schema import UNKNOWN
+
+NAME = "nsys"
+
+_KERNELS, _COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"
+_SETS, _WAITS = "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+_CALLS, _RANGES, _TEXTS = "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "StringIds"
+_GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+_START, _DETAILS = "TARGET_INFO_SESSION_START_TIME", "ANALYSIS_DETAILS"
+_OWN_TABLES = (_KERNELS, _COPIES, _CALLS, _RANGES)
+_COPY_KINDS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA",
+               8: "DtoD", 9: "HtoH", 10: "PtoP"}  # fmt: skip
+_RANGE_TYPES = (59, 60, 70, 71)  # push-pop, start-end, and both with a domain's payload
+_NUMBERS_BEHIND = re.compile(r"(?:, (?:seq|op_id|sizes) = .*)$")
+_STEP = re.compile(r"(?:ProfilerStep#|step|iteration|iter)[ _#:=]*(\d{1,15})", re.IGNORECASE)
+_PID = 0xFFFFFF
+
+
+def recognises(source: Source) -> bool:
+    """Whether it is a SQLite database with tables of Nsight Systems."""
+    if not source.head.startswith(MAGIC):
+        return False
+    if any(table.encode() in source.head for table in _OWN_TABLES):
+        return True
+    if source.path is None:
+        return False
+    try:
+        with Database(source.path) as database:
+            return any(database.has(table) for table in _OWN_TABLES)
+    except Unreadable:
+        return False
+
+
+class Reading:
+    """One import of any number of reports, one after another."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._num_ranks = 0
+        self._clocks: set[str] = set()
+
+    def add(self, source: Source) -> None:
+        """Read one report."""
+        try:
+            with on_disk(source) as path, Database(path) as database:
+                report = _Report(database)
+                report.read()
+        except (Unreadable, TooLarge) as error:
+            self._sink.add_problem(f"{source.name}: {error}")
+            return
+        for problem in (*source.damages(), *report.problems):
+            self._sink.add_problem(f"{source.name}: {problem}")
+        ranks = report.processes.ranks()
+        if not ranks:
+            self._sink.add_problem(f"{source.name}: holds no GPU work, CUDA call or NVTX range")
+            return
+        first = self._num_ranks
+        self._num_ranks += len(ranks)
+        shown = f"rank {first}" if len(ranks) == 1 else f"ranks {first} to {self._num_ranks - 1}"
+        self._sink.add_guess(
+            f"{source.name} tells no ranks: its processes are shown as {shown}, by their GPU"
+        )
+        self._clocks.add("absolute" if report.base_ns else "unknown")
+        self._sink.set_clock("absolute" if self._clocks == {"absolute"} else "unknown")
+        pids = [_pid_of(process) for process in ranks]
+        report.processes.write(self._sink, first, report.base_ns, report.host, pids)
+
+    def finish(self) -> None:
+        """Every report was written when it was read."""
+
+
+class _Report:
+    """One database, read table by table; a damaged table costs what stands behind the damage."""
+
+    def __init__(self, database: Database) -> None:
+        self.processes = Processes()
+        self.problems: list[str] = [database.damage] if database.damage else []
+        self.base_ns = 0
+        self.host = ""
+        self._database = database
+        self._texts: dict[int, str] = {}
+        self._num_open = 0
+
+    def read(self) -> None:
+        """Read all of it."""
+        self._read_start()
+        for number, text in self._rows(_TEXTS, "id", "value"):
+            if isinstance(number, int) and len(self._texts) < limits().max_rows:
+                self._texts[number] = str(text)
+        self._read_gpu()
+        self._read_calls()
+        self._read_ranges()
+        bad = self.processes.num_bad
+        bad += sum(self.processes.of(p).num_refused for p in self.processes.ranks())
+        if bad:
+            self.problems.append(f"{bad:,} rows without usable times left out")
+        if self._num_open:
+            self.problems.append(f"{self._num_open:,} NVTX ranges that never end left out")
+
+    def _rows(self, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+        if not self._database.has(table):
+            return
+        try:
+            yield from self._database.rows(table, columns)
+        except Unreadable as error:
+            self.problems.append(str(error))
+
+    def _read_start(self) -> None:
+        """Unix time of the capture's start, from which the report's times count."""
+        utc_ns = next(self._rows(_START, "utcEpochNs"), (None,))[0]
+        start_ns = next(self._rows(_DETAILS, "startTime"), (0,))[0]
+        if type(utc_ns) is int and type(start_ns) is int and 0 < utc_ns - start_ns < MAX_NS:
+            self.base_ns = utc_ns - start_ns
+        for name, value in self._rows("TARGET_INFO_SYSTEM_ENV", "name", "value"):
+            if name == "Hostname" and value:
+                self.host = str(value)[:256]
+
+    def _read_gpu(self) -> None:
+        place = ("start", "end", "globalPid", "deviceId", "streamId")
+        for *where, short, long in self._rows(_KERNELS, *place, "shortName", "demangledName"):
+            name = self._text(short) or self._text(long) or "kernel"
+            kind = "other_comm" if COMM_KERNEL.match(name) else "kernel"
+            self._on_gpu(where, kind, name)
+        for *where, num_bytes, copy in self._rows(_COPIES, *place, "bytes", "copyKind"):
+            self._on_gpu(where, "memcpy", f"Memcpy {_COPY_KINDS.get(copy, '')}".rstrip(), num_bytes)
+        for *where, num_bytes in self._rows(_SETS, *place, "bytes"):
+            self._on_gpu(where, "memcpy", "Memset", num_bytes)
+        for *where, graph in self._rows(_GRAPHS, *place, "graphId"):
+            self._on_gpu(where, "kernel", f"CUDA graph {graph}")
+        for *where, _ in self._rows(_WAITS, *place, "syncType"):
+            self._on_gpu(where, "host", "Stream Sync", suffix=" waits")
+
+    def _on_gpu(
+        self, where: list[Any], kind: str, name: str, num_bytes: Any = None, suffix: str = ""
+    ) -> None:
+        start_ns, end_ns, process, gpu, stream = where
+        if not _are_times(start_ns, end_ns) or type(gpu) is not int:
+            self.processes.num_bad += 1
+            return
+        process = process if type(process) is int else ("GPU", gpu)
+        size = num_bytes if type(num_bytes) is int else UNKNOWN
+        track = f"GPU {gpu} stream {stream}{suffix}"
+        spans = self.processes.of(process)
+        spans.add(start_ns, end_ns - start_ns, kind, name, track, num_bytes=size)
+        self.processes.uses_gpu(process, gpu)
+
+    def _read_calls(self) -> None:
+        for start_ns, end_ns, thread, name in self._rows(
+            _CALLS, "start", "end", "globalTid", "nameId"
+        ):
+            if not _are_times(start_ns, end_ns) or type(thread) is not int:
+                self.processes.num_bad += 1
+                continue
+            spans = self.processes.of(_process_of(thread))
+            text = self._text(name) or "CUDA call"
+            spans.add(start_ns, end_ns - start_ns, "host", text, f"thread {thread & _PID} CUDA")
+
+    def _read_ranges(self) -> None:
+        columns = ("start", "end", "eventType", "globalTid", "text", "textId")
+        for start_ns, end_ns, kind, thread, text, text_id in self._rows(_RANGES, *columns):
+            if kind not in _RANGE_TYPES:
+                continue  # marks, names of threads and categories
+            if end_ns is None:
+                self._num_open += 1
+                continue
+            if not _are_times(start_ns, end_ns) or type(thread) is not int:
+                self.processes.num_bad += 1
+                continue
+            name = _NUMBERS_BEHIND.sub("", str(text) if text else self._text(text_id)) or "range"
+            process = _process_of(thread)
+            step = _STEP.fullmatch(name)
+            if step:
+                self.processes.add_step(process, int(step[1]), start_ns, end_ns)
+                continue
+            spans = self.processes.of(process)
+            track = f"thread {thread & _PID}"
+            spans.add(start_ns, end_ns - start_ns, kind_of_annotation(name), name, track)
+
+    def _text(self, number: object) -> str:
+        return self._texts.get(number, "") if isinstance(number, int) else ""
+
+
+def _are_times(start_ns: object, end_ns: object) -> bool:
+    """Whether both are times a span can have."""
+    if type(start_ns) is not int or type(end_ns) is not int:
+        return False
+    return abs(start_ns) < MAX_NS and abs(end_ns) < MAX_NS
+
+
+def _process_of(thread: int) -> int:
+    """globalPid of a globalTid: the thread's own number stands in the lowest 24 bits."""
+    return thread & ~_PID
+
+
+def _pid_of(process: object) -> int:
+    return process >> 24 & _PID if isinstance(process, int) else UNKNOWN

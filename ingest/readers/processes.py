@@ -1,0 +1,65 @@
+"""Processes of one database as ranks: spans of each, numbered when the file has been read."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from ingest.readers import Sink
+from ingest.readers.rows import rank_info
+from ingest.readers.span_list import SpanList, write_steps
+from ingest.readers.whole import add_imported_clock
+from trace_hooks.schema import UNKNOWN
+
+Window = tuple[int, int, int]
+
+
+class Processes:
+    """Spans and steps by process, whose order becomes the order of ranks."""
+
+    def __init__(self) -> None:
+        self.num_bad = 0
+        self._spans: dict[Hashable, SpanList] = {}
+        self._windows: dict[Hashable, dict[int, Window]] = {}
+        self._gpus: dict[Hashable, int] = {}
+
+    def of(self, process: Hashable) -> SpanList:
+        """Spans of a process."""
+        return self._spans.setdefault(process, SpanList())
+
+    def uses_gpu(self, process: Hashable, gpu: int) -> None:
+        """A process has work on a GPU: only such processes become ranks, where any has."""
+        self._gpus[process] = min(gpu, self._gpus.get(process, gpu))
+
+    def add_step(self, process: Hashable, step: int, begin_ns: int, end_ns: int) -> None:
+        """A range that is one step."""
+        self._windows.setdefault(process, {}).setdefault(step, (step, begin_ns, end_ns))
+
+    def ranks(self) -> list[Hashable]:
+        """Processes in the order of their GPU; all that have spans where none uses one."""
+        if self._gpus:
+            return sorted(self._gpus, key=lambda process: (self._gpus[process], str(process)))
+        return sorted((p for p, spans in self._spans.items() if len(spans)), key=str)
+
+    def write(
+        self, sink: Sink, first_rank: int, base_ns: int, host: str, pids: Sequence[int]
+    ) -> None:
+        """Write every rank, `first_rank` being the first; `pids` as ranks() orders them."""
+        for rank, (process, pid) in enumerate(zip(self.ranks(), pids, strict=True), first_rank):
+            spans = self.of(process)
+            windows = sorted(self._windows.get(process, {}).values(), key=lambda w: w[1])
+            spans.fill_steps(windows)
+            spans.shift(base_ns)
+            begin_ns, end_ns = spans.extent()
+            gpu = self._gpus.get(process, UNKNOWN)
+            info = rank_info(
+                rank,
+                host=host,
+                pid=pid,
+                device=f"GPU {gpu}" if gpu >= 0 else "",
+                started_ns=begin_ns,
+                ended_ns=end_ns,
+            )
+            sink.add_rank(info)
+            write_steps(sink, rank, [(s, b + base_ns, e + base_ns) for s, b, e in windows])
+            spans.write(sink, rank)
+            add_imported_clock(sink, rank, begin_ns)
