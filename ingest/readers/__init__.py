@@ -23,6 +23,7 @@ FORMATS = (
     "flight_recorder",
     "megascan",
     "phase_log",
+    "nccl_inspector",
     "xpu_timer",
     "nsys",
     "rocpd",

@@ -35,7 +35,8 @@ class Codes(dict[Any, int]):
 
 
 _CODES = {"ts_ns": "q", "dur_ns": "q", "step": "q", "name": "i", "track": "i", "kind": "b",
-          "microbatch": "i", "chunk": "i", "num_bytes": "q", "peer": "i"}  # fmt: skip
+          "microbatch": "i", "chunk": "i", "num_bytes": "q", "peer": "i",
+          "group_id": "q", "coll_seq": "q"}  # fmt: skip
 
 
 class SpanList:
@@ -66,6 +67,8 @@ class SpanList:
         chunk: int = UNKNOWN,
         num_bytes: int = UNKNOWN,
         peer: int = UNKNOWN,
+        group_id: int = 0,
+        coll_seq: int = UNKNOWN,
     ) -> None:
         """One span; a negative duration counts as none. Raises TooMany above the limit."""
         if not (abs(ts_ns) < MAX_NS and dur_ns < MAX_NS and abs(step) < MAX_STEP):
@@ -76,7 +79,7 @@ class SpanList:
         values = (
             ts_ns, max(dur_ns, 0), step, self._names[name], self._tracks[track],
             _KIND_CODES[kind], _small(microbatch), _small(chunk),
-            num_bytes if 0 <= num_bytes < MAX_NS else UNKNOWN, _small(peer),
+            num_bytes if 0 <= num_bytes < MAX_NS else UNKNOWN, _small(peer), group_id, coll_seq,
         )  # fmt: skip
         for append, value in zip(self._add, values, strict=True):
             append(value)

@@ -254,9 +254,20 @@ def _take_kernel(timeline: _Timeline, data: bytes) -> bool:
     if 10 in parts:
         num_bytes = _numbers_or_none(parts[10]).get(1, UNKNOWN)
     track = "host" if told.get(11) else f"GPU {kind}"
-    timeline.spans.add(start_ns, dur_ns, kind, code, track, num_bytes=num_bytes)
     comm_hash, seq = nccl.get(3), _number(nccl.get(8, 0))
-    if isinstance(comm_hash, int) and 0 <= seq < APART:
+    is_known = isinstance(comm_hash, int) and 0 <= seq < APART
+    side = _SIDES.get(_number(nccl.get(10, 0)), "")
+    timeline.spans.add(
+        start_ns,
+        dur_ns,
+        kind,
+        code,
+        track,
+        num_bytes=num_bytes,
+        group_id=_group_id(comm_hash) if isinstance(comm_hash, int) and is_known else 0,
+        coll_seq=seq if is_known and not side else UNKNOWN,
+    )
+    if isinstance(comm_hash, int) and is_known:
         dtype = nccl.get(5, b"")
         named = dtype.decode("ascii", "replace").lower() if isinstance(dtype, bytes) else ""
         timeline.calls.append(
@@ -267,7 +278,7 @@ def _take_kernel(timeline: _Timeline, data: bytes) -> bool:
                 seq=seq,
                 num_bytes=num_bytes if num_bytes < MAX_NS else UNKNOWN,
                 dtype=DTYPES.get(named, ("", 0))[0],
-                side=_SIDES.get(_number(nccl.get(10, 0)), ""),
+                side=side,
                 enqueue_ns=start_ns - min(told.get(5, 0) * 1000, start_ns),
                 start_ns=start_ns,
                 end_ns=start_ns + dur_ns,

@@ -1,0 +1,153 @@
+"""Logs of NCCL's Inspector, made here after the fields of its source: no real one can be had."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.reader_results import Imported
+
+T0_US = 1752867229235059
+WORLD, PAIR = "0xe62dedaa97644a", "0x7f8c496ae9f661"
+Json = dict[str, Any]
+
+
+def line(
+    sn: int,
+    rank: int,
+    comm: str = WORLD,
+    n_ranks: int = 4,
+    at: int | None = 0,
+    kernels: int = 2,
+    **more: Any,
+) -> Json:
+    """A collective; with `at` its times in us after T0, as NCCL_INSPECTOR_DUMP_VERBOSE writes."""
+    perf: Json = {
+        "coll": "AllReduce", "coll_sn": sn, "coll_msg_size_bytes": 4096, "coll_exec_time_us": 40,
+        "coll_timing_source": "kernel_gpu", "coll_algobw_gbs": 1.5, "coll_busbw_gbs": 2.5, **more,
+    }  # fmt: skip
+    if at is not None:
+        start = T0_US + at
+        perf["event_trace_sn"] = {"coll_start_sn": 1}
+        perf["event_trace_ts"] = {
+            "coll_start_ts": start - 5,
+            "coll_stop_ts": start - 1,
+            "kernel_events": [
+                {"channel_id": c, "kernel_start_ts": start + c, "kernel_stop_ts": start + 30 + c}
+                for c in range(kernels)
+            ],
+        }
+    return {
+        "header": {"id": comm, "rank": rank, "n_ranks": n_ranks, "nnodes": 1},
+        "metadata": {
+            "inspector_output_format_version": "v4.0", "git_rev": "", "hostname": "node1",
+            "rec_mechanism": "nccl_profiler_interface", "dump_timestamp_us": T0_US + 9000,
+            "pid": 100 + rank,
+        },
+        "coll_perf": perf,
+    }  # fmt: skip
+
+
+def write(folder: Path, name: str, *lines: object) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    texts = [one if isinstance(one, str) else json.dumps(one) for one in lines]
+    path.write_text("".join(f"{text}\n" for text in texts))
+    return path
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "in"
+
+
+def test_communicators_of_a_job(folder: Path, runs: Path) -> None:
+    for rank in range(4):
+        pair = f"{PAIR}{rank // 2}"
+        calls = [line(7, rank, at=100 + rank), line(9, rank, at=300)]
+        calls.append(line(3, rank % 2, pair, 2, at=200, coll="ReduceScatter"))
+        write(folder, f"node1-pid{100 + rank}.log", *calls)
+    run = Imported(folder, into=runs)
+    assert run.info["source"] == "nccl_inspector"
+    assert run.problems == []
+    assert {rank: info["world_size"] for rank, info in run.ranks.items()} == dict.fromkeys(
+        range(4), 4
+    )
+    assert run.ranks[2]["host"] == "node1"
+    assert sorted(set(map(str, run.rows("groups", "name", "axis", "ranks")))) == [
+        str((f"{PAIR}0", "unknown", [0, 1])),
+        str((f"{PAIR}1", "unknown", [2, 3])),
+        str((WORLD, "world", [0, 1, 2, 3])),
+    ]
+    at = T0_US * 1000
+    columns = ("rank", "seq", "op", "num_bytes", "enqueue_ns", "start_ns", "end_ns", "state")
+    assert run.rows("collectives", *columns)[3:6] == [
+        (1, 7, "all_reduce", 4096, at + 96_000, at + 101_000, at + 132_000, "completed"),
+        (1, 3, "reduce_scatter", 4096, at + 195_000, at + 200_000, at + 231_000, "completed"),
+        (1, 9, "all_reduce", 4096, at + 295_000, at + 300_000, at + 331_000, "completed"),
+    ]
+    spans = run.rows("spans", "rank", "kind", "name", "coll_seq", "dur_ns", "group_id")
+    groups = {group for *_, group in spans}
+    assert spans[3][:5] == (1, "other_comm", "all_reduce", 7, 31_000)
+    assert groups == {group for (group,) in run.rows("groups", "group_id")}
+    assert any(
+        "4 collectives between those in the logs were not recorded" in g for g in run.guesses
+    )
+
+
+def test_logs_without_event_traces(folder: Path, runs: Path) -> None:
+    run = Imported(write(folder, "a.log", line(1, 0, n_ranks=1, at=None)), into=runs)
+    end_ns = (T0_US + 9000) * 1000
+    assert run.rows("collectives", "start_ns", "end_ns") == [(end_ns - 40_000, end_ns)]
+    assert any("1 collectives tell how long they took, not when" in guess for guess in run.guesses)
+
+
+def test_missing_fields_cost_their_line(folder: Path, runs: Path) -> None:
+    good, no_kernel = line(1, 2), line(2, 2, at=50, kernels=0)
+    bad: list[object] = [
+        "{",
+        "[]",
+        '{"header": 5, "coll_perf": {}}',
+        {"header": {}, "p2p_perf": {}},
+    ]
+    bad += [line(-1, 2), line(10**30, 2), line(3, 4), line(4, 2, n_ranks=10**9), line(5, 2, coll=7)]
+    huge = line(6, 2)
+    huge["coll_perf"]["event_trace_ts"] = {"coll_start_ts": 2**60, "kernel_events": 5}
+    nothing = line(7, 2, at=None)
+    del nothing["metadata"]
+    path = write(folder, "a.log", good, *bad, huge, nothing, no_kernel)
+    path.write_bytes(path.read_bytes() + b'{"header": {"id": "0x')
+    run = Imported(path, into=runs)
+    assert set(run.ranks) == {2}
+    at = T0_US * 1000
+    assert run.rows("collectives", "seq", "start_ns", "end_ns") == [
+        (1, at, at + 31_000),
+        (2, at + 45_000, at + 85_000),
+        (6, at + 8_960_000, at + 9_000_000),
+    ]
+    problems = "\n".join(run.problems)
+    assert "bad lines left out (line 2, 3, 4, ...)" in problems
+    assert "1 lines that are no collective left out" in problems
+    assert run.rows("groups", "ranks") == [([],)]  # 1 of 4 ranks is here
+
+
+def test_ranks_that_are_not_told(folder: Path, runs: Path) -> None:
+    write(folder, "a.log", line(1, 3))
+    write(folder, "b.log", line(1, 3))
+    write(folder, "c.log", line(1, 0, PAIR, 2))
+    write(folder, "d.log", line(1, 1), line(1, 2), line(5, 0, PAIR, 2))
+    run = Imported(folder, into=runs)
+    assert set(run.ranks) == {0, 1, 2, 3}
+    problems = "\n".join(run.problems)
+    assert "b.log: says it is rank 3, as" in problems
+    assert "d.log: is of 2 ranks; 1 collectives of smaller communicators" in problems
+    assert any("c.log has nothing of the largest communicator: shown as rank 0" in g
+               for g in run.guesses)  # fmt: skip
