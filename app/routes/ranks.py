@@ -29,8 +29,9 @@ from app.views import grid as grids
 from app.views import heat_map as heat_maps
 from app.views import host_map as host_maps
 from app.views import rank_table as tables
-from app.views.cells import Cells, Steps, cells, last_steps, newest_part, places
-from app.views.scales import METRICS, metric_of
+from app.views.cells import Cells, Steps, cells, job_step_ms, last_steps, newest_part
+from app.views.places import places
+from app.views.scales import DEFAULT, METRICS, Metric, metric_of
 from ingest.errors import UserError
 from ingest.sandbox import Stop
 from ingest.store import Run
@@ -43,7 +44,7 @@ NO_STEPS = (0, -1)
 _AT_ONCE = 1_000_000
 """Cells of the part of a large map that is shown while the whole is read."""
 _KEPT_MAPS = 3
-"""Whole maps kept in memory; 12,288 ranks x 1,000 steps are 250 MB each."""
+"""Whole maps kept in memory; 12,288 ranks x 1,000 steps are 110 MB each."""
 
 
 class Asked:
@@ -96,7 +97,25 @@ class Maps:
             if (asked.run, metric.name, attempt) in self._kept:
                 return None
         steps = newest_part(run, attempt, _AT_ONCE)
-        return None if steps is None else cells(run, metric, attempt, steps, stop)
+        if steps is None:
+            return None
+        return cells(run, metric, attempt, steps, stop, self.step_ms(asked.run, attempt))
+
+    def step_ms(self, run: str, attempt: int | None) -> float:
+        """Median step time of the whole run."""
+        key = "median step time", attempt
+        return self._hub.cached(run, key, lambda run: job_step_ms(run, attempt))
+
+    def some(
+        self, run: str, metric: Metric, attempt: int | None, steps: Steps, stop: Stop
+    ) -> Cells:
+        """Some steps: cut out of the whole map where it is kept, else read."""
+        with self._lock:
+            version, whole = self._kept.get((run, metric.name, attempt), (-1, None))
+        if whole is not None and version == self._hub.version(run):
+            return whole.window(steps)
+        step_ms = self.step_ms(run, attempt)
+        return cells(self._hub.run(run), metric, attempt, steps, stop, step_ms)
 
     def whole(self, asked: Asked) -> Cells:
         """Every finished step of the metric asked for."""
@@ -108,7 +127,8 @@ class Maps:
         with lock:
             held = self._kept.get(key)
             if held is None or held[0] != version:
-                held = version, cells(run, metric, attempt)
+                step_ms = self.step_ms(asked.run, attempt)
+                held = version, cells(run, metric, attempt, step_ms=step_ms)
                 _ = held[1].code_RS  # computed once, here
             with self._lock:
                 self._kept[key] = held
@@ -132,12 +152,16 @@ def routes(hub: Hub) -> list[Route]:
         return hub.cached(asked.run, ("layout of ranks", attempt), compute)
 
     def values(asked: Asked, stop: Stop) -> grids.Grid:
-        metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
+        return values_of(asked, metric_of(asked.text("metric")), stop)
+
+    def values_of(asked: Asked, metric: Metric, stop: Stop) -> grids.Grid:
+        attempt = asked.whole("attempt")
         steps = steps_of(asked, attempt)
         key = "grid of ranks", metric.name, attempt, steps
         return hub.cached(
-            asked.run, key, lambda run: grids.grid(cells(run, metric, attempt, steps, stop))
-        )
+            asked.run, key,
+            lambda _run: grids.grid(maps.some(asked.run, metric, attempt, steps, stop)),
+        )  # fmt: skip
 
     def steps_of(asked: Asked, attempt: int | None) -> Steps:
         return asked.pair("steps") or last_steps(hub.run(asked.run), attempt) or NO_STEPS
@@ -175,7 +199,13 @@ def routes(hub: Hub) -> list[Route]:
         run, attempt = hub.run(asked.run), asked.whole("attempt")
         steps = steps_of(asked, attempt)
         key = ("rank table", attempt, steps)
-        rows = hub.cached(asked.run, key, lambda run: tables.rank_rows(run, attempt, steps, stop))
+        rows = hub.cached(
+            asked.run,
+            key,
+            lambda run: tables.rank_rows(
+                run, attempt, steps, values_of(asked, METRICS[DEFAULT], stop), stop
+            ),
+        )
         return tables.page(
             rows, run.rank_states(), asked.text("sort", "slowdown"), asked.text("dir", "desc"),
             asked.text("filter"), asked.whole("page", 0) or 0, asked.whole("rank"),

@@ -1,18 +1,20 @@
 """One metric for every rank and step of a run, with its peers and its colour: what pictures draw.
 
-Shape suffixes: R rank (a row), S step (a column).
+Shape suffixes: R rank (a row), S step (a column); G and T: some of the rows and columns.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from app.views import scales
-from app.views.peers import group_ids, peers_median, spread, spread_within_step
+from app.views.peers import PAST_STEPS, group_ids, peers_median, spread, spread_within_step
+from app.views.places import Places, places
 from app.views.scales import Bytes, Floats, Ints, Metric
 from ingest.sandbox import Stop
 from ingest.store import Run
@@ -21,32 +23,7 @@ LAST_STEPS = 20
 """Steps over which a rank is judged where nobody chose others: as slowest_ranks does."""
 
 Steps = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Places:
-    """Who the ranks are, ordered by rank; -1 in a coordinate is unknown."""
-
-    rank_R: Ints
-    hosts: list[str]
-    coords: dict[str, Ints]
-    """pp, dp, cp, tp: index on the axis"""
-
-    @property
-    def has_layout(self) -> bool:
-        """Whether every rank has a place on at least one axis."""
-        return bool(len(self.rank_R)) and any((c >= 0).all() for c in self.coords.values())
-
-
-def places(run: Run, attempt: int | None = None, stop: Stop | None = None) -> Places:
-    """The ranks of an attempt (default: the newest) and where they stand."""
-    table = run.ask("rank_list", attempt=attempt, stop=stop)
-    coords = {
-        axis: _numbers(table.column(axis).fill_null(-1)).astype(np.int64)
-        for axis in ("pp", "dp", "cp", "tp")
-    }
-    rank_R = _numbers(table.column("rank")).astype(np.int64)
-    return Places(rank_R, table.column("host").to_pylist(), coords)
+"""first and last, both included"""
 
 
 @dataclass(frozen=True)
@@ -60,95 +37,124 @@ class Cells:
     """in the metric's unit; NaN not recorded"""
     peers_RS: Floats
     """median of the peers, in ms (also for slowdown)"""
-    deviation_RS: Floats
-    spread_RS: Floats
-    """MAD of the peers' deviations over 20 steps"""
-    spread_in_step_RS: Floats
-    group_R: Ints
-    """ranks with one number are each other's peers (in the newest attempt shown)"""
     step_ms: float
-    """median step time of the job over these steps"""
+    """median step time of the job"""
+    attempt_S: Ints
+    """the attempt each step is shown of"""
+    groups: dict[int, Ints]
+    """by attempt: ranks (R) with one number are each other's peers; -1: not in this attempt"""
+
+    def deviation(self, part: Any = np.s_[:, :]) -> Floats:
+        """How far cells lie from their peers: slowdown - 1, or a share of the job's step time."""
+        if self.metric.is_ratio:
+            return self.value_RS[part] - np.float32(1)
+        return (self.value_RS[part] - self.peers_RS[part]) / np.float32(self.step_ms)
+
+    def parts(self) -> Iterator[tuple[Any, Ints]]:
+        """Index of the rows and steps of each attempt, oldest first, and the groups of the rows."""
+        for attempt in np.unique(self.attempt_S):
+            group_R, columns = self.groups[int(attempt)], np.flatnonzero(self.attempt_S == attempt)
+            rows = np.flatnonzero(group_R >= 0)
+            yield np.ix_(rows, columns), group_R[rows]
+
+    def spreads(self, deviation_GT: Floats, group_G: Ints) -> tuple[Floats, Floats]:
+        """MAD of the peers' deviations over 20 steps, and within each step."""
+        return spread(deviation_GT, group_G), spread_within_step(deviation_GT, group_G)
 
     @cached_property
-    def code_RS(self) -> Bytes:
-        """Colour of every single cell."""
-        factor = scales.noise_factor(self.deviation_RS.size)
-        noise = factor * np.fmax(self.spread_RS, self.spread_in_step_RS)
-        return scales.codes(self.deviation_RS, noise, self.metric.full)
+    def _judged(self) -> tuple[Bytes, float]:
+        factor = scales.noise_factor(self.value_RS.size)
+        code_RS = np.zeros(self.value_RS.shape, dtype=np.uint8)
+        typical = float("nan")
+        for part, group_G in self.parts():
+            deviation = self.deviation(part)
+            over_steps, in_step = self.spreads(deviation, group_G)
+            noise = factor * np.fmax(over_steps, in_step)
+            code_RS[part] = scales.codes(deviation, noise, self.metric.full)
+            known = over_steps[:, -1][~np.isnan(over_steps[:, -1])]
+            typical = factor * float(np.median(known)) if known.size else typical
+        return code_RS, typical
 
     @property
-    def legend(self) -> dict[str, object]:
+    def code_RS(self) -> Bytes:
+        """Colour of every single cell."""
+        return self._judged[0]
+
+    @property
+    def legend(self) -> dict[str, Any]:
         """For the browser: see scales.legend."""
-        typical = float(np.nanmedian(self.spread_RS)) if self.has_values else float("nan")
-        factor = scales.noise_factor(self.deviation_RS.size)
-        return scales.legend(self.metric, self.step_ms, factor * typical)
+        return scales.legend(self.metric, self.step_ms, self._judged[1])
 
     @property
     def has_values(self) -> bool:
         """Whether anything at all was recorded."""
-        return bool(self.deviation_RS.size) and not bool(np.isnan(self.deviation_RS).all())
+        return bool(self.value_RS.size) and not bool(np.isnan(self.value_RS).all())
+
+    def window(self, steps: Steps) -> Cells:
+        """The same cells in some steps only."""
+        low, high = np.searchsorted(self.steps_S, (steps[0], steps[1] + 1))
+        columns = slice(int(low), int(high))
+        return replace(
+            self, steps_S=self.steps_S[columns], value_RS=self.value_RS[:, columns],
+            peers_RS=self.peers_RS[:, columns], attempt_S=self.attempt_S[columns],
+        )  # fmt: skip
 
 
 def cells(
     run: Run, metric: Metric, attempt: int | None = None, steps: Steps | None = None,
-    stop: Stop | None = None,
+    stop: Stop | None = None, step_ms: float | None = None,
 ) -> Cells:  # fmt: skip
-    """Cells of a metric over the finished steps first..last (default: all)."""
+    """Cells of a metric over the finished steps first..last (default: all).
+
+    `step_ms`: job_step_ms where it is known already.
+    """
     low, high = steps or (0, 2**63 - 2)
     table = run.ask(
-        "rank_cells", metric=metric.asks, step_min=low, step_max=high, attempt=attempt, stop=stop
+        "rank_cells", metric=metric.asks, step_min=max(0, low - PAST_STEPS), step_max=high,
+        attempt=attempt, stop=stop,
+    )  # fmt: skip
+    rank_N, step_N, value_N = (
+        np.asarray(table.column(name).to_numpy()) for name in ("rank", "step", "value_ms")
     )
-    step_ms = _job_step_ms(run, attempt, (low, high), stop)
-    rank_N, step_N, value_N = (_numbers(table.column(c)) for c in ("rank", "step", "value_ms"))
     first, last = (int(step_N.min()), int(step_N.max())) if len(step_N) else (0, -1)
     steps_S = np.arange(first, last + 1)
     attempt_S = _attempts(run, steps_S, attempt)
     shown = places(run, int(attempt_S[-1]) if len(attempt_S) else attempt, stop)
-    row_of = np.full(int(max(rank_N.max(initial=-1), shown.rank_R.max(initial=-1))) + 2, -1)
-    row_of[shown.rank_R] = np.arange(len(shown.rank_R))
-    row_N = row_of[rank_N]
+    value_RS = _matrix(shown.rank_R, rank_N, step_N - first, value_N, len(steps_S))
+    peers_RS, groups = _peers(run, shown, value_RS, attempt_S, stop)
+    if metric.is_ratio:
+        value_RS = value_RS / peers_RS
+    step_ms = job_step_ms(run, attempt) if step_ms is None else step_ms
+    found = Cells(metric, shown, steps_S, value_RS, peers_RS, step_ms, attempt_S, groups)
+    return found if steps is None else found.window(steps)
+
+
+def _matrix(rank_R: Ints, rank_N: Ints, column_N: Ints, value_N: Floats, num_steps: int) -> Floats:
+    """Rows of an answer spread over ranks and steps; NaN where there is none."""
+    row_of = np.full(int(max(rank_N.max(initial=-1), rank_R.max(initial=-1))) + 2, -1)
+    row_of[rank_R] = np.arange(len(rank_R))
     # one row more than there are ranks: what belongs to a rank of an older attempt only goes there
-    value_RS = np.full((len(shown.rank_R) + 1, len(steps_S)), np.nan, dtype=np.float32)
-    value_RS.reshape(-1)[row_N * len(steps_S) + (step_N - first)] = value_N
-    value_RS = value_RS[:-1]
-    return _compared(run, metric, shown, steps_S, attempt_S, value_RS, step_ms, stop)
+    value_RS = np.full((len(rank_R) + 1, num_steps), np.nan, dtype=np.float32)
+    value_RS.reshape(-1)[row_of[rank_N] * num_steps + column_N] = value_N
+    return value_RS[:-1]
 
 
-def _compared(
-    run: Run, metric: Metric, shown: Places, steps_S: Ints, attempt_S: Ints, value_RS: Floats,
-    step_ms: float, stop: Stop | None,
-) -> Cells:  # fmt: skip
-    """Every cell against its peers, attempt by attempt: a restart may have changed the layout."""
-    peers_RS, deviation_RS, spread_RS, in_step_RS = (
-        np.full_like(value_RS, np.nan) for _ in range(4)
-    )
-    groups_R = np.arange(len(value_RS))
-    for attempt in np.unique(attempt_S):  # the newest comes last
+def _peers(
+    run: Run, shown: Places, value_RS: Floats, attempt_S: Ints, stop: Stop | None
+) -> tuple[Floats, dict[int, Ints]]:
+    """Median of every cell's peers, attempt by attempt: a restart may have changed the layout."""
+    peers_RS = np.full_like(value_RS, np.nan)
+    groups = {}
+    for attempt in np.unique(attempt_S):
         at = shown if attempt == attempt_S[-1] else places(run, int(attempt), stop)
         rows, at_rows = np.intersect1d(shown.rank_R, at.rank_R, return_indices=True)[1:]
-        columns = np.flatnonzero(attempt_S == attempt)
+        part = np.ix_(rows, np.flatnonzero(attempt_S == attempt))
         pp_R, tp_R = (np.maximum(at.coords[axis][at_rows], 0) for axis in ("pp", "tp"))
-        part = np.ix_(rows, columns)
-        value = value_RS[part]
-        peers, group_R = peers_median(value, group_ids(pp_R), group_ids(pp_R, tp_R))
-        deviation = value / peers - 1 if metric.is_ratio else (value - peers) / step_ms
-        peers_RS[part], deviation_RS[part] = peers, deviation
-        groups_R[rows] = group_R
-        spread_RS[part] = spread(deviation, group_R)
-        in_step_RS[part] = spread_within_step(deviation, group_R)
-    shown_RS = deviation_RS + 1 if metric.is_ratio else value_RS
-    return Cells(
-        metric,
-        shown,
-        steps_S,
-        shown_RS,
-        peers_RS,
-        deviation_RS,
-        spread_RS,
-        in_step_RS,
-        groups_R,
-        step_ms,
-    )
+        median, group_G = peers_median(value_RS[part], group_ids(pp_R), group_ids(pp_R, tp_R))
+        peers_RS[part] = median
+        groups[int(attempt)] = np.full(len(value_RS), -1)
+        groups[int(attempt)][rows] = group_G
+    return peers_RS, groups
 
 
 def last_steps(run: Run, attempt: int | None = None) -> Steps | None:
@@ -174,6 +180,19 @@ def newest_part(run: Run, attempt: int | None, most_cells: int) -> Steps | None:
     return max(0, found["last"] - num_steps + 1), found["last"]
 
 
+def job_step_ms(run: Run, attempt: int | None) -> float:
+    """Median over all ranks and finished steps of the step time; 1 where no step is finished.
+
+    Of the whole run, so that the same metric has the same scale wherever it is shown.
+    """
+    text = (
+        "SELECT median(window_ns) / 1e6 AS ms FROM chosen_steps($attempt)"
+        " WHERE finished AND step >= 0"
+    )
+    rows = run.index_rows(text, attempt=attempt)
+    return float(rows[0]["ms"] or 1.0)
+
+
 def _attempts(run: Run, steps_S: Ints, attempt: int | None) -> Ints:
     """The attempt each step is shown of: the one asked for, else the newest that has it."""
     found_S = np.full(len(steps_S), attempt or 0)
@@ -183,17 +202,3 @@ def _attempts(run: Run, steps_S: Ints, attempt: int | None) -> Ints:
         for row in run.index_rows(text, low=low, high=int(steps_S[-1])):
             found_S[row["step"] - low] = row["attempt"]
     return found_S
-
-
-def _job_step_ms(run: Run, attempt: int | None, steps: Steps, stop: Stop | None) -> float:
-    """Median over ranks and steps of the step time; 1 where no step is finished."""
-    text = (
-        "SELECT median(window_ns) / 1e6 AS ms FROM chosen_steps($attempt)"
-        " WHERE finished AND step BETWEEN $low AND $high AND step >= 0"
-    )
-    rows = run.index_rows(text, attempt=attempt, low=steps[0], high=steps[1])
-    return float(rows[0]["ms"] or 1.0)
-
-
-def _numbers(column: pa.ChunkedArray) -> np.ndarray:
-    return np.asarray(column.to_numpy())

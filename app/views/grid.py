@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from app.views import scales
-from app.views.cells import LAST_STEPS, Cells, Places
+from app.views.cells import LAST_STEPS, Cells
 from app.views.peers import spread_within_step
+from app.views.places import Places
 from app.views.scales import Bytes, Floats, Ints
 
-AXES = ("pp", "dp", "cp", "tp")
 UNKNOWN = 65_535
 
 
@@ -50,7 +50,7 @@ def grid(cells: Cells) -> Grid:
         return Grid(cells.places, none, empty, empty, None, legend)
     mean = _median if cells.metric.is_ratio else _mean
     value_R, peers_R = mean(cells.value_RS), mean(cells.peers_RS)
-    deviation_R = mean(cells.deviation_RS)
+    deviation_R = mean(cells.deviation())
     factor = scales.noise_factor(len(value_R), num_steps)
     spread_R = _spread(cells, deviation_R)
     code_R = scales.codes(deviation_R, factor * spread_R, cells.metric.full)
@@ -70,13 +70,19 @@ def _spread(cells: Cells, deviation_R: Floats) -> Floats:
     good (roles, places in the schedule): that of the peers' means, though at least what means of so
     many steps differ by chance.
     """
+    spread_R = np.full(len(deviation_R), np.nan, dtype=np.float32)
+    *_, (part, group_G) = cells.parts()  # of the newest attempt
+    rows, columns = part[0][:, 0], part[1][0, -LAST_STEPS:]
+    over_steps, in_step = cells.spreads(cells.deviation(np.ix_(rows, columns)), group_G)
     if len(cells.steps_S) == 1:
-        return np.fmax(cells.spread_RS[:, 0], cells.spread_in_step_RS[:, 0])
-    if cells.metric.is_ratio:
-        return cells.spread_RS[:, -1]
-    by_chance_R = cells.spread_RS[:, -1] / np.sqrt(len(cells.steps_S))
-    of_means_R = spread_within_step(deviation_R[:, None], cells.group_R)[:, 0]
-    return np.fmax(by_chance_R, of_means_R)
+        spread_R[rows] = np.fmax(over_steps, in_step)[:, 0]
+    elif cells.metric.is_ratio:
+        spread_R[rows] = over_steps[:, -1]
+    else:
+        by_chance_G = over_steps[:, -1] / np.sqrt(len(cells.steps_S))
+        of_means_G = spread_within_step(deviation_R[rows, None], group_G)[:, 0]
+        spread_R[rows] = np.fmax(by_chance_G, of_means_G)
+    return spread_R
 
 
 def _mean(value_RS: Floats) -> Floats:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from app.views import scales
-from app.views.cells import Cells, Places
+from app.views.cells import Cells
+from app.views.places import Places
 from app.views.scales import Bytes, Floats, Ints
 from ingest.errors import UserError
 
@@ -193,7 +194,7 @@ def furthest_cell(
     low, high = (step - whole[0] for step in _within(steps, whole))
     block_R = shown_R[first : last + 1]
     code = cells.code_RS[block_R, low : high + 1]
-    size = np.abs(np.nan_to_num(cells.deviation_RS[block_R, low : high + 1]))
+    size = np.abs(np.nan_to_num(cells.deviation(np.s_[block_R, low : high + 1])))
     at = int(np.argmax(np.where(code == code.max(), size, -1)))
     row, column = divmod(at, code.shape[1])
     return _cell(cells, int(block_R[row]), low + column)
@@ -206,6 +207,6 @@ def worst_cells(cells: Cells, steps: Window | None = None, most: int = NUM_WORST
     whole = (int(cells.steps_S[0]), int(cells.steps_S[-1]))
     low, high = (step - whole[0] for step in _within(steps, whole))
     rows, columns = np.nonzero(cells.code_RS[:, low : high + 1] > scales.IN_NOISE)
-    size = np.abs(cells.deviation_RS[rows, low + columns])
+    size = np.abs(cells.deviation((rows, low + columns)))
     furthest = np.argsort(-size, kind="stable")[:most]
     return [_cell(cells, int(rows[at]), low + int(columns[at])) for at in furthest]

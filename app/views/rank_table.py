@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from app.views.grid import Grid
+from app.views.scales import IN_NOISE
 from ingest.errors import UserError
 from ingest.sandbox import Stop
 from ingest.store import Run
 
 PAGE_ROWS = 50
-_EVERY_RANK = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -44,17 +46,34 @@ SORTABLE = (*(field.name for field in fields(RankRow)), "state")
 
 
 def rank_rows(
-    run: Run, attempt: int | None, steps: tuple[int, int], stop: Stop | None = None
+    run: Run,
+    attempt: int | None,
+    steps: tuple[int, int],
+    slowdowns: Grid,
+    stop: Stop | None = None,
 ) -> list[RankRow]:
-    """A row for every rank of the attempt, also for those without a finished step."""
+    """A row for every rank of the attempt, also for those without a finished step.
+
+    `slowdowns`: the grid of that metric over the same steps.
+    """
     window = {"step_min": steps[0], "step_max": steps[1], "attempt": attempt, "stop": stop}
     means = _by_rank(run, "grid", **window)
-    slow = _by_rank(run, "slowest_ranks", top=_EVERY_RANK, **window)
+    slow = _slowdowns(slowdowns)
     late = _by_rank(run, "rank_waits", **window)
     return [
         _row(place, means.get(rank, {}), slow.get(rank, {}), late.get(rank, {}))
         for rank, place in _by_rank(run, "rank_list", attempt=attempt, stop=stop).items()
     ]
+
+
+def _slowdowns(grid: Grid) -> dict[int, dict[str, Any]]:
+    beyond_R = grid.code_R > IN_NOISE
+    found = zip(grid.places.rank_R.tolist(), grid.value_R.tolist(), beyond_R.tolist(), strict=True)
+    return {
+        rank: {"slowdown": value, "beyond_noise": beyond and value > 1}
+        for rank, value, beyond in found
+        if not math.isnan(value)
+    }
 
 
 def _by_rank(run: Run, question: str, **params: Any) -> dict[int, dict[str, Any]]:

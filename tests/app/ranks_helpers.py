@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from app.views.cells import Cells, Places
+from app.views.cells import Cells
+from app.views.places import Places
 from app.views.scales import METRICS
 
 
@@ -22,15 +23,24 @@ def places_of(num_ranks: int, per_host: int = 8, pp: int = 1, tp: int = 1) -> Pl
     return Places(rank_R, [f"host-{rank // per_host}" for rank in rank_R], coords)
 
 
+class _Given(Cells):
+    """Cells whose peers have a spread that was given."""
+
+    spread = 0.01
+
+    def spreads(self, deviation_GT, group_G):
+        return np.full_like(deviation_GT, self.spread), np.zeros_like(deviation_GT)
+
+
 def cells_of(deviation_RS: np.ndarray, spread: float = 0.01, **places: int) -> Cells:
     """Cells of slowdown with these deviations and one spread for all."""
-    deviation_RS = deviation_RS.astype(np.float32)
-    full = np.full_like
-    return Cells(
-        METRICS["slowdown"], places_of(len(deviation_RS), **places),
-        np.arange(deviation_RS.shape[1]) + 100, deviation_RS + 1, full(deviation_RS, 200.0),
-        deviation_RS, full(deviation_RS, spread), full(deviation_RS, 0.0),
-        np.zeros(len(deviation_RS), dtype=int), 1000.0,
+    value_RS = deviation_RS.astype(np.float32) + 1
+    num_ranks, num_steps = value_RS.shape
+    given = type("Given", (_Given,), {"spread": spread})
+    return given(
+        METRICS["slowdown"], places_of(num_ranks, **places), np.arange(num_steps) + 100, value_RS,
+        np.full_like(value_RS, 200.0), 1000.0, np.zeros(num_steps, dtype=int),
+        {0: np.zeros(num_ranks, dtype=int)},
     )  # fmt: skip
 
 
