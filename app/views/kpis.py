@@ -129,7 +129,7 @@ def _step_time(series: Series, scope: Scope) -> Kpi | None:
     base = _with_noise_of(baseline_of(series, now, scope.until), now)
     value = statistics.median(v for _, v in now)
     text, unit = _time(value)
-    detail, tone = _change(value, base, higher_is_bad=True, relative=True)
+    detail, tone = change_of(value, base, higher_is_bad=True, relative=True)
     return Kpi(
         "step_time", "Step time", text, unit, detail,
         "Median of the steps; a step's is that of the slowest pipeline group.", tone,
@@ -152,7 +152,7 @@ def _share(
         return None
     base = _with_noise_of(baseline_of(series, now, scope.until), now)
     value = statistics.median(v for _, v in now)
-    detail, tone = _change(value, base, higher_is_bad, relative=False)
+    detail, tone = change_of(value, base, higher_is_bad, relative=False)
     return Kpi(
         key, label, f"{100 * value:.1f}", "%", detail, meaning, tone, tuple(series),
         base.value if base else None, base.said if base else "", extra,
@@ -234,7 +234,7 @@ def _hook_cost(run: Run, asked: dict[str, Any]) -> Kpi | None:
     )  # fmt: skip
 
 
-def _change(
+def change_of(
     value: float, base: Baseline | None, higher_is_bad: bool, relative: bool
 ) -> tuple[str, str]:
     """Words for the change against the baseline, and the tone."""

@@ -70,7 +70,7 @@ def strip_of(
     return Strip(
         *pooled(step_S, ms_S, MOST_POINTS),
         float(np.median(known)) if known.size else None,
-        tuple(_most(marks)),
+        tuple(rarest_first(marks)),
         tuple(
             Stretch(f.first_step, f.last_step, f.severity, f.id, f"{f.title}. {f.text}")
             for f in diagnosis.findings
@@ -120,7 +120,7 @@ def _told(run: Run, first_step: int, attempt: int | None, stop: Stop | None) -> 
     ]
 
 
-def _most(marks: list[Mark]) -> list[Mark]:
+def rarest_first(marks: list[Mark]) -> list[Mark]:
     """The rarest kinds first where there are too many, then in order of steps."""
     counts: dict[str, int] = {}
     for mark in marks:

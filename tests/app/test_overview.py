@@ -18,7 +18,7 @@ from app.hub import Hub
 from app.links import View
 from app.pages import overview
 from app.shell import make_dash
-from app.views.kpis import Baseline, Kpi, Scope, _change, baseline_of, kpis, now_of
+from app.views.kpis import Baseline, Kpi, Scope, baseline_of, change_of, kpis, now_of
 from tests.app.pages_in_process import call, having, plain_text, text_of
 from tests.runs_builder import RunBuilder, two_rank_run
 
@@ -106,11 +106,11 @@ def test_baselines() -> None:
         (100.2, True, False, "as in steps 1 to 5", "plain"),
     ],
 )
-def test_a_change_is_coloured_only_beyond_noise(
+def test_achange_of_is_coloured_only_beyond_noise(
     value: float, higher_is_bad: bool, relative: bool, detail: str, tone: str
 ) -> None:
     base = Baseline(100.0, 3.0, "steps 1 to 5")
-    assert _change(value, base, higher_is_bad, relative) == (detail, tone)
+    assert change_of(value, base, higher_is_bad, relative) == (detail, tone)
 
 
 def test_a_sparkline_keeps_the_spike_and_cuts_the_first_step() -> None:

@@ -13,7 +13,7 @@ import pytest
 from app.findings import diagnosis_of
 from app.hub import Hub
 from app.server import make_app
-from app.views.strip import MOST_MARKS, Mark, _most, pooled, strip_of
+from app.views.strip import MOST_MARKS, Mark, pooled, rarest_first, strip_of
 from tests.app.in_process import Client
 from tests.runs_builder import T0, RunBuilder
 
@@ -93,7 +93,7 @@ def test_many_steps_are_pooled_and_the_slowest_is_kept() -> None:
 
 def test_rare_marks_survive_many_common_ones() -> None:
     marks = [Mark(step, "checkpoint", "x") for step in range(2 * MOST_MARKS)]
-    kept = _most([*marks, Mark(777, "error", "y")])
+    kept = rarest_first([*marks, Mark(777, "error", "y")])
     assert len(kept) == MOST_MARKS
     assert Mark(777, "error", "y") in kept
     assert [mark.step for mark in kept] == sorted(mark.step for mark in kept)

@@ -79,6 +79,23 @@ def test_job_shares(run):
     assert rows[1]["not_visible_ratio"] == pytest.approx(34 / 400)  # the checkpoint is seen
 
 
+def test_in_a_step_that_some_have_not_finished_only_the_others_count(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 2, ParallelLayout.from_sizes(tp=2))
+    for step in range(2):
+        for rank in range(2):
+            at = step * 100.0
+            if (rank, step) != (1, 1):
+                builder.step(rank, step, at, at + 100)
+            builder.span(rank, step, "forward", at, at + 50)
+            builder.span(rank, step, "tp_comm", at + 50, at + 70 + 20 * rank)
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as run:
+        rows = run.ask("job_shares").to_pylist()
+    assert [row["num_ranks"] for row in rows] == [2, 1]
+    assert [row["tp_ratio"] for row in rows] == pytest.approx([(20 + 40) / 200, 20 / 100])
+
+
 def test_where_time_goes_adds_up_to_the_step(run):
     rows = run.ask("where_time_goes").to_pylist()
     parts = [
