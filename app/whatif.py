@@ -16,6 +16,9 @@ from ingest.store import Run
 MOST_SPANS = 2_000_000
 """Spans of a recorded job looked at, of the ranks that stand for cells: the newest steps."""
 
+MOST_INFIDELITY = 0.05
+"""Share by which measured and replayed steps may differ before that is told (2505.05713)."""
+
 _FEWEST_STEPS = 3
 """With as many steps the first of an attempt, which warms up, is left out."""
 
@@ -42,7 +45,24 @@ def whatif_of(run: Run, attempt: int | None = None, stop: Stop | None = None) ->
     sizes = Sizes(layout.size("dp"), layout.size("pp"), layout.size("cp"))
     rows, notes = _operations(run, wanted, sizes, stop)
     prepared = prepare(dense(rows, sizes))
-    return Answer(what_if(prepared), prepared, (*notes, *prepared.ops.notes))
+    metrics = what_if(prepared)
+    notes = (*notes, *prepared.ops.notes, *_fidelity_note(metrics.fidelity))
+    return Answer(metrics, prepared, notes)
+
+
+def _fidelity_note(fidelity: float) -> tuple[str, ...]:
+    """What a replay that is far off means; the paper leaves such jobs out."""
+    if abs(fidelity) <= MOST_INFIDELITY:
+        return ()
+    if fidelity > 0:
+        return (
+            f"Measured steps are {100 * fidelity:.0f} % longer than replayed ones: gaps between "
+            "operations (launches, pauses, waiting for data) cost that, and no number here has it.",
+        )
+    return (
+        f"Measured steps are {-100 * fidelity:.0f} % shorter than replayed ones: operations ran "
+        "beside each other that the replay puts one after the other.",
+    )
 
 
 def _operations(

@@ -33,6 +33,7 @@ class Spans:
     peer_N: Ints
     tag_N: Ints
     seq_N: Ints
+    waited_N: Ints
     _texts: dict[str, tuple[Ints, list[str]]]
 
     @classmethod
@@ -55,13 +56,12 @@ class Spans:
         _check_within(stage_N, dp_N, sizes)
         begin_N = _ints(spans, "begin_ns")
         texts = {name: _coded(spans[name]) for name in ("kind", "name", "track")}
-        microbatch, chunk, peer, tag, seq = (
-            _ints(spans, name) for name in ("microbatch", "chunk", "peer", "tag", "seq")
-        )
+        names = ("microbatch", "chunk", "peer", "tag", "seq", "waited_ns")
+        microbatch, chunk, peer, tag, seq, waited = (_ints(spans, name) for name in names)
         return cls(
             sizes, step_S, (step_N * sizes.dp + dp_N) * sizes.pp + stage_N, _ints(spans, "rank"),
             begin_N, begin_N + _ints(spans, "dur_ns"), texts["track"][0], microbatch, chunk, peer,
-            tag, seq, texts,
+            tag, seq, waited, texts,
         )  # fmt: skip
 
     @property
@@ -96,11 +96,12 @@ class Spans:
         order = rows[np.lexsort(keys)]
         lane = self.rank_N[order] * (self.track_N.max(initial=0) + 1) + self.track_N[order]
         _, first, lane = np.unique(lane, return_index=True, return_inverse=True)
-        # ends grow from lane to lane by more than the whole recording, so one running maximum does
-        base, length = self.begin_N.min(), self.end_N.max() - self.begin_N.min() + 1
-        reached = np.maximum.accumulate(self.end_N[order] - base + lane * length)
+        begins, ends = ordinals(self.begin_N[order], self.end_N[order])
+        # ends grow from lane to lane by more than all times, so one running maximum does
+        offset = lane * (2 * len(order))
+        reached = np.maximum.accumulate(ends + offset)
         inside = np.zeros(len(order), np.bool_)
-        inside[1:] = (self.begin_N[order] - base + lane * length)[1:] < reached[:-1]
+        inside[1:] = (begins + offset)[1:] < reached[:-1]
         inside[first] = False
         return order[~inside]
 
@@ -165,6 +166,12 @@ def numbered(key: Ints) -> Ints:
     starts[1:] = key[1:] != key[:-1]
     number: Ints = index - np.maximum.accumulate(np.where(starts, index, 0))
     return number
+
+
+def ordinals(one: Ints, other: Ints) -> tuple[Ints, Ints]:
+    """Places of the times of both in their common order: small enough to multiply by a group."""
+    places = np.unique(np.concatenate([one, other]), return_inverse=True)[1].astype(np.int64)
+    return places[: len(one)], places[len(one) :]
 
 
 def joined_key(*columns: Ints) -> Ints:

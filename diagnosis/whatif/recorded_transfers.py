@@ -2,6 +2,8 @@
 
 The k-th send from one stage to another carries the output of the k-th compute whose output goes
 there. A transfer is over when its receiver has it: senders see the end only when they next wait.
+A receiver that did not have to wait saw no end either: its transfer took at most what the median of
+the others did.
 
 Shape suffixes: E edge, a compute whose output goes to another stage; I recorded instance.
 """
@@ -16,6 +18,9 @@ from diagnosis.whatif.operations import Ints, NotAnswerable
 from diagnosis.whatif.optypes import BACKWARD_RECV, BACKWARD_SEND, FORWARD_RECV, FORWARD_SEND
 from diagnosis.whatif.recorded_compute import Compute
 from diagnosis.whatif.recorded_rows import Rows, Spans, joined_key
+
+SEEN_AT_ONCE_NS = 50_000
+"""Who waited for a receive less than this had it already (a check alone takes 4-10 us)."""
 
 _NOT_RECORDED = (
     "Sends and receives are not recorded for every output of a stage: stages hand over at once."
@@ -130,9 +135,19 @@ def _instances(spans: Spans) -> _Instances:
     group = _key(spans, spans.group_N[sends], spans.group_N[receive])
     order = np.lexsort((spans.begin_N[sends], group))
     sends, receive = sends[order], receive[order]
-    return _Instances(
-        spans.begin_N[sends], spans.begin_N[receive], spans.end_N[receive], group[order]
-    )
+    sent, posted = spans.begin_N[sends], spans.begin_N[receive]
+    arrived = _arrivals(np.maximum(sent, posted), spans.end_N[receive], spans.waited_N[receive])
+    return _Instances(sent, posted, arrived, group[order])
+
+
+def _arrivals(ready: Ints, seen: Ints, waited: Ints) -> Ints:
+    """When receivers had what they were sent; `seen`: when they noticed, perhaps long after."""
+    unseen = (waited >= 0) & (waited < SEEN_AT_ONCE_NS)
+    if not unseen.any():
+        return seen
+    took = (seen - ready)[~unseen]
+    typical = int(np.median(took[took >= 0])) if (took >= 0).any() else 0
+    return np.where(unseen, np.minimum(seen, ready + typical), seen)
 
 
 def _add_idle(rows: Rows, compute: Compute, giver: Ints, taker: Ints) -> None:

@@ -19,6 +19,7 @@
 -- column: peer  other global rank of a send or recv; -1 none
 -- column: tag  tag of a send or recv; -1 none
 -- column: seq  number of a send or recv per (source, destination, tag); -1 none
+-- column: waited_ns  how long its rank stood still for a send or recv, ns; -1 unknown
 -- column: is_aligned  whether the offset of the rank's clock is known
 -- empty: no such rank did any of this in these steps
 WITH placed AS (  -- an axis that the layout does not have has one index, 0
@@ -27,22 +28,29 @@ WITH placed AS (  -- an axis that the layout does not have has one index, 0
     FROM ranks WHERE attempt = $attempt
 ),
 cells AS (SELECT min(rank) AS rank, pp, dp FROM placed GROUP BY pp, dp),
+waits AS (  -- where the program stood still for it, which may begin long after its call
+    SELECT rank, step, name AS op, peer, group_id, coll_seq AS seq, min(ts_ns) AS begin_ns
+    FROM rows_of($spans)
+    WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND kind = 'pp_comm'
+        AND coll_seq >= 0 GROUP BY ALL
+),
 chosen AS (
     SELECT step, rank, ts_ns, dur_ns, if(recompute AND kind = 'forward', 'backward', kind) AS kind,
-        name, track, microbatch, chunk, -1 AS peer, -1 AS tag, -1 AS seq
+        name, track, microbatch, chunk, -1 AS peer, -1 AS tag, -1 AS seq, -1 AS waited_ns
     FROM rows_of($spans)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND dur_ns >= 0
         AND kind IN ('forward', 'backward', 'wgrad', 'optimizer', 'dp_comm', 'other_comm')
     UNION ALL
-    SELECT step, rank, start_ns, end_ns - start_ns, op, op, '', -1, -1, peer, tag, seq
-    FROM rows_of($collectives)
+    SELECT step, rank, start_ns, end_ns - start_ns, op, op, '', -1, -1, peer, tag, seq,
+        if(waits.begin_ns IS NULL, -1, end_ns - greatest(start_ns, waits.begin_ns))
+    FROM rows_of($collectives) LEFT JOIN waits USING (rank, step, op, peer, group_id, seq)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max
         AND op IN ('send', 'recv') AND peer >= 0 AND end_ns >= start_ns
 )
 SELECT s.step, CAST(c.dp AS INTEGER) AS dp, CAST(c.pp AS INTEGER) AS stage, s.rank,
     s.ts_ns + coalesce(
         o.offset_ns + CAST(o.drift_ppb * ((s.ts_ns - o.ts_ns) / 1e9) AS BIGINT), 0) AS begin_ns,
-    s.dur_ns, s.kind, s.name, s.track, s.microbatch, s.chunk, s.peer, s.tag, s.seq,
+    s.dur_ns, s.kind, s.name, s.track, s.microbatch, s.chunk, s.peer, s.tag, s.seq, s.waited_ns,
     o.rank IS NOT NULL AS is_aligned
 FROM (SELECT chosen.* FROM chosen SEMI JOIN cells USING (rank)) s
     ASOF LEFT JOIN (SELECT * FROM clock_offsets WHERE attempt = $attempt) o

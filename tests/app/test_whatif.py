@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -87,6 +89,19 @@ def test_one_stage_has_no_m_s(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_a_trace_without_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(MegatronJob(pp=2, dp=1), tmp_path / "in", with_sizes=False)
     assert "the layout of the job is unknown" in refused(path, capsys)
+
+
+def test_gaps_between_operations_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(MegatronJob(pp=1, dp=1, num_steps=2), tmp_path / "in")
+    table = pq.read_table(path)
+    stretched = pa.array(table["start_ts"].to_numpy() * np.float32(1.5))
+    at = table.column_names.index("start_ts")
+    pq.write_table(table.set_column(at, "start_ts", stretched), path)
+    assert main(["whatif", str(path)]) == 0
+    assert "note       Measured steps are 4" in capsys.readouterr().out
+    assert asked(path, capsys)["fidelity"] == pytest.approx(0.47, abs=0.03)
 
 
 def test_a_trace_without_optimizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

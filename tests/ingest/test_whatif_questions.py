@@ -84,6 +84,17 @@ def test_one_rank_stands_for_a_cell_on_the_aligned_clock(tmp_path: Path) -> None
     assert all(row["is_aligned"] for row in rows)
 
 
+def test_how_long_a_receiver_stood_still(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path / "run", 2, ParallelLayout.from_sizes(pp=2))
+    for seq, waited_us in ((0, 15), (1, 30), (2, None)):
+        run.collective(1, 1, 7, seq, 10, 40, op="recv", peer=0, tag=0)
+        if waited_us is not None:
+            span = {"group_id": 7, "coll_seq": seq, "peer": 0, "name": "recv"}
+            run.span(1, 1, "pp_comm", 40 - waited_us, 40, **span)
+    rows = asked(run, "whatif_spans").to_pylist()
+    assert {row["seq"]: row["waited_ns"] for row in rows} == {0: 15 * US, 1: 30 * US, 2: -1}
+
+
 def test_unknown_clocks_and_coordinates_are_told(tmp_path: Path) -> None:
     run = RunBuilder(tmp_path / "run", 2, hosts=["a", "b"])
     for rank in range(2):

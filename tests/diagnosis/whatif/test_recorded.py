@@ -14,7 +14,7 @@ MS = 1_000_000
 T0 = 1_700_000_000_000_000_000
 PLAIN: dict[str, Any] = {
     "step": 1, "dp": 0, "stage": 0, "rank": 0, "name": "x", "track": "main", "microbatch": -1,
-    "chunk": -1, "peer": -1, "tag": -1, "seq": -1, "is_aligned": True,
+    "chunk": -1, "peer": -1, "tag": -1, "seq": -1, "waited_ns": -1, "is_aligned": True,
 }  # fmt: skip
 
 
@@ -106,6 +106,51 @@ def test_gathers_and_gradients() -> None:
         "optimizer 0": (46, 4),  # the gather inside it is part of it
     }  # fmt: skip
     assert notes == ()
+
+
+def test_the_wait_of_each_gather_is_taken_out() -> None:
+    """Replica 1 comes late to both gathers inside the first forward; each transfer takes 1 ms."""
+    rows = []
+    for dp, begins in ((0, (0, 10)), (1, (4, 12))):
+        cell = {"dp": dp, "rank": dp}
+        rows += [span("forward", 0, 20, **cell), span("backward", 20, 30, **cell)]
+        rows += [
+            span("dp_comm", begin, end, **cell) for begin, end in zip(begins, (5, 13), strict=True)
+        ]
+        rows.append(span("optimizer", 30, 31, **cell))
+    found, _ = ops_of(rows, Sizes(2, 1))
+    # together from 4 ms on, and 2 x 1 ms of transfer
+    assert found["params-all-gather", 0, 0, 0] == (0, 6)
+    assert found["params-all-gather", 0, 1, 0] == (4, 2)
+    assert found["forward-compute", 0, 0, 0] == (8, 12)
+    assert found["forward-compute", 0, 1, 0] == (2, 18)
+
+
+def test_a_norm_over_replicas_inside_the_optimizer() -> None:
+    """PP 1, TP 1: the replicas are the whole job."""
+    rows = replicas()
+    for dp in (0, 1):
+        rows.append(span("dp_comm", 46.5, 46.8, name="all_reduce", dp=dp, rank=dp))
+    found, _ = ops_of(rows, Sizes(2, 1))
+    assert found["optimizer-clip-main-grad", 0, 1, 0] == (46.5, 0.3)
+    assert found["optimizer", 0, 1, 0] == (46.8, 3.2)
+
+
+def test_who_did_not_wait_saw_no_end() -> None:
+    """Two micro-batches; the second receive was looked at only long after it had come."""
+    first, second = ({"stage": s, "rank": s, "chunk": s} for s in (0, 1))
+    link = {"tag": 0, "microbatch": -1, "chunk": -1}
+    rows = [
+        *(span("forward", 10 * m, 10 * m + 10, microbatch=m, **first) for m in (0, 1)),
+        *(span("send", 10 * m + 10, 90, seq=m, **first | link | {"peer": 1}) for m in (0, 1)),
+        *(span("forward", b, b + 20, microbatch=m, **second) for m, b in ((0, 12), (1, 40))),
+        span("recv", 0, 12, seq=0, waited_ns=12 * MS, **second | link | {"peer": 0}),
+        span("recv", 1, 39, seq=1, waited_ns=10_000, **second | link | {"peer": 0}),
+    ]
+    found, _ = ops_of(rows, Sizes(1, 2))
+    assert found["forward-send", 0, 0, 0] == (10, 2)
+    assert found["forward-send", 0, 0, 1] == (20, 2)  # not 19: the median of those seen is 2
+    assert found["forward-recv", 1, 0, 1] == (1, 21)
 
 
 def test_missing_communication_is_noted() -> None:
