@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 MOST_OPEN = 32
 """Runs kept open and followed; the one asked for least recently is let go of."""
-FIRST_INDEX_S = 30.0
-"""How long a request waits for the first index of a run."""
+FIRST_INDEX_S = 3.0
+"""How long a request waits for the first index of a run; the live socket tells when it is there."""
 LOOK_FOR_RUNS_S = 1.0
 CLOSE_S = 1.5
 """What followers get to finish a pass when the server stops; a pass that is cut short is made again
@@ -35,6 +35,14 @@ ALL_RUNS = ""
 
 Listener = Callable[[str, int], None]
 """Called with (run, version) from a thread of the hub."""
+
+
+class Awaited(UserError):
+    """A run that is not there yet and will be."""
+
+
+class Indexing(Awaited):
+    """A run that is there, and whose first index is being made."""
 
 
 class _Opened:
@@ -71,13 +79,15 @@ class Hub:
         root = self.store.folder
         return [f for f in self.store.folders() if f == root or f.resolve().parent == root]
 
-    def run(self, name: str) -> Run:
-        """The run of that name, indexed and followed from now on; raises UserError."""
-        return self._open(name).run
+    def run(self, name: str, wait_s: float = FIRST_INDEX_S) -> Run:
+        """The run of that name, indexed and followed from now on; raises UserError, Indexing
+        where its first index takes longer.
+        """
+        return self._open(name, wait_s).run
 
-    def version(self, name: str) -> int:
+    def version(self, name: str, wait_s: float = FIRST_INDEX_S) -> int:
         """Goes up whenever the run's index got something new."""
-        return self._open(name).version
+        return self._open(name, wait_s).version
 
     def catch_up(self, name: str, timeout_s: float) -> bool:
         """Wait until all that the run has written by now can be asked; whether it can."""
@@ -140,14 +150,15 @@ class Hub:
         if self._watcher is not None:
             self._watcher.join(CLOSE_S)
 
-    def _open(self, name: str) -> _Opened:
+    def _open(self, name: str, wait_s: float = FIRST_INDEX_S) -> _Opened:
         found = self._used(name)
         if found is None:
             with self._opening:  # two followers of one run would never agree
                 found = self._used(name) or self._open_new(name)
-        if not found.follower.wait_ready(FIRST_INDEX_S):
-            raise UserError(
-                f"{name} is being indexed for the first time; look again in half a minute"
+        if not found.follower.wait_ready(wait_s):
+            raise Indexing(
+                f"{name} is being indexed for the first time, which takes minutes where there are "
+                "thousands of ranks; this page opens by itself"
             )
         if found.follower.problem and not found.follower.has_snapshot:
             raise UserError(f"{name} cannot be indexed: {found.follower.problem}")
@@ -163,11 +174,10 @@ class Hub:
         folder = next((f for f in self.store.folders() if f.name == name), None)
         if self._closed.is_set():
             raise UserError("the server is stopping")
+        if folder is None and name in self._expected:
+            raise Awaited(self._expected[name])
         if folder is None:
-            raise UserError(
-                self._expected.get(name)
-                or f"there is no run {name!r} here; the start page lists the runs"
-            )
+            raise UserError(f"there is no run {name!r} here; the start page lists the runs")
         if folder not in self.folders():
             raise UserError(
                 f"{name} is a link that leads out of the folder of runs; serve that folder itself"

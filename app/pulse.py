@@ -34,8 +34,11 @@ class Pulse:
 
 
 def pulse(hub: Hub, name: str, now_ns: int | None = None) -> Pulse:
-    """The run's pulse; asks the index once per version. Raises UserError for an unknown run."""
-    version = hub.version(name)
+    """The run's pulse; asks the index once per version.
+
+    Raises UserError for an unknown run, and at once for one whose first index is not there yet.
+    """
+    version = hub.version(name, wait_s=0)
     card = hub.cached(name, "pulse", _card)
     now_ns = time.time_ns() if now_ns is None else now_ns
     heard_ns = activity_ns(card)

@@ -12,7 +12,7 @@ from flask import Flask
 from app.asset_files import assets_version, stylesheets
 from app.components import findings_frame
 from app.components.topbar import topbar
-from app.hub import Hub
+from app.hub import Awaited, Hub
 from app.links import View, explain, parse_url
 from app.pages import overview, query, ranks, runs, timeline
 from ingest.errors import UserError
@@ -88,7 +88,7 @@ def _register(dash: Dash, hub: Hub, base: str) -> None:
             strip = html.Div(className="strip", **{"data-view": "strip"})
             return html.Div([*notes, PAGES[view.page].render(hub, view)]), "page", strip
         except UserError as error:
-            return _sentence(str(error), base), "page", None
+            return _sentence(error, base), "page", None
 
     @dash.callback(Output("topbar", "children"), Input("url", "pathname"), State("url", "search"))
     def show_topbar(pathname: str, search: str | None) -> Component:
@@ -101,8 +101,9 @@ def _register(dash: Dash, hub: Hub, base: str) -> None:
     findings_frame.register(dash, hub, base)
 
 
-def _sentence(text: str, base: str) -> Component:
+def _sentence(error: UserError, base: str) -> Component:
+    lead = "Starting: " if isinstance(error, Awaited) else "Nothing to show: "
     return html.Div(
-        [html.P([html.Strong("Nothing to show: "), text]), html.A("All runs", href=f"{base}/")],
+        [html.P([html.Strong(lead), str(error)]), html.A("All runs", href=f"{base}/")],
         className="panel sentence",
     )

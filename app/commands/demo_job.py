@@ -26,6 +26,7 @@ NEWS_EVERY_S = 10.0
 """Something is printed at least this often while nothing happens."""
 END_S = 10.0
 """What a stopped job gets to end; its ranks get half of it from their launcher."""
+FIRST_INDEX_S = 60.0
 LAST_PASS_S = 10.0
 """What the indexer gets to take in what the job wrote last."""
 ENDS_ITSELF = ("kill", "hang", "hold-gil")
@@ -77,7 +78,7 @@ def follow(hub: Hub, folder: Path, job: subprocess.Popen[bytes]) -> None:
         time.sleep(LOOK_EVERY_S)
     print(f"{'step':>4} {'time':>9}  {'slowest rank against its peers':<38} {'hook cost':>9} loss")
     told_s, shown, num_marks = time.monotonic(), -1, 0
-    view = hub.run(folder.name)
+    view = hub.run(folder.name, wait_s=FIRST_INDEX_S)
     while True:
         interrupts.check()
         ended = job.poll() is not None

@@ -16,7 +16,7 @@ from anyio.to_thread import run_sync
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app.hub import Hub
+from app.hub import Hub, Indexing
 from app.metrics import METRICS
 from app.pulse import pulse
 from ingest.errors import UserError
@@ -24,6 +24,10 @@ from ingest.errors import UserError
 HEARTBEAT_S = 1.0
 SHORTEST_S = 0.05
 """Pause between two messages, so that a run that changes all the time does not flood."""
+AWAITED_S = 1.5
+"""A socket waits so long for a first index: less than the page, so that one that was told there is
+nothing yet hears the same here, and looks again when there is.
+"""
 NUM_THREADS = 4
 SEND_LIMIT_S = 20.0
 """A browser that takes nothing for so long is let go of."""
@@ -67,7 +71,14 @@ async def _serve(
         return {"run": None, "version": told} if name is None else pulse(hub, name).as_json()
 
     async def made() -> dict[str, object]:
-        return await run_sync(message, limiter=limiter)
+        until_s = loop.time() + AWAITED_S
+        while True:
+            try:
+                return await run_sync(message, limiter=limiter)
+            except Indexing:
+                if loop.time() > until_s:
+                    raise
+            await asyncio.sleep(AWAITED_S / 10)
 
     sender = asyncio.create_task(_send(websocket, made, news))
     receiver = asyncio.create_task(_wait_for_end(websocket))

@@ -297,6 +297,8 @@ def test_it_stops_in_three_seconds_whatever_is_under_way(
     writer = threading.Thread(target=write)
     writer.start()
     with ExitStack() as opened:
+        opened.callback(writer.join)
+        opened.callback(writing.set)
         for _ in range(5):
             one = opened.enter_context(connect(f"ws://{address}/api/live?run=job"))
             heard(one)
@@ -308,8 +310,6 @@ def test_it_stops_in_three_seconds_whatever_is_under_way(
         code, printed, errors, took_s = running_one.end(number)
         with pytest.raises(ConnectionClosed):
             drain(one)
-    writing.set()
-    writer.join()
     assert (code, printed, errors) == (0, "", "")
     assert took_s < 3
 
