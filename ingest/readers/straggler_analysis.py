@@ -298,7 +298,7 @@ def _sizes_in(text: bytes) -> dict[str, int] | None:
         return None
     try:
         return _checked(yaml.safe_load(text))
-    except (yaml.YAMLError, UnicodeDecodeError):
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
         return None
 
 
