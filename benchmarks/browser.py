@@ -118,6 +118,12 @@ def rss_mb(pid: int) -> float:
     return int(line.split()[1]) / 1024
 
 
+def cpu_s(pid: int) -> float:
+    """CPU time a process has used so far, all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def conditions(**more: object) -> dict[str, Any]:
     """What a number depends on: machine, load, versions."""
     path = chromium()

@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -38,6 +38,7 @@ from browser import (
     Server,
     chromium,
     conditions,
+    cpu_s,
     report,
     rss_mb,
     spread,
@@ -47,7 +48,7 @@ from playwright.async_api import Browser, Page, Request, Response, async_playwri
 RECORDED = REPO / "sample_traces" / "recorded" / "slow_rank"
 RUN = "live"
 PAGES = ("overview", "timeline", "ranks", "query")
-WATCH_S = 6.0
+WATCH_S = 8.0
 """How long Chromium stays on each page to note what news make it ask for."""
 STAY_S = (8.0, 25.0)
 NEWS_EVERY_S = 0.25
@@ -67,6 +68,8 @@ class Ask:
     path: str
     body: str | None
     at_ns: int
+    every_s: float = 0.0
+    """so often Chromium asked for it while news came"""
 
     def moved(self, rank: int, now_ns: int) -> tuple[str, str | None]:
         """Path and body for another rank and for now: windows of time go on with the run."""
@@ -99,6 +102,7 @@ class Counts:
     failures: list[str] = field(default_factory=list)
     numbers: Counter[str] = field(default_factory=Counter)
     rss: list[tuple[float, float]] = field(default_factory=list)
+    server_cores: float = 0.0
 
     def slope_mb_per_min(self) -> float | None:
         """Growth of the server's memory after the warm-up, by least squares."""
@@ -134,8 +138,11 @@ async def note_recipes(browser: Browser, url: str) -> dict[str, Recipe]:
 
 
 def newest_of_each(asked: Iterable[Ask]) -> list[Ask]:
-    """The last request of each route (Dash's callbacks: of each output)."""
-    return list({(ask.name, _output(ask)): ask for ask in asked}.values())
+    """The last request of each route (Dash's callbacks: of each output), and how often it came."""
+    found: dict[tuple[str, str], list[Ask]] = defaultdict(list)
+    for ask in asked:
+        found[ask.name, _output(ask)].append(ask)
+    return [replace(asks[-1], every_s=WATCH_S / len(asks)) for asks in found.values()]
 
 
 def _output(ask: Ask) -> str:
@@ -175,9 +182,9 @@ class Client:
                     continue
 
     async def follow(self, asks: list[Ask]) -> None:
-        """Listen to the live socket; ask again at each piece of news, the newest one only."""
+        """Listen to the live socket; at news ask again for all, each as often as Chromium does."""
         address = f"{self.url.replace('http', 'ws')}/api/live?run={RUN}"
-        version = None
+        version, asked_s = None, dict.fromkeys(asks, time.monotonic())
         try:
             async with websockets.connect(address, origin=self.url) as socket:
                 self.counts.numbers["sockets opened"] += 1
@@ -187,7 +194,10 @@ class Client:
                     if told["version"] != version:
                         version = told["version"]
                         self.counts.numbers["news"] += 1
-                        await self.ask_all(asks)
+                        now_s = time.monotonic()
+                        due = [ask for ask in asks if now_s - asked_s[ask] >= ask.every_s]
+                        asked_s |= dict.fromkeys(due, now_s)
+                        await self.ask_all(due)
                         await asyncio.sleep(NEWS_EVERY_S)
                 self.counts.failures.append("the live socket ended")
         except (OSError, websockets.WebSocketException) as error:
@@ -247,11 +257,12 @@ def watch(page: Page, counts: Counts) -> None:
 
 
 async def note_memory(pid: int, counts: Counts, until_s: float) -> None:
-    """The server's resident memory, each second."""
-    begun_s = time.monotonic()
+    """The server's resident memory, each second, and the CPU time it takes."""
+    begun_s, used_s = time.monotonic(), cpu_s(pid)
     while time.monotonic() < until_s:
         counts.rss.append((time.monotonic() - begun_s, rss_mb(pid)))
         await asyncio.sleep(1)
+    counts.server_cores = (cpu_s(pid) - used_s) / (time.monotonic() - begun_s)
 
 
 async def soak(server: Server, path: str, options: argparse.Namespace) -> Counts:
@@ -306,6 +317,7 @@ def result(counts: Counts, options: argparse.Namespace) -> dict[str, Any]:
             ranks=RANKS, minutes=options.minutes, clients=options.clients, recording=RECORDED.name
         ),
         "counts": dict(counts.numbers),
+        "cores the server used": round(counts.server_cores, 2),
         "failed requests": len(counts.failures),
         "failures": dict(Counter(counts.failures).most_common(20)),
         "memory of the server": {

@@ -1,0 +1,108 @@
+"""The overview and the frame in a real browser: findings by key, the strip, links, the drawer."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+from app.links import View
+from benchmarks.browser import Server
+from tests.browser.conftest import OpenTab
+from tests.browser.tabs import PHONE, Tab
+
+OVERVIEW = View("slow_rank").url()
+
+
+def query(tab: Tab) -> dict[str, str]:
+    return {key: values[0] for key, values in parse_qs(urlsplit(tab.page.url).query).items()}
+
+
+def said(tab: Tab) -> str:
+    return tab.page.locator("#banner-place .said").inner_text()
+
+
+def test_the_banner_leads_to_the_waiting_lanes(tab: Tab) -> None:
+    tab.open(OVERVIEW)
+    assert said(tab).startswith("Rank 5 is slow.")
+    tab.page.click(".banner >> text=Show me")
+    tab.page.wait_for_selector("#page .timeline-page canvas")
+    assert query(tab)["ranks"] == "1,5"
+    assert query(tab)["finding"].startswith("slow_worker-0-5-")
+    assert said(tab).startswith("Rank 5 is slow.")  # who follows the link sees why
+    tab.page.go_back()
+    tab.page.wait_for_selector("#page .kpis")
+
+
+def test_a_copied_link_opens_the_same_in_a_fresh_profile(tabs: OpenTab, server: Server) -> None:
+    first = tabs(server.url)
+    first.open(OVERVIEW)
+    first.page.wait_for_selector(".banner")
+    first.page.click(".topbar >> text=Copy link")
+    first.page.wait_for_selector("#toast.shown")
+    link = first.page.evaluate("navigator.clipboard.readText()")
+    second = tabs(server.url, "light", PHONE)
+    second.open(link.removeprefix(server.url))
+    assert query(second)["attempt"] == "0"
+    second.page.wait_for_selector(".banner")
+    assert said(second) == said(first)
+    assert not second.is_too_wide()
+
+
+def test_dragging_over_the_strip_chooses_steps_for_every_view(tab: Tab) -> None:
+    tab.open(OVERVIEW)
+    strip = tab.page.locator(".strip canvas")
+    tab.page.wait_for_selector('.strip canvas[aria-label^="Step times of steps 0 to"]')
+    box = strip.bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] / 2
+    tab.page.mouse.move(box["x"] + 0.3 * box["width"], y)
+    tab.page.mouse.down()
+    tab.page.mouse.move(box["x"] + 0.6 * box["width"], y, steps=4)
+    tab.page.mouse.up()
+    tab.page.wait_for_url("**steps=4..8**")
+    strip.focus()
+    tab.page.keyboard.press("ArrowRight")
+    tab.page.keyboard.press("Shift+ArrowRight")
+    tab.page.wait_for_url("**steps=5..10**")
+    tab.page.keyboard.press("Escape")
+    tab.page.wait_for_function("!location.search.includes('steps')")
+    assert "Step " in tab.page.locator(".strip table").inner_text()
+
+
+def test_the_drawer_opens_and_closes_by_key_and_gives_the_focus_back(tab: Tab) -> None:
+    tab.open(OVERVIEW)
+    tab.page.wait_for_selector("#findings-button")
+    tab.page.keyboard.press("e")
+    drawer = tab.page.locator("#drawer")
+    assert drawer.is_visible()
+    assert "Not excluded" in drawer.inner_text()
+    tab.page.keyboard.press("Escape")
+    assert not drawer.is_visible()
+    assert tab.page.evaluate("document.activeElement.id") == "findings-button"
+
+
+def test_keys_help_theme_and_pages(tab: Tab) -> None:
+    tab.open(OVERVIEW)
+    tab.page.wait_for_selector("#findings-button")
+    tab.page.keyboard.press("?")
+    help_dialog = tab.page.locator("#help-dialog")
+    assert "next, previous finding" in help_dialog.inner_text()
+    tab.page.keyboard.press("Escape")
+    assert not help_dialog.is_visible()
+    tab.page.keyboard.press("j")
+    tab.page.wait_for_url("**finding=slow_worker-0-5-**")
+    tab.page.keyboard.press("g")
+    tab.page.keyboard.press("r")
+    tab.page.wait_for_url("**/ranks?**")
+    tab.page.click('[data-act="theme"]')
+    assert tab.page.locator("html").get_attribute("data-theme") == "light"
+    tab.page.reload()
+    assert tab.page.locator("html").get_attribute("data-theme") == "light"
+
+
+def test_the_chart_is_loaded_when_it_comes_into_sight(tab: Tab) -> None:
+    tab.open(OVERVIEW)
+    tab.page.wait_for_selector("#page .kpis")
+    tab.page.locator(".breakdown").scroll_into_view_if_needed()
+    tab.page.wait_for_selector(".breakdown .js-plotly-plot .barlayer .trace")
+    tab.page.click(".breakdown summary")
+    assert "rank 5" in tab.page.locator(".breakdown table").inner_text()
