@@ -16,9 +16,11 @@ MOST_CELLS = 1_500_000
 FEWEST_STEPS = 50
 
 
-def diagnosis_of(hub: Hub, name: str, attempt: int | None = None) -> Diagnosis:
+def diagnosis_of(
+    hub: Hub, name: str, attempt: int | None = None, stop: Stop | None = None
+) -> Diagnosis:
     """Diagnosis of an attempt (default: the newest), kept until the run has news."""
-    return hub.cached(name, ("diagnosis", attempt), lambda run: diagnose_run(run, attempt))
+    return hub.cached(name, ("diagnosis", attempt), lambda run: diagnose_run(run, attempt, stop))
 
 
 def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None) -> Diagnosis:

@@ -9,7 +9,9 @@ from starlette.routing import Route
 from app.findings import diagnosis_of
 from app.hub import Hub
 from app.routes.answering import answer
+from diagnosis.findings import Diagnosis
 from ingest.errors import UserError
+from ingest.sandbox import Stop
 
 
 def routes(hub: Hub) -> list[Route]:
@@ -17,11 +19,11 @@ def routes(hub: Hub) -> list[Route]:
 
     async def findings(request: Request) -> Response:
         name = request.path_params["run"]
-        return await answer(
-            request,
-            lambda _stop: diagnosis_of(hub, name, attempt_of(request.query_params.get("attempt"))),
-            lambda diagnosis: JSONResponse(diagnosis.to_json()),
-        )
+
+        def compute(stop: Stop) -> Diagnosis:
+            return diagnosis_of(hub, name, attempt_of(request.query_params.get("attempt")), stop)
+
+        return await answer(request, compute, lambda found: JSONResponse(found.to_json()))
 
     return [Route("/api/run/{run}/findings", findings)]
 

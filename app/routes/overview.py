@@ -14,6 +14,7 @@ from app.hub import Hub
 from app.routes.answering import answer
 from app.routes.findings import attempt_of
 from app.views.strip import Strip, strip_of
+from ingest.sandbox import Stop
 
 
 def routes(hub: Hub) -> list[Route]:
@@ -22,12 +23,13 @@ def routes(hub: Hub) -> list[Route]:
     async def strip(request: Request) -> Response:
         name = request.path_params["run"]
 
-        def compute(_stop: object) -> bytes:
+        def compute(stop: Stop) -> bytes:
             attempt = attempt_of(request.query_params.get("attempt"))
-            diagnosis = diagnosis_of(hub, name, attempt)
+            diagnosis = diagnosis_of(hub, name, attempt, stop)
             return hub.cached(
-                name, ("strip", attempt), lambda run: packed(strip_of(run, diagnosis, attempt))
-            )
+                name, ("strip", attempt),
+                lambda run: packed(strip_of(run, diagnosis, attempt, stop)),
+            )  # fmt: skip
 
         return await answer(request, compute, lambda body: Response(body, media_type=MEDIA_TYPE))
 

@@ -44,7 +44,7 @@ def test_a_copied_link_opens_the_same_in_a_fresh_profile(tabs: OpenTab, server: 
     assert query(second)["attempt"] == "0"
     second.page.wait_for_selector(".banner")
     assert said(second) == said(first)
-    assert not second.is_too_wide()
+    second.assert_sound()
 
 
 def test_dragging_over_the_strip_chooses_steps_for_every_view(tab: Tab) -> None:
