@@ -14,6 +14,7 @@ from app.hub import Hub
 from app.links import View, explain
 from app.views import heat_map as heat_maps
 from app.views.cells import cells, last_steps, newest_part
+from app.views.grid import grid
 from app.views.kpis import Kpi, Scope, kpis
 from app.views.lanes import Place, choose, known
 from app.views.rank_table import RankRow, rank_rows
@@ -106,7 +107,7 @@ def collect(
     lanes = tried(lambda: _lanes(at, target), [])
     heat, heat_note = tried(lambda: _heat(run, view, detail, stop), (None, None))
     steps = view.steps or last_steps(run, view.attempt)
-    rows = tried(lambda: rank_rows(run, view.attempt, steps, stop), []) if steps else []
+    rows = tried(lambda: _rows(run, view.attempt, steps, stop), []) if steps else []
     named = [place.rank for place in finding.culprits] if finding else []
     rows.sort(key=lambda row: (row.rank not in named, -(row.slowdown or 0.0), row.rank))
     present = [found for found in diagnosis.findings if found.ongoing]
@@ -172,6 +173,13 @@ def _lanes(at: dict[int, Place], view: View) -> list[int]:
     if view.rank in ranks[MOST_LANES:]:  # the selected one is never cut off
         ranks = [*ranks[: MOST_LANES - 1], view.rank]
     return ranks[:MOST_LANES]
+
+
+def _rows(
+    run: Run, attempt: int | None, steps: tuple[int, int], stop: Stop | None
+) -> list[RankRow]:
+    slowdowns = grid(cells(run, metric_of("slowdown"), attempt, steps, stop))
+    return rank_rows(run, attempt, steps, slowdowns, stop)
 
 
 def _heat(
