@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from diagnosis.whatif.graph import Graph, graph_of
-from diagnosis.whatif.operations import Floats, Ints, Operations
+from diagnosis.whatif.operations import Floats, Ints, NotAnswerable, Operations
 from diagnosis.whatif.optypes import reported_as
 from diagnosis.whatif.replay import Scenarios, step_times
 from diagnosis.whatif.transfers import ideals, transfers
@@ -77,7 +77,7 @@ def prepare(ops: Operations) -> Prepared:
 
 
 def what_if(prepared: Prepared) -> WhatIf:
-    """Replay all scenarios."""
+    """Replay all scenarios; raises NotAnswerable where operations take no time."""
     ops, graph = prepared.ops, prepared.graph
     own_OSD, ideal_O = prepared.own_OSD, prepared.ideal_O
     names = list(dict.fromkeys(map(reported_as, ops.optypes)))
@@ -85,6 +85,11 @@ def what_if(prepared: Prepared) -> WhatIf:
     time_KS, lane_SD = step_times(graph, own_OSD, ideal_O, scenarios)
     mean_K = time_KS.mean(axis=1)
     T_ideal, T = float(mean_K[_IDEAL]), float(mean_K[_REAL])
+    if min(T_ideal, T) <= 0:
+        raise NotAnswerable(
+            f"steps take {T:.3g} s as replayed and {T_ideal:.3g} s without stragglers; there is "
+            "no time to compare"
+        )
     slow_K = mean_K / T_ideal
     stage_P = slow_K[2 + len(names) :][: ops.sizes.pp]
     dp_D = lane_SD.mean(axis=0) / T_ideal

@@ -125,9 +125,10 @@ def dense(table: pa.Table, sizes: Sizes) -> Operations:
     if not fits_S.all():
         start_OSD, duration_OSD = start_OSD[:, fits_S], duration_OSD[:, fits_S]
     typed_O, seq_O = np.divmod(key_O, num_seq)
-    stage_O, type_O = np.divmod(typed_O, len(optypes))
+    stage_O, coded_O = np.divmod(typed_O, len(optypes))
+    used, type_O = np.unique(coded_O, return_inverse=True)  # others only in steps left out
     return Operations(
-        sizes, optypes, type_O, stage_O, seq_O,
+        sizes, tuple(optypes[code] for code in used), type_O, stage_O, seq_O,
         np.asarray(table["chunk"].take(pa.array(first_N)), np.int64),
         step_S[fits_S], _ranks(table, stage_N, dp_N, sizes), start_OSD, duration_OSD,
         min(int(fits_S[:reference].sum()), int(fits_S.sum()) - 1), notes,

@@ -70,6 +70,7 @@ def test_a_step_unlike_the_others_is_left_out_by_name(change: str) -> None:
         rows[at] = rows[at] | {"optype": "gc"}
     ops = solved(rows)
     assert ops.step_S.tolist() == [3, 7]
+    assert ops.optypes == ("forward-compute", "backward-compute", "optimizer")
     assert ops.notes == (
         "1 of 3 steps are left out, because their cells have other operations than most: 5",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from diagnosis.whatif import replay
@@ -110,6 +111,14 @@ def test_a_healthy_job_loses_nothing(job: MegatronJob) -> None:
     assert metrics.S < 1.03
     assert metrics.S_w_PD.max() < 1.03
     assert 0 <= metrics.fidelity < 0.01  # up to 2 ms of uneven begin are no part of the replay
+
+
+def test_a_job_that_takes_no_time_is_refused() -> None:
+    table, sizes = generated(JOBS[0])
+    at = table.column_names.index("duration_s")
+    nothing = pa.array(np.zeros(table.num_rows, np.float32))
+    with pytest.raises(NotAnswerable, match="no time to compare"):
+        what_if(prepare(dense(table.set_column(at, "duration_s", nothing), sizes)))
 
 
 def test_blocks_of_steps_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
