@@ -7,7 +7,7 @@ import { colourTable, formatValue, IN_NOISE, NO_DATA } from '../lib/colour.mjs';
 import { accused } from '../ranks/findings.mjs';
 import { showLegend } from '../ranks/legend.mjs';
 import { metricOf } from '../ranks/metric.mjs';
-import { isSoftwareGl, make, onTheme, readTheme, stepsText, throttled } from '../ranks/theme.mjs';
+import { isSoftwareGl, make, makeFetcher, onTheme, readTheme, stepsText } from '../ranks/theme.mjs';
 import { aim, makeCamera, pick } from './camera.mjs';
 import { FlatRenderer } from './flat.mjs';
 import { makeRenderer } from './gl.mjs';
@@ -47,21 +47,21 @@ class GridView {
     this.#build();
     this.#hands();
     this.ends = [onTheme(() => this.#restyle())];
-    this.refetch = throttled(() => this.fetch(), REFETCH_MS);
+    this.fetcher = makeFetcher((signal) => this.#fetch(signal), REFETCH_MS);
     this.#listen(app, 'view', () => this.#followView());
     this.#listen(app, 'run', () => {
       this.layoutOf = null;
-      this.refetch();
+      this.fetcher.news();
     });
     this.resizing = new ResizeObserver(() => this.#resize());
     this.resizing.observe(this.stage);
     this.key = this.#viewKey();
-    this.fetch();
+    this.fetcher.now();
   }
 
   destroy() {
-    this.request?.abort();
-    this.refetch.cancel();
+    this.fetcher.stop();
+    clearTimeout(this.keyTimer);
     cancelAnimationFrame(this.frame);
     this.resizing.disconnect();
     this.ends.forEach((end) => end());
@@ -110,23 +110,21 @@ class GridView {
     if (key !== this.key) {
       this.key = key;
       clearTimeout(this.keyTimer);
-      this.keyTimer = setTimeout(() => this.fetch(), 80);  // brushing comes as a stream
+      this.keyTimer = setTimeout(() => this.fetcher.now(), 80);  // brushing comes as a stream
     }
     this.#mark();
   }
 
-  async fetch() {
-    this.request?.abort();
-    const request = this.request = new AbortController();
+  async #fetch(signal) {
     try {
-      const findings = accused(this.app, request.signal);
+      const findings = accused(this.app, signal);
       findings.catch(() => {});
       const { run, attempt } = this.app.view;
       const of = `${run}/${attempt}`;
       const [layout, values] = await Promise.all([  // who the ranks are is asked again only after news
-        this.layoutOf === of ? null : this.load(this.app, request.signal), this.loadValues(this.app, request.signal),
+        this.layoutOf === of ? null : this.load(this.app, signal), this.loadValues(this.app, signal),
       ]);
-      if (request.signal.aborted) return;
+      if (signal.aborted) return;
       if (layout) this.#place(layout);
       this.layoutOf = of;
       this.#show(values);

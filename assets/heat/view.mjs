@@ -6,7 +6,7 @@ import { formatValue, IN_NOISE, NO_DATA } from '../lib/colour.mjs';
 import { accused } from '../ranks/findings.mjs';
 import { showLegend } from '../ranks/legend.mjs';
 import { metricOf } from '../ranks/metric.mjs';
-import { isSoftwareGl, make, onTheme, readTheme, stepsText, throttled } from '../ranks/theme.mjs';
+import { isSoftwareGl, make, makeFetcher, onTheme, readTheme, stepsText } from '../ranks/theme.mjs';
 import { drawMap, drawMarks } from './draw.mjs';
 import { blockAt, geometryOf, heatData, hostData, NOBODY, zoomOf } from './geometry.mjs';
 import { showWorst } from './worst.mjs';
@@ -48,17 +48,16 @@ class HeatView {
     this.#build();
     this.ends = [onTheme(() => this.#restyle())];
     this.#listen(app, 'view', () => this.#followView());
-    this.refetch = throttled(() => this.fetch(), REFETCH_MS);
-    this.#listen(app, 'run', () => this.refetch());
+    this.fetcher = makeFetcher((signal) => this.#fetch(signal), REFETCH_MS);
+    this.#listen(app, 'run', () => this.fetcher.news());
     this.resizing = new ResizeObserver(() => this.#resize());
     this.resizing.observe(this.stage);
     this.key = this.#viewKey();
   }
 
   destroy() {
-    this.request?.abort();
+    this.fetcher.stop();
     this.cellRequest?.abort();
-    this.refetch.cancel();
     cancelAnimationFrame(this.frame);
     clearTimeout(this.askTimer);
     clearTimeout(this.keyTimer);
@@ -172,7 +171,7 @@ class HeatView {
     if (key !== this.key) {
       this.key = key;
       clearTimeout(this.keyTimer);
-      this.keyTimer = setTimeout(() => this.fetch(), 80);  // brushing comes as a stream
+      this.keyTimer = setTimeout(() => this.fetcher.now(), 80);  // brushing comes as a stream
     }
     this.#redraw();
   }
@@ -182,14 +181,12 @@ class HeatView {
     this.key = this.#viewKey();
     this.reset.hidden = !this.asked.rows && !this.asked.steps;
     this.#hover(null);
-    this.fetch();
+    this.fetcher.now();
   }
 
-  async fetch() {
+  async #fetch(signal) {
     if (!this.geometry) return;
-    this.request?.abort();
-    const request = this.request = new AbortController();
-    this.#accuse(request.signal);
+    this.#accuse(signal);
     try {
       const { plot } = this.geometry;
       const asked = this.sent = {
@@ -197,11 +194,11 @@ class HeatView {
         width: Math.max(1, Math.round(plot.w)), height: Math.max(1, Math.round(plot.h)),
       };
       const quick = asked.rows || asked.steps ? null : 1;
-      const first = await this.load(this.app, { ...asked, quick }, request.signal);
-      if (!request.signal.aborted && !(first.isPart && this.data)) this.#show(first);
+      const first = await this.load(this.app, { ...asked, quick }, signal);
+      if (!signal.aborted && !(first.isPart && this.data)) this.#show(first);
       if (first.isPart) {
-        const whole = await this.load(this.app, asked, request.signal);
-        if (!request.signal.aborted) this.#show(whole);
+        const whole = await this.load(this.app, asked, signal);
+        if (!signal.aborted) this.#show(whole);
       }
     } catch (error) {
       if (error.name !== 'AbortError') this.#fail(error.message);
@@ -257,8 +254,8 @@ class HeatView {
     }
     const isFirst = !this.geometry;
     this.geometry = geometryOf(width, height, { rowLabel: 58 });
-    if (isFirst) this.fetch();
-    else this.refetch();
+    if (isFirst) this.fetcher.now();
+    else this.fetcher.news();
     this.#drawMap();
     this.#redraw();
   }

@@ -1,6 +1,6 @@
 /** The table of ranks: sorted, filtered and paged by the server, 50 rows at a time. */
 import { formatValue } from '../lib/colour.mjs';
-import { make, stepsText, throttled } from './theme.mjs';
+import { make, makeFetcher, stepsText } from './theme.mjs';
 
 const MS = { unit: 'ms', decimals: 1 };
 /** name, title, unit (null: text) and hint of each column. */
@@ -23,19 +23,18 @@ class RankTable {
   constructor(element, app) {
     Object.assign(this, { element, app, sort: 'slowdown', dir: 'desc', page: 0, filter: '' });
     this.#build();
-    this.refetch = throttled(() => this.fetch(), REFETCH_MS);
+    this.fetcher = makeFetcher((signal) => this.#fetch(signal), REFETCH_MS);
     this.onView = () => this.#followView();
-    this.onRun = () => this.refetch();
+    this.onRun = () => this.fetcher.news();
     app.addEventListener('view', this.onView);
     app.addEventListener('run', this.onRun);
     this.key = this.#viewKey();
-    this.fetch();
+    this.fetcher.now();
   }
 
   destroy() {
-    this.request?.abort();
+    this.fetcher.stop();
     clearTimeout(this.typing);
-    this.refetch.cancel();
     this.app.removeEventListener('view', this.onView);
     this.app.removeEventListener('run', this.onRun);
   }
@@ -77,26 +76,24 @@ class RankTable {
     const key = this.#viewKey();
     if (key !== this.key) {
       this.key = key;
-      this.refetch();
+      this.fetcher.news();
     }
     this.#markSelected();
   }
 
   #ask(patch) {
     Object.assign(this, patch);
-    this.fetch();
+    this.fetcher.now();
   }
 
-  async fetch() {
-    this.request?.abort();
-    const request = this.request = new AbortController();
+  async #fetch(signal) {
     const { attempt, steps } = this.app.view;
     try {
       const answer = await this.app.json(this.app.api('ranks/table', {
         attempt, steps: steps && `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}`,
         sort: this.sort, dir: this.dir, page: this.page, filter: this.filter,
-      }), request.signal);
-      if (!request.signal.aborted) this.#show(answer);
+      }), signal);
+      if (!signal.aborted) this.#show(answer);
     } catch (error) {
       if (error.name === 'AbortError') return;
       this.about.textContent = error.message;
