@@ -19,6 +19,7 @@ from app.links import View
 from app.views.kpis import Scope, kpis
 from diagnosis.findings import Diagnosis
 from ingest.errors import UserError
+from ingest.store import Run
 
 MOST_RANKS_AT_ONCE = 1024
 """Of greater jobs the numbers come after the page: they take longer than a first picture may."""
@@ -41,7 +42,7 @@ def render(hub: Hub, view: View) -> Component:
                 className="two-pictures",
             ),
             html.Div(
-                _timeline(diagnosis, view) if diagnosis else _later("picture timeline"),
+                _timeline(hub, diagnosis, view) if diagnosis else _later("picture timeline"),
                 id="overview-timeline",
             ),
             breakdown_place(),
@@ -73,7 +74,7 @@ def register(dash: Dash, hub: Hub) -> None:
             return no_update, no_update
         try:
             diagnosis = diagnosis_of(hub, view.run, view.attempt)
-            timeline = _timeline(diagnosis, view)
+            timeline = _timeline(hub, diagnosis, view)
             same = shown is not None and shown.get("props", {}).get("id") == timeline.id
             return _tiles(hub, view), no_update if same else timeline
         except UserError:  # the run is being deleted: the page says so when it is opened again
@@ -114,8 +115,14 @@ def _picture(name: str, title: str, options: dict[str, Any]) -> Component:
     )  # fmt: skip
 
 
-def _timeline(diagnosis: Diagnosis, view: View) -> Component:
+def _timeline(hub: Hub, diagnosis: Diagnosis, view: View) -> Component:
     """Lanes of the culprit's pipeline group at its first slow steps; a new one per finding."""
+    assert view.run is not None
+    if not hub.cached(view.run, ("has rows", view.attempt), lambda run: _has_rows(run, view)):
+        text = "The lanes of the ranks appear here with the first span."
+        return html.Section(
+            html.P(text, className="sentence"), id="timeline-of-nothing", className="panel picture"
+        )
     options: dict[str, Any] = {"compact": True}
     finding = chosen(diagnosis, view.finding)
     if finding is not None:
@@ -130,3 +137,11 @@ def _timeline(diagnosis: Diagnosis, view: View) -> Component:
         id=f"timeline-of-{name}", className="panel picture timeline", key=name,
         **{"aria-label": "Timeline of the affected pipeline group"},
     )  # fmt: skip
+
+
+def _has_rows(run: Run, view: View) -> bool:
+    attempt = run.newest_attempt if view.attempt is None else view.attempt
+    found = run.index_rows(
+        "SELECT 1 FROM step_rollup WHERE attempt = $attempt LIMIT 1", attempt=attempt
+    )
+    return bool(found)

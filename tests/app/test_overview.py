@@ -143,6 +143,9 @@ def test_the_page_points_the_pictures_at_the_finding(hub: Hub) -> None:
     calm = overview.render(hub, View("healthy"))
     (timeline,) = having(calm, data_view="finding-timeline")
     assert json.loads(timeline.to_plotly_json()["props"]["data-options"]) == {"compact": True}
+    nothing = overview.render(hub, View("begun"))
+    assert not having(nothing, data_view="finding-timeline")  # there is no lane to ask for
+    assert "appear here with the first span" in text_of(nothing)
 
 
 def test_the_callbacks_follow_the_run_and_the_address(hub: Hub) -> None:
