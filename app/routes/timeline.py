@@ -115,7 +115,7 @@ def _asked(hub: Hub, request: Request) -> _Asked:
 
 
 def _tile(hub: Hub, request: Request, stop: Stop) -> Tile:
-    asked = _asked(hub, request)
+    name, asked = request.path_params["run"], _asked(hub, request)
     window = _window(request, asked, stop)
     made = tile(asked.run, asked.attempt, asked.lanes, window, _width(request), asked.have, stop)
     return Tile(made.arrays, made.meta | {
@@ -123,7 +123,8 @@ def _tile(hub: Hub, request: Request, stop: Stop) -> Tile:
         "ranks": asked.chosen, "unknown": [r for r in asked.view.ranks if r not in asked.of],
         "lanes": [_described(place) for place in asked.lanes], "attempt": asked.attempt,
         "t0_ns": str(asked.run.info["created_ns"]), "clock": asked.run.info["clock"],
-        "state": asked.run.state, "num_ranks": len(asked.of), "extent": asdict(asked.have),
+        "state": hub.cached(name, "timeline state", lambda run: run.state),
+        "num_ranks": len(asked.of), "extent": asdict(asked.have),
     })  # fmt: skip
 
 
@@ -172,7 +173,10 @@ def _window(request: Request, asked: _Asked, stop: Stop) -> Window:
 
 def _attempt(hub: Hub, request: Request) -> int:
     given = _integer(request, "attempt")
-    return hub.run(request.path_params["run"]).newest_attempt if given is None else given
+    name = request.path_params["run"]
+    if given is not None:
+        return given
+    return hub.cached(name, "newest attempt", lambda run: run.newest_attempt)
 
 
 def _integer(request: Request, name: str) -> int | None:

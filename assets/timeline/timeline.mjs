@@ -144,7 +144,9 @@ export class Timeline extends EventTarget {
 
   /** The run has something new. */
   news() {
-    if (this.following) {
+    if (!this.tile) {
+      if (!this.loading) this.load(0);
+    } else if (this.following) {
       if (this.followTimer) return;
       this.followTimer = setTimeout(() => {
         this.followTimer = null;

@@ -23,7 +23,11 @@
 -- column: is_crossing  the last one sits on another pipeline stage: it may only follow the schedule
 -- empty: none of the ranks communicated in this window
 WITH wanted AS (SELECT CAST(unnest(string_split($ranks, ',')) AS INTEGER) AS rank),
-placed AS (
+others AS (  -- groups without any of the ranks: most of a large job's rows
+    SELECT group_id FROM group_members
+    WHERE attempt = $attempt AND NOT list_has_any(ranks, (SELECT list(rank) FROM wanted))
+),
+placed AS MATERIALIZED (
     SELECT c.rank, c.step, c.group_id, c.seq, c.op, c.start_ns, c.end_ns,
         CASE c.op WHEN 'send' THEN c.rank WHEN 'recv' THEN c.peer ELSE -1 END AS src,
         CASE c.op WHEN 'send' THEN c.peer WHEN 'recv' THEN c.rank ELSE -1 END AS dst,
@@ -32,11 +36,12 @@ placed AS (
         c.start_ns + coalesce(shift_ns, 0) AS begin_al,
         CASE WHEN c.end_ns >= 0 THEN c.end_ns + coalesce(shift_ns, 0) END AS end_al
     FROM (SELECT * FROM rows_of($collectives)
-          WHERE attempt = $attempt AND step BETWEEN $step_min - 1 AND $step_max + 1) c
+          WHERE attempt = $attempt AND step BETWEEN $step_min - 1 AND $step_max + 1
+              AND group_id NOT IN (FROM others)) c
     ASOF LEFT JOIN (SELECT * FROM clock_offsets WHERE attempt = $attempt) o
         ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns
 ),
-here AS (
+here AS MATERIALIZED (
     SELECT * FROM placed WHERE rank IN (FROM wanted)
         AND begin_al < $end_ns AND coalesce(end_al, $end_ns) > $begin_ns
 ),
