@@ -230,7 +230,9 @@ def _hook_cost(run: Run, asked: dict[str, Any]) -> Kpi | None:
         "hook_cost", "Hook cost", f"{100 * statistics.mean(known):.2f}", "%",
         f"{dropped:,} rows dropped" if dropped else "no row dropped",
         "Own time of the hooks / the job's time, mean over ranks since they began.",
-        "bad" if dropped else "plain", extra=extra,
+        "bad" if dropped else "plain",
+        tuple(_series(run.ask("hook_cost_by_step", **asked).to_pylist(), "cost_ratio")),
+        extra=extra,
     )  # fmt: skip
 
 

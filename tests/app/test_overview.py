@@ -19,8 +19,10 @@ from app.links import View
 from app.pages import overview
 from app.shell import make_dash
 from app.views.kpis import Baseline, Kpi, Scope, baseline_of, change_of, kpis, now_of
+from ingest.store import open_run
 from tests.app.pages_in_process import call, having, plain_text, text_of
 from tests.runs_builder import RunBuilder, two_rank_run
+from trace_hooks.schema import publish_json
 
 RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
 
@@ -69,6 +71,18 @@ def test_a_run_without_a_finished_step_says_so(hub: Hub) -> None:
     row = tiles(list(found.values()))
     assert "No step is finished yet" in text_of(row)
     assert having(row, className="panel sentence")
+
+
+def test_utilisation_is_shown_where_flops_and_peak_are_known(tmp_path: Path) -> None:
+    """1e9 model FLOPs in steps of 0.1 ms on two H100 of 989.4e12 FLOP/s."""
+    two_rank_run(tmp_path / "two", num_steps=12)
+    for file in (tmp_path / "two" / "ranks").iterdir():
+        publish_json({**json.loads(file.read_text()), "device": "NVIDIA H100 80GB HBM3"}, file)
+    with open_run(tmp_path / "two") as run:
+        (peak,) = set(run.ask("throughput").column("peak_tflops").to_pylist())
+        found = {kpi.key: kpi for kpi in kpis(run, None, Scope())}
+    assert found["mfu"].value == f"{100 * 1e9 / (1e-4 * 2 * peak * 1e12):.1f}"
+    assert found["mfu"].unit == "%"
 
 
 def test_chosen_steps_are_what_is_shown(hub: Hub) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ingest.store import open_run
-from tests.runs_builder import RunBuilder
+from tests.runs_builder import T0, US, RunBuilder
 from trace_hooks.layout import ParallelLayout
 
 
@@ -128,6 +128,21 @@ def test_without_aligned_clocks_communication_keeps_its_waiting(tmp_path):
     assert [row["tp_ms"] for row in rows] == pytest.approx([0.04, 0.03])
     assert [row["bubble_known"] for row in rows] == [False, False]
     assert shares["bubble_ratio"] is None
+
+
+def test_hook_cost_by_step(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 2)
+    for rank in range(2):
+        for beat, (step, own_us) in enumerate([(-1, 0), (0, 10), (1, 40 if rank else 20)]):
+            builder.add(
+                "heartbeats", rank, step, ts_ns=T0 + beat * 1000 * US, self_ns=own_us * US
+            )  # fmt: skip
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as run:
+        rows = run.ask("hook_cost_by_step").to_pylist()
+    assert [(r["step"], r["num_beats"]) for r in rows] == [(0, 2), (1, 2)]
+    assert [r["cost_ratio"] for r in rows] == pytest.approx([20 / 2000, (10 + 30) / 2000])
 
 
 def test_checkpoint_steps(run):

@@ -1,0 +1,15 @@
+-- What the hooks cost while each step ran: their own time against the job's, between heartbeats.
+-- reads: heartbeats
+-- param: attempt int = newest
+-- column: step  optimizer step of the later heartbeat
+-- column: cost_ratio  own time of the hooks / time between the heartbeats, over all ranks
+-- column: num_beats  heartbeats that were compared with the one before
+-- empty: no rank sent two heartbeats: the run was imported or has only just begun
+WITH beats AS (
+    SELECT step, self_ns - lag(self_ns) OVER before AS self_ns,
+        ts_ns - lag(ts_ns) OVER before AS elapsed_ns
+    FROM rows_of($heartbeats) WHERE attempt = $attempt
+    WINDOW before AS (PARTITION BY rank ORDER BY ts_ns)
+)
+SELECT step, sum(self_ns) / sum(elapsed_ns) AS cost_ratio, count(*) AS num_beats
+FROM beats WHERE elapsed_ns > 0 AND step >= 0 GROUP BY step ORDER BY step
