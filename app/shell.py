@@ -27,6 +27,7 @@ _INDEX = """<!DOCTYPE html>
 {%metas%}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>rankscope</title>
+<link rel="icon" type="image/svg+xml" href="ASSETS/icon.svg">
 LINKS
 <script>document.documentElement.dataset.theme = localStorage.getItem("theme") ||
 (matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark")</script>
