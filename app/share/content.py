@@ -26,7 +26,7 @@ from ingest.sandbox import Stop
 from ingest.store import Run
 
 MOST_LANES = 24
-_MOST_CELLS = 1_000_000
+_MOST_CELLS = 500_000
 T = TypeVar("T")
 
 
@@ -105,9 +105,20 @@ def collect(
 
     at = tried(lambda: _places(run, attempt), {})
     lanes = tried(lambda: _lanes(at, target), [])
-    heat, heat_note = tried(lambda: _heat(run, view, detail, stop), (None, None))
+    name = view.run
+
+    def kept(key: tuple[object, ...], make: Callable[[], T]) -> T:
+        """A coarser level of detail, and the next who shares, need not ask again."""
+        return hub.cached(name, key, lambda _run: make())
+
+    begins = finding.first_step if finding else None
+    heat_key = ("shared heat", metric_of(view.metric).name, view.attempt, detail.heat, begins)
+    heat, heat_note = tried(
+        lambda: kept(heat_key, lambda: _heat(run, view, detail, begins, stop)), (None, None)
+    )
     steps = view.steps or last_steps(run, view.attempt)
-    rows = tried(lambda: _rows(run, view.attempt, steps, stop), []) if steps else []
+    row_key = ("shared rows", view.attempt, steps)
+    rows = tried(lambda: list(kept(row_key, lambda: _rows(run, view.attempt, steps, stop))), [])
     named = [place.rank for place in finding.culprits] if finding else []
     rows.sort(key=lambda row: (row.rank not in named, -(row.slowdown or 0.0), row.rank))
     present = [found for found in diagnosis.findings if found.ongoing]
@@ -122,7 +133,9 @@ def collect(
         finding=finding,
         said=_said(diagnosis),
         is_calm=diagnosis.judged,
-        kpis=tried(lambda: kpis(run, view.attempt, scope), ()),
+        kpis=tried(
+            lambda: kept(("kpis", view.attempt, scope), lambda: kpis(run, view.attempt, scope)), ()
+        ),
         metric=metric_of(view.metric).title,
         heat=heat,
         tile=tried(lambda: _tile(run, attempt, at, lanes, target, detail, stop), None),
@@ -176,22 +189,29 @@ def _lanes(at: dict[int, Place], view: View) -> list[int]:
 
 
 def _rows(
-    run: Run, attempt: int | None, steps: tuple[int, int], stop: Stop | None
+    run: Run, attempt: int | None, steps: tuple[int, int] | None, stop: Stop | None
 ) -> list[RankRow]:
+    if steps is None:
+        return []
     slowdowns = grid(cells(run, metric_of("slowdown"), attempt, steps, stop))
     return rank_rows(run, attempt, steps, slowdowns, stop)
 
 
 def _heat(
-    run: Run, view: View, detail: Detail, stop: Stop | None
+    run: Run, view: View, detail: Detail, begins: int | None, stop: Stop | None
 ) -> tuple[bytes | None, str | None]:
+    """All steps of a small run; of a large one those around the begin of the finding."""
     part = newest_part(run, view.attempt, _MOST_CELLS)
+    if part is not None and begins is not None and begins < part[0]:
+        count = part[1] - part[0] + 1
+        first = max(0, begins - count // 4)
+        part = first, first + count - 1
     found = cells(run, metric_of(view.metric), view.attempt, part, stop)
     if not len(found.steps_S):
         return None, None
     drawn = heat_maps.heat_map(found, "rank", None, None, *detail.heat)
     packed = pack_arrays(drawn.arrays(), {**drawn.meta(), "legend": found.legend})
-    note = f"The heat map shows the newest steps, {part[0]} to {part[1]}." if part else None
+    note = f"The heat map shows steps {part[0]} to {part[1]}." if part else None
     return packed, note
 
 

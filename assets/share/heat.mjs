@@ -5,6 +5,7 @@ import { element } from '../lib/dom.mjs';
 import { cellImage, draw } from '../heat/draw.mjs';
 import { blockAt, geometryOf, heatData } from '../heat/geometry.mjs';
 import { showLegend } from '../ranks/legend.mjs';
+import { pooledTo } from './pooled.mjs';
 import { onTheme, readTheme } from '../ranks/theme.mjs';
 
 const ROW_PX = 26;
@@ -35,8 +36,9 @@ export function blockText(data, block) {
 
 /** @param {HTMLElement} place @param {import('./offline_app.mjs').OfflineApp} app */
 export function mountHeat(place, app, { heat, culprits, victims }) {
-  const data = heatOfText(heat);
-  const height = Math.min(MOST_PX, Math.max(LEAST_PX, data.rank.length * ROW_PX + 44));
+  const whole = heatOfText(heat);
+  let data = whole;
+  const height = Math.min(MOST_PX, Math.max(LEAST_PX, whole.rank.length * ROW_PX + 44));
   const canvas = element('canvas', {
     role: 'img', 'aria-label': `Heat map of ${data.rank.length} ranks over ${data.steps.length - 1} columns of steps; the table has the means`,
   });
@@ -57,6 +59,12 @@ export function mountHeat(place, app, { heat, culprits, victims }) {
     canvas.height = Math.round(height * ratio);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     geometry = geometryOf(width, height);
+    const fitting = pooledTo(whole, Math.floor(geometry.plot.h * ratio), Math.floor(geometry.plot.w * ratio));
+    if (fitting.height !== data.height || fitting.width !== data.width) {
+      data = fitting;
+      image = cellImage(data, theme);
+      hover = null;
+    }
     draw(context, data, geometry, theme, { rank: app.view.rank, steps: app.view.steps, hover, culprits, victims }, image);
   };
   const retheme = () => {
