@@ -1,4 +1,4 @@
-"""Say who is slow and why: findings with their evidence, or that all is well.
+"""Say who is slow and why: findings with their evidence, or that there is none.
 
 Exit code 0: nothing found; 3: findings; 4: no detector had enough data.
 """

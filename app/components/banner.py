@@ -1,4 +1,4 @@
-"""The banner: the finding to look at first, in plain language, or that all is well."""
+"""The banner: the finding to look at first, in plain language, or that there is none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def banner(diagnosis: Diagnosis, view: View, base: str) -> Component:
         return _line("unknown", "Not enough data", missing)
     if diagnosis.set_aside:
         return _line("unknown", "No single rank is slow", " ".join(diagnosis.set_aside))
-    return _line("calm", "All well", " ".join(diagnosis.checked))
+    return _line("calm", "No slow rank", " ".join(diagnosis.checked))
 
 
 def chosen(diagnosis: Diagnosis, finding_id: str | None) -> Finding | None:

@@ -205,7 +205,7 @@ def _heard(run: Run, job: Sequence[dict[str, Any]]) -> Kpi | None:
     away = world - heard
     is_over = set(states.values()) == {"finished"}
     if away:
-        detail = f"{away} silent, lost or never heard"
+        detail = f"{away:,} not heard"
     else:
         ages = run.ask("data_age", now_ns=now_ns).column("data_age_s").drop_null().to_pylist()
         last = f"last beat of each within {max(ages, default=0.0):.1f} s"
