@@ -50,7 +50,7 @@ LEFT_OUT = ", left out"
 _LONGEST_REASON = 200
 _HASHED_AT_ONCE = 1 << 22
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
-_ENDINGS = re.compile(r"(\.(tar|tgz|gz|json|parquet|pt|trace))+$")
+_ENDINGS = re.compile(r"(\.(tar|tgz|gz|zip|jsonl?|parquet|pt|trace|sqlite|rpd|log|timeline))+$")
 
 
 @dataclass
@@ -124,7 +124,7 @@ class RunWriter:
             created_ns=min(told),
             clock=self.clock,
             source=source,
-            framework="torch" if source == "kineto" else "",
+            framework="torch" if source in ("kineto", "flight_recorder") else "",
             versions={},
             provenance=provenance,
             guesses=self.guesses,

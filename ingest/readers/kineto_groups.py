@@ -24,7 +24,7 @@ _AXIS_WORDS = (
     ("dp", re.compile(r"data_parallel|(^|_)dp(_|$)")),
     ("tp", re.compile(r"tensor|(^|_)tp(_|$)")),
 )
-_MOST_MEMBERS = 1 << 22
+_MOST_MEMBERS = 1 << 20
 """Members of groups that one file may describe by start and stride alone."""
 _TP_AND_CP = re.compile(r"tensor_and_context_parallel_group")
 _WITH_CP = re.compile(r"_WITH_CP$")
@@ -40,7 +40,7 @@ class Group:
     ranks: tuple[int, ...]
     axis: str
 
-    @property
+    @cached_property
     def group_id(self) -> int:
         """Same on every member: names and ranks are, in one job."""
         digest = hashlib.sha256(f"{self.name}|{self.ranks}".encode()).digest()

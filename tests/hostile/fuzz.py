@@ -229,10 +229,11 @@ class Report:
     failures: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     wrong: list[str] = field(default_factory=list)
     slowest_s: float = 0.0
+    slowest: str = ""
 
     def lines(self) -> Iterator[str]:
         """The report for people."""
-        yield f"random seed {self.seed}; slowest file {self.slowest_s:.2f} s"
+        yield f"random seed {self.seed}; slowest file {self.slowest_s:.2f} s ({self.slowest})"
         for name, number in sorted(self.num_files.items()):
             share = 100 * self.num_known[name] / number
             yield f"{name:20} {number:6} files, {share:3.0f} % recognised"
@@ -269,7 +270,9 @@ def campaign(per_format: int, seed: int, folder: Path, only: str = "") -> Report
 def _one(one: Worker, name: str, path: Path, report: Report, folder: Path) -> None:
     begin_s = time.perf_counter()
     result = one.run(path)
-    report.slowest_s = max(report.slowest_s, time.perf_counter() - begin_s)
+    took_s = time.perf_counter() - begin_s
+    if took_s > report.slowest_s:
+        report.slowest_s, report.slowest = took_s, path.parent.name
     report.num_files[name] += 1
     report.num_known[name] += bool(result["known"])
     end = result["end"]
