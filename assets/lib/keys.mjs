@@ -26,6 +26,7 @@ export const HELP = [
     ['m', 'mark'],
     ['/', 'search'],
     ['p', 'pin a track'],
+    ['shift + g', 'the median DP peer as a ghost in the lane'],
     ['click, double-click', 'details, zoom to it'],
   ]],
   ['Step-time strip', [

@@ -13,11 +13,14 @@ import { HOST } from './tile.mjs';
 export const LEAST_LANE = 24;
 export const MOST_LANE = 112;
 const GAP = 5;
+const BELOW = 6;
 
 /** Height of a lane and of the canvas for some lanes in the room there is. */
 export function laneSizes(lanes, room, top, least = LEAST_LANE) {
-  const laneHeight = Math.floor(Math.min(Math.max((room - top) / Math.max(lanes, 1), least), MOST_LANE));
-  return { laneHeight, height: Math.ceil(Math.min(top + lanes * laneHeight + 6, Math.max(room, top + laneHeight))) };
+  const share = (room - top - BELOW) / Math.max(lanes, 1);
+  const laneHeight = Math.floor(Math.min(Math.max(share, least), MOST_LANE));
+  const wanted = top + lanes * laneHeight + BELOW;
+  return { laneHeight, height: Math.ceil(Math.min(wanted, Math.max(room, top + laneHeight))) };
 }
 
 /** Top of a lane on the canvas, px. */
@@ -63,7 +66,7 @@ export function lanesInSight(geometry) {
 
 /** How far lanes can be scrolled, px. */
 export function mostScroll(geometry) {
-  return Math.max(geometry.ranks.length * geometry.laneHeight - (geometry.height - geometry.top) + 4, 0);
+  return Math.max(geometry.ranks.length * geometry.laneHeight - (geometry.height - geometry.top) + BELOW - 2, 0);
 }
 
 export const xOf = (geometry, t) => geometry.left

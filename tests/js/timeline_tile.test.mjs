@@ -47,7 +47,7 @@ const geometry = {
 };
 
 test('lanes share the room there is, within limits', () => {
-  assert.deepEqual(laneSizes(4, 236, 36), { laneHeight: 50, height: 236 });
+  assert.deepEqual(laneSizes(4, 242, 36), { laneHeight: 50, height: 242 });
   assert.equal(laneSizes(1, 900, 36).laneHeight, MOST_LANE);
   const many = laneSizes(500, 600, 36);
   assert.equal(many.laneHeight, 24);
