@@ -25,8 +25,8 @@ export function drawLabels(ctx, placed, state) {
 function drawAxis(ctx, placed, axis, camera, theme) {
   const { ticks, name, size } = axis;
   const [a, b] = [[0, 0], [0, 0]];
-  const end = outward(placed, ticks[ticks.length - 1].at, name);
-  const start = outward(placed, ticks[0].at, name);
+  const end = outward(placed, ticks[ticks.length - 1].at, name, camera);
+  const start = outward(placed, ticks[0].at, name, camera);
   project(camera, ...start, a);
   project(camera, ...end, b);
   const length = Math.hypot(b[0] - a[0], b[1] - a[1]);
@@ -45,7 +45,7 @@ function drawAxis(ctx, placed, axis, camera, theme) {
   const every = tickSpacing(ticks.length, length, Math.abs(away[0]) > 0.5 ? 14 : 26);
   const pixel = [0, 0];
   for (let i = 0; i < ticks.length && length >= SHORTEST; i += every) {
-    project(camera, ...outward(placed, ticks[i].at, name), pixel);
+    project(camera, ...outward(placed, ticks[i].at, name, camera), pixel);
     ctx.fillText(String(ticks[i].index), pixel[0] + away[0] * 8, pixel[1] + away[1] * 10);
   }
   const middle = [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2];
@@ -73,12 +73,14 @@ function title(ctx, text, middle, away, camera, theme) {
   ctx.restore();
 }
 
-/** A tick's place just outside of the box. */
-function outward(placed, [x, y, z], name) {
+/** A tick's place just outside of the box, on a side that is seen: never behind the cubes. */
+export function outward(placed, [x, y, z], name, { forward }) {
   const [w, , d] = placed.size;
-  if (name === 'dp') return [x, y - 0.5, d / 2 + 0.6];
-  if (name === 'pp') return placed.beside ? [x, 0.5, -d / 2 - 0.4] : [-w / 2 - 0.6, y, d / 2];
-  return [w / 2 + (name === 'cp' ? 3 : 0.6), y - 0.5, z];
+  const [nearX, nearZ] = [forward[0] > 0 ? -1 : 1, forward[2] > 0 ? -1 : 1];
+  if (name === 'dp') return [x, y - 0.5, nearZ * (d / 2 + 0.6)];
+  if (name === 'pp' && placed.beside) return [x, 0.5, -nearZ * (d / 2 + 0.4)];
+  if (name === 'pp') return [-nearX * (w / 2 + 0.6), y, nearZ * d / 2];
+  return [nearX * (w / 2 + (name === 'cp' ? 3 : 0.6)), y - 0.5, z];
 }
 
 /** Unit vector on screen, at right angles to the axis, away from the middle of the box. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { aim, makeCamera, pick, project } from '../../assets/grid/camera.mjs';
-import { groupMembers, tickSpacing } from '../../assets/grid/labels.mjs';
+import { groupMembers, outward, tickSpacing } from '../../assets/grid/labels.mjs';
 import {
   coordinateIndex, FLAGS, markRanks, neighbour, place, rowLength, UNKNOWN,
 } from '../../assets/grid/layout.mjs';
@@ -123,6 +123,22 @@ test('the groups of the selected rank are lit in three ways; culprit and victims
   assert.equal(flags[1], FLAGS.pp);
   assert.deepEqual([0, 2, 3, 6].map((i) => flags[i]), [0, 0, 0, 0]);
   assert.deepEqual(groupMembers(places, 5, 'pp'), [1, 5]);
+});
+
+test('axes stand on sides that are seen, from wherever one looks', () => {
+  const { places, meta } = layoutOf(2, 4, 3);
+  const placed = place(places, meta);
+  for (const yaw of [-2.5, -0.3, 0.4, 2]) {
+    const camera = makeCamera(placed);
+    camera.yaw = yaw;
+    aim(camera, placed.size, 700, 500, MARGIN);
+    for (const { name, ticks } of placed.axes) {
+      for (const { at } of ticks) {
+        const [px, py] = project(camera, ...outward(placed, at, name, camera), [0, 0]);
+        assert.equal(pick(camera, placed.positions, px, py), -1, `${name} at yaw ${yaw} lies beside the cubes`);
+      }
+    }
+  }
 });
 
 test('ticks keep their distance', () => {
