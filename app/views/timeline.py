@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from app.views.lanes import MOST_AT_ONCE, Place
 from app.views.lod import Pieces, Rectangles, depths, innermost, nested, owned, rectangles
@@ -98,14 +99,15 @@ def window_of_steps(
     first, last = steps
     if is_relative(run):
         first = last
-    rows = run.ask(
-        "step_windows",
-        ranks=_text(ranks),
-        attempt=attempt,
-        step_min=first,
-        step_max=last,
-        stop=stop,
-    )
+
+    def windows(step_min: int, step_max: int) -> pa.Table:
+        return run.ask(
+            "step_windows", ranks=_text(ranks), attempt=attempt, step_min=step_min,
+            step_max=step_max, stop=stop,
+        )  # fmt: skip
+
+    borders = [windows(step, step) for step in {first, last}]  # those between say nothing more
+    rows = pa.concat_tables(borders if all(b.num_rows for b in borders) else [windows(first, last)])
     if not rows.num_rows:
         raise UserError(f"these ranks have no step {first} to {last} in attempt {attempt}")
     t0_ns = run.info["created_ns"]
