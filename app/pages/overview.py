@@ -127,7 +127,10 @@ def _timeline(hub: Hub, diagnosis: Diagnosis, view: View) -> Component:
     finding = chosen(diagnosis, view.finding)
     if finding is not None:
         target = show_me(finding, view)
-        options |= {"ranks": list(target.ranks), "steps": target.steps, "rank": target.rank}
+        options |= {
+            "ranks": list(target.ranks), "steps": target.steps, "rank": target.rank,
+            "attempt": finding.attempt,
+        }  # fmt: skip
     name = finding.id if finding else "none"
     return html.Section(
         html.Div(

@@ -13,9 +13,10 @@ export function withDefaults(app, defaults) {
   });
 }
 
-/** Pure part of withDefaults. */
+/** Pure part of withDefaults. Defaults of one attempt do not hold for another. */
 export function filled(view, defaults) {
   const found = { ...view };
+  if (view.attempt !== null && (defaults.attempt ?? view.attempt) !== view.attempt) return found;
   for (const [key, value] of Object.entries(defaults)) {
     const isEmpty = found[key] === null || (Array.isArray(found[key]) && found[key].length === 0);
     if (isEmpty && !(key === 'steps' && found.t !== null)) found[key] = value;

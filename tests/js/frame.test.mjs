@@ -77,4 +77,7 @@ test('a view of its own has defaults until the address says more', () => {
   assert.deepEqual(filled(emptyView(), defaults), { ...emptyView(), ...defaults });
   const said = { ...emptyView(), ranks: [2], t: [5, 9] };
   assert.deepEqual(filled(said, defaults), { ...said, rank: 5 });  // t wins over steps
+  const other = { ...emptyView(), attempt: 0 };
+  assert.deepEqual(filled(other, { ...defaults, attempt: 2 }), other);
+  assert.deepEqual(filled(other, { ...defaults, attempt: 0 }), { ...other, ...defaults });
 });
