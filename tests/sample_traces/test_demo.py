@@ -178,6 +178,18 @@ def test_a_replay_is_there_in_five_seconds_without_torch(
     assert cpu_of_children_s() - cpu_before_s < 5
 
 
+def test_sigterm_leaves_nothing_either(
+    replay: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    demo = replay()
+    assert demo.stdout is not None
+    assert urls(demo.stdout.readline())
+    demo.terminate()
+    assert demo.communicate(timeout=10) == ("", "")
+    assert demo.returncode == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+
+
 def cpu_of_children_s() -> float:
     """CPU time of the processes that this one has started and that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
