@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pandas as pd
 from dash import dcc, html
 from dash.development.base_component import Component
@@ -14,23 +12,6 @@ from app.links import View
 from ingest.store import Run
 
 LAST_STEPS = 20
-_WHEN_SEEN = json.dumps({"store": "breakdown-seen"})
-
-
-def place() -> Component:
-    """The empty panel; assets/lib/when_seen.mjs sets `breakdown-seen` when it comes into sight."""
-    return html.Section(
-        [
-            html.Header([
-                html.H2("Where a step's time goes"),
-                html.Span("mean of the steps, ms", id="breakdown-said", className="quiet"),
-            ]),
-            html.Div(id="breakdown", className="loading"),
-            html.Div(**{"data-view": "when-seen", "data-options": _WHEN_SEEN}),
-            dcc.Store(id="breakdown-seen"),
-        ],
-        className="panel breakdown", **{"aria-label": "Where a step's time goes"},
-    )  # fmt: skip
 
 
 def breakdown(hub: Hub, view: View, theme: str) -> tuple[Component, str]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dash import Dash, Input, Output, State, html, no_update
+from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from app.components.banner import chosen, show_me
-from app.components.breakdown import breakdown
-from app.components.breakdown import place as breakdown_place
 from app.components.findings_frame import Address, view_at
 from app.components.kpi_tiles import tiles
 from app.findings import diagnosis_of
@@ -21,6 +19,7 @@ from diagnosis.findings import Diagnosis
 from ingest.errors import UserError
 from ingest.store import Run
 
+_WHEN_SEEN = json.dumps({"store": "breakdown-seen"})
 MOST_RANKS_AT_ONCE = 1024
 """Of greater jobs the numbers come after the page: they take longer than a first picture may."""
 
@@ -45,7 +44,7 @@ def render(hub: Hub, view: View) -> Component:
                 _timeline(hub, diagnosis, view) if diagnosis else _later("picture timeline"),
                 id="overview-timeline",
             ),
-            breakdown_place(),
+            _breakdown_place(),
         ],
         className="overview",
     )
@@ -95,6 +94,8 @@ def register(dash: Dash, hub: Hub) -> None:
         if not seen or view.run is None or view.page != "overview":
             return no_update, no_update, "loading"
         try:
+            from app.components.breakdown import breakdown  # pandas: 0.2 s at the start
+
             return *breakdown(hub, view, theme or "dark"), ""
         except UserError as error:
             return html.P(str(error), className="failed"), "", ""
@@ -112,6 +113,22 @@ def _picture(name: str, title: str, options: dict[str, Any]) -> Component:
     return html.Section(
         html.Div(**{"data-view": name, "data-options": json.dumps(options)}, className="canvas"),
         className=f"panel picture {name}", **{"aria-label": title},
+    )  # fmt: skip
+
+
+def _breakdown_place() -> Component:
+    """The empty panel; assets/lib/when_seen.mjs sets `breakdown-seen` when it comes into sight."""
+    return html.Section(
+        [
+            html.Header([
+                html.H2("Where a step's time goes"),
+                html.Span("mean of the steps, ms", id="breakdown-said", className="quiet"),
+            ]),
+            html.Div(id="breakdown", className="loading"),
+            html.Div(**{"data-view": "when-seen", "data-options": _WHEN_SEEN}),
+            dcc.Store(id="breakdown-seen"),
+        ],
+        className="panel breakdown", **{"aria-label": "Where a step's time goes"},
     )  # fmt: skip
 
 
