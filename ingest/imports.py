@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +48,8 @@ HASH_DIGITS = 12
 _LOG = logging.getLogger(__name__)
 LEFT_OUT = ", left out"
 _LONGEST_REASON = 200
+_LONGEST_SENTENCE = 2000
+_MOST_SENTENCES = 1000
 _HASHED_AT_ONCE = 1 << 22
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _ENDINGS = re.compile(r"(\.(tar|tgz|gz|zip|jsonl?|parquet|pt|trace|sqlite|rpd|log|timeline))+$")
@@ -96,11 +98,18 @@ class RunWriter:
 
     def add_guess(self, text: str) -> None:
         """Something a reader decided."""
-        self.guesses.append(text)
+        self._tell(self.guesses, text)
 
     def add_problem(self, text: str) -> None:
         """Something that could not be read."""
-        self.problems.append(text)
+        self._tell(self.problems, text)
+
+    def _tell(self, sentences: list[str], text: str) -> None:
+        """Keep a sentence: in one line, not endless, and not more of them than anybody reads."""
+        if len(sentences) < _MOST_SENTENCES:
+            sentences.append(printable(text[:_LONGEST_SENTENCE]))
+        elif len(sentences) == _MOST_SENTENCES:
+            sentences.append("there are more of these, which are not listed")
 
     def count_events(self, rank: int, num_events: int) -> None:
         """Elements of one file's list of events."""
@@ -218,7 +227,7 @@ def _write_run(
         if progress is not None:
             progress(done, total)
 
-    reader = _read_all(sources(files, on_bytes), writer)
+    reader = _read_all(sources(files, on_bytes), writer, _has_own_format(files))
     if reader is None or not writer.ranks:
         raise UserError(_nothing_readable(given, writer.problems))
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -226,10 +235,28 @@ def _write_run(
     writer.publish(run, reader.NAME, [*provenance, f"imported {stamp}"])
 
 
-def _read_all(found: Iterable[Source], sink: Sink) -> Reader | None:
+def _has_own_format(files: Sequence[Path]) -> bool:
+    """Whether any of several files is of a format that says what it is, unlike a Chrome trace.
+
+    Of an archive its first file is looked at.
+    """
+    if len(files) < 2:
+        return False
+    for path in files:
+        with suppress(Exception):  # reading it will tell
+            for source in sources([path], lambda _: None):
+                reader = reader_of(source)
+                if reader is not None and reader.NAME not in GENERIC:
+                    return True
+                break
+    return False
+
+
+def _read_all(found: Iterable[Source], sink: Sink, has_own_format: bool) -> Reader | None:
     """Read every file by the reader that knows it; returns the one reader there was.
 
-    A reader that fails on a file costs that file, never the import of the others.
+    A reader that fails on a file costs that file, never the import of the others. A file of a
+    generic format is left out where others say more of what they are.
     """
     reader: Reader | None = None
     reading: Reading | None = None
@@ -237,10 +264,9 @@ def _read_all(found: Iterable[Source], sink: Sink) -> Reader | None:
         own = _reader_of(source, sink)
         if own is None:
             continue
-        if reader is not None and own is not reader and own.NAME in GENERIC:
-            sink.add_problem(
-                f"{source.name} is a {own.NAME} file among {reader.NAME} files{LEFT_OUT}"
-            )
+        if own.NAME in GENERIC and (has_own_format or (reader is not None and own is not reader)):
+            among = f"{reader.NAME} files" if reader is not None else "files of other formats"
+            sink.add_problem(f"{source.name} is a {own.NAME} file among {among}{LEFT_OUT}")
             continue
         if reader is not None and own is not reader:
             raise UserError(

@@ -31,7 +31,7 @@ from ingest.readers.kineto_events import (
 )
 from ingest.readers.pairs import Track, pair_problems
 from ingest.readers.rows import rank_info
-from ingest.readers.span_list import MAX_STEP, SpanList, write_steps
+from ingest.readers.span_list import MAX_STEP, TOLD_BEFORE_FIRST, SpanList, write_steps
 from ingest.readers.whole import add_imported_clock, named_rank
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS
 
@@ -40,7 +40,7 @@ NAME = "chrome_trace"
 _EVENT = re.compile(rb'"ph"\s*:\s*"[BEXibenCMstfR]"')
 _RANK = re.compile(r"\brank[ _-]?(\d{1,7})\b", re.IGNORECASE)
 _YEAR_2001_NS = 10**18
-_TELLS_STEP = re.compile(rb'"(?:step|iteration)"\s*:\s*(\d{1,15})\s*[,}]')
+_TELLS_STEP = re.compile(rb'"(?:step|iteration)"\s*:\s*(-?\d{1,15})\s*[,}]')
 _KIND_BY_CATEGORY = {"gpu_memcpy": "memcpy", "gpu_memset": "memcpy", "memcpy": "memcpy"} | {
     kind: kind for kind in KINDS
 }
@@ -264,7 +264,8 @@ class _File:
         begin_step: int,
         end_step: int,
     ) -> None:
-        self._span(track, ts_ns, dur_ns, kind, name, max(begin_step, end_step))
+        told = begin_step if begin_step != BEFORE_FIRST_STEP else end_step
+        self._span(track, ts_ns, dur_ns, kind, name, told)
 
     def ranks(self) -> dict[Any, int] | None:
         """Rank of every process that has spans; None where not all of their names tell one."""
@@ -306,7 +307,10 @@ def _kind(category: str | None, name: str) -> str:
 
 def _step_of(event: _ChromeEvent) -> int:
     match = _TELLS_STEP.search(bytes(event.args))
-    return int(match[1]) if match else BEFORE_FIRST_STEP
+    if match is None:
+        return BEFORE_FIRST_STEP
+    step = int(match[1])
+    return step if step >= 0 else TOLD_BEFORE_FIRST
 
 
 def _base_ns(header: dict[str, bytes]) -> int:

@@ -7,7 +7,7 @@ a time that went through a float is wrong by up to 250 ns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -78,5 +78,5 @@ def _nanoseconds(text: bytes) -> int | None:
         if not exact.is_finite() or abs(exact) > INT64_MAX:
             return None
         return int(exact.to_integral_value(ROUND_HALF_EVEN))
-    except (InvalidOperation, UnicodeDecodeError):
+    except (ArithmeticError, UnicodeDecodeError):  # Overflow of an exponent, InvalidOperation
         return None

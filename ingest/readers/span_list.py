@@ -18,6 +18,8 @@ from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
 
 ROWS_AT_ONCE = 1 << 18
 MAX_STEP = 2**53
+TOLD_BEFORE_FIRST = -2
+"""Step of a span that is told to lie before the first one; SpanList.fill_steps makes it -1."""
 _INT32 = 2**31
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 
@@ -110,7 +112,8 @@ class SpanList:
         steps = np.array([BEFORE_FIRST_STEP, *(step for step, _, _ in windows)], np.int64)
         own = self._array("step")
         at = steps[np.searchsorted(starts, self._array("ts_ns"), side="right")]
-        self._columns["step"] = array("q", np.where(own >= 0, own, at).tobytes())
+        found = np.where(own == BEFORE_FIRST_STEP, at, np.maximum(own, BEFORE_FIRST_STEP))
+        self._columns["step"] = array("q", found.tobytes())
 
     def place_chunks(self, num_stages: int, stage: int) -> None:
         """Turn a stage's own chunk numbers into global ones; -1 where the stages are not known."""

@@ -236,6 +236,20 @@ def test_a_full_disk_is_no_fault_of_the_file(
     assert list(runs.iterdir()) == []
 
 
+def test_sentences_are_single_lines_and_not_endless(
+    tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imports, "_MOST_SENTENCES", 3)
+    for number in range(9):
+        _file(tmp_path, f"no trace {number}", f"x{number}\x1b[2J\n")
+    _file(tmp_path, TRACE, "y.json")
+    folder = import_paths(sorted(tmp_path.iterdir()), runs)
+    problems = json.loads((folder / "run.json").read_text())["problems"]
+    assert problems[3] == "there are more of these, which are not listed"
+    assert len(problems) == 4
+    assert all(problem.isprintable() for problem in problems)
+
+
 def test_ranks_no_job_has_are_refused(
     tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

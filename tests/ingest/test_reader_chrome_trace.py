@@ -79,6 +79,7 @@ def test_a_process_per_rank_with_steps_is_read_back(tmp_path: Path, runs: Path) 
             x("step 9", 0, 10, pid=pid, tid=0, cat="step", args={"step": 9}),
             x("layer", 0.001, 3.25, pid=pid, tid=1, cat="forward", args={"step": 9}),
             x("late", 20, 1, pid=pid, tid=1, cat="kernel"),
+            x("of none", 30, 1, pid=pid, tid=1, cat="host", args={"step": -1}),
         ]
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"metadata": {"t0_ns": str(T0)}, "traceEvents": events}))
@@ -91,12 +92,13 @@ def test_a_process_per_rank_with_steps_is_read_back(tmp_path: Path, runs: Path) 
         for row in (
             (rank, T0 + 1, 3250, "layer", "forward", "main", 9),
             (rank, T0 + 20_000, 1000, "late", "kernel", "main", 9),
+            (rank, T0 + 30_000, 1000, "of none", "host", "main", -1),
         )
     ]
     assert run.rows("steps", "rank", "step", "start_ns", "dur_ns") == [
         (rank, 9, T0, 10_000) for rank in (4, 5)
     ]
-    assert run.info["events_per_rank"] == {"4": 5, "5": 5}
+    assert run.info["events_per_rank"] == {"4": 6, "5": 6}
 
 
 def test_several_files_and_tracks_with_one_name(tmp_path: Path, runs: Path) -> None:
@@ -152,13 +154,16 @@ def test_damaged_events_cost_only_themselves(tmp_path: Path, runs: Path) -> None
     assert "1 ends without a begin left out" in problems
 
 
-def test_among_files_of_another_format_it_is_left_out(tmp_path: Path, runs: Path) -> None:
+@pytest.mark.parametrize("name", ["b.json", "0.json"])
+def test_among_files_of_another_format_it_is_left_out(
+    tmp_path: Path, runs: Path, name: str
+) -> None:
     kineto = {"schemaVersion": 1, "baseTimeNanoseconds": T0}
     write(tmp_path / "in" / "a.json", [x("op", 1, 2, cat="cpu_op")], **kineto)
-    write(tmp_path / "in" / "b.json", [x("other", 1, 2)])
+    write(tmp_path / "in" / name, [x("other", 1, 2)])
     run = Imported(tmp_path / "in", into=runs)
     assert run.info["source"] == "kineto"
-    assert "b.json is a chrome_trace file among kineto files" in run.problems[0]
+    assert f"{name} is a chrome_trace file among" in run.problems[0]
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
