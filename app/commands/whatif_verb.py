@@ -15,6 +15,7 @@ from typing import Any
 from app.commands.progress import reading_progress
 from app.whatif import Answer, whatif_of
 from diagnosis.whatif.analysis import STRAGGLING, WhatIf
+from diagnosis.whatif.causes import NOT_IDENTIFIABLE, causes
 from diagnosis.whatif.operations import NotAnswerable
 from ingest.errors import printable
 from ingest.imports import open_any
@@ -45,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
             answer = whatif_of(opened)
         except NotAnswerable as error:
             return _refuse(str(error), arguments.json)
-    print(json.dumps(as_json(answer.metrics)) if arguments.json else as_text(answer))
+        text = json.dumps(as_json(answer.metrics)) if arguments.json else as_text(answer)
+    print(text)
     return 0
 
 
@@ -91,7 +93,12 @@ def as_text(answer: Answer) -> str:
         lines.append(f"M_W        {100 * metrics.M_W:.1f} % of the loss gone without rank {worst}")
     if metrics.M_S is not None:
         lines.append(f"M_S        {100 * metrics.M_S:.1f} % of it gone without the last stage")
-    return "\n".join(lines + [f"note       {printable(note)}" for note in answer.notes])
+    lines += [
+        f"cause      {cause.kind}: {printable(cause.text)}; {1000 * cause.cost_s:.3g} ms a step"
+        for cause in causes(answer.prepared)
+    ]
+    lines += [f"note       {printable(note)}" for note in (*answer.notes, NOT_IDENTIFIABLE)]
+    return "\n".join(lines)
 
 
 def _ranked(values: dict[Any, float]) -> str:

@@ -30,9 +30,12 @@ NOISE = 0.01
 
 @dataclass(frozen=True)
 class MegatronJob:
-    """Sizes of a job; `slow`: by (stage, dp rank), how many times as long its compute takes.
+    """Sizes of a job and what is wrong with it; raises ValueError naming value and remedy.
 
-    Raises ValueError naming the value and the remedy.
+    `slow`: (stage, dp rank, factor) of compute; `slow_links`: (stage, dp rank, factor) of transfers
+    with the next stage; `slow_networks`: (stage, factor) of collectives over replicas; `pause_s`: a
+    pause in a forward of another cell each step; `spread`: of the work of micro-batches (standard
+    deviation of the logarithm).
     """
 
     pp: int
@@ -43,6 +46,10 @@ class MegatronJob:
     num_steps: int = 10
     seed: int = 1
     slow: tuple[tuple[int, int, float], ...] = ()
+    slow_links: tuple[tuple[int, int, float], ...] = ()
+    slow_networks: tuple[tuple[int, float], ...] = ()
+    pause_s: float = 0.0
+    spread: float = 0.0
 
     def __post_init__(self) -> None:
         if min(self.pp, self.dp, self.tp, self.vpp, self.num_microbatches, self.num_steps) < 1:
@@ -52,9 +59,15 @@ class MegatronJob:
                 f"{self.vpp} chunks need at least 2 stages and a multiple of {self.pp} "
                 f"micro-batches, not {self.num_microbatches}"
             )
-        for stage, dp, factor in self.slow:
-            if not (0 <= stage < self.pp and 0 <= dp < self.dp and factor > 0):
-                raise ValueError(f"slow cell ({stage}, {dp}) times {factor} is not in the job")
+        last_link = self.pp - 1 if self.vpp > 1 else self.pp - 2
+        faults = [
+            *((*cell, self.pp - 1) for cell in self.slow),
+            *((*link, last_link) for link in self.slow_links),
+            *((stage, 0, factor, self.pp - 1) for stage, factor in self.slow_networks),
+        ]
+        for stage, dp, factor, last in faults:
+            if not (0 <= stage <= last and 0 <= dp < self.dp and factor > 0):
+                raise ValueError(f"slow place ({stage}, {dp}) times {factor} is not in the job")
 
     @property
     def metadata(self) -> dict[str, int]:
@@ -122,14 +135,27 @@ class _Simulation:
         self.slow_PD = np.ones((job.pp, job.dp))
         for stage, dp, factor in job.slow:
             self.slow_PD[stage, dp] *= factor
+        self.link_PD = np.ones((job.pp, job.dp))  # from a stage to the next and back
+        for stage, dp, factor in job.slow_links:
+            self.link_PD[stage, dp] *= factor
+        self.network = [1.0] * job.pp
+        for stage, factor in job.slow_networks:
+            self.network[stage] *= factor
+        draws = self.random.standard_normal((job.num_microbatches, *shape))
+        self.work_MSD = np.exp(job.spread * draws)
+        self.pauses = [  # (stage, dp rank, micro-batch) by step
+            tuple(self.random.integers(0, (job.pp, job.dp, job.num_microbatches)).tolist())
+            for _ in range(job.num_steps)
+        ]
         self.outputs: dict[tuple[str, int, int], Floats] = {}  # when the next stage can have it
 
     def run(self) -> None:
         """Gathers, the pipeline, and the tail of every stage."""
-        for cell in self.cells:
+        for stage, cell in enumerate(self.cells):
             at_SD = cell.free_SD
             for chunk in range(self.job.vpp):
-                at_SD = self._gather(cell, "params-all-gather", chunk, at_SD, GATHER_S)
+                mean_s = GATHER_S * self.network[stage]
+                at_SD = self._gather(cell, "params-all-gather", chunk, at_SD, mean_s)
                 cell.gathered.append(at_SD)
         self._pipeline()
         self._tail()
@@ -168,21 +194,35 @@ class _Simulation:
         arrived = cell.computed_SD[kind]
         if 0 <= source <= last:
             posted = cell.computed_SD[kind]
-            arrived = np.maximum(posted, self.outputs[kind, source, micro]) + self._noisy(WIRE_S)
+            arrived = np.maximum(posted, self.outputs[kind, source, micro])
+            arrived = arrived + self._wire(stage, -ahead)
             cell.record(f"{name}-recv", posted, arrived)
         elif job.vpp > 1:
             cell.record(f"{name}-recv", arrived, arrived)
         begin = np.maximum(np.maximum(cell.free_SD, arrived), cell.gathered[chunk])
         mean_s = (FORWARD_S if kind == "F" else BACKWARD_S) / job.vpp
-        end = begin + self._noisy(mean_s) * self.slow_PD[stage]
+        end = begin + self._noisy(mean_s) * self.slow_PD[stage] * self.work_MSD[micro]
+        if kind == "F" and chunk == 0:
+            end = end + self._pause(stage, micro)
         cell.record(f"{name}-compute", begin, end, chunk, virtual, micro)
         cell.free_SD = cell.computed_SD[kind] = end
         self.outputs[kind, virtual, micro] = end
         if 0 <= target <= last:
-            cell.record(f"{name}-send", end, end + self._noisy(WIRE_S))
+            cell.record(f"{name}-send", end, end + self._wire(stage, ahead))
         elif job.vpp > 1:
             cell.record(f"{name}-send", end, end)
         return True
+
+    def _wire(self, stage: int, towards: int) -> Floats:
+        """Transfer time with the next (1) or the previous (-1) stage."""
+        link = stage if towards > 0 else (stage - 1) % self.job.pp
+        return self._noisy(WIRE_S) * self.link_PD[link]
+
+    def _pause(self, stage: int, micro: int) -> Floats:
+        found = np.zeros((self.job.num_steps, self.job.dp))
+        for step, (at, dp, m) in enumerate(self.pauses):
+            found[step, dp] = self.job.pause_s * (at == stage and m == micro)
+        return found
 
     def _tail(self) -> None:
         for cell in self.cells:
@@ -192,10 +232,11 @@ class _Simulation:
         ends = [self.cells[0], self.cells[-1]]
         if self.job.pp > 1:
             self._together(ends, "embedding-grads-all-reduce", over_dp=False)
-        for cell in self.cells:
+        for stage, cell in enumerate(self.cells):
             for chunk in range(self.job.vpp):
+                mean_s = SCATTER_S * self.network[stage]
                 cell.free_SD = self._gather(
-                    cell, "grads-reduce-scatter", chunk, cell.free_SD, SCATTER_S
+                    cell, "grads-reduce-scatter", chunk, cell.free_SD, mean_s
                 )
         self._together(self.cells, "optimizer-clip-main-grad", over_dp=True)
         for cell in self.cells:

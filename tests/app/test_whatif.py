@@ -133,6 +133,8 @@ def test_a_slow_rank_of_a_recorded_job(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["whatif", str(run)]) == 0
     text = capsys.readouterr().out
     assert "by rank    10 " in text
+    assert "cause      slow_worker: rank 10 computes 1.4" in text  # 1.5 less the shared all-reduces
+    assert "compare with a baseline run" in text
     assert "gone without rank 10" in text
     assert "The first step (0) is left out" in text
 
@@ -143,7 +145,9 @@ def test_a_healthy_recorded_job(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert answer["S"] < 1.03
     assert max(answer["S_w"].values()) < 1.03
     assert main(["whatif", str(run)]) == 0
-    assert "below 1.03" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "below 1.03" in text
+    assert "\ncause" not in text
 
 
 def test_sums_per_step_cannot_be_replayed(
