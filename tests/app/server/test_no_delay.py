@@ -1,4 +1,4 @@
-"""Answers leave at once: on a kept connection no body waits for the acknowledgement of its header."""
+"""Answers leave at once: no body waits on a kept connection for the header's acknowledgement."""
 
 from __future__ import annotations
 
