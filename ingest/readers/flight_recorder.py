@@ -12,6 +12,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -30,6 +31,7 @@ NAME = "flight_recorder"
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _WORDS = (b"pg_config", b"collective_seq_id", b"comm_lib_version", b"nccl_version", b"pg_status")
+_RANK_AT_END = re.compile(r"(\d{1,9})(?:\.(?:json|pkl|pickle|pt|bin|txt|gz))*$")
 _STATUS = ("enqueued", "started", "completed")
 _ROWS_AT_ONCE = 1 << 18
 
@@ -206,7 +208,13 @@ def _dump(name: str, version: str, told: _Told) -> _Dump:
     info = DistributedInfo(described)
     groups = {group.name: group for group in info.described()}
     status = dict(_status_of(header.get("pg_status")))
-    return _Dump(name, version, info, groups, entries, status, rank_of_name(name))
+    return _Dump(name, version, info, groups, entries, status, _rank_of(name))
+
+
+def _rank_of(name: str) -> int | None:
+    """The number that ends the name, behind which only endings stand: hosts have numbers, too."""
+    match = _RANK_AT_END.search(PurePath(name).name)
+    return int(match[1]) if match else rank_of_name(name)
 
 
 def _config(told: object, entries: Iterable[Entry]) -> list[dict[str, Any]]:

@@ -189,6 +189,17 @@ def test_two_dumps_of_one_rank_and_one_without_a_number(folder: Path, runs: Path
     assert any("has no number in its name: shown as rank 0" in guess for guess in run.guesses)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["nccl_trace_rank_7", "comm_lib_trace_rank_7.json", "_dump_7", "nccl_trace_rank_node3_7",
+     "nccl_trace_rank_10.0.0.12_7", "nccl_trace_rank_n1.cluster4.org_7.pkl"],
+)  # fmt: skip
+def test_ranks_of_names_with_hosts_in_them(folder: Path, runs: Path, name: str) -> None:
+    folder.mkdir()
+    (folder / name).write_bytes(pickle.dumps(dump(entry(0)), 2))
+    assert set(Imported(folder, into=runs).ranks) == {7}
+
+
 def test_absurd_values_cost_only_themselves(folder: Path, runs: Path) -> None:
     huge = 10**30
     strange = [
