@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import html
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -18,12 +17,15 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.settings import Role, Settings, Token
+from app.token_page import asking_page, coming_again_page
 from ingest.errors import UserError
 
 ANONYMOUS = ("/healthz",)
 """Paths that answer without a token; what they say tells nothing of the runs."""
 ROLE = "rankscope.role"
 """Key of the role in the ASGI scope; missing where nobody was let in."""
+_AGAIN = "rankscope_again"
+"""Parameter of an address that a browser came to by itself, after a link of another site."""
 _YEAR_S = 31_536_000
 _PORTS = {"http": "80", "https": "443"}
 
@@ -119,6 +121,8 @@ class Guard:
             token = self._token_of_cookie(request.headers.get("cookie", ""))
         if token is not None:
             scope[ROLE] = token.role
+            if visit and _AGAIN in request.query_params:
+                return RedirectResponse(self._address(request), 303)
         elif scope["path"] not in ANONYMOUS:
             return self._ask(request, wrong=False)
         return None
@@ -151,51 +155,39 @@ class Guard:
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
-    def _address(self, request: HTTPConnection) -> str:
+    def _address(self, request: HTTPConnection, *more: tuple[str, str]) -> str:
         # one slash in front: //evil.example would lead to another site
         path = quote("/" + request.scope["path"].lstrip("/"), safe="/")
-        query = urlencode(_other_parameters(request), quote_via=quote, safe=",.")
+        parameters = [*_other_parameters(request), *more]
+        query = urlencode(parameters, quote_via=quote, safe=",.")
         return f"{self.settings.base}{path}" + (f"?{query}" if query else "")
 
     def _ask(self, request: HTTPConnection, wrong: bool) -> Response:
+        """Ask for the token.
+
+        Browsers send a strict cookie along no link of another site: who has none comes again, once,
+        from here. (Sec-Fetch-Site would tell, but is not sent to plain HTTP beyond this machine.)
+        """
         text = "This token is not known here." if wrong else "This server needs a token."
         headers = request.headers
-        if headers.get("sec-fetch-dest") != "document":
+        came_by_itself = headers.get("sec-fetch-site") in ("none", "same-origin")
+        if "text/html" not in headers.get("accept", ""):
             answer: Response = JSONResponse({"error": text}, 401)
-        elif headers.get("sec-fetch-site") == "cross-site" and not wrong:
-            # a strict cookie is not sent along a link from elsewhere: come again from here
-            address = html.escape(self._address(request))
-            answer = HTMLResponse(_PAGE.format(
-                head=f'<meta http-equiv="refresh" content="0;url={address}">',
-                body=f'<p><a href="{address}">Open the dashboard</a></p>',
-            ), 401)  # fmt: skip
+        elif wrong or came_by_itself or _AGAIN in request.query_params:
+            action = self._address(request).partition("?")[0]
+            answer = HTMLResponse(asking_page(text, action, _other_parameters(request)), 401)
         else:
-            fields = "".join(
-                f'<input type="hidden" name="{html.escape(name)}" value="{html.escape(value)}">'
-                for name, value in _other_parameters(request)
-            )
-            answer = HTMLResponse(_PAGE.format(head="", body=_FORM.format(
-                text=text, action=html.escape(self._address(request).partition("?")[0]),
-                fields=fields,
-            )), 401)  # fmt: skip
+            address = self._address(request, (_AGAIN, "1"))
+            answer = HTMLResponse(coming_again_page(address), 401)
         answer.headers["WWW-Authenticate"] = 'Bearer realm="rankscope"'
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
 
-_PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">{head}
-<meta name="viewport" content="width=device-width, initial-scale=1"><title>rankscope</title>
-<style>:root{{color-scheme:light dark}}body{{font:15px system-ui,sans-serif;margin:18vh auto;
-max-width:24em;padding:0 1em}}input,button{{font:inherit;padding:.4em .6em}}</style></head>
-<body>{body}</body></html>"""
-_FORM = """<h1>rankscope</h1><p>{text} It was printed where the server was started, or ask whoever
-did that.</p><form action="{action}">{fields}<label>Token <input name="token" type="password"
-autocomplete="current-password" autofocus required></label> <button>Open</button></form>"""
-
-
 def _other_parameters(request: HTTPConnection) -> list[tuple[str, str]]:
     query = request.scope["query_string"].decode("latin-1")
-    return [(k, v) for k, v in parse_qsl(query, keep_blank_values=True) if k != "token"]
+    pairs = parse_qsl(query, keep_blank_values=True)
+    return [(name, value) for name, value in pairs if name not in ("token", _AGAIN)]
 
 
 def _digest(text: str) -> str:
