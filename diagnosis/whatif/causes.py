@@ -133,9 +133,11 @@ def _suspects(prepared: Prepared) -> Iterator[_Suspect]:
 def beyond(values: Floats, least: float) -> tuple[Floats, Ints]:
     """Of each value the ratio to the median of the others, and who is beyond their noise.
 
-    Noise: 3 MAD of the ratios, at least `least`. Two values are compared with each other.
+    Noise: 3 MAD of the ratios, at least `least`. Two values are compared with each other; where the
+    others take no time the ratio is 1.
     """
-    ratio = np.array([v / np.median(np.delete(values, i)) for i, v in enumerate(values)])
+    others = np.array([np.median(np.delete(values, i)) for i in range(len(values))])
+    ratio = np.divide(values, others, out=np.ones(len(values)), where=others > 0)
     noise = _MADS * np.median(np.abs(ratio - np.median(ratio))) if len(values) > 2 else 0.0
     return ratio, np.flatnonzero(ratio - 1 > max(least, float(noise)))
 

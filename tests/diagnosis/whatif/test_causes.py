@@ -109,5 +109,6 @@ def test_beyond_is_judged_against_the_others() -> None:
     assert ratio[3] == pytest.approx(2.0)
     assert beyond(np.array([1.0, 1.08]), 0.1)[1].tolist() == []
     assert beyond(np.array([1.0, 1.2]), 0.1)[1].tolist() == [1]
+    assert beyond(np.array([0.0, 0.0, 3.0]), 0.05)[1].tolist() == []
     noisy = np.array([0.8, 1.2, 0.9, 1.1, 1.25])
     assert beyond(noisy, 0.05)[1].tolist() == []
