@@ -158,7 +158,7 @@ function tables(app) {
     if (!details.open || place.dataset.filled) return;
     place.dataset.filled = 'yes';
     const sql = 'SELECT table_name, string_agg(column_name, \', \' ORDER BY column_index) AS columns'
-      + ' FROM duckdb_columns() WHERE NOT internal AND schema_name = \'main\' GROUP BY table_name ORDER BY table_name';
+      + ' FROM duckdb_columns() WHERE NOT internal AND database_name = \'memory\' GROUP BY table_name ORDER BY table_name';
     try {
       const found = await app.json(app.api('query', { sql }));
       place.replaceChildren(element('dl', {}, found.rows.flatMap(([name, columns]) => [
