@@ -23,37 +23,42 @@
 -- column: is_crossing  the last one sits on another pipeline stage: it may only follow the schedule
 -- empty: none of the ranks communicated in this window
 WITH wanted AS (SELECT CAST(unnest(string_split($ranks, ',')) AS INTEGER) AS rank),
-others AS (  -- groups without any of the ranks: most of a large job's rows
-    SELECT group_id FROM group_members
-    WHERE attempt = $attempt AND NOT list_has_any(ranks, (SELECT list(rank) FROM wanted))
+steps AS (
+    SELECT rank, step, group_id, seq, op, peer, tag, start_ns, end_ns FROM rows_of($collectives)
+    WHERE attempt = $attempt AND step BETWEEN $step_min - 1 AND $step_max + 1
 ),
-placed AS MATERIALIZED (
-    SELECT c.rank, c.step, c.group_id, c.seq, c.op, c.start_ns, c.end_ns,
-        CASE c.op WHEN 'send' THEN c.rank WHEN 'recv' THEN c.peer ELSE -1 END AS src,
-        CASE c.op WHEN 'send' THEN c.peer WHEN 'recv' THEN c.rank ELSE -1 END AS dst,
-        CASE WHEN c.op IN ('send', 'recv') THEN c.tag ELSE -1 END AS tag,
-        o.offset_ns + CAST(o.drift_ppb * ((c.start_ns - o.ts_ns) / 1e9) AS BIGINT) AS shift_ns,
-        c.start_ns + coalesce(shift_ns, 0) AS begin_al,
-        CASE WHEN c.end_ns >= 0 THEN c.end_ns + coalesce(shift_ns, 0) END AS end_al
-    FROM (SELECT * FROM rows_of($collectives)
-          WHERE attempt = $attempt AND step BETWEEN $step_min - 1 AND $step_max + 1
-              AND group_id NOT IN (FROM others)) c
-    ASOF LEFT JOIN (SELECT * FROM clock_offsets WHERE attempt = $attempt) o
-        ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns
-),
+offsets AS (FROM clock_offsets WHERE attempt = $attempt),
 here AS MATERIALIZED (
-    SELECT * FROM placed WHERE rank IN (FROM wanted)
-        AND begin_al < $end_ns AND coalesce(end_al, $end_ns) > $begin_ns
+    SELECT c.*, CASE op WHEN 'send' THEN c.rank WHEN 'recv' THEN peer ELSE -1 END AS src,
+        CASE op WHEN 'send' THEN peer WHEN 'recv' THEN c.rank ELSE -1 END AS dst,
+        CASE WHEN op IN ('send', 'recv') THEN tag ELSE -1 END AS of_tag,
+        coalesce(o.offset_ns + CAST(o.drift_ppb * ((c.start_ns - o.ts_ns) / 1e9) AS BIGINT), 0)
+            AS shift_ns,
+        c.start_ns + shift_ns AS begin_al,
+        CASE WHEN c.end_ns >= 0 THEN c.end_ns + shift_ns END AS end_al
+    FROM (FROM steps WHERE rank IN (FROM wanted)) c
+    ASOF LEFT JOIN offsets o ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns
+    WHERE begin_al < $end_ns AND coalesce(end_al, $end_ns) > $begin_ns
 ),
-keys AS (SELECT DISTINCT group_id, src, dst, tag, seq FROM here),
+members AS (  -- of a large job few rows: nothing else is done with the others
+    SELECT c.*, CASE op WHEN 'send' THEN c.rank WHEN 'recv' THEN peer ELSE -1 END AS src,
+        CASE op WHEN 'send' THEN peer WHEN 'recv' THEN c.rank ELSE -1 END AS dst,
+        CASE WHEN op IN ('send', 'recv') THEN tag ELSE -1 END AS of_tag,
+        o.offset_ns + CAST(o.drift_ppb * ((c.start_ns - o.ts_ns) / 1e9) AS BIGINT) AS shift_ns,
+        c.start_ns + shift_ns AS begin_al,
+        CASE WHEN c.end_ns >= 0 THEN c.end_ns + shift_ns END AS end_al
+    FROM (FROM steps SEMI JOIN here USING (group_id, seq)) c
+    ASOF LEFT JOIN offsets o ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns
+),
 instances AS (
-    SELECT group_id, src, dst, tag, seq, count(*) AS seen,
-        if(dst >= 0, 2, coalesce(any_value(len(g.ranks)), 2)) AS expected,
+    SELECT group_id, src, dst, of_tag, seq, count(*) AS seen,
+        if(dst >= 0, 2, coalesce(any_value(g.size), 2)) AS expected,
         bool_and(shift_ns IS NOT NULL) AS aligned, bool_and(end_ns >= 0) AS complete,
         max(begin_al, 2) AS latest, arg_max(rank, begin_al) AS last_rank, min(end_al) AS first_end
-    FROM placed JOIN keys USING (group_id, src, dst, tag, seq)
-    LEFT JOIN (SELECT * FROM group_members WHERE attempt = $attempt) g USING (group_id)
-    GROUP BY group_id, src, dst, tag, seq
+    FROM members
+    LEFT JOIN (SELECT group_id, len(ranks) AS size FROM group_members WHERE attempt = $attempt) g
+        USING (group_id)
+    GROUP BY group_id, src, dst, of_tag, seq
 ),
 judged AS (SELECT *, aligned AND seen >= expected AND seen > 1 AS usable FROM instances),
 stages AS (SELECT rank, pp FROM ranks WHERE attempt = $attempt)
@@ -62,6 +67,6 @@ SELECT h.rank, h.group_id, h.seq, h.op, h.src, h.dst, h.step, h.begin_al AS begi
     CASE WHEN usable AND complete THEN greatest(first_end, latest[1]) END AS first_end_ns,
     CASE WHEN usable AND latest[1] > latest[2] THEN last_rank END AS last_rank,
     coalesce(own.pp <> late.pp, false) AS is_crossing
-FROM here h JOIN judged i USING (group_id, src, dst, tag, seq)
+FROM here h JOIN judged i USING (group_id, src, dst, of_tag, seq)
 LEFT JOIN stages own ON own.rank = h.rank LEFT JOIN stages late ON late.rank = i.last_rank
 ORDER BY h.rank, begin_ns, h.group_id, h.seq
