@@ -19,6 +19,10 @@ _VICTIM_SHARE = 0.1
 """Victims sit in groups in which the culprit caused at least this share of its waiting."""
 
 
+_ROWS_SHOWN = 10
+"""Rows that slowest_ranks and late_ranks give where `top` is not said."""
+
+
 @dataclass(frozen=True)
 class Suspect:
     """One episode of one rank, with what is needed to tell of it. `row`: index of the rank."""
@@ -55,6 +59,7 @@ class _Waits:
     of_all: float
     median_ms: float
     is_worst: bool
+    place: int  # 1: nobody is waited for more
 
 
 def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> Finding:
@@ -102,6 +107,7 @@ def _waits(work: Work, suspect: Suspect) -> _Waits | None:
         of_all=own / max(float(sums_R.sum()), 1e-9),
         median_ms=float(np.median(others_R)) / num if others_R.size else 0.0,
         is_worst=own >= float(in_stage_R.max(initial=0.0)),
+        place=1 + int((sums_R > own).sum()),
     )  # fmt: skip
 
 
@@ -159,7 +165,9 @@ def _evidence(
         ("steps", (first, min(first + 1, last))),
     )  # fmt: skip
     measure = "CPU time" if work.measure == "cpu" else "wall time"
-    noise = f", beyond a noise of {suspect.noise:.3f}x" if np.isfinite(suspect.noise) else ""
+    noise = (
+        f", beyond {suspect.noise:.3f}x noise of the others" if np.isfinite(suspect.noise) else ""
+    )
     found = [
         Evidence(
             f"{measure} of its compute is {suspect.slowdown:.2f}x the median of "
@@ -175,7 +183,8 @@ def _evidence(
             Evidence(
                 f"Before, in steps {work.step_S[0]} to {until}, it was {before:.2f}x.",
                 round(before, 4), "x", "slowest_ranks",
-                (("step_min", int(work.step_S[0])), ("step_max", until), ("attempt", attempt)),
+                (("step_min", int(work.step_S[0])), ("step_max", until), ("attempt", attempt),
+                 ("top", max(work.ranks.rank_R.size, _ROWS_SHOWN))),
                 (("page", "ranks"), ("attempt", attempt), ("rank", rank), ("metric", "slowdown"),
                  ("steps", (int(work.step_S[0]), last))),
             )
@@ -188,6 +197,8 @@ def _evidence(
 def _late_evidence(
     waits: _Waits, asked: tuple[tuple[str, int], ...], timeline: tuple[tuple[str, object], ...]
 ) -> list[Evidence]:
+    if waits.place > _ROWS_SHOWN:
+        asked = (*asked, ("top", waits.place))
     worst = "more than any other rank of its stage" if waits.is_worst else "not the most there"
     return [
         Evidence(

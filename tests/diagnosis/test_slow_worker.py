@@ -150,8 +150,13 @@ def test_waits_give_cost_evidence_and_confidence() -> None:
 
 
 def test_a_rank_for_which_nobody_waits_most_is_less_certain() -> None:
-    finding = judged(caused_ms=lambda rank, step: 99.0 if rank == 0 else 1.0).findings[0]
+    finding = judged(caused_ms=lambda rank, step: 99.0 if rank < 5 else 1.0).findings[0]
     assert finding.confidence == "medium"
+    late = next(e for e in finding.evidence if e.question == "late_ranks")
+    assert "top" not in dict(late.params)  # it is the sixth of ten rows
+    hidden = judged(caused_ms=lambda rank, step: 1.0 if rank == 5 else 99.0).findings[0]
+    late = next(e for e in hidden.evidence if e.question == "late_ranks")
+    assert dict(late.params)["top"] == 16  # else its row would not be there
     assert any("not the one others wait for" in one for one in finding.alternatives)
 
 
