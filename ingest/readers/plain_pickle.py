@@ -25,11 +25,11 @@ _LONGEST_NUMBER = 16
 _LONGEST_LINE = 1 << 10
 _MOST_STEPS = 10_000_000
 """Some 60 bytes of memory each at most; 2,000 collectives with their stacks take 700,000."""
-_INT4 = struct.Struct("<i")
+_INT4, _UINT4 = struct.Struct("<i"), struct.Struct("<I")
 _FLOAT8 = struct.Struct(">d")
-_SIZES = {"X": 4, "\x8c": 1, "\x8d": 8, "B": 4, "C": 1, "\x8e": 8, "T": 4, "U": 1}
+_SIZES = {"\x8c": 1, "\x8d": 8, "B": 4, "C": 1, "\x8e": 8, "T": 4, "U": 1}
 _SIZE_OF = {ord(code): size for code, size in _SIZES.items()}
-_TEXT = frozenset(map(ord, "X\x8c\x8dTU"))
+_TEXT = frozenset(map(ord, "\x8c\x8dTU"))
 
 
 class NotPlain(ValueError):
@@ -69,55 +69,72 @@ class _Machine:
         self._marks: list[int] = []
         self._memo: dict[int, Any] = {}
 
-    def run(self) -> Any:  # one table of opcodes, the frequent ones first
-        """Execute up to STOP."""
+    def run(self) -> Any:
+        """Execute up to STOP; `at` is where it stopped."""
+        try:
+            return self._run()
+        finally:
+            self.at -= 1  # the opcode itself
+
+    def _run(self) -> Any:  # one table of opcodes, the frequent ones of a dump first
         data, stack, memo, marks = self._data, self._stack, self._memo, self._marks
+        push, uint4 = stack.append, _UINT4.unpack_from
         at, end = 0, len(data)
         for _ in range(_MOST_STEPS):
-            self.at = at
             if at >= end:
+                self.at = at + 1
                 raise IndexError("no STOP")
             code = data[at]
             at += 1
-            if code == 0x71:  # q BINPUT
+            self.at = at
+            if code == 0x6A:  # j LONG_BINGET
+                push(memo[uint4(data, at)[0]])
+                at += 4
+            elif code == 0x68:  # h BINGET
+                push(memo[data[at]])
+                at += 1
+            elif code == 0x71:  # q BINPUT
                 memo[data[at]] = stack[-1]
                 at += 1
-            elif code == 0x68:  # h BINGET
-                stack.append(memo[data[at]])
-                at += 1
-            elif code == 0x6A or code == 0x72:  # j LONG_BINGET, r LONG_BINPUT
-                number = int.from_bytes(_taken(data, at, 4), "little")
+            elif code == 0x72:  # r LONG_BINPUT
+                memo[uint4(data, at)[0]] = stack[-1]
                 at += 4
-                if code == 0x6A:
-                    stack.append(memo[number])
-                else:
-                    memo[number] = stack[-1]
+            elif code == MARK:
+                marks.append(len(stack))
+            elif code == 0x75:  # u SETITEMS
+                items = self.from_mark()
+                stack[-1].update(zip(items[::2], items[1::2], strict=True))
+            elif code == 0x7D:  # } EMPTY_DICT
+                push({})
+            elif code == 0x4B:  # K BININT1
+                push(data[at])
+                at += 1
+            elif code == 0x4D:  # M BININT2
+                push(data[at] | data[at + 1] << 8)
+                at += 2
+            elif code == 0x58:  # X BINUNICODE
+                start = at + 4
+                at = start + uint4(data, at)[0]
+                push(_taken(data, start, at - start).decode("utf-8", "replace"))
             elif code in _SIZE_OF:
                 size = _SIZE_OF[code]
                 length = int.from_bytes(_taken(data, at, size), "little")
                 raw = _taken(data, at + size, length)
                 at += size + length
-                stack.append(raw.decode("utf-8", "replace") if code in _TEXT else raw)
-            elif code == 0x4B or code == 0x4D:  # K BININT1, M BININT2
-                size = 1 if code == 0x4B else 2
-                stack.append(int.from_bytes(_taken(data, at, size), "little"))
-                at += size
+                push(raw.decode("utf-8", "replace") if code in _TEXT else raw)
             elif code == 0x4A:  # J BININT
-                stack.append(_INT4.unpack_from(data, at)[0])
+                push(_INT4.unpack_from(data, at)[0])
                 at += 4
             elif code == 0x8A:  # LONG1
                 length = data[at]
                 if length > _LONGEST_NUMBER:
                     raise NotPlain(f"holds a number of {length} bytes")
-                number = int.from_bytes(_taken(data, at + 1, length), "little", signed=True)
-                stack.append(number)
+                push(int.from_bytes(_taken(data, at + 1, length), "little", signed=True))
                 at += 1 + length
-            elif code == MARK:
-                marks.append(len(stack))
             elif code in _OPERATIONS:
                 _OPERATIONS[code](self)
             elif code == 0x47:  # G BINFLOAT
-                stack.append(_FLOAT8.unpack_from(data, at)[0])
+                push(_FLOAT8.unpack_from(data, at)[0])
                 at += 8
             elif code == 0x80:  # PROTO
                 at += 1
@@ -196,11 +213,6 @@ def _put(container: Any, items: list[Any]) -> None:
         container.update((key, value) for key, value in pairs if isinstance(key, str | int))
 
 
-def _set_items(machine: _Machine) -> None:
-    items = machine.from_mark()
-    machine.top().update(zip(items[::2], items[1::2], strict=True))
-
-
 def _append_items(machine: _Machine) -> None:
     items = machine.from_mark()
     machine.top().extend(items)
@@ -226,9 +238,7 @@ _OPERATIONS: dict[int, Callable[[_Machine], object]] = {
     0x88: lambda m: m.push(True),
     0x89: lambda m: m.push(False),
     ord("]"): lambda m: m.push([]),
-    ord("}"): lambda m: m.push({}),
     ord(")"): lambda m: m.push(()),
-    ord("u"): _set_items,
     ord("e"): _append_items,
     ord("s"): _set_item,
     ord("a"): _append_item,
