@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +18,7 @@ from app.views.lanes import MOST_AT_ONCE, Place
 from app.views.lod import Pieces, Rectangles, depths, innermost, nested, owned, rectangles
 from app.views.span_table import Instances, SpanTable, StepWindows
 from app.views.step_overview import step_rectangles
+from app.views.tile_arrays import COMM, COMPUTE, HOST, IDLE, LINES, WAIT, Tile, line, made_of
 from app.views.waits import IDLE_KINDS, Idle, has_kernels, idle, waits
 from ingest.errors import UserError
 from ingest.intervals import Bools, Ints
@@ -26,8 +26,6 @@ from ingest.sandbox import Stop
 from ingest.store import Run
 from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS, KINDS
 
-ROWS = ("compute", "comm", "host", "idle", "wait")
-COMPUTE, COMM, HOST, IDLE, WAIT = range(len(ROWS))
 _NESTED_PX = 10
 """Nesting is shown where a span has at least so many pixels on the average."""
 _FRAME_PX = 3
@@ -46,7 +44,6 @@ _ROW_OF_KIND = np.array(
         for k in KINDS
     ]
 )
-_NO_REF = np.iinfo(np.uint32).max
 
 
 @dataclass(frozen=True)
@@ -131,14 +128,6 @@ def default_window(
     return Window(found.begin_ns, max(found.end_ns, have.end_ns))
 
 
-@dataclass(frozen=True)
-class Tile:
-    """Arrays and values of one answer; app.arrays packs them."""
-
-    arrays: dict[str, np.ndarray]
-    meta: dict[str, Any]
-
-
 def tile(
     run: Run, attempt: int, lanes: list[Place], window: Window, width_px: int, have: Extent,
     stop: Stop | None = None,
@@ -181,10 +170,10 @@ def _overview(
         stop=stop,
     )  # fmt: skip
     rects, windows = step_rectangles(
-        rows, ranks, t0_ns, np.append(_ROW_OF_KIND, [IDLE] * len(IDLE_KINDS)), (_LINES, 8), pixel_ns
+        rows, ranks, t0_ns, np.append(_ROW_OF_KIND, [IDLE] * len(IDLE_KINDS)), (LINES, 8), pixel_ns
     )
     rects = _without_slivers(rects, pixel_ns)
-    made = _answer(rects, SpanTable.none(), _NO_FRAMES, Instances.none(), windows, window)
+    made = made_of(rects, SpanTable.none(), _NO_FRAMES, Instances.none(), windows, window.begin_ns)
     num_spans = int(np.sum(rows.column("num_spans").to_numpy()))
     return Tile(made.arrays, made.meta | {"detail": "steps", "pool": pool, "num_spans": num_spans})
 
@@ -217,7 +206,7 @@ def drawn(
         level_E = np.zeros(shown.ref_E.size, dtype=np.int64)
     pieces = Pieces.joined([
         Pieces(
-            _line(shown.row_E // 3, shown.row_E % 3, level_E), shown.begin_E, shown.end_E,
+            line(shown.row_E // 3, shown.row_E % 3, level_E), shown.begin_E, shown.end_E,
             shown.kind_E, shown.ref_E,
         ),
         _idle_pieces(idle(spans, segments, cut_windows(windows, window), instances), IDLE),
@@ -226,25 +215,8 @@ def drawn(
     rects = rectangles(_seen(pieces, window), window.begin_ns, pixel_ns)
     rects = _without_slivers(rects, pixel_ns)
     frames_S = _frames(spans, _FRAME_PX * pixel_ns)
-    made = _answer(rects, spans, frames_S, instances, windows, window)
+    made = made_of(rects, spans, frames_S, instances, windows, window.begin_ns)
     return Tile(made.arrays, made.meta | {"detail": "nested" if is_nested else "innermost"})
-
-
-def _answer(
-    rects: Rectangles, spans: SpanTable, frames_S: Ints, instances: Instances, windows: StepWindows,
-    window: Window,
-) -> Tile:  # fmt: skip
-    arrays = _rect_arrays(rects, window)
-    arrays |= _span_arrays(spans, arrays, rects, frames_S, window)
-    arrays |= _wait_arrays(instances, arrays, rects, window)
-    arrays |= _window_arrays(windows, window)
-    return Tile(arrays, {
-        "pixel_ns": rects.pixel_ns, "merged": int((rects.count_R > 1).sum()),
-        "num_spans": len(spans),
-        "kinds": [*KINDS, *IDLE_KINDS], "rows": list(ROWS), "names": spans.names,
-        "groups": [str(group) for group in spans.groups],
-        "wait_groups": [str(group) for group in np.unique(instances.group_W).tolist()],
-    })  # fmt: skip
 
 
 def cut_windows(windows: StepWindows, window: Window) -> StepWindows:
@@ -256,17 +228,9 @@ def cut_windows(windows: StepWindows, window: Window) -> StepWindows:
     )
 
 
-_LINES = 64
-"""Lines of a lane: row x 8 + level."""
-
-
-def _line(lane: Ints, row: Ints | int, level: Ints | int) -> Ints:
-    return lane * _LINES + row * 8 + level
-
-
 def _idle_pieces(found: Idle, row: int) -> Pieces:
     return Pieces(
-        _line(found.lane_E, row, 0), found.begin_E, found.end_E, found.kind_E, found.instance_E
+        line(found.lane_E, row, 0), found.begin_E, found.end_E, found.kind_E, found.instance_E
     )
 
 
@@ -281,7 +245,7 @@ def _seen(pieces: Pieces, window: Window) -> Pieces:
 
 def _without_slivers(rects: Rectangles, pixel_ns: float) -> Rectangles:
     """Idle time of a pixel is drawn only where it is most of the pixel."""
-    row_R = rects.row_R % _LINES // 8
+    row_R = rects.row_R % LINES // 8
     length_R = rects.end_R - rects.begin_R
     background_R = (row_R == IDLE) & (rects.busy_R < np.maximum(pixel_ns, length_R) / 2)
     kept = ~background_R
@@ -298,79 +262,6 @@ def _frames(spans: SpanTable, least_ns: float) -> Ints:
     )
     depth = depths(spans.lane_S[wide], spans.begin_S[wide], spans.end_S[wide])
     return np.asarray(wide[depth == 0])
-
-
-def _rect_arrays(rects: Rectangles, window: Window) -> dict[str, np.ndarray]:
-    return {
-        "lane": (rects.row_R // _LINES).astype(np.uint16),
-        "row": (rects.row_R % _LINES // 8).astype(np.uint8),
-        "level": (rects.row_R % 8).astype(np.uint8),
-        "kind": rects.kind_R.astype(np.uint8),
-        "start": (rects.begin_R - window.begin_ns).astype(np.float64),
-        "dur": (rects.end_R - rects.begin_R).astype(np.float32),
-        "count": rects.count_R.astype(np.uint32),
-        "busy": rects.busy_R.astype(np.float32),
-    }
-
-
-def _span_arrays(
-    spans: SpanTable, rect_arrays: dict[str, np.ndarray], rects: Rectangles, frames_S: Ints,
-    window: Window,
-) -> dict[str, np.ndarray]:  # fmt: skip
-    """Columns of the spans that rectangles and frames are of; `ref` points into them."""
-    of_span_R = (rect_arrays["row"] <= HOST) & (rects.ref_R >= 0)
-    used, index = np.unique(np.concatenate((rects.ref_R[of_span_R], frames_S)), return_inverse=True)
-    ref_R = np.full(rects.ref_R.size, _NO_REF, dtype=np.uint32)
-    num_rects = int(of_span_R.sum())
-    ref_R[of_span_R] = index[:num_rects]
-    rect_arrays["ref"] = ref_R
-    return {
-        "frame": index[num_rects:].astype(np.uint32),
-        "span_lane": spans.lane_S[used].astype(np.uint16),
-        "span_start": (spans.begin_S[used] - window.begin_ns).astype(np.float64),
-        "span_dur": (spans.end_S[used] - spans.begin_S[used]).astype(np.float32),
-        "span_cpu": spans.cpu_S[used].astype(np.float32),
-        "span_kind": spans.kind_S[used].astype(np.uint8),
-        "span_name": spans.name_S[used].astype(np.uint32),
-        "span_step": spans.step_S[used].astype(np.int32),
-        "span_microbatch": spans.microbatch_S[used].astype(np.int32),
-        "span_chunk": spans.chunk_S[used].astype(np.int32),
-        "span_recompute": spans.recompute_S[used].astype(np.uint8),
-        "span_group": spans.group_S[used].astype(np.int32),
-        "span_seq": spans.seq_S[used].astype(np.int32),
-        "span_peer": spans.peer_S[used].astype(np.int32),
-        "span_bytes": spans.bytes_S[used].astype(np.float32),
-    }
-
-
-def _wait_arrays(
-    instances: Instances, rect_arrays: dict[str, np.ndarray], rects: Rectangles, window: Window
-) -> dict[str, np.ndarray]:
-    """Columns of the instances that idle and waiting rectangles are of."""
-    of_wait_R = (rect_arrays["row"] > HOST) & (rects.ref_R >= 0)
-    used, index = np.unique(rects.ref_R[of_wait_R], return_inverse=True)
-    rect_arrays["ref"][of_wait_R] = index
-    groups = np.unique(instances.group_W)
-    return {
-        "wait_rank": instances.late_rank_W[used].astype(np.int32),
-        "wait_start": (instances.begin_W[used] - window.begin_ns).astype(np.float64),
-        "wait_end": (instances.end_W[used] - window.begin_ns).astype(np.float64),
-        "wait_latest": (instances.latest_W[used] - window.begin_ns).astype(np.float64),
-        "wait_group": np.searchsorted(groups, instances.group_W[used]).astype(np.int32),
-        "wait_seq": instances.seq_W[used].astype(np.int32),
-        "wait_src": instances.src_W[used].astype(np.int32),
-        "wait_dst": instances.dst_W[used].astype(np.int32),
-    }
-
-
-def _window_arrays(windows: StepWindows, window: Window) -> dict[str, np.ndarray]:
-    return {
-        "step_lane": windows.lane_C.astype(np.uint16),
-        "step": windows.step_C.astype(np.int32),
-        "step_begin": (windows.begin_C - window.begin_ns).astype(np.float64),
-        "step_end": (windows.end_C - window.begin_ns).astype(np.float64),
-        "step_finished": windows.finished_C.astype(np.uint8),
-    }
 
 
 def _text(ranks: list[int] | tuple[int, ...]) -> str:
