@@ -3,7 +3,7 @@ import { pick, project } from './camera.mjs';
 
 const NAMES = { pp: 'PP stage', dp: 'DP replica', tp: 'TP', cp: 'CP' };
 const NUMBERED_FROM = 22;  // pixels of a cube
-const MOST_NUMBERED = 600;
+const MOST_NUMBERED = 250;
 const SHORTEST = 18;  // pixels of an axis with numbers
 
 /**
@@ -17,7 +17,7 @@ export function drawLabels(ctx, placed, state) {
   for (const axis of placed.axes) drawAxis(ctx, placed, axis, camera, theme);
   const isSmall = camera.scale < NUMBERED_FROM;
   if (isSmall && state.selected >= 0 && !placed.flat) drawGroups(ctx, placed, state);
-  if (!isSmall && state.ranks.length <= MOST_NUMBERED) drawNumbers(ctx, placed, state);
+  if (!isSmall) drawNumbers(ctx, placed, state);
   if (isSmall) drawBeacons(ctx, placed, state);
   if (state.hover >= 0) drawHover(ctx, placed, state);
 }
@@ -198,6 +198,18 @@ function plate(ctx, text, x, y, camera, theme) {
   ctx.fillText(text, middle, y);
 }
 
+/** Indices of the cubes on the canvas; none where they are too many to be numbered. */
+function inView(camera, positions) {
+  const pixel = [0, 0];
+  const found = [];
+  for (let i = 0; 3 * i < positions.length; i++) {
+    project(camera, positions[3 * i], positions[3 * i + 1], positions[3 * i + 2], pixel);
+    if (pixel[0] > 0 && pixel[0] < camera.width && pixel[1] > 0 && pixel[1] < camera.height) found.push(i);
+    if (found.length > MOST_NUMBERED) return [];
+  }
+  return found;
+}
+
 /** Rank numbers on a side of each cube that is not hidden behind others. */
 function drawNumbers(ctx, placed, { camera, ranks, theme }) {
   const { positions } = placed;
@@ -208,7 +220,7 @@ function drawNumbers(ctx, placed, { camera, ranks, theme }) {
   ctx.textAlign = 'center';
   ctx.textBaseline = 'middle';
   ctx.font = `600 ${Math.min(16, Math.max(10, camera.scale / 4.2))}px ${theme.font}`;
-  for (let i = 0; i < ranks.length; i++) {
+  for (const i of inView(camera, positions)) {
     const [x, y, z] = positions.subarray(3 * i, 3 * i + 3);
     const isSeen = sides.some(([dx, dy, dz]) => {
       project(camera, x + dx, y + dy, z + dz, pixel);

@@ -3,21 +3,23 @@
  * `load(app, signal)` answers {places, layout} and `loadValues(app, signal)` one byte per rank; both may
  * be replaced (a shared page has no server).
  */
-import { colourTable, formatValue, IN_NOISE, NO_DATA } from '../lib/colour.mjs';
+import { colourTable, NO_DATA } from '../lib/colour.mjs';
 import { accused } from '../ranks/findings.mjs';
 import { showLegend } from '../ranks/legend.mjs';
 import { metricOf } from '../ranks/metric.mjs';
 import { isSoftwareGl, make, makeFetcher, onTheme, readTheme, stepsText } from '../ranks/theme.mjs';
+import { placeTip } from '../ranks/tip.mjs';
 import { aim, makeCamera, pick } from './camera.mjs';
 import { FlatRenderer } from './flat.mjs';
 import { makeRenderer } from './gl.mjs';
 import { drawLabels } from './labels.mjs';
-import { coordinateIndex, markRanks, neighbour, place, UNKNOWN } from './layout.mjs';
+import { useHands } from './hands.mjs';
+import { coordinateIndex, markRanks, neighbour, place } from './layout.mjs';
+import { rankSentences } from './words.mjs';
 
 const REFETCH_MS = 1000;
 const TURN = 0.006;  // radians per pixel
 const NEAREST = 40;
-const CLICK_PIXELS = 4;
 const SMOOTH_UP_TO = 1024;  // ranks drawn with smooth edges where there is no GPU
 
 /** Ask the server who the ranks are. */
@@ -229,7 +231,7 @@ class GridView {
 
   #label() {
     const { selected } = this.state;
-    const text = selected < 0 || !this.values ? 'no rank selected' : this.#sentences(selected).join(', ');
+    const text = selected < 0 || !this.values ? 'no rank selected' : rankSentences(selected, this).join(', ');
     if (text === this.labelled) return;
     this.labelled = text;
     this.canvas.setAttribute('aria-label', `Grid of ${this.places.rank.length} ranks; ${text}. Arrow left and right: data `
@@ -272,58 +274,29 @@ class GridView {
   }
 
   #hands() {
-    const { canvas } = this;
-    const pointers = new Map();
-    let moved = 0;
-    const at = (event) => {
-      const box = canvas.getBoundingClientRect();
-      return { x: event.clientX - box.left, y: event.clientY - box.top };
-    };
-    canvas.style.touchAction = this.compact ? 'pan-y' : 'none';
-    canvas.addEventListener('pointerdown', (event) => {
-      if (!this.camera || event.button > 1) return;
-      canvas.setPointerCapture(event.pointerId);
-      pointers.set(event.pointerId, at(event));
-      moved = 0;
+    this.canvas.style.touchAction = this.compact ? 'pan-y' : 'none';
+    useHands(this.canvas, {
+      isReady: () => Boolean(this.camera),
+      point: (point) => this.#point(point),
+      click: ({ x, y }) => this.#select(pick(this.camera, this.placed.positions, x, y)),
+      turn: (dx, dy) => (this.placed.flat ? this.#move(dx, dy) : this.#turn(dx, dy)),
+      move: (dx, dy) => this.#move(dx, dy),
+      zoom: (factor, point) => this.#zoom(factor, point),
+      open: () => this.state.selected >= 0 && this.#open(),
     });
-    canvas.addEventListener('pointermove', (event) => {
-      if (!this.camera) return;
-      const before = pointers.get(event.pointerId);
-      const now = at(event);
-      if (!before) return this.#point(now);
-      moved += Math.abs(now.x - before.x) + Math.abs(now.y - before.y);
-      this.#drag(pointers, event, before, now);
-      pointers.set(event.pointerId, now);
-    });
-    canvas.addEventListener('pointerup', (event) => {
-      const was = pointers.delete(event.pointerId);
-      if (was && moved < CLICK_PIXELS) this.#select(pick(this.camera, this.placed.positions, at(event).x, at(event).y));
-    });
-    canvas.addEventListener('pointercancel', (event) => pointers.delete(event.pointerId));
-    canvas.addEventListener('pointerleave', () => this.#point(null));
-    canvas.addEventListener('wheel', (event) => {
-      // a page that scrolls past must not zoom: the grid takes the wheel when it was clicked, or with ctrl
-      if (!this.camera || !(event.ctrlKey || event.metaKey || document.activeElement === canvas)) return;
-      event.preventDefault();
-      this.#zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.03 : 0.0012)), at(event));
-    }, { passive: false });
-    canvas.addEventListener('dblclick', () => this.state.selected >= 0 && this.#open());
-    canvas.addEventListener('keydown', (event) => this.#key(event));
+    this.canvas.addEventListener('keydown', (event) => this.#key(event));
   }
 
-  #drag(pointers, event, before, now) {
-    const [dx, dy] = [now.x - before.x, now.y - before.y];
-    if (pointers.size === 2) {
-      const [other] = [...pointers].filter(([id]) => id !== event.pointerId).map(([, p]) => p);
-      const far = (p) => Math.max(8, Math.hypot(p.x - other.x, p.y - other.y));
-      this.#zoom(far(now) / far(before), other);
-    } else if (event.shiftKey || event.buttons === 4 || this.placed.flat) {
-      this.camera.panX += dx;
-      this.camera.panY += dy;
-    } else {
-      this.camera.yaw += dx * TURN;
-      this.camera.pitch = Math.min(1.5, Math.max(0.05, this.camera.pitch + dy * TURN));
-    }
+  #turn(dx, dy) {
+    this.camera.yaw += dx * TURN;
+    this.camera.pitch = Math.min(1.5, Math.max(0.05, this.camera.pitch + dy * TURN));
+    this.tip.hidden = true;
+    this.#redraw();
+  }
+
+  #move(dx, dy) {
+    this.camera.panX += dx;
+    this.camera.panY += dy;
     this.tip.hidden = true;
     this.#redraw();
   }
@@ -381,28 +354,10 @@ class GridView {
     if (this.values) drawLabels(this.pen, this.placed, this.state);
   }
 
-  #sentences(i) {
-    const { places, values, layout } = this;
-    const { metric } = values.legend;
-    const where = ['pp', 'dp', 'cp', 'tp'].filter((axis) => places[axis][i] !== UNKNOWN && layout.axes[axis])
-      .map((axis) => `${axis} ${places[axis][i]}`).join(', ');
-    const value = `${metric.title} ${formatValue(values.value[i], metric)}`;
-    const code = values.code[i];
-    const peers = Number.isFinite(values.peers[i]) ? `peers' median ${formatValue(values.peers[i], metric)}` : '';
-    return [`rank ${places.rank[i]}`, where, layout.hosts[places.host[i]] && `host ${layout.hosts[places.host[i]]}`,
-      value, peers, code === IN_NOISE ? 'within noise' : '',
-      this.found.culprits.has(places.rank[i]) ? 'named as culprit' : '',
-      this.found.victims.has(places.rank[i]) ? 'waits for the culprit' : ''].filter(Boolean);
-  }
-
   #describe(i, point) {
-    const [first, ...rest] = this.#sentences(i);
+    const [first, ...rest] = rankSentences(i, this);
     this.tip.replaceChildren(make('b', {}, first), ...rest.map((text) => make('div', {}, text)));
-    const [width, height] = this.size;
-    const flip = point.x > width - 230;
-    this.tip.style.left = flip ? 'auto' : `${point.x + 14}px`;
-    this.tip.style.right = flip ? `${width - point.x + 14}px` : 'auto';
-    this.tip.style.top = `${Math.max(0, Math.min(point.y + 12, height - 120))}px`;
+    placeTip(this.tip, point, ...this.size, 120);
   }
 }
 

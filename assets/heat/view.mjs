@@ -2,13 +2,15 @@
  * Heat map of one metric: rank x step. mount(element, app, options); options: {compact, order, load}.
  * `load(app, asked, signal)` answers with HeatData and may be replaced (a shared page has no server).
  */
-import { formatValue, IN_NOISE, NO_DATA } from '../lib/colour.mjs';
+import { NO_DATA } from '../lib/colour.mjs';
 import { accused } from '../ranks/findings.mjs';
 import { showLegend } from '../ranks/legend.mjs';
 import { metricOf } from '../ranks/metric.mjs';
-import { isSoftwareGl, make, makeFetcher, onTheme, readTheme, stepsText } from '../ranks/theme.mjs';
+import { isSoftwareGl, make, makeFetcher, onTheme, readTheme } from '../ranks/theme.mjs';
+import { placeTip, pointOn } from '../ranks/tip.mjs';
 import { drawMap, drawMarks } from './draw.mjs';
 import { blockAt, geometryOf, heatData, hostData, NOBODY, zoomOf } from './geometry.mjs';
+import { aboutMap, blockSentences, emptyMap } from './words.mjs';
 import { showWorst } from './worst.mjs';
 
 const REFETCH_MS = 1000;
@@ -99,10 +101,7 @@ class HeatView {
   }
 
   #hands() {
-    const at = (event) => {
-      const box = this.canvas.getBoundingClientRect();
-      return { x: event.clientX - box.left, y: event.clientY - box.top };
-    };
+    const at = (event) => pointOn(this.canvas, event);
     this.canvas.addEventListener('pointerdown', (event) => {
       if (event.button !== 0 || !this.data) return;
       if (event.pointerType === 'mouse') this.canvas.setPointerCapture(event.pointerId);
@@ -214,12 +213,11 @@ class HeatView {
 
   #show(data) {
     this.data = data;
+    this.geometry = geometryOf(this.geometry.width, this.geometry.height, { rowLabel: this.#rowLabel() });
     const { metric } = data.legend;
     this.title.textContent = `${metric.title}, ${data.kind === 'hosts' ? 'host × rank in host' : 'rank × step'}`;
     this.about.textContent = aboutMap(data);
-    const noStep = data.kind === 'hosts' ? !data.allSteps : !data.width;
-    const empty = noStep ? 'No finished step yet.'
-      : data.code.every((code) => code === NO_DATA) ? `${metric.title} was not recorded in this run.` : '';
+    const empty = emptyMap(data);
     this.veil.textContent = empty;
     this.veil.classList.remove('failed');
     this.veil.hidden = empty === '';
@@ -253,11 +251,15 @@ class HeatView {
       context.setTransform(scale, 0, 0, scale, 0, 0);
     }
     const isFirst = !this.geometry;
-    this.geometry = geometryOf(width, height, { rowLabel: 58 });
+    this.geometry = geometryOf(width, height, { rowLabel: this.#rowLabel() });
     if (isFirst) this.fetcher.now();
     else this.fetcher.news();
     this.#drawMap();
     this.#redraw();
+  }
+
+  #rowLabel() {
+    return this.asked.order.startsWith('host') ? 92 : 58;
   }
 
   #drawMap() {
@@ -337,51 +339,8 @@ class HeatView {
   }
 
   #describe(block, cell, point) {
-    const { metric } = this.data.legend;
-    const isOne = block.rows[0] === block.rows[1] && block.steps[0] === block.steps[1];
-    const where = this.data.kind === 'hosts' ? seatTitle(this.data, block)
-      : isOne ? `rank ${block.ranks[0]}, step ${block.steps[0]}` : blockTitle(block);
-    const lines = [make('b', {}, where)];
-    if (block.code === NO_DATA) lines.push(make('div', {}, 'not recorded'));
-    else if (cell) {
-      if (!isOne) lines.push(make('div', {}, `furthest: rank ${cell.rank}, step ${cell.step}`));
-      lines.push(make('div', {}, `${metric.title} ${formatValue(cell.value, metric)}`));
-      if (Number.isFinite(cell.peers_ms)) {
-        lines.push(make('div', {}, metric.unit === 'x'
-          ? `peers' median ${formatValue(cell.peers_ms, { unit: 'ms', decimals: 1 })} of compute`
-          : `peers' median ${formatValue(cell.peers_ms, metric)}`));
-      }
-      if (block.code === IN_NOISE) lines.push(make('div', {}, 'within noise'));
-    }
-    this.tip.replaceChildren(...lines);
-    const { width } = this.geometry;
-    const flip = point.x > width - 230;
-    this.tip.style.left = flip ? 'auto' : `${point.x + 14}px`;
-    this.tip.style.right = flip ? `${width - point.x + 14}px` : 'auto';
-    this.tip.style.top = `${Math.max(0, Math.min(point.y + 12, this.geometry.height - 90))}px`;
+    const [first, ...rest] = blockSentences(this.data, block, cell);
+    this.tip.replaceChildren(make('b', {}, first), ...rest.map((text) => make('div', {}, text)));
+    placeTip(this.tip, point, this.geometry.width, this.geometry.height, 90);
   }
-}
-
-/** How much is shown, and how. */
-function aboutMap(data) {
-  const many = (count, what) => `${count.toLocaleString('en')} ${what}${count === 1 ? '' : 's'}`;
-  if (data.kind === 'hosts') {
-    return `${many(data.count, 'host')}${data.allSteps ? `, ${stepsText(data.allSteps)}` : ''}${data.height < data.count ? ', each pixel its furthest rank' : ''}`;
-  }
-  const steps = data.width ? data.steps[data.steps.length - 1] - data.steps[0] : 0;
-  if (data.isPart) return `the newest ${steps} steps; the others are being read`;
-  if (!steps) return many(data.count, 'rank');
-  const pooled = data.height < data.count || data.width < steps;
-  return `${many(data.count, 'rank')} × ${many(steps, 'step')}${pooled ? ', each pixel its furthest cell' : ''}`;
-}
-
-function seatTitle(data, { ranks, rows, steps }) {
-  const host = rows[0] === rows[1] ? data.hosts[rows[0]] || 'host unknown'
-    : `hosts ${data.hosts[rows[0]]} to ${data.hosts[rows[1]]}`;
-  return `${host}, ${ranks[0] === NOBODY ? `no rank at place ${steps[0]}` : `rank ${ranks[0]}`}`;
-}
-
-function blockTitle({ ranks, rows, steps }) {
-  const rankText = rows[0] === rows[1] ? `rank ${ranks[0]}` : `${rows[1] - rows[0] + 1} ranks, ${ranks[0]} to ${ranks[1]}`;
-  return `${rankText}; ${stepsText(steps)}`;
 }

@@ -6,6 +6,7 @@ import { groupMembers, outward, tickSpacing } from '../../assets/grid/labels.mjs
 import {
   coordinateIndex, FLAGS, markRanks, neighbour, place, rowLength, UNKNOWN,
 } from '../../assets/grid/layout.mjs';
+import { rankSentences } from '../../assets/grid/words.mjs';
 
 const MARGIN = { left: 50, right: 40, top: 10, bottom: 40 };
 
@@ -145,4 +146,20 @@ test('ticks keep their distance', () => {
   assert.equal(tickSpacing(2, 100, 26), 1);
   assert.equal(tickSpacing(128, 640, 26), 8);
   assert.equal(tickSpacing(12, 20, 14), 8);
+});
+
+test('a rank is said in words: where it is, its value, its peers, its part in the finding', () => {
+  const { places, meta } = layoutOf(2, 2, 2);
+  const shown = {
+    places, layout: { ...meta, hosts: ['node0'] }, found: { culprits: new Set([5]), victims: new Set([4]) },
+    values: {
+      legend: { metric: { title: 'Slowdown', unit: 'x', decimals: 2 } }, code: [1, 1, 1, 1, 1, 255, 1, 0],
+      value: [1, 1, 1, 1, 1, 1.5, 1, NaN], peers: [1, 1, 1, 1, 1, 1, 1, NaN],
+    },
+  };
+  assert.deepEqual(rankSentences(5, shown), [
+    'rank 5', 'pp 1, dp 0, tp 1', 'host node0', 'Slowdown 1.50 x', "peers' median 1.00 x", 'named as culprit',
+  ]);
+  assert.deepEqual(rankSentences(4, shown).slice(-2), ['within noise', 'waits for the culprit']);
+  assert.deepEqual(rankSentences(7, shown).slice(-1), ['Slowdown not recorded']);
 });

@@ -5,6 +5,7 @@ import { rowTicks } from '../../assets/heat/draw.mjs';
 import {
   blockAt, blockOf, boxOfRank, geometryOf, heatData, hostData, niceTicks, NOBODY, xOfStep, yOfRow, zoomOf,
 } from '../../assets/heat/geometry.mjs';
+import { aboutMap, blockSentences, emptyMap } from '../../assets/heat/words.mjs';
 import { chosen } from '../../assets/ranks/findings.mjs';
 
 const LEGEND = { metric: { title: 'Slowdown', unit: 'x', decimals: 2 }, full: 0.5, noise: 0.1, centre: 1 };
@@ -105,4 +106,27 @@ test('the finding of the view names culprits, else the first urgent one', () => 
   assert.deepEqual(chosen(findings, 'a'), { culprits: [1], victims: [2] });
   assert.deepEqual(chosen(findings, null), { culprits: [3], victims: [] });
   assert.equal(chosen([], null), null);
+});
+
+test('a tip names the block, the cell it has its colour from, and what is noise', () => {
+  const { plot } = geometry;
+  const block = blockAt(pooled(), geometry, plot.x + plot.w * 0.55, plot.y + plot.h * 0.99);
+  const cell = { rank: 49, step: 113, value: 1.406, peers_ms: 243.06 };
+  assert.deepEqual(blockSentences(pooled(), block, cell), [
+    '2 ranks, 48 to 49; steps 110 to 114', 'furthest: rank 49, step 113', 'Slowdown 1.41 x',
+    "peers' median 243 ms of compute",
+  ]);
+  assert.deepEqual(blockSentences(pooled(), { ...block, code: 0 }, null).slice(1), ['not recorded']);
+  assert.equal(blockSentences(pooled(), { ...block, code: 1 }, cell).at(-1), 'within noise');
+  const nobody = { rows: [1, 1], steps: [1, 1], ranks: [NOBODY, NOBODY], code: 0 };
+  assert.equal(blockSentences(hosts, nobody, null)[0], 'b, no rank at place 1');
+});
+
+test('a map says how much it shows, and why it shows nothing', () => {
+  assert.equal(aboutMap(pooled()), '10 ranks × 20 steps, each pixel its furthest cell');
+  assert.equal(aboutMap({ ...pooled(), isPart: true }), 'the newest 20 steps; the others are being read');
+  assert.equal(aboutMap(hosts), '2 hosts, steps 0 to 9');
+  assert.equal(emptyMap(pooled()), '');
+  assert.equal(emptyMap({ ...pooled(), width: 0 }), 'No finished step yet.');
+  assert.equal(emptyMap({ ...pooled(), code: new Uint8Array(20) }), 'Slowdown was not recorded in this run.');
 });
