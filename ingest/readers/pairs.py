@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 Told = TypeVar("Told")
-_MOST_OPEN = 10_000
-"""Deeper nesting is damage: every end looks through what is open."""
+_MOST_OPEN = 2_000
+"""Deeper nesting is damage: an end looks through what is open."""
 
 
 @dataclass
@@ -30,6 +31,7 @@ class Track(Generic[Told]):
         self.num_never_ended = 0
         self._emit = emit
         self._open: list[_Open[Told]] = []
+        self._num_open: Counter[str] = Counter()  # by name: an end without a begin costs nothing
         self._newest_ns = 0
 
     @property
@@ -44,19 +46,20 @@ class Track(Generic[Told]):
             self.num_never_ended += 1
             return
         self._open.append(_Open(name, ts_ns, kind, told))
+        self._num_open[name] += 1
 
     def end(self, ts_ns: int, name: str, told: Told) -> None:
         """An end event; without a name it closes what began last."""
         self._newest_ns = max(self._newest_ns, ts_ns)
-        for place in range(len(self._open) - 1, -1, -1):
-            found = self._open[place]
-            if not name or found.name == name:
-                del self._open[place]
-                self._emit(
-                    found.ts_ns, ts_ns - found.ts_ns, found.kind, found.name, found.told, told
-                )
-                return
-        self.num_ends_alone += 1
+        if not self._open or (name and not self._num_open[name]):
+            self.num_ends_alone += 1
+            return
+        place = len(self._open) - 1
+        while name and self._open[place].name != name:
+            place -= 1
+        found = self._open.pop(place)
+        self._num_open[found.name] -= 1
+        self._emit(found.ts_ns, ts_ns - found.ts_ns, found.kind, found.name, found.told, told)
 
     def close(self) -> None:
         """No more events: what is open ends with the last event of the track."""
@@ -65,6 +68,7 @@ class Track(Generic[Told]):
             dur_ns = self._newest_ns - found.ts_ns
             self._emit(found.ts_ns, dur_ns, found.kind, found.name, found.told, found.told)
         self._open.clear()
+        self._num_open.clear()
 
 
 def pair_problems(ends_alone: int, never_ended: int) -> list[str]:

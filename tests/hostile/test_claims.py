@@ -123,6 +123,22 @@ def test_depth_and_length(tmp_path: Path, runs: Path, kind: str, what: str) -> N
     assert time.perf_counter() - begin_s < MOST_S
 
 
+@pytest.mark.parametrize("ends", ["of other names", "of what is buried"])
+def test_ends_that_look_for_their_begin(tmp_path: Path, runs: Path, ends: str) -> None:
+    """Thousands of open spans, and ends each of which could look through all of them."""
+    place = '"pid": 1, "tid": 1'
+    buried = [f'{{"ph": "B", "name": "a", "ts": 1, {place}}}'] * 1000
+    above = [f'{{"ph": "B", "name": "b", "ts": 1, {place}}}'] * 9000
+    name = "x" if ends == "of other names" else "a"
+    last = [f'{{"ph": "E", "name": "{name}", "ts": 2, {place}}}'] * 100_000
+    path = tmp_path / "a.json"
+    path.write_text("[" + ",".join([*buried, *above, *last]) + "]")
+    begin_s = time.perf_counter()
+    run = Imported(path, into=runs)
+    assert time.perf_counter() - begin_s < MOST_S
+    assert any("ends without a begin left out" in problem for problem in run.problems)
+
+
 def _parquet(path: Path, **columns: Any) -> Path:
     names = ("dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration", "seq_id")
     good: Json = {name: [0, 0] for name in names} | {"optype": ["optimizer", "gc"]}
