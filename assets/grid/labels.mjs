@@ -55,6 +55,8 @@ function drawAxis(ctx, placed, axis, camera, theme) {
 
 /** The title of an axis, kept inside of the canvas; upright axes have it turned. */
 function title(ctx, text, middle, away, camera, theme) {
+  const isOut = (value, size) => value < -40 || value > size + 40;
+  if (isOut(middle[0], camera.width) || isOut(middle[1], camera.height)) return;  // zoomed away from it
   ctx.save();
   ctx.fillStyle = theme.text;
   const width = ctx.measureText(text).width;
