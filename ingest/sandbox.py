@@ -29,6 +29,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "allow_persistent_secrets": "false",
     "python_enable_replacements": "false",
     "temp_directory": "",
+    "memory_limit": "25%",  # of the machine's: one query must not take the training job's host down
 }
 INDEX_TABLES = (
     "files", "arrivals", "ranks", "step_rows", "group_members", "clock_offsets", "step_rollup",
@@ -137,6 +138,10 @@ class Snapshot:
                 timer.start()
             yield cursor
         except (duckdb.Error, pa.ArrowException, OSError) as error:
+            if isinstance(error, duckdb.OutOfMemoryException):
+                raise UserError(
+                    "the query needs more memory than it may use; ask for fewer ranks or steps"
+                ) from error
             if not isinstance(error, duckdb.InterruptException) and "INTERRUPT" not in str(error):
                 raise UserError(f"SQL: {_sentence(error)}") from error
             why = "was interrupted" if stop and stop.called else f"took longer than {limit_s} s"

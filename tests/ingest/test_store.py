@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from ingest import sandbox
 from ingest.errors import UserError
 from ingest.indexer import Indexer
 from ingest.places import index_folder
@@ -117,6 +118,15 @@ def test_a_query_that_has_ended_can_be_stopped_late(run):
     stop = Stop()
     run.sql("SELECT 1", stop=stop)
     stop()
+
+
+def test_a_query_that_needs_too_much_memory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setitem(sandbox._CONFIG, "memory_limit", "100MB")
+    builder = two_rank_run(tmp_path / "run", num_steps=1)
+    with open_run(builder.folder) as run:
+        with pytest.raises(UserError, match="needs more memory than it may use"):
+            run.sql("SELECT array_agg(repeat('x', 1000000) || i) FROM range(1000) t(i)")
+        assert run.sql("SELECT count(*) AS n FROM steps").to_pylist() == [{"n": 2}]
 
 
 def test_what_is_wrong_with_sql_is_said_with_its_place(run):
