@@ -59,6 +59,10 @@ def routes(hub: Hub) -> list[Route]:
     ]
 
 
+class NothingYet(UserError):
+    """A job that has only just begun: no mistake of whoever looks at it."""
+
+
 def _packed(made: Tile) -> Response:
     return Response(pack_arrays(made.arrays, made.meta), media_type=MEDIA_TYPE)
 
@@ -110,12 +114,16 @@ def _asked(hub: Hub, request: Request) -> _Asked:
         name, ("timeline extent", attempt, tuple(chosen)), lambda run: extent(run, attempt, chosen)
     )
     if have is None:
-        raise UserError(f"rank {chosen[0]} has recorded nothing yet in attempt {attempt}")
+        raise NothingYet(f"Rank {chosen[0]} has recorded nothing yet in attempt {attempt}.")
     return _Asked(hub.run(name), attempt, of, view, chosen, have)
 
 
 def _tile(hub: Hub, request: Request, stop: Stop) -> Tile:
-    name, asked = request.path_params["run"], _asked(hub, request)
+    name = request.path_params["run"]
+    try:
+        asked = _asked(hub, request)
+    except NothingYet as nothing:
+        return Tile({}, {"nothing": str(nothing)})
     window = _window(request, asked, stop)
     made = tile(asked.run, asked.attempt, asked.lanes, window, _width(request), asked.have, stop)
     return Tile(made.arrays, made.meta | {

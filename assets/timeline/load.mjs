@@ -10,15 +10,22 @@ import { Tile } from './tile.mjs';
  * @property {number} width px
  */
 
-/** @returns {(params: TileParams, signal: AbortSignal) => Promise<Tile>} */
+/** The lanes have recorded nothing yet; its message is the server's sentence. */
+export class NothingYet extends Error {}
+
+/** @returns {(params: TileParams, signal: AbortSignal) => Promise<Tile>} throws NothingYet */
 export function serverLoader(app) {
-  return async (params, signal) => new Tile(await app.arrays(app.api('timeline', {
-    attempt: params.attempt, rank: params.rank, ranks: formatRanks(params.ranks),
-    steps: params.steps ? params.steps.join('..') : null,
-    from: params.window ? Math.round(params.window.begin) : null,
-    to: params.window ? Math.round(params.window.end) : null,
-    width: Math.round(params.width),
-  }), signal));
+  return async (params, signal) => {
+    const answer = await app.arrays(app.api('timeline', {
+      attempt: params.attempt, rank: params.rank, ranks: formatRanks(params.ranks),
+      steps: params.steps ? params.steps.join('..') : null,
+      from: params.window ? Math.round(params.window.begin) : null,
+      to: params.window ? Math.round(params.window.end) : null,
+      width: Math.round(params.width),
+    }), signal);
+    if (answer.meta.nothing) throw new NothingYet(answer.meta.nothing);
+    return new Tile(answer);
+  };
 }
 
 /** Always the tile of a base64 text: the same binary answer the route gives. */

@@ -1,4 +1,4 @@
-/** What stands over the canvas while there is nothing to see: loading, empty, an error. */
+/** What stands over the canvas while there is nothing to see: loading, empty, nothing yet, an error. */
 import { button, make } from './dom.mjs';
 import { formatNs } from './scale.mjs';
 
@@ -14,6 +14,7 @@ export function showStates(timeline, parent) {
       drawn: () => [],
       loading: () => [make('p', { class: 'quiet' }, 'Loading lanes ...')],
       empty: () => emptyState(timeline),
+      nothing: () => [make('p', {}, detail.text), make('p', { class: 'quiet' }, 'The lanes appear with the first step.')],
       error: () => errorState(timeline, detail.text),
     })[detail.name]());
   };

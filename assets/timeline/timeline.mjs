@@ -6,6 +6,7 @@
  */
 import { draw } from './draw.mjs';
 import { laneAt, laneSizes, laneTop, lanesInSight, mostScroll, rowAt, timeOf } from './geometry.mjs';
+import { NothingYet } from './load.mjs';
 import { clamped, contains, padded, panned, zoomed } from './scale.mjs';
 import { readTheme } from './theme.mjs';
 import { COMM, COMPUTE, HOST, IDLE, WAIT } from './tile.mjs';
@@ -80,7 +81,7 @@ export class Timeline extends EventTarget {
       this.#take(tile, asked);
     } catch (error) {
       if (error.name === 'AbortError' || loading.signal.aborted) return;
-      this.tell('state', { name: 'error', text: error.message });
+      this.tell('state', { name: error instanceof NothingYet ? 'nothing' : 'error', text: error.message });
     } finally {
       if (this.loading === loading) this.loading = null;
       if (this.isOutdated && !this.loading) {

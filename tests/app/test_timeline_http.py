@@ -14,6 +14,7 @@ from app.pages import timeline as page
 from app.server import make_app
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
+from tests.runs_builder import RunBuilder
 
 RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
 SLOW = 5
@@ -135,3 +136,14 @@ def test_ranks_that_are_not_there_are_named_beside_those_that_are(client):
 def test_the_page_mounts_the_view():
     (mounted,) = [page.render(None, View("slow_rank", "timeline")).children]
     assert mounted.to_plotly_json()["props"]["data-view"] == "timeline"
+
+
+def test_a_job_that_has_recorded_nothing_yet_is_no_mistake(client, tmp_path):
+    RunBuilder(tmp_path / "begun", 2).rank_files()
+    hub = Hub(tmp_path)
+    begun = Client(make_app(hub))
+    _, meta = tile(begun, run="begun")
+    assert meta["nothing"] == "Rank 0 has recorded nothing yet in attempt 0."
+    assert "nothing yet" in refused(begun, "timeline/search", run="begun", name="x")
+    begun.close()
+    hub.close()

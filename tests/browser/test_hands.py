@@ -237,12 +237,13 @@ def test_uploading_something_else_is_refused_in_words(tab: Tab, tmp_path: Path) 
 def test_the_theme_is_switched_and_remembered(tab: Tab) -> None:
     tab.open(View("slow_rank", "overview").url())
     tab.settle()
-    dark = tab.page.locator("#page").screenshot()
+    banner = tab.page.locator(".banner")
+    dark = banner.screenshot()
     tab.page.get_by_label("dark or light theme").click()
     assert tab.page.locator("html").get_attribute("data-theme") == "light"
     tab.page.wait_for_timeout(300)
-    assert tab.page.locator("#page").screenshot() != dark
-    assert tab.num_pixels(tab.page.locator("#page"), "--panel") > 10_000
+    assert banner.screenshot() != dark
+    assert tab.num_pixels(tab.page.locator("#kpi-place"), "--panel") > 10_000
     tab.page.reload()
     tab.page.wait_for_selector("#page:not(.loading)")
     assert tab.page.locator("html").get_attribute("data-theme") == "light"

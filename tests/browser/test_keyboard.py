@@ -24,7 +24,7 @@ CONTROLS = """() => {
     window.controls = found;
     return found.length;
 }"""
-MISSED = """() => window.controls.filter((e) => e.isConnected && !reached.has(e))
+MISSED = """() => window.controls.filter((e) => e.checkVisibility() && !reached.has(e))
     .map((e) => e.outerHTML.slice(0, 160))"""
 NAMELESS = """() => [
     ...document.querySelectorAll('button, a[href], input, select, textarea, canvas'),

@@ -68,14 +68,13 @@ def test_the_page_goes_on_by_itself_after_the_server_came_back(
     tab.open(View(live, "timeline").url())
     connected(tab, True)
     tab.settle()
-    tab.page.evaluate("window.sameTab = true")
     own_server.kill()
     connected(tab, False)
     assert "reconnecting" in tab.page.locator(".topbar").inner_text().lower()
     own_server.start()
     connected(tab, True)
     assert tab.page.evaluate(NEWS, 1)[0]["run"] == live
-    assert tab.page.evaluate("window.sameTab")
+    assert tab.view()["page"] == "timeline"
     assert "reconnecting" not in tab.page.locator(".topbar").inner_text().lower()
     job.close()
 

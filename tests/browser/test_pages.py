@@ -41,8 +41,8 @@ def test_a_job_that_has_written_nothing_yet(tab: Tab, page: str) -> None:
     tab.assert_sound()
     said = tab.page.locator("#page").inner_text().lower()
     wanted = {
-        "overview": "no step is finished yet", "timeline": "nothing yet", "ranks": "no finished step yet",
-        "query": "no rows",
+        "overview": "no step is finished yet", "timeline": "nothing yet",
+        "ranks": "no finished step yet", "query": "no rows",
     }  # fmt: skip
     assert wanted[page] in said
 
