@@ -231,7 +231,7 @@ def _write_run(
     if reader is None or not writer.ranks:
         raise UserError(_nothing_readable(given, writer.problems))
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    provenance = [f"{path} ({path.stat().st_size} bytes)" for path in files]
+    provenance = [printable(f"{path} ({path.stat().st_size} bytes)") for path in files]
     writer.publish(run, reader.NAME, [*provenance, f"imported {stamp}"])
 
 

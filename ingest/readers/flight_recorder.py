@@ -20,7 +20,7 @@ import msgspec
 from ingest.readers import Sink
 from ingest.readers.flight_entries import Entry, Numbering
 from ingest.readers.inputs import Source
-from ingest.readers.json_events import EventStream
+from ingest.readers.json_events import EventStream, tolerant_json
 from ingest.readers.kineto_groups import DistributedInfo, Group
 from ingest.readers.plain_pickle import CutShort, NotPlain, loads
 from ingest.readers.rows import rank_info, rows
@@ -171,8 +171,8 @@ def _in_json(source: Source) -> _Told:
     header: dict[str, Any] = {}
     for key, text in stream.header.items():
         try:
-            header[key] = msgspec.json.decode(text)
-        except (ValueError, RecursionError):
+            header[key] = tolerant_json(text)
+        except ValueError:
             stream.problems.append(f"its {key} is damaged")
     if "version" not in header:
         return _Told(None, [], stream.problems or ["holds no dump"])

@@ -8,10 +8,13 @@ objects, a damaged event) the piece is walked token by token instead.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 PIECE_BYTES = 4 << 20
 MAX_VALUE_BYTES = 64 << 20
@@ -266,3 +269,18 @@ def _end_of_value(text: bytes, start: int) -> int | None:
             if depth == 0:
                 return token.end()
     return None
+
+
+def tolerant_json(text: bytes) -> Any:
+    """A value of JSON in which NaN, control characters, bad UTF-8 and surrogates may stand.
+
+    Raises ValueError for anything else.
+    """
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return json.loads(text.decode("utf-8", "replace"), strict=False)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ingest.readers import Sink
 from ingest.readers.inputs import Source
-from ingest.readers.json_events import EventStream
+from ingest.readers.json_events import EventStream, tolerant_json
 from ingest.readers.kineto_collectives import Instance, instances
 from ingest.readers.kineto_events import MAX_NS, Columns, Window, decode_event, decode_events
 from ingest.readers.kineto_groups import DistributedInfo, whole
@@ -351,8 +350,8 @@ def _rank_in_name(name: str) -> int | None:
 
 def _json(text: bytes) -> Any:
     try:
-        return msgspec.json.decode(text)
-    except (ValueError, RecursionError):
+        return tolerant_json(text)
+    except ValueError:
         return None
 
 

@@ -43,7 +43,7 @@ class Group:
     @cached_property
     def group_id(self) -> int:
         """Same on every member: names and ranks are, in one job."""
-        digest = hashlib.sha256(f"{self.name}|{self.ranks}".encode()).digest()
+        digest = hashlib.sha256(f"{self.name}|{self.ranks}".encode("utf-8", "replace")).digest()
         return int.from_bytes(digest[:8], "big") >> 1 or 1
 
     @property

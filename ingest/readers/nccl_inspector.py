@@ -314,5 +314,5 @@ def _count(value: Any) -> int:
 
 
 def _group_id(comm: str) -> int:
-    digest = hashlib.sha256(f"nccl|{comm}".encode()).digest()
+    digest = hashlib.sha256(f"nccl|{comm}".encode("utf-8", "replace")).digest()
     return int.from_bytes(digest[:8], "big") >> 1 or 1

@@ -57,10 +57,21 @@ def _array(column: Column, num_rows: int, columns: Mapping[str, Any]) -> pa.Arra
         return _dictionary(value)
     if isinstance(value, str) and _is_text(column):
         codes = pa.array(np.zeros(num_rows, np.int32))
-        return pa.DictionaryArray.from_arrays(codes, pa.array([value], pa.string()))
+        return pa.DictionaryArray.from_arrays(codes, pa.array([utf8(value)], pa.string()))
     if isinstance(value, bool | int | float):
         return pa.repeat(pa.scalar(value, column.type), num_rows)
+    if _is_text(column):
+        value = [text if text is None else utf8(text) for text in value]
     return pa.array(value, column.type)
+
+
+def utf8(text: str) -> str:
+    """The text, without what no file can hold: JSON may spell half a pair of surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
 
 
 def _is_text(column: Column) -> bool:
@@ -70,7 +81,7 @@ def _is_text(column: Column) -> bool:
 def _dictionary(value: Coded) -> pa.Array:
     """Only the texts that occur: a dictionary is written whole with every piece of a table."""
     used, codes = np.unique(value.codes, return_inverse=True)
-    texts = [value.texts[code] for code in used.tolist()]
+    texts = [utf8(value.texts[code]) for code in used.tolist()]
     return pa.DictionaryArray.from_arrays(
         pa.array(codes.astype(np.int32)), pa.array(texts, pa.string())
     )
@@ -94,10 +105,10 @@ def rank_info(
         attempt=0,
         rank=rank,
         world_size=world_size,
-        host=host,
+        host=utf8(host),
         pid=pid,
         local_rank=UNKNOWN,
-        device=device,
+        device=utf8(device),
         device_uuid="",
         started_ns=started_ns,
         layout=None if layout is None else layout.to_json(),

@@ -53,7 +53,10 @@ _DP_OPS = {
 }
 _COLUMNS = ("dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration", "seq_id")
 _OPTIONAL = ("mb_id", "gmc", "mc")
-_MAX_YAML_BYTES = 1 << 16
+_MAX_YAML_BYTES = 1 << 12
+_MOST_BRACKETS = 64
+"""PyYAML's time grows with the square of the depth; the sizes lie flat."""
+_LONGEST_S = 2e9
 _SIZES = ("dp_size", "pp_size", "tp_size", "dsp_size", "world_size")
 
 Ints = npt.NDArray[np.int64]
@@ -266,9 +269,12 @@ class _Operations:
 
 
 def _with_times(table: pa.Table) -> pa.Table:
-    """The operations whose start and duration are numbers."""
-    finite = pc.and_(pc.is_finite(table["start_ts"]), pc.is_finite(table["duration"]))
-    return table.filter(finite)
+    """The operations whose start and duration are numbers that nanoseconds can hold."""
+    usable = [
+        pc.less(pc.abs(pc.cast(table[name], pa.float64())), _LONGEST_S)
+        for name in ("start_ts", "duration")
+    ]
+    return table.filter(pc.and_(*usable))
 
 
 def _ns(seconds: pa.ChunkedArray) -> Ints:
@@ -295,6 +301,8 @@ def _trial(name: str) -> str:
 def _sizes_in(text: bytes) -> dict[str, int] | None:
     """Sizes of a yaml; None for anything else."""
     if len(text) > _MAX_YAML_BYTES or b"dp_size" not in text or b"pp_size" not in text:
+        return None
+    if text.count(b"[") + text.count(b"{") > _MOST_BRACKETS:
         return None
     try:
         return _checked(yaml.safe_load(text))

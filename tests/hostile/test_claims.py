@@ -15,6 +15,7 @@ import pytest
 
 from ingest.errors import UserError
 from ingest.imports import import_paths
+from ingest.store import open_run
 from tests.hostile.seeds import seeds
 from tests.reader_results import Imported
 
@@ -31,13 +32,13 @@ def runs(tmp_path: Path) -> Path:
 @pytest.fixture
 def bounded() -> Iterator[None]:
     """The test must stay within what one file may cost."""
-    begin_s = time.perf_counter()
+    begin_s = time.process_time()
     tracemalloc.start()
     yield
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < MOST_BYTES
-    assert time.perf_counter() - begin_s < MOST_S
+    assert time.process_time() - begin_s < MOST_S
 
 
 def kineto(*events: Json, **info: Any) -> str:
@@ -115,12 +116,12 @@ def test_depth_and_length(tmp_path: Path, runs: Path, kind: str, what: str) -> N
     at = content.index(b"{", 1) + 1 if kind != "phase_log" else content.index(b"{") + 1
     path = tmp_path / name
     path.write_bytes(content[:at] + b'"hostile": ' + value.encode() + b", " + content[at:])
-    begin_s = time.perf_counter()
+    begin_s = time.process_time()
     try:
         import_paths([path], runs)
     except UserError as error:
         assert "\n" not in str(error)  # noqa: PT017  # either way is fine
-    assert time.perf_counter() - begin_s < MOST_S
+    assert time.process_time() - begin_s < MOST_S
 
 
 @pytest.mark.parametrize("ends", ["of other names", "of what is buried"])
@@ -133,10 +134,40 @@ def test_ends_that_look_for_their_begin(tmp_path: Path, runs: Path, ends: str) -
     last = [f'{{"ph": "E", "name": "{name}", "ts": 2, {place}}}'] * 100_000
     path = tmp_path / "a.json"
     path.write_text("[" + ",".join([*buried, *above, *last]) + "]")
-    begin_s = time.perf_counter()
+    begin_s = time.process_time()
     run = Imported(path, into=runs)
-    assert time.perf_counter() - begin_s < MOST_S
+    assert time.process_time() - begin_s < MOST_S
     assert any("ends without a begin left out" in problem for problem in run.problems)
+
+
+@pytest.mark.parametrize("kind", JSON_FORMATS)
+def test_half_a_surrogate_pair_costs_one_letter(tmp_path: Path, runs: Path, kind: str) -> None:
+    """JSON can spell it, no file can hold it: in names, hosts, groups, the file's own name."""
+    files = [f for f in seeds()[kind] if f[1].lstrip()[:1] in (b"{", b"[")]
+    if not files:
+        pytest.skip("the seed of this format is a real trace, which is not here")
+    _, content = files[0]
+    for word in (b'"a"', b'"forward"', b'"x"', b'"mesh_tp"', b'"node1"', b'"y"', b'"AllReduce"'):
+        content = content.replace(word, word[:-1] + b'\\ud800"')
+    path = tmp_path / "rank-1\udcff.json"
+    path.write_bytes(content)
+    run = Imported(path, into=runs)
+    assert len(run.ranks) == 1
+    with open_run(run.folder) as opened:  # what was written can be read
+        assert opened.problems == []
+    assert not [problem for problem in run.problems if "reader failed" in problem]
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 60_000, "- " * 30_000, "? " * 30_000, "[" * 4000, "- " * 2000]
+)
+def test_yaml_that_takes_long_to_parse(tmp_path: Path, runs: Path, text: str) -> None:
+    path = tmp_path / "meta.yaml"
+    path.write_text(f"dp_size: 1\npp_size: 1\ntp_size:\n  {text}\n")
+    begin_s = time.process_time()
+    with pytest.raises(UserError):
+        import_paths([path], runs)
+    assert time.process_time() - begin_s < MOST_S / 3
 
 
 def _parquet(path: Path, **columns: Any) -> Path:

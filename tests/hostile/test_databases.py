@@ -46,10 +46,10 @@ VIEWS = {
 @pytest.mark.parametrize("name", VIEWS)
 def test_what_only_looks_like_a_table_is_not_asked(tmp_path: Path, runs: Path, name: str) -> None:
     path = made(tmp_path / "a.sqlite", VIEWS[name], "CREATE TABLE StringIds (id, value)")
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(UserError, match=r"holds no GPU work|is a SQLite database"):
         import_paths([path], runs)
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 def test_computed_columns_are_not_computed(tmp_path: Path, runs: Path) -> None:

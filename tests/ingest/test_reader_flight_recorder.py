@@ -233,9 +233,9 @@ REAL = pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
 def test_real_hangs(
     name: str, layout: dict[str, int], empty: set[int], late: set[int], runs: Path
 ) -> None:
-    begin = time.perf_counter()
+    begin_s = time.process_time()
     imported = Imported(TRACES / "flight_recorder" / name, into=runs)
-    assert time.perf_counter() - begin < 5  # the target is 1 s on a quiet machine
+    assert time.process_time() - begin_s < 1
     assert set(imported.ranks) == set(range(16))
     assert {info["world_size"] for info in imported.ranks.values()} == {16}
     assert imported.ranks[0]["layout"]["axes"] == layout
