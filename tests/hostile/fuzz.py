@@ -75,6 +75,8 @@ def worker(folder: Path) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, LIMIT_BYTES))
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     _guard(folder)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     for number, line in enumerate(sys.stdin):
         path = Path(line.rstrip("\n"))
         if path.read_bytes()[:7] == b"PLANTED":
@@ -146,6 +148,8 @@ class Worker:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             cwd=Path(__file__).resolve().parents[2],
         )  # fmt: skip
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n"  # starting is no file's fault
         return self._process
 
     def close(self) -> None:

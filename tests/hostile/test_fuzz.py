@@ -31,7 +31,7 @@ def test_what_is_planted_is_caught(tmp_path: Path, plant: str) -> None:
     good.write_text('{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op", "ts": 1}]}')
     one = Worker(folder)
     try:
-        assert one.run(good)["end"] == "run"  # it has started
+        assert one.run(good)["end"] == "run"
         one.limit_s = 1.0 if plant == "hang" else one.limit_s
         assert one.run(path)["end"].startswith(plant)
         one.limit_s = 10.0
