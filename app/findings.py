@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pyarrow as pa
 
 from app.hub import Hub
 from diagnosis.detectors import detectors, diagnose
-from diagnosis.findings import Diagnosis
+from diagnosis.findings import Diagnosis, Finding
 from ingest.questions import question
 from ingest.sandbox import Stop
 from ingest.store import Run
 
 MOST_CELLS = 1_500_000
-"""Ranks x steps looked back at: 12,288 ranks 122 steps, 8 ranks 187,500."""
+"""Ranks x steps looked back at: 61 to 122 steps of 12,288 ranks, 488 to 976 of a stage of eight."""
 FEWEST_STEPS = 50
 
 
@@ -24,31 +26,81 @@ def diagnosis_of(
 
 
 def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None) -> Diagnosis:
-    """Ask and judge; raises UserError."""
+    """Ask and judge; raises UserError.
+
+    The newest steps that fit MOST_CELLS are looked at; where something was wrong from the first of
+    them on, that pipeline stage is looked at further back, as far as fits again.
+    """
     wanted = run.newest_attempt if attempt is None else attempt
-    return diagnose(tables_of(run, wanted, stop), wanted)
+    steps = _steps(run, wanted)
+    found = diagnose(tables_of(run, wanted, steps.within(steps.num_ranks), stop), wanted)
+    return found.with_findings(lambda finding: _from_its_onset(run, finding, steps, stop))
 
 
-def tables_of(run: Run, attempt: int, stop: Stop | None = None) -> dict[str, pa.Table]:
-    """Answers of the questions of all detectors, over the newest steps that fit MOST_CELLS."""
-    first, last = _steps(run, attempt)
+def tables_of(
+    run: Run, attempt: int, steps: tuple[int, int], stop: Stop | None = None, pp: int | None = None
+) -> dict[str, pa.Table]:
+    """Answers of the questions of all detectors, over steps (both included), of one stage."""
     names = sorted({name for detector in detectors() for name in detector.questions})
+    given = {"step_min": steps[0], "step_max": steps[1], "attempt": attempt, "pp": pp}
     tables = {}
     for name in names:
         takes = {parameter.name for parameter in question(name).parameters}
-        given = {"step_min": first, "step_max": last, "attempt": attempt}
         chosen = {key: value for key, value in given.items() if key in takes}
         tables[name] = run.ask(name, stop=stop, **chosen)
     return tables
 
 
-def _steps(run: Run, attempt: int) -> tuple[int, int]:
+@dataclass(frozen=True)
+class _Steps:
+    """Finished steps of an attempt, and the ranks that have any."""
+
+    first: int
+    last: int
+    num_ranks: int
+
+    def within(self, num_ranks: int) -> tuple[int, int]:
+        """The newest steps of so many ranks that fit MOST_CELLS.
+
+        The first of them moves in strides, so that what has been wrong since before then keeps its
+        first step, and with it its name, for a while.
+        """
+        stride = max(MOST_CELLS // max(num_ranks, 1), FEWEST_STEPS) // 2
+        low = (self.last - stride + 1) // stride * stride
+        return max(self.first, low), self.last
+
+
+def _steps(run: Run, attempt: int) -> _Steps:
     rows = run.index_rows(
         "SELECT min(step) AS first, max(step) AS last, count(DISTINCT rank) AS ranks"
         " FROM step_rollup WHERE attempt = $attempt AND finished AND step >= 0",
         attempt=attempt,
     )
     if rows[0]["last"] is None:
-        return 0, 0
-    looked_at = max(MOST_CELLS // max(rows[0]["ranks"], 1), FEWEST_STEPS)
-    return max(rows[0]["first"], rows[0]["last"] - looked_at + 1), rows[0]["last"]
+        return _Steps(0, 0, 0)
+    return _Steps(rows[0]["first"], rows[0]["last"], rows[0]["ranks"])
+
+
+def _from_its_onset(run: Run, finding: Finding, steps: _Steps, stop: Stop | None) -> Finding:
+    """The finding as its stage alone tells it, looked at further back if need be."""
+    begins, _ = steps.within(steps.num_ranks)
+    if finding.first_step > begins or begins <= steps.first:
+        return finding
+    pp = dict(finding.culprits[0].coords).get("pp") if len(finding.culprits) == 1 else None
+    if pp is None:
+        return finding.or_earlier()
+    of_stage = run.index_rows(
+        "SELECT count(*) AS ranks FROM ranks WHERE attempt = $attempt AND pp = $pp",
+        attempt=finding.attempt, pp=pp,
+    )  # fmt: skip
+    further = steps.within(of_stage[0]["ranks"])
+    tables = tables_of(run, finding.attempt, further, stop, pp)
+    same = [
+        one for one in diagnose(tables, finding.attempt).findings
+        if (one.kind, one.culprits) == (finding.kind, finding.culprits)
+        and one.first_step <= finding.first_step <= one.last_step
+    ]  # fmt: skip
+    # cost and waiting of others were measured over all stages: only the onset is taken over
+    longer = finding.since(same[0].first_step) if same else finding
+    is_open = longer.first_step <= further[0] and further[0] > steps.first
+    return longer.or_earlier() if is_open else longer

@@ -7,8 +7,9 @@ question that gives it again. Its id holds no row number, so that links outlive 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 KINDS = (
@@ -125,6 +126,19 @@ class Finding:
         if set(self.victims) & {place.rank for place in self.culprits}:
             raise ValueError("a rank is culprit and victim of the same finding")
 
+    def since(self, step: int) -> Finding:
+        """The finding with an earlier first step; its evidence stays that of the steps it names."""
+        began = self._retold(f"step {step}")
+        return replace(began, first_step=step)
+
+    def or_earlier(self) -> Finding:
+        """The finding where the steps before its first one were not looked at."""
+        return self._retold(f"step {self.first_step} or earlier")
+
+    def _retold(self, begin: str) -> Finding:
+        told = re.sub(rf"\bstep {self.first_step}\b", begin, self.text, count=1)
+        return replace(self, text=told)
+
     @property
     def id(self) -> str:
         """kind-attempt-ranks-first step: the same after the index was built again."""
@@ -225,6 +239,12 @@ class Diagnosis:
     def judged(self) -> bool:
         """Whether at least one detector had enough data."""
         return any(v.checked is not None or v.findings for v in self.verdicts)
+
+    def with_findings(self, retell: Callable[[Finding], Finding]) -> Diagnosis:
+        """The same with every finding told anew."""
+        return Diagnosis(
+            tuple(replace(v, findings=tuple(map(retell, v.findings))) for v in self.verdicts)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -1,6 +1,7 @@
 -- The work of every rank in every finished step: what ranks are judged against their peers by.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
+-- param: pp int = null ranks of this pipeline stage only
 -- param: attempt int = newest
 -- column: rank  global rank
 -- column: step  optimizer step
@@ -21,4 +22,5 @@ SELECT s.rank, s.step, window_ns / 1e6 AS step_ms, compute_ns / 1e6 AS compute_m
     w.wait_ns / 1e6 AS wait_ms
 FROM chosen_steps($attempt) s LEFT JOIN waits w USING (rank, step)
 WHERE finished AND s.step >= 0 AND s.step BETWEEN $step_min AND $step_max
+    AND ($pp IS NULL OR s.rank IN (SELECT rank FROM ranks WHERE attempt = $attempt AND pp = $pp))
 ORDER BY s.rank, s.step

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
+from app import findings
 from app.findings import diagnose_run, tables_of
 from diagnosis.detectors import diagnose
 from diagnosis.findings import Diagnosis
@@ -43,6 +44,32 @@ def named(diagnosis: Diagnosis) -> list[tuple[int, int]]:
     return sorted((f.culprits[0].rank, f.first_step) for f in diagnosis.findings)
 
 
+LONG = {"num_ranks": 32, "pp": 4, "tp": 2}
+"""With room for 2,400 cells: 37 to 75 steps of all ranks, 150 to 300 of the 8 ranks of a stage."""
+
+
+def test_a_fault_that_began_before_the_steps_looked_at_keeps_its_onset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(findings, "MOST_CELLS", 2_400)
+    job = {**LONG, "num_steps": 290}
+    diagnosis = generated(tmp_path, "slow_worker=13,x=1.5,from=170", **job)
+    assert named(diagnosis) == [(13, 170)]
+    assert "since step 170;" in diagnosis.findings[0].text
+
+
+def test_an_onset_that_is_too_far_back_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(findings, "MOST_CELLS", 2_400)
+    for num_steps in (310, 315):  # the name of the finding stays while the run goes on
+        job = {**LONG, "num_steps": num_steps}
+        folder = tmp_path / str(num_steps)
+        diagnosis = generated(folder, "slow_worker=13,x=1.5,from=20", **job)
+        assert named(diagnosis) == [(13, 150)]
+        assert "since step 150 or earlier;" in diagnosis.findings[0].text
+
+
 def recorded(name: str, tmp_path: Path) -> tuple[Diagnosis, dict]:
     shutil.copytree(RECORDED / name, tmp_path / name)
     with open_run(tmp_path / name) as run:
@@ -74,7 +101,7 @@ def test_while_a_job_runs_the_rank_is_named_after_four_slow_steps_and_nobody_bef
 ) -> None:
     shutil.copytree(RECORDED / name, tmp_path / name)
     with open_run(tmp_path / name) as run:
-        tables = tables_of(run, 0)
+        tables = tables_of(run, 0, (0, 10**6))
     faults = json.loads((tmp_path / name / "run.json").read_text()).get("truth", {}).get("faults")
     begins = faults[0]["from"] if faults else None
     last_step = max(tables["rank_work"].column("step").to_pylist())
