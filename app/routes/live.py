@@ -96,6 +96,8 @@ async def _serve(
         end()
         sender.cancel()
         receiver.cancel()
+        # a send that fails while it is cancelled would be told by asyncio as an error nobody saw
+        await asyncio.gather(sender, receiver, return_exceptions=True)
 
 
 async def _send(

@@ -46,9 +46,11 @@ def server(runs: Path) -> Iterator[Server]:
     assert "Traceback" not in running.log.read_text()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium, without a window."""
+    """Debian's Chromium, without a window; ended with this folder's last test, because its event
+    loop would stand in the way of tests that have one of their own.
+    """
     path = chromium()
     if path is None:
         pytest.fail(MISSING)

@@ -67,7 +67,7 @@ def test_the_page_goes_on_by_itself_after_the_server_came_back(
     tab.problems.allow(CUT_OFF)
     tab.open(View(live, "timeline").url())
     connected(tab, True)
-    tab.settle()
+    tab.page.wait_for_selector(".tl-legend .swatch")  # the first tile has been drawn
     own_server.kill()
     connected(tab, False)
     assert "reconnecting" in tab.page.locator(".topbar").inner_text().lower()
