@@ -53,17 +53,21 @@ class Answers:
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, version: Callable[[], int], compute: Callable[[], Any]) -> Any:
-        """The kept answer of this version, else `compute()`; raises Interrupted for who has left.
+        """A kept answer as new as the version at this moment, else `compute()`; raises Interrupted
+        for who has left.
 
         The version is taken before computing: an answer may be newer than it says, never older.
+        Who waited for his turn takes what was computed meanwhile, even where the version has gone
+        up again: on a live run everybody who waits would otherwise compute once more.
         """
-        found = self._found(key, version())
+        asked = version()
+        found = self._found(key, asked)
         if found is not None:
             return found.value
         with self._flight(key):
-            now = version()
-            found = self._found(key, now)
+            found = self._found(key, asked)
             if found is None:
+                now = version()
                 value = compute()
                 found = _Answer(now, value, size_of(value))
                 self._keep(key, found)
@@ -78,10 +82,10 @@ class Answers:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def _found(self, key: Hashable, version: int) -> _Answer | None:
+    def _found(self, key: Hashable, least_version: int) -> _Answer | None:
         with self._lock:
             found = self._kept.get(key)
-            if found is None or found.version != version:
+            if found is None or found.version < least_version:
                 return None
             self._kept.move_to_end(key)
             return found

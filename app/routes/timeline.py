@@ -36,7 +36,14 @@ def routes(hub: Hub) -> list[Route]:
     """Routes of the timeline."""
 
     async def timeline(request: Request) -> Response:
-        return await answer(request, lambda stop: _tile(hub, request, stop), _packed)
+        def compute(stop: Stop) -> bytes:
+            # kept as sent: all who follow a live run ask for the same newest steps
+            key = ("timeline tile", request.url.query)
+            return hub.cached(
+                request.path_params["run"], key, lambda run: _packed(_tile(hub, request, stop))
+            )
+
+        return await answer(request, compute, lambda tile: Response(tile, media_type=MEDIA_TYPE))
 
     async def lanes(request: Request) -> Response:
         return await answer(request, lambda stop: _lanes(hub, request), JSONResponse)
@@ -63,8 +70,8 @@ class NothingYet(UserError):
     """A job that has only just begun: no mistake of whoever looks at it."""
 
 
-def _packed(made: Tile) -> Response:
-    return Response(pack_arrays(made.arrays, made.meta), media_type=MEDIA_TYPE)
+def _packed(made: Tile) -> bytes:
+    return pack_arrays(made.arrays, made.meta)
 
 
 def places(hub: Hub, name: str, attempt: int) -> dict[int, Place]:

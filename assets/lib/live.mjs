@@ -7,7 +7,7 @@
  */
 
 export const RUN_MS = 250;
-export const PULSE_MS = 500;
+export const PULSE_MS = 1000;  // Dash draws words and numbers: nobody reads them faster
 const BACKOFF_MS = [200, 400, 800, 1600, 3000];
 const SILENT_MS = 6000;  // the server says something each second
 const RECENT_S = 5;

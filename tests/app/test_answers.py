@@ -50,6 +50,28 @@ def test_many_at_once_wait_for_one() -> None:
     assert len(calls) == 1
 
 
+def test_who_waits_while_the_version_goes_up_takes_what_came_meanwhile() -> None:
+    answers, begun, calls = Answers(), threading.Event(), []
+    version = 1
+
+    def compute() -> int:
+        nonlocal version
+        calls.append(version)
+        begun.set()
+        time.sleep(0.1)
+        version += 1  # news come faster than answers
+        return calls[-1]
+
+    with ThreadPoolExecutor(5) as pool:
+        first_one = pool.submit(answers.get, "key", lambda: version, compute)
+        begun.wait()
+        waiting = [pool.submit(answers.get, "key", lambda: version, compute) for _ in range(4)]
+        given = [first_one.result(), *(one.result() for one in waiting)]
+    assert given == [1] * 5
+    assert answers.get("key", lambda: version, compute) == 2  # who comes later wants the news
+    assert calls == [1, 2]
+
+
 def asking(answers: Answers, stop: Stop, compute: Callable[[], int]) -> int:
     asked_by.set(stop)
     value: int = answers.get("key", first, compute)
