@@ -126,7 +126,7 @@ class Maps:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
             held = self._kept.get(key)
-            if held is None or held[0] != version:
+            if held is None or held[0] < version:  # who waited takes what came meanwhile
                 step_ms = self.step_ms(asked.run, attempt)
                 held = version, cells(run, metric, attempt, step_ms=step_ms)
                 _ = held[1].code_RS  # computed once, here
