@@ -8,6 +8,7 @@ Shape suffixes: R row of the whole map, S step, H drawn row, W drawn column.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,11 +48,10 @@ def row_order(order: str, places: Places) -> Ints:
     return np.arange(len(places.rank_R))
 
 
-def _natural(name: str) -> tuple[object, ...]:
-    """Sorts host-9 before host-10."""
-    digits = "".join(c if c.isdigit() else " " for c in name).split()
-    letters = "".join(" " if c.isdigit() else c for c in name).split()
-    return (*letters, *(int(number) for number in digits)) if digits else (name,)
+def _natural(name: str) -> list[tuple[int, int | str]]:
+    """Sorts host-9 before host-10; numbers before letters, so that every name has its place."""
+    parts = re.split(r"([0-9]+)", name)
+    return [(0, int(part)) if at % 2 else (1, part) for at, part in enumerate(parts)]
 
 
 def row_marks(order: str, places: Places) -> list[tuple[int, str]]:

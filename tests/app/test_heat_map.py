@@ -85,6 +85,16 @@ def test_orders():
         row_order("size", places)
 
 
+def test_hosts_of_any_names_have_an_order():
+    names = ["gpu-10", "gpu-1b", "a/1", "gpu-1", "", "gpu-1-2", "node\u00b2", "7", "gpu-9", "host"]
+    places = places_of(len(names), per_host=1)
+    places.hosts[:] = names
+    ordered = [names[row] for row in row_order("host", places)]
+    assert ordered == [
+        "", "7", "a/1", "gpu-1", "gpu-1-2", "gpu-1b", "gpu-9", "gpu-10", "host", "node\u00b2",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("size", [(0, 10), (10, 0), (10_000, 10_000)])
 def test_a_size_that_cannot_be_drawn_is_a_sentence(size):
     with pytest.raises(UserError, match="cannot be drawn; ask for a smaller one"):
