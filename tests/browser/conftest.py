@@ -37,7 +37,7 @@ def imported_run(runs: Path) -> str:
     return runs_made.imported(runs, runs.parent / "files")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(runs: Path) -> Iterator[Server]:
     """Serves `runs`; not to be killed: tests that need that start their own."""
     running = Server(runs).start()
@@ -82,7 +82,7 @@ def tab(tabs: OpenTab, server: Server) -> Tab:
     return tabs(server.url)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def live_run(runs: Path) -> Iterator[str]:
     """Name of a run that is being written while the test runs."""
     yield from replayed(runs, "live")
