@@ -24,7 +24,8 @@ _MOST_RANKS = 4096
 _LONGEST = 4000
 _INTEGER = re.compile(r"-?[0-9]{1,16}")
 _ARGUMENT = re.compile(r"q\.[A-Za-z]\w{0,39}", re.ASCII)
-_SAFEST = 2**53
+SAFEST = 2**53
+"""Below it browsers count exactly."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ def _missing_steps(view: View, attempts: dict[int, dict[str, Any]]) -> list[str]
 
 
 def _whole(text: str) -> int:
-    if not _INTEGER.fullmatch(text) or abs(int(text)) >= _SAFEST:
+    if not _INTEGER.fullmatch(text) or abs(int(text)) >= SAFEST:
         raise ValueError(f"{text[:40]!r} is no whole number")
     return int(text)
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from app.arrays import MEDIA_TYPE, pack_arrays
 from app.hub import Hub
-from app.links import View, parse_url
+from app.links import SAFEST, View, parse_url
 from app.routes.answering import answer
 from app.views.lanes import MOST_AT_ONCE, Place, choose, known
 from app.views.timeline import (
@@ -30,6 +30,8 @@ from ingest.sandbox import Stop
 from ingest.store import Run
 
 _MOST_PX = 8192
+_GREATEST_HASH = 2**63
+"""Groups are named by a hash, the one number that is beyond what browsers count exactly."""
 
 
 def routes(hub: Hub) -> list[Route]:
@@ -151,7 +153,7 @@ def _area(hub: Hub, request: Request, stop: Stop) -> dict[str, object]:
 
 def _collective(hub: Hub, request: Request, stop: Stop) -> dict[str, object]:
     run = hub.run(request.path_params["run"])
-    group, seq = _integer(request, "group"), _integer(request, "seq")
+    group, seq = _integer(request, "group", _GREATEST_HASH), _integer(request, "seq")
     if group is None or seq is None:
         raise UserError("a collective needs group=... and seq=...")
     src, dst = _integer(request, "src"), _integer(request, "dst")
@@ -194,12 +196,15 @@ def _attempt(hub: Hub, request: Request) -> int:
     return hub.cached(name, "newest attempt", lambda run: run.newest_attempt)
 
 
-def _integer(request: Request, name: str) -> int | None:
+def _integer(request: Request, name: str, bound: int = SAFEST) -> int | None:
+    """A field of the query between -bound and bound; raises UserError."""
     text = request.query_params.get(name)
     if text is None:
         return None
     if not re.fullmatch(r"-?[0-9]{1,19}", text):
         raise UserError(f"{name}={text[:40]!r} is no whole number")
+    if abs(int(text)) >= bound:
+        raise UserError(f"{name}={text} is too great; give a number between -{bound} and {bound}")
     return int(text)
 
 

@@ -107,6 +107,9 @@ def test_lanes_and_search(client):
         ({"ranks": "a"}, "ranks was left out"),
         ({"from_": 5, "to": 5}, "ends before it begins"),
         ({"from_": "x", "to": 5}, "from='x' is no whole number"),
+        ({"from_": "-9999999999999999999", "to": 9}, "from=-9999999999999999999 is too great"),
+        ({"from_": 0, "to": 2**53}, "to=9007199254740992 is too great"),
+        ({"attempt": 10**18}, "attempt=1000000000000000000 is too great"),
         ({"steps": "70..71"}, "no step 70 to 71 in attempt 0"),
         ({"attempt": 3}, "this attempt has no ranks"),
         ({"run": "nobody"}, "there is no run 'nobody'"),
@@ -147,3 +150,8 @@ def test_a_job_that_has_recorded_nothing_yet_is_no_mistake(client, tmp_path):
     assert "nothing yet" in refused(begun, "timeline/search", run="begun", name="x")
     begun.close()
     hub.close()
+
+
+def test_the_widest_window_is_drawn(client):
+    _, meta = tile(client, from_=1 - 2**53, to=2**53 - 1)
+    assert (meta["from"], meta["to"]) == (1 - 2**53, 2**53 - 1)
