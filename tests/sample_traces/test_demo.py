@@ -36,6 +36,10 @@ def test_without_torch_it_says_what_to_install(
     ("arguments", "said"),
     [
         (["--fault", "slow-rank=9"], "names rank 9 of 8"),
+        (
+            ["--fault", "kill=1@99", "--steps", "2"],
+            "begins in step 99, and the job ends after step 1",
+        ),
         (["--fault", "slow"], "unknown fault 'slow'"),
         (["--steps", "0"], "--steps is 0"),
     ],
