@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from weakref import WeakKeyDictionary, finalize
+from weakref import WeakKeyDictionary, finalize, ref
 
 from app.findings import diagnose_run
 from app.hub import Hub
@@ -45,7 +45,7 @@ class RunBoard:
     """Cards of all runs below a folder. `rows` returns at once; a thread reads what is new."""
 
     def __init__(self, hub: Hub) -> None:
-        self._store = hub.store
+        self._hub = ref(hub)  # a board ends with its hub
         self._cards: dict[Path, tuple[_Key, Card]] = {}
         self._retry_s: dict[Path, float] = {}
         self._judged: dict[Path, tuple[_Key, float]] = {}
@@ -95,8 +95,9 @@ class RunBoard:
 
     def _round(self) -> None:
         folders = self._folders()
+        here = set(folders)
         with self._wake:
-            self._cards = {f: held for f, held in self._cards.items() if f in set(folders)}
+            self._cards = {f: held for f, held in self._cards.items() if f in here}
         keys = {folder: self._settled_key(folder) for folder in folders}
         for folder in sorted(folders, key=lambda folder: keys[folder] is None):
             if self._closed:
@@ -119,8 +120,9 @@ class RunBoard:
             self._cards[folder] = (held[0], replace(held[1], judged=judged))
 
     def _folders(self) -> list[Path]:
+        hub = self._hub()
         try:
-            return self._store.folders()
+            return hub.folders() if hub is not None else []
         except UserError:  # the folder of runs has gone
             return []
 
@@ -170,7 +172,8 @@ def judgement(folder: Path, stop: Stop) -> Judged | None:
         return None
     present = sum(finding.ongoing for finding in diagnosis.findings)
     first = diagnosis.findings[0].title if diagnosis.findings else ""
-    return Judged(present, len(diagnosis.findings) - present, first)
+    past = len(diagnosis.findings) - present
+    return Judged(present, past, first, len(diagnosis.set_aside))
 
 
 _boards: WeakKeyDictionary[Hub, RunBoard] = WeakKeyDictionary()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import threading
@@ -239,3 +240,25 @@ def test_a_board_that_nobody_asks_ends_its_thread(hub, tmp_path, monkeypatch):
     two_rank_run(tmp_path / "a")
     assert [row.name for row in board.rows()] == ["a"]
     board.close()
+
+
+def test_a_link_out_of_the_folder_is_neither_listed_nor_indexed(tmp_path):
+    outside = two_rank_run(tmp_path / "elsewhere" / "secret").folder
+    two_rank_run(tmp_path / "runs" / "job")
+    (tmp_path / "runs" / "link").symlink_to(outside)
+    hub = Hub(tmp_path / "runs")
+    try:
+        assert set(settled(hub)) == {"job"}
+    finally:
+        board_of(hub).close()
+        hub.close()
+    assert not (outside / "index").exists()
+
+
+def test_a_board_ends_with_its_hub(tmp_path):
+    hub = Hub(tmp_path)
+    board = board_of(hub)
+    hub.close()
+    del hub
+    gc.collect()
+    assert board._closed
