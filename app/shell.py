@@ -12,6 +12,7 @@ from flask import Flask
 from app.asset_files import assets_version, stylesheets
 from app.components import findings_frame
 from app.components.topbar import topbar
+from app.dash_posts import refuse_malformed
 from app.hub import Awaited, Hub
 from app.links import View, explain, parse_url
 from app.pages import overview, query, ranks, runs, timeline
@@ -55,6 +56,7 @@ def make_dash(hub: Hub, base: str) -> Dash:
         _INDEX.replace("LINKS", links).replace("CONFIG", config).replace("ASSETS", assets)
     )
     dash.layout = _frame
+    refuse_malformed(dash)
     _register(dash, hub, base)
     for page in (runs, *PAGES.values()):
         page.register(dash, hub)

@@ -220,6 +220,28 @@ def test_a_callback_takes_no_endless_body(client: Client) -> None:
     assert client.post("/_dash-update-component", body, **given).status == 413
 
 
+PAGE_OUTPUT = "..page.children...page.className...strip-place.children.."
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"{}", "output and inputs"), (b"[]", "output and inputs"), (b"", "output and inputs"),
+        (b"{", "output and inputs"), (b"[" * 100_000, "output and inputs"),
+        (b'{"output": 1, "inputs": []}', "output and inputs"),
+        (b'{"output": "nothing.children", "inputs": []}', "no such callback"),
+        (b'{"output": "%s"}' % PAGE_OUTPUT.encode(), "inputs"),
+        (b'{"output": "%s", "inputs": {}}' % PAGE_OUTPUT.encode(), "inputs"),
+        (b'{"output": "%s", "inputs": [1]}' % PAGE_OUTPUT.encode(), "inputs"),
+    ],
+)  # fmt: skip
+def test_a_malformed_callback_is_a_sentence(client: Client, body: bytes, says: str) -> None:
+    given = {"content_type": "application/json", "content_length": str(len(body))}
+    answer = client.post("/_dash-update-component", body, **given)
+    assert answer.status == 400
+    assert says in answer.json()["error"]
+
+
 def test_the_page_is_the_same_below_a_prefix(hub: Hub) -> None:
     tried = Client(make_app(hub, settings=Settings(base="/user/x/proxy/8050")))
     kept = tried.get("/user/x/proxy/8050/run/job/overview")
