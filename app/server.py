@@ -46,13 +46,14 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
     pages = make_dash(hub, settings.base if settings else base).server
     pages.config["MAX_CONTENT_LENGTH"] = _MOST_POSTED
     public_origin = settings.public_origin if settings else ""
+    public_root = f"{public_origin}{settings.base}" if settings and public_origin else ""
     routes: list[BaseRoute] = [
         Route("/assets/{version}/{path:path}", _asset),
         *health.routes(hub),
         *live.routes(hub),
         *runs.routes(hub),
         *uploads.routes(hub),
-        *share.routes(hub, settings.public_url if settings else ""),
+        *share.routes(hub, public_root),
         *query.routes(hub),
         *ranks.routes(hub),
         *findings.routes(hub),

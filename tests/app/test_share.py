@@ -175,6 +175,14 @@ def test_over_http(hub):
     assert "no run" in unknown.json()["error"]
 
 
+def test_open_live_has_the_prefix_that_was_told_apart(hub):
+    settings = Settings(public_url="https://h.example", base="/x")
+    client = Client(make_app(hub, settings=settings))
+    answer = client.get("/api/run/slow/share?page=ranks")
+    client.close()
+    assert 'href="https://h.example/x/run/slow/ranks' in answer.text
+
+
 def test_export_writes_the_file(runs, tmp_path, capsys):
     out = tmp_path / "x.html"
     assert (
