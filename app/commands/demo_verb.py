@@ -106,7 +106,7 @@ def _checked(arguments: argparse.Namespace) -> list[Fault]:
             raise UserError(f"fault {fault.kind} names rank {fault.rank} of {NUM_RANKS}")
         if fault.first_step >= arguments.steps:
             raise UserError(
-                f"fault {fault.kind} begins in step {fault.first_step}; the last step of the job is "
+                f"fault {fault.kind} begins in step {fault.first_step} and the last step is "
                 f"{arguments.steps - 1}; raise --steps or choose an earlier step"
             )
     return faults

@@ -38,7 +38,7 @@ def test_without_torch_it_says_what_to_install(
         (["--fault", "slow-rank=9"], "names rank 9 of 8"),
         (
             ["--fault", "kill=1@99", "--steps", "2"],
-            "begins in step 99, and the job ends after step 1",
+            "begins in step 99 and the last step is 1",
         ),
         (["--fault", "slow"], "unknown fault 'slow'"),
         (["--steps", "0"], "--steps is 0"),
