@@ -22,6 +22,10 @@ MIN_VOTES = 4.0
 healthy rank of Gaussian noise gets there less than once in 1e9 steps (tests: none in 20 runs)."""
 
 
+BEGUN_VOTES = 2.0
+"""So many at the newest steps are worth a note: what began may last, or be over."""
+
+
 @dataclass(frozen=True)
 class Episode:
     """Indices of the first and last slow step, both included, and the median excess between."""
@@ -51,6 +55,16 @@ def episodes(excess_S: Floats, threshold: float) -> list[Episode]:
     found: list[Episode] = []
     _search(excess_S, threshold, 0, len(excess_S), found)
     return sorted(found, key=lambda episode: episode.first)
+
+
+def begun(excess_S: Floats, threshold: float) -> Episode | None:
+    """What began in the newest steps and is not known to last: at least BEGUN_VOTES up to now."""
+    newest_S = np.cumsum(votes(excess_S, threshold)[::-1])
+    if not newest_S.size or newest_S.max() < BEGUN_VOTES:
+        return None
+    last = excess_S.size - 1
+    first = last - int(newest_S.argmax())
+    return Episode(first, last, float(np.nanmedian(excess_S[first:])))
 
 
 def _search(excess_S: Floats, threshold: float, low: int, high: int, found: list[Episode]) -> None:

@@ -23,10 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from diagnosis.episodes import MIN_VOTES, Episode, episodes, may_be_slow
+from diagnosis.episodes import MIN_VOTES, Episode, begun, episodes, may_be_slow
 from diagnosis.findings import NotEnoughData, Verdict
 from diagnosis.peers import (
-    NOISE_STEPS,
     Bools,
     Floats,
     Peers,
@@ -38,13 +37,16 @@ from diagnosis.peers import (
     work_of,
 )
 from diagnosis.places import shared_place
-from diagnosis.slow_worker_text import Suspect, finding_of
+from diagnosis.slow_worker_text import Suspect, begun_text, finding_of
 
 NAME = "slow_worker"
 QUESTIONS = ("rank_work", "rank_places", "waits_by_group")
 
 MIN_EXCESS = 0.03
 """Smallest slowdown - 1 that is named: below S = 1.03 attribution means nothing (what-if study)."""
+
+_NEWEST_STEPS = 10
+"""What has begun is looked for in so many of the newest steps."""
 
 OVER_AFTER_STEPS = 3
 """An episode is over when this many steps without it have followed."""
@@ -78,8 +80,9 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         finding_of(judged.work, suspect, tables["waits_by_group"], attempt)
         for suspect in _suspects(judged, culprits)
     )
-    checked = _checked(judged, comparable_R, "other rank" if findings else "rank")
-    return Verdict(NAME, findings, checked, missing, set_aside)
+    set_aside += _begun(judged, found)
+    who = f"{'other ' if findings else ''}{'single ' if set_aside else ''}rank"
+    return Verdict(NAME, findings, _checked(judged, comparable_R, who), missing, set_aside)
 
 
 def _judge(work: Work) -> _Judged:
@@ -154,11 +157,25 @@ def _suspects(judged: _Judged, culprits: dict[int, list[Episode]]) -> list[Suspe
     ]  # fmt: skip
 
 
+def _begun(judged: _Judged, found: dict[int, list[Episode]]) -> tuple[str, ...]:
+    """One sentence on ranks that are slow in the newest steps and were not named for those."""
+    new = {}
+    for row, slow_S in enumerate(judged.slow_RS[:, -_NEWEST_STEPS:]):
+        episode = begun(slow_S - 1, float(judged.threshold_R[row]))
+        if episode is not None:
+            shift = max(judged.work.step_S.size - _NEWEST_STEPS, 0)
+            first = episode.first + shift
+            if all(known.last < first for known in found.get(row, [])):
+                new[row] = Episode(first, episode.last + shift, episode.excess)
+    return (begun_text(judged.work, new),) if new else ()
+
+
 def _checked(judged: _Judged, comparable_R: Bools, who: str) -> str:
-    steps = min(NOISE_STEPS, judged.work.step_S.size)
+    step_S = judged.work.step_S
     return (
-        f"No {who} is beyond its peers' noise in the last {steps} steps "
-        f"({int(comparable_R.sum())} ranks compared)."
+        f"No {who} was slow (by {200 * MIN_EXCESS:.0f} % and twice its peers' noise) for "
+        f"{MIN_VOTES:.0f} steps or longer in steps {step_S[0]} to {step_S[-1]}; "
+        f"{int(comparable_R.sum())} ranks compared."
     )
 
 

@@ -19,6 +19,8 @@ _VICTIM_SHARE = 0.1
 """Victims sit in groups in which the culprit caused at least this share of its waiting."""
 
 
+_RANKS_TOLD = 5
+
 _ROWS_SHOWN = 10
 """Rows that slowest_ranks and late_ranks give where `top` is not said."""
 
@@ -86,6 +88,22 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
         alternatives=_alternatives(work, suspect, waits),
         next_step=_next_step(work, suspect),
     )  # fmt: skip
+
+
+def begun_text(work: Work, new: dict[int, Episode]) -> str:
+    """What began to be slow in the newest steps, by row of the rank: worst first."""
+    worst = sorted(new, key=lambda row: -new[row].excess)
+    ranks = ", ".join(str(work.ranks.rank_R[row]) for row in worst[:_RANKS_TOLD])
+    more = f" and {len(new) - _RANKS_TOLD} more" if len(new) > _RANKS_TOLD else ""
+    since = int(work.step_S[min(episode.first for episode in new.values())])
+    who, it = (f"Rank {ranks} computes", "it is") if len(new) == 1 else (
+        f"Ranks {ranks}{more} compute", "they are"
+    )  # fmt: skip
+    upto = "up to " if len(new) > 1 else ""
+    return (
+        f"{who} {upto}{new[worst[0]].excess + 1:.2f}x the peers since step {since}: "
+        f"too short to tell whether {it} slow."
+    )
 
 
 def _waits(work: Work, suspect: Suspect) -> _Waits | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dash import html
 from dash.development.base_component import Component
 
@@ -9,17 +11,36 @@ from app.links import View, format_ranks
 from diagnosis.findings import Diagnosis, Evidence, Finding
 
 
+@dataclass(frozen=True)
+class Headline:
+    """What is said where there is no finding. `tone`: calm or unknown, the class of its style."""
+
+    tone: str
+    title: str
+    text: str
+
+
+def headline(diagnosis: Diagnosis) -> Headline:
+    """Calm only where something was judged and nothing stood out."""
+    if not diagnosis.judged:
+        missing = diagnosis.not_enough[0].missing if diagnosis.not_enough else "Nothing to judge."
+        return Headline("unknown", "Not enough data", missing)
+    if diagnosis.set_aside:
+        said = " ".join([*diagnosis.set_aside, *diagnosis.checked])
+        return Headline("unknown", "Noted, no finding", said)
+    return Headline("calm", "No slow rank", " ".join(diagnosis.checked))
+
+
 def banner(diagnosis: Diagnosis, view: View, base: str) -> Component:
     """One line for one finding, with what to press; green or grey where there is none."""
     finding = chosen(diagnosis, view.finding)
     if finding is not None:
         return _finding_line(diagnosis, finding, view, base)
-    if not diagnosis.judged:
-        missing = diagnosis.not_enough[0].missing if diagnosis.not_enough else "Nothing to judge."
-        return _line("unknown", "Not enough data", missing)
-    if diagnosis.set_aside:
-        return _line("unknown", "No single rank is slow", " ".join(diagnosis.set_aside))
-    return _line("calm", "No slow rank", " ".join(diagnosis.checked))
+    said = headline(diagnosis)
+    return html.Div(
+        html.P([html.Strong(f"{said.title}."), " ", said.text], className="said"),
+        className=f"banner {said.tone}", role="status",
+    )  # fmt: skip
 
 
 def chosen(diagnosis: Diagnosis, finding_id: str | None) -> Finding | None:
@@ -40,13 +61,6 @@ def show_me(finding: Finding, view: View) -> View:
 def link_of(evidence: Evidence, view: View) -> View:
     """The view on which a piece of evidence is seen, in the run of `view`."""
     return View(run=view.run).to(**dict(evidence.view))
-
-
-def _line(tone: str, title: str, text: str) -> Component:
-    return html.Div(
-        html.P([html.Strong(f"{title}."), " ", text], className="said"),
-        className=f"banner {tone}", role="status",
-    )  # fmt: skip
 
 
 def _finding_line(diagnosis: Diagnosis, finding: Finding, view: View, base: str) -> Component:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from app.arrays import pack_arrays
-from app.components.banner import chosen, show_me
+from app.components.banner import Headline, chosen, headline, show_me
 from app.findings import diagnosis_of
 from app.hub import Hub
 from app.links import View, explain
@@ -20,7 +20,7 @@ from app.views.lanes import Place, choose, known
 from app.views.rank_table import RankRow, rank_rows
 from app.views.scales import metric_of
 from app.views.timeline import Window, default_window, extent, is_relative, tile, window_of_steps
-from diagnosis.findings import Diagnosis, Finding
+from diagnosis.findings import Finding
 from ingest.errors import UserError
 from ingest.sandbox import Stop
 from ingest.store import Run
@@ -60,9 +60,8 @@ class Shared:
     made_at: str
     """UTC"""
     finding: Finding | None
-    said: str
+    headline: Headline
     """what the diagnosis says where there is no finding"""
-    is_calm: bool
     kpis: tuple[Kpi, ...]
     metric: str
     heat: bytes | None
@@ -131,8 +130,7 @@ def collect(
         layout=" x ".join(f"{axis} {size}" for axis, size in layout.axes) if layout else "",
         made_at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         finding=finding,
-        said=_said(diagnosis),
-        is_calm=diagnosis.judged,
+        headline=headline(diagnosis),
         kpis=tried(
             lambda: kept(("kpis", view.attempt, scope), lambda: kpis(run, view.attempt, scope)), ()
         ),
@@ -166,12 +164,6 @@ def _target(view: View, finding: Finding | None) -> View:
     if finding is None or view.ranks or view.t or view.steps or view.rank is not None:
         return view
     return show_me(finding, view)
-
-
-def _said(diagnosis: Diagnosis) -> str:
-    if not diagnosis.judged:
-        return diagnosis.not_enough[0].missing if diagnosis.not_enough else "Nothing to judge."
-    return " ".join([*diagnosis.checked, *diagnosis.set_aside])
 
 
 def _places(run: Run, attempt: int) -> dict[int, Place]:

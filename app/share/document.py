@@ -113,11 +113,12 @@ def _top(shared: Shared) -> Markup:
 def _banner(shared: Shared) -> Markup:
     finding = shared.finding
     if finding is None:
-        title = "All well" if shared.is_calm else "Not enough data"
+        said = shared.headline
         return tag(
-            "section", tag("p", tag("strong", title), " ", shared.said),
-            class_=f"panel shared-banner {'calm' if shared.is_calm else 'unknown'}",
-        )  # fmt: skip
+            "section",
+            tag("p", tag("strong", f"{said.title}."), " ", said.text),
+            class_=f"panel shared-banner {said.tone}",
+        )
     return tag(
         "section",
         tag("h1", finding.title),

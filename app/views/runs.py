@@ -27,6 +27,8 @@ class Judged:
     num_past: int
     first: str
     """its title; empty without a finding"""
+    num_noted: int = 0
+    """what stood out and is no finding"""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class RunRow:
     """present ones; None: not judged"""
     num_past: int | None = None
     first_finding: str = ""
+    num_noted: int | None = None
+    """what stood out and is no finding; None: not judged"""
 
 
 def read_card(folder: Path) -> Card:
@@ -133,6 +137,7 @@ def run_row(card: Card, now_ns: int) -> RunRow:
         num_findings=judged.num_present if judged else None,
         num_past=judged.num_past if judged else None,
         first_finding=judged.first if judged else "",
+        num_noted=judged.num_noted if judged else None,
     )
 
 

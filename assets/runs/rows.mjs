@@ -19,6 +19,7 @@
  * @property {number} num_problems
  * @property {?string} problem
  * @property {?number} num_findings @property {?number} num_past @property {string} first_finding
+ * @property {?number} num_noted
  */
 
 export const NONE = '\u2013';
@@ -76,7 +77,8 @@ export function steps(row) {
 export function findings(row) {
   if (row.num_findings === null) return { text: NONE, tone: 'faint' };
   if (row.num_findings > 0) return { text: row.first_finding.replace(/\.$/, ''), tone: 'fault' };
-  if (row.num_past > 0) return { text: `${row.num_past} past`, tone: 'quiet' };
+  const less = [[row.num_past, 'past'], [row.num_noted, 'noted']].filter(([number]) => number > 0);
+  if (less.length) return { text: less.map((part) => part.join(' ')).join(', '), tone: 'quiet' };
   return { text: 'none', tone: 'quiet' };
 }
 

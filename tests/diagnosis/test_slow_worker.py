@@ -50,7 +50,8 @@ def test_a_healthy_job_has_none(seed: int, noise: float) -> None:
     assert verdict.findings == ()
     assert verdict.set_aside == ()
     assert verdict.checked == (
-        "No rank is beyond its peers' noise in the last 20 steps (16 ranks compared)."
+        "No rank was slow (by 6 % and twice its peers' noise) for 4 steps or longer in steps 0 to "
+        "29; 16 ranks compared."
     )
 
 
@@ -105,6 +106,38 @@ def test_a_whole_replica_is_not_one_worker() -> None:
     verdict = judged(layout, slow(*replica_1))
     assert verdict.findings == ()
     assert "replica 1" in verdict.set_aside[0]
+
+
+@pytest.mark.parametrize("slow_steps", [2, 3])
+def test_a_rank_slow_in_the_newest_steps_alone_is_noted(slow_steps: int) -> None:
+    verdict = judged(compute=slow(5, x=3.0, first=STEPS - slow_steps))
+    assert verdict.findings == ()
+    (noted,) = verdict.set_aside
+    assert noted.startswith("Rank 5 computes 3.0")
+    assert f"since step {STEPS - slow_steps}: too short to tell" in noted
+    assert verdict.checked is not None
+    assert verdict.checked.startswith("No single rank was slow")
+    several = judged(ParallelLayout.from_sizes(dp=32), slow(1, 2, 9, first=STEPS - 2))
+    assert len(several.set_aside) == 1
+    assert "Ranks " in several.set_aside[0]
+
+
+def test_what_was_slow_before_is_noted_when_it_begins_again() -> None:
+    def compute(rank: int, step: int) -> float:
+        return 150.0 if rank == 5 and (8 <= step < 16 or step >= STEPS - 2) else 100.0
+
+    verdict = judged(compute=compute)
+    assert [finding.ongoing for finding in verdict.findings] == [False]
+    assert verdict.set_aside[0].startswith("Rank 5 computes 1.5")
+    assert "since step 28" in verdict.set_aside[0]
+
+
+def test_one_rank_named_and_a_host_set_aside_is_no_other_single_rank() -> None:
+    layout = ParallelLayout.from_sizes(pp=2, dp=8, tp=2)
+    verdict = judged(layout, slow(*range(4), 21), ranks_per_host=4)
+    assert named(verdict) == [(21, SLOW_FROM)]
+    assert verdict.checked is not None
+    assert verdict.checked.startswith("No other single rank was slow")
 
 
 def test_what_is_over_is_told_as_past() -> None:

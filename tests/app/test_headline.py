@@ -1,0 +1,72 @@
+"""What is said without a finding is the same everywhere: banner, shared file, list of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+import pytest
+
+from app.components.banner import banner, headline
+from app.findings import diagnosis_of
+from app.hub import Hub
+from app.links import View
+from app.share.page import shared_page
+from app.views.run_board import judgement
+from app.views.runs import Card, run_row
+from ingest.sandbox import Stop
+from tests.app.pages_in_process import text_of
+from tests.runs_builder import RunBuilder
+from trace_hooks.layout import ParallelLayout
+
+HOSTS = ["a"] * 4 + ["b"] * 4
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    runs = tmp_path_factory.mktemp("headline")
+    for name, x in (("slow_host", 1.5), ("healthy", 1.0)):
+        builder = RunBuilder(runs / name, 8, ParallelLayout.from_sizes(dp=8), hosts=HOSTS)
+        for step in range(30):
+            for rank in range(8):
+                factor = x if HOSTS[rank] == "b" and step >= 10 else 1.0
+                length = 50 * factor * (1 + 0.001 * ((rank * 7 + step * 3) % 5))
+                builder.step(rank, step, step * 100, step * 100 + 100)
+                builder.span(rank, step, "forward", step * 100, step * 100 + length)
+        builder.rank_files()
+        builder.publish()
+    opened = Hub(runs)
+    yield opened
+    opened.close()
+
+
+def test_a_slow_host_is_calm_nowhere(hub: Hub) -> None:
+    diagnosis = diagnosis_of(hub, "slow_host")
+    assert diagnosis.findings == ()
+    said = headline(diagnosis)
+    assert (said.tone, said.title) == ("unknown", "Noted, no finding")
+    assert said.text.startswith("All 4 ranks of host b compute 1.50x their peers since step 10")
+    assert "No single rank was slow" in said.text
+    line = banner(diagnosis, View("slow_host"), "")
+    assert line.className == "banner unknown"
+    page = shared_page(hub, View("slow_host")).decode()
+    assert 'shared-banner unknown"' in page
+    assert f"<strong>{said.title}.</strong> {escape(said.text)}" in page
+    assert text_of(line).split() == f"{said.title}. {said.text}".split()
+
+
+def test_a_healthy_run_is_calm_everywhere(hub: Hub) -> None:
+    said = headline(diagnosis_of(hub, "healthy"))
+    assert said.tone == "calm"
+    page = shared_page(hub, View("healthy")).decode()
+    assert 'shared-banner calm"' in page
+    assert f"<strong>{said.title}.</strong>" in page
+
+
+def test_the_list_of_runs_counts_what_was_noted(hub: Hub) -> None:
+    for name, noted in (("slow_host", 1), ("healthy", 0)):
+        judged = judgement(hub.run(name).folder, Stop())
+        assert judged is not None
+        facts = hub.run(name).ask("run_card").to_pylist()[0]
+        row = run_row(Card(name, False, 0, facts=facts, judged=judged), 0)
+        assert (row.num_findings, row.num_past, row.num_noted) == (0, 0, noted)
