@@ -167,16 +167,18 @@ class Run:
         values |= {f"model_{name}": size for name, size in dense_decoder(self.info).items()}
         return asked.sql, {key: value for key, value in values.items() if key in asked.used}
 
+    def attempt_with(self, step: int) -> int:
+        """Number of the newest attempt that has the step, else of the newest."""
+        rows = self.index_rows(
+            "SELECT max(attempt) AS attempt FROM step_rollup WHERE step = $step", step=step
+        )
+        found = rows[0]["attempt"]
+        return self.newest_attempt if found is None else int(found)
+
     def _attempt_for(self, values: Mapping[str, Any]) -> int:
         """The newest attempt that has the step asked for, else the newest."""
         step = values.get("step", values.get("step_min"))
-        if step is not None:
-            rows = self.index_rows(
-                "SELECT max(attempt) AS attempt FROM step_rollup WHERE step = $step", step=step
-            )
-            if rows[0]["attempt"] is not None:
-                return int(rows[0]["attempt"])
-        return self.newest_attempt
+        return self.newest_attempt if step is None else self.attempt_with(step)
 
     def _files(
         self, asked: Question, values: Mapping[str, Any], snapshot: Snapshot

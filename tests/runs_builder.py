@@ -157,3 +157,17 @@ def two_rank_run(folder: Path, num_steps: int = 3, slow_us: float = 20.0) -> Run
     run.rank_files()
     run.publish()
     return run
+
+
+def restarted_run(folder: Path, world_sizes: tuple[int, int] = (2, 2)) -> RunBuilder:
+    """Attempt 0 with steps 0 to 9 of 100 us, attempt 1 with steps 8 to 14 from 10 ms on."""
+    for attempt, (first, last) in enumerate([(0, 9), (8, 14)]):
+        run = RunBuilder(folder, world_sizes[attempt])
+        for step in range(first, last + 1):
+            t = 10_000.0 * attempt + 100.0 * step
+            for rank in range(run.world_size):
+                run.step(rank, step, t, t + 100, attempt=attempt)
+                run.span(rank, step, "forward", t + 10, t + 90, attempt=attempt)
+        run.rank_files(attempt)
+        run.publish()
+    return run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -14,17 +14,9 @@ from app.hub import Hub
 from app.links import SAFEST, View, parse_url
 from app.routes.answering import answer
 from app.views.lanes import MOST_AT_ONCE, Place, choose, known
-from app.views.timeline import (
-    Extent,
-    Tile,
-    Window,
-    default_window,
-    extent,
-    is_relative,
-    tile,
-    window_of_steps,
-)
+from app.views.timeline import Extent, Tile, extent, tile
 from app.views.timeline_sums import area, found, members
+from app.views.timeline_view import attempt_for, tile_meta, window_for
 from ingest.errors import UserError
 from ingest.sandbox import Stop
 from ingest.store import Run
@@ -87,9 +79,9 @@ def places(hub: Hub, name: str, attempt: int) -> dict[int, Place]:
 
 
 def _lanes(hub: Hub, request: Request) -> dict[str, object]:
-    name, attempt = request.path_params["run"], _attempt(hub, request)
-    of = places(hub, name, attempt)
-    chosen = choose(of, request.query_params.get("lanes", "default"), _integer(request, "rank"))
+    name, view = request.path_params["run"], _view(request)
+    of = places(hub, name, _attempt(hub, name, view))
+    chosen = choose(of, request.query_params.get("lanes", "default"), view.rank)
     return {"ranks": chosen, "num_ranks": len(of)}
 
 
@@ -111,13 +103,9 @@ class _Asked:
 
 
 def _asked(hub: Hub, request: Request) -> _Asked:
-    name = request.path_params["run"]
-    attempt = _attempt(hub, request)
+    name, view = request.path_params["run"], _view(request)
+    attempt = _attempt(hub, name, view)
     of = places(hub, name, attempt)
-    # spelled as in the address bar; a bad field is left out there and refused here
-    view, problems = parse_url("/run/x/timeline", str(request.url.query))
-    if problems:
-        raise UserError(problems[0])
     chosen = known(of, view.ranks) if view.ranks else choose(of, "default", view.rank)
     have = hub.cached(
         name, ("timeline extent", attempt, tuple(chosen)), lambda run: extent(run, attempt, chosen)
@@ -133,31 +121,30 @@ def _tile(hub: Hub, request: Request, stop: Stop) -> Tile:
         asked = _asked(hub, request)
     except NothingYet as nothing:
         return Tile({}, {"nothing": str(nothing)})
-    window = _window(request, asked, stop)
-    made = tile(asked.run, asked.attempt, asked.lanes, window, _width(request), asked.have, stop)
-    return Tile(made.arrays, made.meta | {
-        "from": window.begin_ns, "to": window.end_ns, "relative_step": window.step,
+    run, attempt, have = asked.run, asked.attempt, asked.have
+    window = window_for(run, attempt, asked.chosen, asked.view, have, stop)
+    made = tile(run, attempt, asked.lanes, window, _width(request), have, stop)
+    return Tile(made.arrays, made.meta | tile_meta(run, attempt, asked.lanes, window, have) | {
         "ranks": asked.chosen, "unknown": [r for r in asked.view.ranks if r not in asked.of],
-        "lanes": [_described(place) for place in asked.lanes], "attempt": asked.attempt,
-        "t0_ns": str(asked.run.info["created_ns"]), "clock": asked.run.info["clock"],
         "state": hub.cached(name, "timeline state", lambda run: run.state),
-        "num_ranks": len(asked.of), "extent": asdict(asked.have),
+        "num_ranks": len(asked.of),
     })  # fmt: skip
 
 
 def _area(hub: Hub, request: Request, stop: Stop) -> dict[str, object]:
     asked = _asked(hub, request)
-    window = _window(request, asked, stop)
+    window = window_for(asked.run, asked.attempt, asked.chosen, asked.view, asked.have, stop)
     return area(asked.run, asked.attempt, asked.lanes, window, stop)
 
 
 def _collective(hub: Hub, request: Request, stop: Stop) -> dict[str, object]:
-    run = hub.run(request.path_params["run"])
+    name = request.path_params["run"]
     group, seq = _integer(request, "group", _GREATEST_HASH), _integer(request, "seq")
     if group is None or seq is None:
         raise UserError("a collective needs group=... and seq=...")
     src, dst = _integer(request, "src"), _integer(request, "dst")
-    return members(run, _attempt(hub, request), group, seq, src, dst, stop)
+    attempt = _attempt(hub, name, _view(request))
+    return members(hub.run(name), attempt, group, seq, src, dst, stop)
 
 
 def _search(hub: Hub, request: Request, stop: Stop) -> dict[str, object]:
@@ -166,34 +153,21 @@ def _search(hub: Hub, request: Request, stop: Stop) -> dict[str, object]:
     return found(asked.run, asked.attempt, asked.chosen, text, stop)
 
 
-def _described(place: Place) -> dict[str, object]:
-    return {
-        "rank": place.rank, "label": place.label, "host": place.host, "err_ns": place.err_ns,
-        "aligned": place.shift_min_ns is not None,
-        "place": [place.pp, place.dp, place.cp, place.tp],
-    }  # fmt: skip
+def _view(request: Request) -> View:
+    """The query, spelled as in the address bar but for `from` and `to`; raises UserError.
 
-
-def _window(request: Request, asked: _Asked, stop: Stop) -> Window:
-    run, steps, have = asked.run, asked.view.steps, asked.have
+    A damaged field is left out there and refused here.
+    """
+    view, problems = parse_url("/run/x/timeline", str(request.url.query))
+    if problems:
+        raise UserError(problems[0])
     begin_ns, end_ns = _integer(request, "from"), _integer(request, "to")
-    if begin_ns is not None and end_ns is not None:
-        if end_ns <= begin_ns:
-            raise UserError("the window of time ends before it begins")
-        newest = have.last_step if have.finished_step is None else have.finished_step
-        step = (steps[1] if steps else newest) if is_relative(run) else None
-        return Window(begin_ns, end_ns, step)
-    if steps is not None:
-        return window_of_steps(run, asked.attempt, asked.chosen, steps, stop)
-    return default_window(run, asked.attempt, asked.chosen, have, stop)
+    return view.to(t=None if begin_ns is None or end_ns is None else (begin_ns, end_ns))
 
 
-def _attempt(hub: Hub, request: Request) -> int:
-    given = _integer(request, "attempt")
-    name = request.path_params["run"]
-    if given is not None:
-        return given
-    return hub.cached(name, "newest attempt", lambda run: run.newest_attempt)
+def _attempt(hub: Hub, name: str, view: View) -> int:
+    key = ("timeline attempt", view.attempt, view.steps)
+    return hub.cached(name, key, lambda run: attempt_for(run, view))
 
 
 def _integer(request: Request, name: str, bound: int = SAFEST) -> int | None:

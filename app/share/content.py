@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from app.arrays import pack_arrays
 from app.components.banner import Headline, chosen, headline, show_me
@@ -19,7 +19,8 @@ from app.views.kpis import Kpi, Scope, kpis
 from app.views.lanes import Place, choose, known
 from app.views.rank_table import RankRow, rank_rows
 from app.views.scales import metric_of
-from app.views.timeline import Window, default_window, extent, is_relative, tile, window_of_steps
+from app.views.timeline import extent, tile
+from app.views.timeline_view import attempt_for, tile_meta, window_for
 from diagnosis.findings import Finding
 from ingest.errors import UserError
 from ingest.sandbox import Stop
@@ -88,10 +89,12 @@ def collect(
     notes = explain(view, run)
     if notes:
         view = _possible(view, run)
-    attempt = run.newest_attempt if view.attempt is None else view.attempt
+    attempt = attempt_for(run, view)
     diagnosis = diagnosis_of(hub, view.run, view.attempt)
     finding = chosen(diagnosis, view.finding)
     target = _target(view, finding)
+    if target.t is not None and target.t[0] == target.t[1]:
+        target = target.to(t=None)
 
     def tried(make: Callable[[], T], otherwise: T) -> T:
         try:
@@ -215,33 +218,10 @@ def _tile(
     have = extent(run, attempt, ranks, stop) if ranks else None
     if have is None:
         return None
-    window = _window(run, attempt, ranks, view, stop) or default_window(
-        run, attempt, ranks, have, stop
-    )
+    window = window_for(run, attempt, ranks, view, have, stop)
     lanes = [at[rank] for rank in ranks]
     made = tile(run, attempt, lanes, window, detail.timeline_px, have, stop)
-    meta = made.meta | {
-        "from": window.begin_ns, "to": window.end_ns, "relative_step": window.step,
-        "ranks": ranks, "unknown": [], "lanes": [_described(place) for place in lanes],
-        "attempt": attempt, "t0_ns": str(run.info["created_ns"]), "clock": run.info["clock"],
-        "state": "finished", "num_ranks": len(at),
-        "extent": asdict(have) | {"begin_ns": window.begin_ns, "end_ns": window.end_ns},
-    }  # fmt: skip
-    return pack_arrays(made.arrays, meta)
-
-
-def _window(
-    run: Run, attempt: int, ranks: list[int], view: View, stop: Stop | None
-) -> Window | None:
-    if view.t is not None and view.t[1] > view.t[0]:
-        step = view.steps[1] if view.steps and is_relative(run) else None
-        return Window(*view.t, step)
-    return window_of_steps(run, attempt, ranks, view.steps, stop) if view.steps else None
-
-
-def _described(place: Place) -> dict[str, Any]:
-    return {
-        "rank": place.rank, "label": place.label, "host": place.host, "err_ns": place.err_ns,
-        "aligned": place.shift_min_ns is not None,
-        "place": [place.pp, place.dp, place.cp, place.tp],
-    }  # fmt: skip
+    kept = replace(have, begin_ns=window.begin_ns, end_ns=window.end_ns)  # the file has no more
+    meta = tile_meta(run, attempt, lanes, window, kept)
+    told = {"ranks": ranks, "unknown": [], "state": "finished", "num_ranks": len(at)}
+    return pack_arrays(made.arrays, made.meta | meta | told)

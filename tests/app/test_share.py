@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ from app.share.markup import Markup, joined, tag
 from app.share.page import MOST_BYTES, shared_page
 from ingest.errors import UserError
 from tests.app.in_process import ADDRESS, Client
-from tests.runs_builder import RunBuilder, two_rank_run
+from tests.runs_builder import RunBuilder, restarted_run, two_rank_run
 
 RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
 HOSTILE = "<script>alert(1)<"
@@ -41,6 +42,13 @@ def runs(tmp_path_factory):
     two_rank_run(folder / HOSTILE)
     RunBuilder(folder / HOSTILE, 2, hosts=hosts).rank_files()
     RunBuilder(folder / "empty", 2)
+    restarted_run(folder / "again")
+    relative = RunBuilder(folder / "relative", 2, clock="per_step_relative", source="import")
+    for rank, step in product(range(2), range(3)):
+        relative.step(rank, step, 0, 100)
+        relative.span(rank, step, "forward", 10, 90)
+    relative.rank_files()
+    relative.publish()
     return folder
 
 
@@ -275,3 +283,31 @@ def test_the_newest_attempt_is_named(hub):
     assert shared.attempt == 0
     assert "attempt 0" in Parsed(document(shared)).text
     assert app.share.page.MOST_BYTES == 2_000_000
+
+
+def test_steps_of_before_a_restart_are_shown(hub):
+    shared = collect(hub, View("again", "timeline", steps=(1, 2)), DETAILS[0])
+    assert shared.attempt == 0
+    assert not [note for note in shared.notes if "no step" in note]
+    assert shared.tile is not None
+
+
+def test_the_tile_in_the_file_is_that_of_the_live_page(hub):
+    client = Client(make_app(hub))
+    for name, asked, view in (
+        ("slow", "ranks=2-3&steps=7..8", {"ranks": (2, 3), "steps": (7, 8)}),
+        ("relative", "ranks=0-1&from=0&to=100000", {"ranks": (0, 1), "t": (0, 100_000)}),
+    ):
+        live = meta_of(client.get(f"/api/run/{name}/timeline?{asked}&width=8000").content)
+        kept = meta_of(collect(hub, View(name, "timeline", **view), DETAILS[0]).tile)
+        for meta in (live, kept):  # the file has no more than its window, and never grows
+            meta.pop("state")
+            meta["extent"] = {k: v for k, v in meta["extent"].items() if not k.endswith("_ns")}
+        assert kept == live
+    client.close()
+    assert kept["relative_step"] == 2
+
+
+def meta_of(packed):
+    size = int.from_bytes(packed[:4], "little")
+    return json.loads(packed[4 : 4 + size])

@@ -14,7 +14,7 @@ from app.pages import timeline as page
 from app.server import make_app
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
-from tests.runs_builder import RunBuilder
+from tests.runs_builder import RunBuilder, restarted_run
 
 RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
 SLOW = 5
@@ -24,6 +24,7 @@ SLOW = 5
 def client(tmp_path_factory):
     runs = tmp_path_factory.mktemp("runs")
     shutil.copytree(RECORDED / "slow_rank", runs / "slow_rank")
+    restarted_run(runs / "again")
     hub = Hub(runs)
     client = Client(make_app(hub))
     yield client
@@ -109,7 +110,7 @@ def test_lanes_and_search(client):
         ({"from_": "x", "to": 5}, "from='x' is no whole number"),
         ({"from_": "-9999999999999999999", "to": 9}, "from=-9999999999999999999 is too great"),
         ({"from_": 0, "to": 2**53}, "to=9007199254740992 is too great"),
-        ({"attempt": 10**18}, "attempt=1000000000000000000 is too great"),
+        ({"attempt": 10**18}, "attempt was left out"),
         ({"steps": "70..71"}, "no step 70 to 71 in attempt 0"),
         ({"attempt": 3}, "this attempt has no ranks"),
         ({"run": "nobody"}, "there is no run 'nobody'"),
@@ -155,3 +156,23 @@ def test_a_job_that_has_recorded_nothing_yet_is_no_mistake(client, tmp_path):
 def test_the_widest_window_is_drawn(client):
     _, meta = tile(client, from_=1 - 2**53, to=2**53 - 1)
     assert (meta["from"], meta["to"]) == (1 - 2**53, 2**53 - 1)
+
+
+@pytest.mark.parametrize(
+    ("steps", "attempt"), [("1..2", 0), ("6..9", 1), ("9", 1), ("12..14", 1), (None, 1)]
+)
+def test_steps_are_those_of_the_newest_attempt_that_has_the_last_of_them(client, steps, attempt):
+    """As strip, grid, heat map and table have it: attempt 0 has steps 0 to 9, attempt 1 8 to 14."""
+    asked = {} if steps is None else {"steps": steps}
+    arrays, meta = tile(client, run="again", **asked)
+    assert meta["attempt"] == attempt
+    assert arrays["lane"].size > 0
+    zoomed = tile(client, run="again", from_=meta["from"], to=meta["to"], **asked)[1]
+    assert zoomed["attempt"] == attempt
+    lanes = got(client, "timeline/lanes", run="again", lanes="all", **asked).json()["ranks"]
+    assert lanes == [0, 1]
+
+
+def test_an_attempt_that_is_named_is_the_one_shown(client):
+    assert tile(client, run="again", attempt=0, steps="8..9")[1]["attempt"] == 0
+    assert "no step 1 to 2 in attempt 1" in refused(client, run="again", attempt=1, steps="1..2")
