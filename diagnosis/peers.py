@@ -2,7 +2,8 @@
 
 Slowdown = a rank's compute (CPU time where the job ran on CPU and recorded it) / the median of its
 peers. Peers: same pp and tp over dp; fewer than 3 of those: the other ranks of the stage; still
-fewer: the rank's own past, relative to what the other such ranks did meanwhile.
+fewer: the rank's own past, relative to what the other such ranks did meanwhile. Where the layout is
+not known at all, all other ranks, whatever their roles.
 Noise = 3 MAD of slowdown over the peers and the last 20 steps.
 
 Shape suffixes: R ranks, S steps, N members of a group.
@@ -63,7 +64,7 @@ class Peers:
     """Who is compared with whom: ranks of one group number are each other's peers."""
 
     group_R: Ints
-    whom_R: npt.NDArray[np.str_]  # dp, stage or own past
+    whom_R: npt.NDArray[np.str_]  # dp, stage, own past or all ranks
 
 
 def work_of(rank_work: pa.Table, rank_places: pa.Table) -> Work:
@@ -122,7 +123,8 @@ def peers_of(ranks: Ranks) -> Peers:
     group_R = np.where(
         many_R, role_R, np.where(some_R, roles + stage_R, roles + stages + np.arange(role_R.size))
     )
-    whom_R = np.where(many_R, "dp", np.where(some_R, "stage", "own past"))
+    over_all = "dp" if ranks.has_roles else "all ranks"
+    whom_R = np.where(many_R, over_all, np.where(some_R, "stage", "own past"))
     return Peers(group_R.astype(np.int64), whom_R)
 
 

@@ -48,6 +48,8 @@ class Suspect:
         """Whom it was compared with, in words."""
         if self.whom == "own past":
             return "its own past"
+        if self.whom == "all ranks":
+            return f"all {self.num_peers} other ranks (the layout is not known)"
         where = "same stage and tp, over dp" if self.whom == "dp" else "the same stage"
         return f"its {self.num_peers} peers ({where})"
 
@@ -137,7 +139,9 @@ def _confidence(work: Work, suspect: Suspect, waits: _Waits | None) -> str:
 
 
 def _text(suspect: Suspect, waits: _Waits | None, first: int, last: int) -> str:
-    whom = "its own past" if suspect.whom == "own past" else "its peers"
+    whom = {"own past": "its own past", "all ranks": "the other ranks"}.get(
+        suspect.whom, "its peers"
+    )
     if not suspect.ongoing:
         when = f"from step {first} to {last}" if last > first else f"in step {first}"
         text = f"It computed {suspect.slowdown:.2f}x {whom} {when}, now over"
@@ -208,19 +212,23 @@ def _evidence(
             )
         )  # fmt: skip
     if waits is not None:
-        found += _late_evidence(waits, asked, timeline)
+        found += _late_evidence(waits, asked, timeline, work.ranks.has_roles)
     return tuple(found)
 
 
 def _late_evidence(
-    waits: _Waits, asked: tuple[tuple[str, int], ...], timeline: tuple[tuple[str, object], ...]
+    waits: _Waits,
+    asked: tuple[tuple[str, int], ...],
+    timeline: tuple[tuple[str, object], ...],
+    has_roles: bool,
 ) -> list[Evidence]:
     if waits.place > _ROWS_SHOWN:
         asked = (*asked, ("top", waits.place))
-    worst = "more than any other rank of its stage" if waits.is_worst else "not the most there"
+    stage = "its stage" if has_roles else "the job"
+    worst = f"more than any other rank of {stage}" if waits.is_worst else "not the most there"
     return [
         Evidence(
-            f"Coming last to the collectives of its stage it makes others wait "
+            f"Coming last to the collectives of {stage} it makes others wait "
             f"{_ms(waits.per_step_ms)} per step, {worst}; the median rank {_ms(waits.median_ms)}.",
             round(waits.per_step_ms, 3), "GPU-ms per step", "late_ranks", asked, timeline,
         ),
@@ -238,6 +246,8 @@ def _alternatives(work: Work, suspect: Suspect, waits: _Waits | None) -> tuple[s
             "Another process on its host (host_contention): CPU time was not recorded, so a rank "
             "that computes more and one that is kept from computing look the same."
         )
+    if suspect.whom == "all ranks":
+        found.append("More work for this rank than for others: its role is not known.")
     if suspect.whom == "own past":
         found.append("More work for its whole stage (slow_stage): it has fewer than 3 peers.")
     if suspect.whom == "stage":

@@ -240,7 +240,17 @@ def test_without_a_layout_a_rank_must_have_changed_to_be_named() -> None:
     assert "may be its share" in always.set_aside[0]
     changed = judged(layout, slow(5), known_layout=False)
     assert named(changed) == [(5, SLOW_FROM)]
-    assert changed.findings[0].confidence == "low"
+    finding = changed.findings[0]
+    assert finding.confidence == "low"
+    assert "all 7 other ranks (the layout is not known)" in finding.evidence[0].sentence
+    assert "x the other ranks since" in finding.text
+    assert any("its role is not known" in one for one in finding.alternatives)
+    told = " ".join(e.sentence for e in judged(
+        layout, slow(5), known_layout=False, caused_ms=lambda rank, step: 50.0 if rank == 5 else 1.0
+    ).findings[0].evidence)  # fmt: skip
+    assert "of the job" in told
+    for invented in ("dp", "stage", "tp"):
+        assert invented not in told
 
 
 def test_a_lasting_difference_within_the_spread_of_the_peers_is_no_finding() -> None:
