@@ -16,14 +16,19 @@ from app.views import scales
 from app.views.peers import PAST_STEPS, group_ids, peers_median, spread, spread_within_step
 from app.views.places import Places, places
 from app.views.scales import Bytes, Floats, Ints, Metric
+from ingest.errors import UserError
 from ingest.sandbox import Stop
 from ingest.store import Run
 
 LAST_STEPS = 20
 """Steps over which a rank is judged where nobody chose others: as slowest_ranks does."""
 
+MOST_CELLS = 16_000_000
+"""Of one map: 12,288 ranks x 1,300 steps, 144 MB with values, peers and colours."""
+
 Steps = tuple[int, int]
 """first and last, both included"""
+ALL_STEPS = 0, 2**63 - 2
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class Cells:
     metric: Metric
     places: Places
     steps_S: Ints
+    """numbers of the steps there are, rising; profiles may be taken at steps 5 and 1,000,000"""
     value_RS: Floats
     """in the metric's unit; NaN not recorded"""
     peers_RS: Floats
@@ -90,10 +96,19 @@ class Cells:
         """Whether anything at all was recorded."""
         return bool(self.value_RS.size) and not bool(np.isnan(self.value_RS).all())
 
+    @property
+    def nbytes(self) -> int:
+        """What is held in memory: values, peers and, once they were asked for, colours."""
+        return self.value_RS.nbytes + self.peers_RS.nbytes + self.value_RS.size
+
+    def columns(self, steps: Steps) -> slice:
+        """Where steps first..last stand; an empty slice where there is none of them."""
+        low, high = np.searchsorted(self.steps_S, (steps[0], steps[1] + 1))
+        return slice(int(low), int(high))
+
     def window(self, steps: Steps) -> Cells:
         """The same cells in some steps only."""
-        low, high = np.searchsorted(self.steps_S, (steps[0], steps[1] + 1))
-        columns = slice(int(low), int(high))
+        columns = self.columns(steps)
         return replace(
             self, steps_S=self.steps_S[columns], value_RS=self.value_RS[:, columns],
             peers_RS=self.peers_RS[:, columns], attempt_S=self.attempt_S[columns],
@@ -104,11 +119,18 @@ def cells(
     run: Run, metric: Metric, attempt: int | None = None, steps: Steps | None = None,
     stop: Stop | None = None, step_ms: float | None = None,
 ) -> Cells:  # fmt: skip
-    """Cells of a metric over the finished steps first..last (default: all).
+    """Cells of a metric over the finished steps first..last (default: all); raises UserError where
+    they are more than MOST_CELLS.
 
     `step_ms`: job_step_ms where it is known already.
     """
-    low, high = steps or (0, 2**63 - 2)
+    low, high = steps or ALL_STEPS
+    num_ranks, num_steps = _extent(run, attempt, (low, high))
+    if num_ranks * num_steps > MOST_CELLS:
+        raise UserError(
+            f"{num_ranks:,} ranks x {num_steps:,} steps are too many to compare at once; choose"
+            f" {MOST_CELLS // num_ranks:,} steps or fewer"
+        )
     table = run.ask(
         "rank_cells", metric=metric.asks, step_min=max(0, low - PAST_STEPS), step_max=high,
         attempt=attempt, stop=stop,
@@ -116,11 +138,11 @@ def cells(
     rank_N, step_N, value_N = (
         np.asarray(table.column(name).to_numpy()) for name in ("rank", "step", "value_ms")
     )
-    first, last = (int(step_N.min()), int(step_N.max())) if len(step_N) else (0, -1)
-    steps_S = np.arange(first, last + 1)
+    steps_S = np.unique(step_N).astype(np.int64)
     attempt_S = _attempts(run, steps_S, attempt)
     shown = places(run, int(attempt_S[-1]) if len(attempt_S) else attempt, stop)
-    value_RS = _matrix(shown.rank_R, rank_N, step_N - first, value_N, len(steps_S))
+    column_N = np.searchsorted(steps_S, step_N)
+    value_RS = _matrix(shown.rank_R, rank_N, column_N, value_N, len(steps_S))
     peers_RS, groups = _peers(run, shown, value_RS, attempt_S, stop)
     if metric.is_ratio:
         value_RS = value_RS / peers_RS
@@ -169,15 +191,42 @@ def last_steps(run: Run, attempt: int | None = None) -> Steps | None:
 
 def newest_part(run: Run, attempt: int | None, most_cells: int) -> Steps | None:
     """The newest steps with about `most_cells` cells; None where the whole run has no more."""
-    text = (
-        "SELECT count(*) AS cells, count(DISTINCT rank) AS ranks, max(step) AS last"
-        " FROM chosen_steps($attempt) WHERE finished AND step >= 0"
-    )
-    found = run.index_rows(text, attempt=attempt)[0]
-    if found["cells"] <= 2 * most_cells:
+    num_ranks, num_steps = _extent(run, attempt, ALL_STEPS)
+    if num_ranks * num_steps <= 2 * most_cells:
         return None
-    num_steps = max(LAST_STEPS, most_cells // found["ranks"])
-    return max(0, found["last"] - num_steps + 1), found["last"]
+    return _newest(run, attempt, ALL_STEPS, max(LAST_STEPS, most_cells // num_ranks))
+
+
+def fitting_part(run: Run, attempt: int | None, steps: Steps | None = None) -> Steps | None:
+    """The newest of the steps (default: all) that one map can hold; None: it can hold them all."""
+    within = steps or ALL_STEPS
+    num_ranks, num_steps = _extent(run, attempt, within)
+    if num_ranks * num_steps <= MOST_CELLS:
+        return None
+    return _newest(run, attempt, within, max(1, MOST_CELLS // num_ranks))
+
+
+def _extent(run: Run, attempt: int | None, steps: Steps) -> tuple[int, int]:
+    """Ranks and finished steps that there are in first..last."""
+    text = (
+        "SELECT count(DISTINCT rank) AS ranks, count(DISTINCT step) AS steps"
+        " FROM chosen_steps($attempt)"
+        " WHERE finished AND step >= 0 AND step BETWEEN $low AND $high"
+    )
+    found = run.index_rows(text, attempt=attempt, low=steps[0], high=steps[1])[0]
+    return found["ranks"], found["steps"]
+
+
+def _newest(run: Run, attempt: int | None, steps: Steps, most_steps: int) -> Steps:
+    """First and last of the newest finished steps within first..last, of which there are some."""
+    text = (
+        "SELECT min(step) AS first, max(step) AS last FROM (SELECT DISTINCT step"
+        " FROM chosen_steps($attempt) WHERE finished AND step >= 0 AND step BETWEEN $low AND $high"
+        " ORDER BY step DESC LIMIT $most)"
+    )
+    low, high = steps
+    found = run.index_rows(text, attempt=attempt, low=low, high=high, most=most_steps)[0]
+    return found["first"], found["last"]
 
 
 def job_step_ms(run: Run, attempt: int | None) -> float:
@@ -198,7 +247,7 @@ def _attempts(run: Run, steps_S: Ints, attempt: int | None) -> Ints:
     found_S = np.full(len(steps_S), attempt or 0)
     if attempt is None and len(steps_S):
         text = "SELECT step, attempt FROM newest_steps WHERE step BETWEEN $low AND $high"
-        low = int(steps_S[0])
-        for row in run.index_rows(text, low=low, high=int(steps_S[-1])):
-            found_S[row["step"] - low] = row["attempt"]
+        rows = run.index_rows(text, low=int(steps_S[0]), high=int(steps_S[-1]))
+        newest = {row["step"]: row["attempt"] for row in rows}
+        found_S[:] = [newest.get(step, 0) for step in steps_S.tolist()]
     return found_S

@@ -76,15 +76,15 @@ def edges(count: int, most: int) -> Ints:
 
 def pooled(code_RS: Bytes, height: int, width: int) -> tuple[Bytes, Ints, Ints]:
     """The greatest byte of each block, and the edges of the blocks along rows and steps."""
-    rows_H, steps_W = edges(code_RS.shape[0], height), edges(code_RS.shape[1], width)
+    rows_H, columns_W = edges(code_RS.shape[0], height), edges(code_RS.shape[1], width)
     if code_RS.size == 0:
-        return np.zeros((0, 0), dtype=np.uint8), rows_H, steps_W
+        return np.zeros((0, 0), dtype=np.uint8), rows_H, columns_W
     found = code_RS
     if len(rows_H) - 1 < code_RS.shape[0]:
         found = np.maximum.reduceat(found, rows_H[:-1], axis=0)
-    if len(steps_W) - 1 < code_RS.shape[1]:
-        found = np.maximum.reduceat(found, steps_W[:-1], axis=1)
-    return np.ascontiguousarray(found), rows_H, steps_W
+    if len(columns_W) - 1 < code_RS.shape[1]:
+        found = np.maximum.reduceat(found, columns_W[:-1], axis=1)
+    return np.ascontiguousarray(found), rows_H, columns_W
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,11 @@ class HeatMap:
     """global ranks of the window's rows, in order"""
     rows_H: Ints
     """edges of the drawn rows, as positions in rank_R"""
-    steps_W: Ints
-    """edges of the drawn columns, as steps"""
+    columns_W: Ints
+    """edges of the drawn columns, as positions among the window's steps"""
+    first_W: Ints
+    """number of the first step of each drawn column: numbers may have gaps"""
+    last_W: Ints
     rows: Window
     """positions of the window among all rows"""
     num_rows: int
@@ -114,7 +117,9 @@ class HeatMap:
             "code": self.code_HW.reshape(-1),
             "rank": self.rank_R.astype(np.uint32),
             "rows": self.rows_H.astype(np.uint32),
-            "steps": self.steps_W.astype(np.float64),
+            "columns": self.columns_W.astype(np.uint32),
+            "first_step": self.first_W.astype(np.float64),
+            "last_step": self.last_W.astype(np.float64),
         }
         if self.value_RS is not None and self.peers_RS is not None:
             found["value"] = self.value_RS.reshape(-1)
@@ -139,20 +144,29 @@ def heat_map(
         raise UserError(f"a map of {height} x {width} cells cannot be drawn; ask for a smaller one")
     order_R = row_order(order, cells.places)
     first, last = _within(rows, (0, len(order_R) - 1))
-    all_steps = (int(cells.steps_S[0]), int(cells.steps_S[-1])) if len(cells.steps_S) else (0, -1)
-    low, high = _within(steps, all_steps)
-    shown_R = order_R[first : last + 1]
-    columns = slice(low - all_steps[0], high - all_steps[0] + 1)
+    columns = _columns(cells, steps)
+    steps_S, shown_R = cells.steps_S[columns], order_R[first : last + 1]
     plain = order == "rank"
     code_RS = cells.code_RS[first : last + 1] if plain else cells.code_RS[shown_R]
-    code_HW, rows_H, steps_W = pooled(code_RS[:, columns], height, width)
-    whole = code_HW.shape == (len(shown_R), high - low + 1) and code_HW.size <= VALUES_UP_TO
+    code_HW, rows_H, columns_W = pooled(code_RS[:, columns], height, width)
+    whole = code_HW.shape == (len(shown_R), len(steps_S)) and code_HW.size <= VALUES_UP_TO
+    drawn = len(steps_S) > 0
     return HeatMap(
-        code_HW, cells.places.rank_R[shown_R], rows_H, steps_W + low, (first, last), len(order_R),
-        all_steps, row_marks(order, cells.places),
+        code_HW, cells.places.rank_R[shown_R], rows_H, columns_W,
+        steps_S[columns_W[:-1]] if drawn else steps_S,
+        steps_S[columns_W[1:] - 1] if drawn else steps_S,
+        (first, last), len(order_R),
+        (int(cells.steps_S[0]), int(cells.steps_S[-1])) if drawn else (0, -1),
+        row_marks(order, cells.places),
         cells.value_RS[shown_R, columns] if whole else None,
         cells.peers_RS[shown_R, columns] if whole else None,
     )  # fmt: skip
+
+
+def _columns(cells: Cells, steps: Window | None) -> slice:
+    """Columns of the steps; all where there is none of them."""
+    found = cells.columns(steps) if steps else slice(0, 0)
+    return found if found.start < found.stop else slice(0, len(cells.steps_S))
 
 
 def _within(asked: Window | None, whole: Window) -> Window:
@@ -190,23 +204,22 @@ def furthest_cell(
     first, last = _within(rows, (0, len(shown_R) - 1))
     if not cells.has_values:
         return None
-    whole = (int(cells.steps_S[0]), int(cells.steps_S[-1]))
-    low, high = (step - whole[0] for step in _within(steps, whole))
+    columns = _columns(cells, steps)
     block_R = shown_R[first : last + 1]
-    code = cells.code_RS[block_R, low : high + 1]
-    size = np.abs(np.nan_to_num(cells.deviation(np.s_[block_R, low : high + 1])))
+    code = cells.code_RS[block_R, columns]
+    size = np.abs(np.nan_to_num(cells.deviation(np.s_[block_R, columns])))
     at = int(np.argmax(np.where(code == code.max(), size, -1)))
     row, column = divmod(at, code.shape[1])
-    return _cell(cells, int(block_R[row]), low + column)
+    return _cell(cells, int(block_R[row]), columns.start + column)
 
 
 def worst_cells(cells: Cells, steps: Window | None = None, most: int = NUM_WORST) -> list[Cell]:
     """The coloured cells furthest from their peers, worst first: the map's table."""
     if not cells.has_values:
         return []
-    whole = (int(cells.steps_S[0]), int(cells.steps_S[-1]))
-    low, high = (step - whole[0] for step in _within(steps, whole))
-    rows, columns = np.nonzero(cells.code_RS[:, low : high + 1] > scales.IN_NOISE)
+    shown = _columns(cells, steps)
+    low = shown.start
+    rows, columns = np.nonzero(cells.code_RS[:, shown] > scales.IN_NOISE)
     size = np.abs(cells.deviation((rows, low + columns)))
     furthest = np.argsort(-size, kind="stable")[:most]
     return [_cell(cells, int(rows[at]), low + int(columns[at])) for at in furthest]

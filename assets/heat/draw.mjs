@@ -3,7 +3,9 @@
  * works without a server, too: draw(ctx, data, geometry, theme, marks).
  */
 import { colourTable, paint } from '../lib/colour.mjs';
-import { boxOfRank, niceTicks, rowOfRank, xOfStep, yOfRow } from './geometry.mjs';
+import {
+  boxOfRank, niceTicks, rowOfRank, stepCount, stepTicks, xOfColumn, xOfStep, yOfRow,
+} from './geometry.mjs';
 
 const TITLES = { rank: 'rank', place: 'rank by pp, dp, tp', host: 'rank by host', hosts: 'host' };
 
@@ -88,22 +90,19 @@ function rowGaps(ctx, data, geometry, theme) {
   const { plot } = geometry;
   ctx.fillStyle = theme.panel;
   for (let i = 1; i < data.count; i++) ctx.fillRect(plot.x, yOfRow(data, geometry, i) - 1, plot.w, 2);
-  const count = data.steps[data.steps.length - 1] - data.steps[0];
+  const count = stepCount(data);
   if (plot.w / count < 6) return;
   for (let i = 1; i < count; i++) {
-    ctx.fillRect(xOfStep(data, geometry, data.steps[0] + i) - 0.5, plot.y, 1, plot.h);
+    ctx.fillRect(xOfColumn(data, geometry, i) - 0.5, plot.y, 1, plot.h);
   }
 }
 
 function stepAxis(ctx, data, geometry, theme) {
   const { plot } = geometry;
-  if (data.steps.length < 2) return;
-  const [first, last] = [data.steps[0], data.steps[data.steps.length - 1] - 1];
-  const cell = plot.w / (last - first + 1);
+  if (!data.width) return;
   ctx.textAlign = 'center';
   ctx.textBaseline = 'top';
-  for (const step of niceTicks(first, last, plot.w / 60)) {
-    const x = xOfStep(data, geometry, step) + cell / 2;
+  for (const { x, step } of stepTicks(data, geometry, plot.w / 60)) {
     ctx.fillStyle = theme.line;
     ctx.fillRect(Math.round(x), plot.y + plot.h, 1, 4);
     ctx.fillStyle = theme.quiet;
@@ -198,9 +197,9 @@ function selection(ctx, data, geometry, theme, shown) {
     ctx.strokeRect(box.x + 0.5, Math.round(box.y) - 0.5 - room, box.w - 1, Math.round(box.h) + 1 + 2 * room);
   }
   if (shown.hover) {
-    const { rows, steps } = shown.hover;
-    const [x, y] = [xOfStep(data, geometry, steps[0]), yOfRow(data, geometry, rows[0])];
-    const w = xOfStep(data, geometry, steps[1] + 1) - x;
+    const { rows, column } = shown.hover;
+    const [x, y] = [xOfColumn(data, geometry, data.columns[column]), yOfRow(data, geometry, rows[0])];
+    const w = xOfColumn(data, geometry, data.columns[column + 1]) - x;
     const h = yOfRow(data, geometry, rows[1] + 1) - y;
     ctx.strokeRect(x - 0.5, y - 0.5, Math.max(3, w) + 1, Math.max(3, h) + 1);
   }

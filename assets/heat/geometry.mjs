@@ -12,12 +12,15 @@
  * @property {number} height @property {number} width drawn rows and columns
  * @property {ArrayLike<number>} rank global rank of each row of the window; of each cell for hosts
  * @property {ArrayLike<number>} rows edges of the drawn rows, positions in `rank`
- * @property {ArrayLike<number>} steps edges of the drawn columns, steps
+ * @property {ArrayLike<number>} columns edges of the drawn columns, positions among the steps there are
+ * @property {ArrayLike<number>} firstStep @property {ArrayLike<number>} lastStep numbers of the steps of
+ *   each drawn column: numbers may have gaps, which have no place on the canvas
  * @property {[number, number]} window positions of the first and last row among all rows
  * @property {number} numRows of the whole map @property {[number, number]} allSteps
  * @property {{at: number, label: string}[]} marks borders between rows that belong together
  * @property {string[]} hosts names, for hosts
  * @property {boolean} isPart the newest steps of a map that is still being read
+ * @property {boolean} isCut the newest steps of a map that is too large
  * @property {?Float32Array} value @property {?Float32Array} peers
  * @property {Object} legend @property {string} order
  */
@@ -32,7 +35,8 @@ export function geometryOf(width, height, { rowLabel = 44 } = {}) {
 export function heatData({ arrays, meta }, order) {
   return {
     kind: 'steps', count: arrays.rank.length, hosts: [], isPart: meta.is_part === true,
-    code: arrays.code, rank: arrays.rank, rows: arrays.rows, steps: arrays.steps,
+    code: arrays.code, rank: arrays.rank, rows: arrays.rows, columns: arrays.columns,
+    firstStep: arrays.first_step, lastStep: arrays.last_step, isCut: meta.is_cut === true,
     value: arrays.value ?? null, peers: arrays.peers ?? null, height: meta.height, width: meta.width,
     window: meta.rows, numRows: meta.num_rows, allSteps: meta.all_steps, legend: meta.legend,
     marks: meta.marks, order,
@@ -43,10 +47,11 @@ export const NOBODY = 2 ** 32 - 1;
 
 /** HeatData of an unpacked answer of ranks/hosts: columns are places in the host. */
 export function hostData({ arrays, meta }) {
+  const places = Array.from({ length: meta.width }, (_, place) => place);
   return {
-    kind: 'hosts', order: 'hosts', count: meta.hosts.length, hosts: meta.hosts, isPart: false,
+    kind: 'hosts', order: 'hosts', count: meta.hosts.length, hosts: meta.hosts, isPart: false, isCut: false,
     code: arrays.code, rank: arrays.rank, rows: arrays.rows, height: meta.height, width: meta.width,
-    steps: Array.from({ length: meta.width + 1 }, (_, place) => place), value: null, peers: null,
+    columns: [...places, meta.width], firstStep: places, lastStep: places, value: null, peers: null,
     window: [0, meta.hosts.length - 1], numRows: meta.hosts.length, allSteps: meta.steps,
     marks: [], legend: meta.legend,
   };
@@ -63,12 +68,33 @@ export function blockOf(edges, value) {
   return low;
 }
 
-/** x of a step's left side. */
+/** How many steps (of hosts: places) the columns stand for. */
+export function stepCount(data) {
+  return data.columns[data.columns.length - 1];
+}
+
+/** First and last step of the window, both included. */
+export function stepRange(data) {
+  return [data.firstStep[0], data.lastStep[data.lastStep.length - 1]];
+}
+
+/** x of the left side of a column, which may be a fraction. */
+export function xOfColumn(data, geometry, column) {
+  return geometry.plot.x + geometry.plot.w * column / stepCount(data);
+}
+
+/** x of a step's left side; of a step that there is not: of the next one's. */
 export function xOfStep(data, geometry, step) {
-  const { plot } = geometry;
-  const first = data.steps[0];
-  const count = data.steps[data.steps.length - 1] - first;
-  return plot.x + plot.w * (step - first) / count;
+  let [low, high] = [0, data.width];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (data.lastStep[middle] < step) low = middle + 1;
+    else high = middle;
+  }
+  if (low === data.width) return xOfColumn(data, geometry, stepCount(data));
+  const [first, last] = [data.firstStep[low], data.lastStep[low]];
+  const share = Math.max(0, step - first) / (last - first + 1);
+  return xOfColumn(data, geometry, data.columns[low] + share * (data.columns[low + 1] - data.columns[low]));
 }
 
 /** y of the upper side of the row at a position in the window. */
@@ -86,12 +112,11 @@ export function blockAt(data, geometry, x, y) {
   const inside = x >= plot.x && x < plot.x + plot.w && y >= plot.y && y < plot.y + plot.h;
   if (!inside || data.width === 0 || data.height === 0) return null;
   const position = Math.floor((y - plot.y) / plot.h * data.count);
-  const step = data.steps[0]
-    + Math.floor((x - plot.x) / plot.w * (data.steps[data.steps.length - 1] - data.steps[0]));
-  const [row, column] = [blockOf(data.rows, position), blockOf(data.steps, step)];
+  const place = Math.floor((x - plot.x) / plot.w * stepCount(data));
+  const [row, column] = [blockOf(data.rows, position), blockOf(data.columns, place)];
   return {
     row, column, code: data.code[row * data.width + column],
-    rows: [data.rows[row], data.rows[row + 1] - 1], steps: [data.steps[column], data.steps[column + 1] - 1],
+    rows: [data.rows[row], data.rows[row + 1] - 1], steps: [data.firstStep[column], data.lastStep[column]],
     ranks: data.kind === 'hosts' ? Array(2).fill(data.rank[row * data.width + column])
       : [data.rank[data.rows[row]], data.rank[data.rows[row + 1] - 1]],
   };
@@ -114,7 +139,7 @@ export function zoomOf(data, geometry, from, to, least = 6) {
   if (!first || !last) return null;
   return {
     rows: tall ? [data.window[0] + first.rows[0], data.window[0] + last.rows[1]] : [...data.window],
-    steps: wide ? [first.steps[0], last.steps[1]] : [data.steps[0], data.steps[data.steps.length - 1] - 1],
+    steps: wide ? [first.steps[0], last.steps[1]] : stepRange(data),
   };
 }
 
@@ -126,6 +151,23 @@ export function niceTicks(low, high, most) {
   const ticks = [];
   for (let tick = Math.ceil(low / spacing) * spacing; tick <= high; tick += spacing) ticks.push(tick);
   return ticks;
+}
+
+/**
+ * Steps to label and the middle of each: round numbers where no number is left out, else the numbers
+ * of evenly spaced columns.
+ * @returns {{x: number, step: number}[]}
+ */
+export function stepTicks(data, geometry, most) {
+  const count = stepCount(data);
+  if (!data.width || !count) return [];
+  const [first, last] = stepRange(data);
+  const half = geometry.plot.w / count / 2;
+  if (last - first + 1 === count) {
+    return niceTicks(first, last, most).map((step) => ({ x: xOfStep(data, geometry, step) + half, step }));
+  }
+  return niceTicks(0, data.width - 1, most)
+    .map((column) => ({ x: xOfColumn(data, geometry, data.columns[column]) + half, step: data.firstStep[column] }));
 }
 
 /** Position of a rank among the rows of the window, -1 if it is not there. */

@@ -9,7 +9,7 @@ import { metricOf } from '../ranks/metric.mjs';
 import { isSoftwareGl, make, makeFetcher, onTheme, readTheme } from '../ranks/theme.mjs';
 import { placeTip, pointOn } from '../ranks/tip.mjs';
 import { drawMap, drawMarks } from './draw.mjs';
-import { blockAt, geometryOf, heatData, hostData, NOBODY, zoomOf } from './geometry.mjs';
+import { blockAt, geometryOf, heatData, hostData, NOBODY, xOfColumn, zoomOf } from './geometry.mjs';
 import { aboutMap, blockSentences, emptyMap } from './words.mjs';
 import { showWorst } from './worst.mjs';
 
@@ -152,9 +152,8 @@ class HeatView {
     const [toRow, toColumn] = [row + down, column + right];
     if (toRow < 0 || toRow >= data.height || toColumn < 0 || toColumn >= data.width) return;
     const middle = (edges, i) => (edges[i] + edges[i + 1]) / 2;
-    const span = data.steps[data.steps.length - 1] - data.steps[0];
     this.#hover({
-      x: plot.x + plot.w * (middle(data.steps, toColumn) - data.steps[0]) / span,
+      x: xOfColumn(data, this.geometry, middle(data.columns, toColumn)),
       y: plot.y + plot.h * middle(data.rows, toRow) / data.rank.length,
     });
     this.#redraw();
@@ -192,7 +191,7 @@ class HeatView {
         ...this.asked, metric: await metricOf(this.app), attempt: this.app.view.attempt,
         width: Math.max(1, Math.round(plot.w)), height: Math.max(1, Math.round(plot.h)),
       };
-      const quick = asked.rows || asked.steps ? null : 1;
+      const quick = asked.rows || asked.steps || this.data ? null : 1;
       const first = await this.load(this.app, { ...asked, quick }, signal);
       if (!signal.aborted && !(first.isPart && this.data)) this.#show(first);
       if (first.isPart) {

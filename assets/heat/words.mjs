@@ -1,7 +1,7 @@
 /** What is said of a heat map and of what the pointer is on. Pure. */
 import { formatValue, IN_NOISE, NO_DATA } from '../lib/colour.mjs';
 import { stepsText } from '../ranks/theme.mjs';
-import { NOBODY } from './geometry.mjs';
+import { NOBODY, stepCount } from './geometry.mjs';
 
 const many = (count, what) => `${count.toLocaleString('en')} ${what}${count === 1 ? '' : 's'}`;
 
@@ -11,8 +11,9 @@ export function aboutMap(data) {
     return `${many(data.count, 'host')}${data.allSteps ? `, ${stepsText(data.allSteps)}` : ''}${
       data.height < data.count ? ', each pixel its furthest rank' : ''}`;
   }
-  const steps = data.width ? data.steps[data.steps.length - 1] - data.steps[0] : 0;
+  const steps = stepCount(data);
   if (data.isPart) return `the newest ${steps} steps; the others are being read`;
+  if (data.isCut) return `${many(data.count, 'rank')} × ${many(steps, 'step')}: all of them are too many to compare at once`;
   if (!steps) return many(data.count, 'rank');
   const pooled = data.height < data.count || data.width < steps;
   return `${many(data.count, 'rank')} × ${many(steps, 'step')}${pooled ? ', each pixel its furthest cell' : ''}`;

@@ -40,7 +40,7 @@ export function mountHeat(place, app, { heat, culprits, victims }) {
   let data = whole;
   const height = Math.min(MOST_PX, Math.max(LEAST_PX, whole.rank.length * ROW_PX + 44));
   const canvas = element('canvas', {
-    role: 'img', 'aria-label': `Heat map of ${data.rank.length} ranks over ${data.steps.length - 1} columns of steps; the table has the means`,
+    role: 'img', 'aria-label': `Heat map of ${data.rank.length} ranks over ${data.width} columns of steps; the table has the means`,
   });
   const scale = element('div', { class: 'shared-scale' });
   const said = document.getElementById('heat-said');

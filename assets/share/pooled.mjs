@@ -19,7 +19,7 @@ function blocks(edges, most) {
  */
 export function pooledTo(data, height, width) {
   if (data.height <= height && data.width <= width) return data;
-  const [rows, columns] = [blocks(data.rows, height), blocks(data.steps, width)];
+  const [rows, columns] = [blocks(data.rows, height), blocks(data.columns, width)];
   const [high, wide] = [rows.length - 1, columns.length - 1];
   const code = new Uint8Array(high * wide);
   for (let y = 0; y < high; y++) {
@@ -37,6 +37,8 @@ export function pooledTo(data, height, width) {
   }
   return {
     ...data, code, height: high, width: wide, value: null, peers: null,
-    rows: rows.map((at) => data.rows[at]), steps: columns.map((at) => data.steps[at]),
+    rows: rows.map((at) => data.rows[at]), columns: columns.map((at) => data.columns[at]),
+    firstStep: columns.slice(0, -1).map((at) => data.firstStep[at]),
+    lastStep: columns.slice(1).map((end) => data.lastStep[end - 1]),
   };
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -66,10 +68,25 @@ def test_a_window_is_cut_out_and_one_outside_is_ignored():
     cells = cells_of(np.arange(60).reshape(6, 10) / 10)
     found = heat_map(cells, rows=(2, 3), steps=(104, 105))
     assert list(found.rank_R) == [2, 3]
-    assert list(found.steps_W) == [104, 105, 106]
+    assert (list(found.first_W), list(found.last_W)) == ([104, 105], [104, 105])
     np.testing.assert_array_equal(found.code_HW, cells.code_RS[2:4, 4:6])
     assert heat_map(cells, steps=(500, 600)).all_steps == (100, 109)
-    assert len(heat_map(cells, steps=(500, 600)).steps_W) == 11
+    assert len(heat_map(cells, steps=(500, 600)).first_W) == 10
+
+
+def test_steps_with_gaps_keep_their_numbers():
+    deviation = np.zeros((4, 5))
+    deviation[2, 4], deviation[1, 1] = 0.4, 0.3
+    steps = np.array([5, 6, 7, 8, 30_000_000])
+    cells = replace(cells_of(deviation), steps_S=steps)
+    found = heat_map(cells)
+    assert (list(found.columns_W), list(found.last_W)) == ([0, 1, 2, 3, 4, 5], list(steps))
+    found = heat_map(cells, width=2, steps=(7, 30_000_000))
+    assert list(found.columns_W) == [0, 1, 3]
+    assert (list(found.first_W), list(found.last_W)) == ([7, 8], [7, 30_000_000])
+    assert furthest_cell(cells, rows=(0, 3), steps=(9, 10**9)).step == 30_000_000
+    assert [(cell.rank, cell.step) for cell in worst_cells(cells)] == [(2, 30_000_000), (1, 6)]
+    assert list(heat_map(cells, steps=(1000, 2000)).first_W) == list(steps), "none of those"
 
 
 def test_orders():

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.views.cells import cells, last_steps, newest_part
+from app.views.cells import cells, fitting_part, last_steps, newest_part
 from app.views.grid import grid
 from app.views.peers import group_ids, own_past, peers_median, spread, spread_within_step
 from app.views.scales import IN_NOISE, METRICS, NO_DATA
+from ingest.errors import UserError
 from ingest.store import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
@@ -197,6 +198,44 @@ def test_a_planted_fault_is_all_that_is_coloured_among_many_ranks(tmp_path):
     assert coloured[77, 20:].all()
     coloured[77] = False
     assert coloured.sum() <= 2
+
+
+STEPS_WITH_GAPS = [0, 1, 2, 3, 4, 5, 30_000_000]
+
+
+def run_with_gaps(folder: Path):
+    """4 ranks; rank 2 is slow in the last step."""
+    builder = RunBuilder(folder, 4, ParallelLayout.from_sizes(dp=4))
+    for number, step in enumerate(STEPS_WITH_GAPS):
+        for rank in range(4):
+            begin, length = number * 100, 80 if (rank, step) == (2, 30_000_000) else 50
+            builder.step(rank, step, begin, begin + 100)
+            builder.span(rank, step, "forward", begin, begin + length)
+    builder.rank_files()
+    builder.publish()
+    return open_run(builder.folder)
+
+
+def test_there_are_as_many_columns_as_steps_whatever_their_numbers(tmp_path):
+    with run_with_gaps(tmp_path / "run") as run:
+        whole = cells(run, SLOWDOWN)
+        some = cells(run, SLOWDOWN, steps=(4, 30_000_000))
+    assert list(whole.steps_S) == STEPS_WITH_GAPS
+    assert whole.value_RS.shape == (4, 7)
+    assert whole.value_RS[2] == pytest.approx([1] * 6 + [1.6])
+    assert list(some.steps_S) == [4, 5, 30_000_000]
+    assert list(whole.attempt_S) == [0] * 7
+
+
+def test_more_cells_than_can_be_held_are_a_sentence_and_the_newest_fit(tmp_path, monkeypatch):
+    monkeypatch.setattr("app.views.cells.MOST_CELLS", 13)
+    with run_with_gaps(tmp_path / "run") as run:
+        with pytest.raises(UserError, match=r"4 ranks x 7 steps are too many.*3 steps or fewer"):
+            cells(run, SLOWDOWN)
+        assert fitting_part(run, None) == (4, 30_000_000)
+        assert fitting_part(run, None, (0, 5)) == (3, 5)
+        assert fitting_part(run, None, (2, 4)) is None
+        assert list(cells(run, SLOWDOWN, steps=(4, 30_000_000)).steps_S) == [4, 5, 30_000_000]
 
 
 def test_group_ids_and_own_past():

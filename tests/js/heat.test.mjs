@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { rowTicks } from '../../assets/heat/draw.mjs';
 import {
-  blockAt, blockOf, boxOfRank, geometryOf, heatData, hostData, niceTicks, NOBODY, xOfStep, yOfRow, zoomOf,
+  blockAt, blockOf, boxOfRank, geometryOf, heatData, hostData, niceTicks, NOBODY, stepTicks, xOfStep, yOfRow, zoomOf,
 } from '../../assets/heat/geometry.mjs';
 import { aboutMap, blockSentences, emptyMap } from '../../assets/heat/words.mjs';
 import { chosen } from '../../assets/ranks/findings.mjs';
@@ -16,7 +16,8 @@ function pooled(order = 'rank') {
     arrays: {
       code: Uint8Array.from({ length: 20 }, (_, i) => 10 * Math.floor(i / 4) + i % 4),
       rank: Uint32Array.from({ length: 10 }, (_, i) => 40 + i), rows: Uint32Array.of(0, 2, 4, 6, 8, 10),
-      steps: Float64Array.of(100, 105, 110, 115, 120),
+      columns: Uint32Array.of(0, 5, 10, 15, 20),
+      first_step: Float64Array.of(100, 105, 110, 115), last_step: Float64Array.of(104, 109, 114, 119),
     },
     meta: {
       height: 5, width: 4, rows: [40, 49], num_rows: 100, all_steps: [0, 999], legend: LEGEND,
@@ -63,6 +64,24 @@ test('a flat drag keeps all rows, a click is no zoom, a drag may end outside', (
   const flat = zoomOf(pooled(), geometry, { x: plot.x, y: plot.y + 20 }, { x: 9999, y: plot.y + 22 });
   assert.deepEqual(flat, { rows: [40, 49], steps: [100, 119] });
   assert.equal(zoomOf(pooled(), geometry, { x: 100, y: 50 }, { x: 102, y: 51 }), null);
+});
+
+test('steps whose numbers have gaps stand side by side and keep their numbers', () => {
+  const steps = [5, 6, 7, 30_000_000];
+  const data = {
+    ...pooled(), code: new Uint8Array(20), columns: [0, 1, 2, 3, 4], firstStep: steps, lastStep: steps,
+  };
+  const { plot } = geometry;
+  const at = (share) => blockAt(data, geometry, plot.x + plot.w * share, plot.y + 5).steps;
+  assert.deepEqual([0.1, 0.3, 0.6, 0.9].map(at), steps.map((step) => [step, step]));
+  assert.deepEqual(steps.map((step) => (xOfStep(data, geometry, step) - plot.x) / plot.w), [0, 0.25, 0.5, 0.75]);
+  assert.equal(xOfStep(data, geometry, 9000), xOfStep(data, geometry, 30_000_000));
+  assert.equal(xOfStep(data, geometry, 30_000_001), plot.x + plot.w);
+  assert.deepEqual(stepTicks(data, geometry, 6).map(({ step }) => step), steps);
+  const zoom = zoomOf(data, geometry, { x: plot.x + plot.w * 0.6, y: 20 }, { x: 9999, y: 21 });
+  assert.deepEqual(zoom.steps, [7, 30_000_000]);
+  assert.equal(aboutMap(data), '10 ranks × 4 steps, each pixel its furthest cell');
+  assert.deepEqual(stepTicks(pooled(), geometry, 4).map(({ step }) => step), [100, 105, 110, 115]);
 });
 
 test('ticks are round and few', () => {
@@ -125,6 +144,7 @@ test('a tip names the block, the cell it has its colour from, and what is noise'
 test('a map says how much it shows, and why it shows nothing', () => {
   assert.equal(aboutMap(pooled()), '10 ranks × 20 steps, each pixel its furthest cell');
   assert.equal(aboutMap({ ...pooled(), isPart: true }), 'the newest 20 steps; the others are being read');
+  assert.equal(aboutMap({ ...pooled(), isCut: true }), '10 ranks × 20 steps: all of them are too many to compare at once');
   assert.equal(aboutMap(hosts), '2 hosts, steps 0 to 9');
   assert.equal(emptyMap(pooled()), '');
   assert.equal(emptyMap({ ...pooled(), width: 0 }), 'No finished step yet.');

@@ -10,7 +10,9 @@ function map(height, width) {
     code: new Uint8Array(height * width).fill(1), height, width, order: 'rank', value: new Float32Array(1),
     rank: Uint32Array.from({ length: height }, (_, rank) => rank),
     rows: Uint32Array.from({ length: height + 1 }, (_, row) => row),
-    steps: Float64Array.from({ length: width + 1 }, (_, step) => 10 + step),
+    columns: Uint32Array.from({ length: width + 1 }, (_, column) => column),
+    firstStep: Float64Array.from({ length: width }, (_, step) => 10 + step),
+    lastStep: Float64Array.from({ length: width }, (_, step) => 10 + step),
     legend: { metric: { name: 'slowdown', unit: 'x', decimals: 2 } },
   };
 }
@@ -25,8 +27,8 @@ test('a lone slow rank stays when the map is drawn smaller than it is', () => {
   assert.equal(at.length, 1);
   const [row, column] = [Math.floor(at[0] / small.width), at[0] % small.width];
   assert.ok(small.rows[row] <= 77 && small.rows[row + 1] > 77);
-  assert.ok(small.steps[column] <= 913 && small.steps[column + 1] > 913);
-  assert.deepEqual([small.rows.at(-1), small.steps.at(-1), small.value], [400, 1010, null]);
+  assert.ok(small.firstStep[column] <= 913 && small.lastStep[column] >= 913);
+  assert.deepEqual([small.rows.at(-1), small.columns.at(-1), small.lastStep.at(-1), small.value], [400, 1000, 1009, null]);
 });
 
 test('a map that fits is drawn as it is', () => {
