@@ -73,6 +73,11 @@ class Answers:
                 self._keep(key, found)
             return found.value
 
+    def kept(self, key: Hashable, version: int) -> Any:
+        """The answer of this version where it is kept, else None; computes nothing."""
+        found = self._found(key, version)
+        return None if found is None else found.value
+
     def forget(self, wanted: Callable[[Hashable], bool]) -> None:
         """Drop the answers whose key `wanted` accepts."""
         with self._lock:
@@ -93,7 +98,10 @@ class Answers:
     def _keep(self, key: Hashable, answer: _Answer) -> None:
         with self._lock:
             old = self._kept.pop(key, None)
-            self.num_bytes += answer.num_bytes - (old.num_bytes if old else 0)
+            self.num_bytes -= old.num_bytes if old else 0
+            if answer.num_bytes > self._most_bytes:
+                return  # all others would have to go, and it with them
+            self.num_bytes += answer.num_bytes
             self._kept[key] = answer
             while self.num_bytes > self._most_bytes or len(self._kept) > _MOST_ANSWERS:
                 self.num_bytes -= self._kept.popitem(last=False)[1].num_bytes

@@ -123,6 +123,11 @@ class Hub:
         )
         return answer
 
+    def kept(self, name: str, key: Hashable) -> object | None:
+        """What `cached` would answer without computing anything, None: it would have to."""
+        opened = self._open(name)
+        return self.answers.kept((name, opened.run, key), opened.version)
+
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Have `listener` called on news of any opened run, and with ALL_RUNS when one has come or
         gone; returns what ends it.

@@ -12,8 +12,6 @@ ranks/metrics   the list of metrics
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -24,12 +22,13 @@ from starlette.routing import Route
 
 from app.arrays import MEDIA_TYPE, pack_arrays
 from app.hub import Hub
+from app.rank_maps import Maps
 from app.routes.answering import answer
 from app.views import grid as grids
 from app.views import heat_map as heat_maps
 from app.views import host_map as host_maps
 from app.views import rank_table as tables
-from app.views.cells import Cells, Steps, cells, job_step_ms, last_steps, newest_part
+from app.views.cells import Cells, Steps, last_steps
 from app.views.places import places
 from app.views.scales import DEFAULT, METRICS, Metric, metric_of
 from ingest.errors import UserError
@@ -41,10 +40,6 @@ Compute = Callable[["Asked", Stop], Any]
 
 NO_STEPS = (0, -1)
 """Window of a run without a finished step."""
-_AT_ONCE = 1_000_000
-"""Cells of the part of a large map that is shown while the whole is read."""
-_KEPT_MAPS = 3
-"""Whole maps kept in memory; 12,288 ranks x 1,000 steps are 110 MB each."""
 
 
 class Asked:
@@ -78,64 +73,6 @@ class Asked:
         if int(high) < int(low):
             raise UserError(f"{name} is {text[:40]!r}, which ends before it begins")
         return int(low), int(high)
-
-
-class Maps:
-    """Whole maps of metrics, the last few kept until their run changes."""
-
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, str, int | None], tuple[int, Cells]] = OrderedDict()
-        self._locks: dict[tuple[str, str, int | None], threading.Lock] = {}
-
-    def part(self, asked: Asked, stop: Stop) -> Cells | None:
-        """The newest steps of a map that takes seconds and is not kept yet; else None."""
-        metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
-        run = self._hub.run(asked.run)
-        with self._lock:
-            if (asked.run, metric.name, attempt) in self._kept:
-                return None
-        steps = newest_part(run, attempt, _AT_ONCE)
-        if steps is None:
-            return None
-        return cells(run, metric, attempt, steps, stop, self.step_ms(asked.run, attempt))
-
-    def step_ms(self, run: str, attempt: int | None) -> float:
-        """Median step time of the whole run."""
-        key = "median step time", attempt
-        return self._hub.cached(run, key, lambda run: job_step_ms(run, attempt))
-
-    def some(
-        self, run: str, metric: Metric, attempt: int | None, steps: Steps, stop: Stop
-    ) -> Cells:
-        """Some steps: cut out of the whole map where it is kept, else read."""
-        with self._lock:
-            version, whole = self._kept.get((run, metric.name, attempt), (-1, None))
-        if whole is not None and version == self._hub.version(run):
-            return whole.window(steps)
-        step_ms = self.step_ms(run, attempt)
-        return cells(self._hub.run(run), metric, attempt, steps, stop, step_ms)
-
-    def whole(self, asked: Asked) -> Cells:
-        """Every finished step of the metric asked for."""
-        metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
-        key = asked.run, metric.name, attempt
-        run, version = self._hub.run(asked.run), self._hub.version(asked.run)
-        with self._lock:
-            lock = self._locks.setdefault(key, threading.Lock())
-        with lock:
-            held = self._kept.get(key)
-            if held is None or held[0] < version:  # who waited takes what came meanwhile
-                step_ms = self.step_ms(asked.run, attempt)
-                held = version, cells(run, metric, attempt, step_ms=step_ms)
-                _ = held[1].code_RS  # computed once, here
-            with self._lock:
-                self._kept[key] = held
-                self._kept.move_to_end(key)
-                while len(self._kept) > _KEPT_MAPS:
-                    self._kept.popitem(last=False)
-        return held[1]
 
 
 def routes(hub: Hub) -> list[Route]:
@@ -175,24 +112,39 @@ def routes(hub: Hub) -> list[Route]:
         shown = host_maps.host_map(found, asked.whole("height", 600) or 1)
         return pack_arrays(shown.arrays(), {**shown.meta(), **found.meta()})
 
+    def whole_of(asked: Asked, stop: Stop) -> tuple[Cells, bool]:
+        metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
+        return maps.whole(asked.run, metric, attempt, asked.pair("steps"), stop)
+
     def heat(asked: Asked, stop: Stop) -> bytes:
-        part = maps.part(asked, stop) if asked.text("quick") else None
-        whole = part or maps.whole(asked)
+        part = None
+        if asked.text("quick"):
+            metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
+            part = maps.part(asked.run, metric, attempt, stop)
+        whole, is_cut = (part, False) if part else whole_of(asked, stop)
         found = heat_maps.heat_map(
             whole, asked.text("order", "rank"), asked.pair("rows"), asked.pair("steps"),
             asked.whole("height", 600) or 0, asked.whole("width", 1200) or 0,
         )  # fmt: skip
-        meta = {**found.meta(), "legend": whole.legend, "is_part": part is not None}
+        meta = {
+            **found.meta(),
+            "legend": whole.legend,
+            "is_part": part is not None,
+            "is_cut": is_cut,
+        }
         return pack_arrays(found.arrays(), meta)
 
     def cell(asked: Asked, stop: Stop) -> Any:
         found = heat_maps.furthest_cell(
-            maps.whole(asked), asked.text("order", "rank"), asked.pair("rows"), asked.pair("steps")
+            whole_of(asked, stop)[0],
+            asked.text("order", "rank"),
+            asked.pair("rows"),
+            asked.pair("steps"),
         )
         return None if found is None else asdict(found)
 
     def worst(asked: Asked, stop: Stop) -> Any:
-        found = heat_maps.worst_cells(maps.whole(asked), asked.pair("steps"))
+        found = heat_maps.worst_cells(whole_of(asked, stop)[0], asked.pair("steps"))
         return {"cells": [asdict(one) for one in found]}
 
     def table(asked: Asked, stop: Stop) -> Any:

@@ -175,3 +175,12 @@ class Picture:
 )
 def test_sizes(value: object, least: int) -> None:
     assert least <= size_of(value) < least + 1000
+
+
+def test_what_is_larger_than_the_budget_is_answered_and_drives_nothing_out() -> None:
+    answers = Answers(most_bytes=1000)
+    answers.get("small", first, lambda: b"x" * 100)
+    assert len(answers.get("large", first, lambda: b"x" * 5000)) == 5000
+    assert (answers.kept("large", 1), answers.kept("small", 1)) == (None, b"x" * 100)
+    assert answers.kept("small", 2) is None
+    assert answers.num_bytes < 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from app.server import make_app
 from app.views.scales import IN_NOISE, METRICS
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
+from tests.runs_builder import RunBuilder
+from trace_hooks.layout import ParallelLayout
 
 RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
 SLOW = 5
@@ -125,3 +128,84 @@ def test_the_page_mounts_its_views():
     text = str(page.render(None, View(run="slow_rank", page="ranks")))
     for name in ("metric-picker", "grid", "heat", "rank-table"):
         assert f"'data-view': '{name}'" in text or f"data-view='{name}'" in text, text
+
+
+def slow_in_one_step(folder: Path, slow: int) -> None:
+    builder = RunBuilder(folder, 4, ParallelLayout.from_sizes(dp=4))
+    for number, step in enumerate([0, 1, 2, 3, 5, 30_000_000]):
+        for rank in range(4):
+            begin = number * 100
+            builder.step(rank, step, begin, begin + 100)
+            length = 80 if rank == slow and step == 30_000_000 else 50
+            builder.span(rank, step, "forward", begin, begin + length)
+    builder.rank_files()
+    builder.publish()
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A hub of one run that has steps with gaps; rank 1 is slow in the last."""
+    slow_in_one_step(tmp_path / "re", slow=1)
+    hub = Hub(tmp_path, most_open=1)
+    client = Client(make_app(hub))
+    yield hub, client
+    client.close()
+    hub.close()
+
+
+def slow_cell(client):
+    cells, meta = unpacked(got(client, "heat", run="re").content)
+    (at,) = np.argwhere(cells["code"].reshape(meta["height"], meta["width"]) > IN_NOISE)
+    return int(at[0]), int(cells["first_step"][at[1]])
+
+
+def test_a_map_is_never_that_of_a_run_that_had_the_name_before(made, tmp_path):
+    hub, client = made
+    assert slow_cell(client) == (1, 30_000_000)
+    shutil.rmtree(tmp_path / "re")
+    end = time.monotonic() + 10
+    while hub.num_open and time.monotonic() < end:
+        time.sleep(0.01)
+    assert len(hub.answers) == 0, "maps of a run that has gone go with it"
+    slow_in_one_step(tmp_path / "re", slow=3)
+    assert slow_cell(client) == (3, 30_000_000)
+
+
+def test_a_run_that_was_let_go_of_takes_its_maps_along(made, tmp_path):
+    hub, client = made
+    assert slow_cell(client) == (1, 30_000_000)
+    assert any("map" in str(key) for key in hub.answers._kept)
+    slow_in_one_step(tmp_path / "other", slow=2)
+    hub.run("other")
+    assert not any("map" in str(key) for key in hub.answers._kept)
+
+
+def test_grid_table_hosts_and_cell_of_steps_with_gaps(made):
+    _, client = made
+    cells, meta = unpacked(got(client, "heat", run="re", steps="3..30000000").content)
+    assert (meta["width"], list(cells["last_step"])) == (3, [3, 5, 30_000_000])
+    grid, meta = unpacked(got(client, "grid", run="re", steps="5..30000000").content)
+    assert (meta["steps"], list(grid["value"] > 1.2)) == (
+        [5, 30_000_000],
+        [False, True, False, False],
+    )
+    assert got(client, "hosts", run="re").status_code == 200
+    assert got(client, "table", run="re", steps="0..30000000").json()["num_rows"] == 4
+    cell = got(client, "cell", run="re", rows="0..3", steps="0..30000000").json()
+    assert (cell["rank"], cell["step"]) == (1, 30_000_000)
+
+
+def test_of_a_map_too_large_the_newest_steps_or_those_asked_for_are_shown(made, monkeypatch):
+    monkeypatch.setattr("app.views.cells.MOST_CELLS", 8)
+    _, client = made
+    shown = {}
+    for steps in (None, "30000000..30000000", "0..2", "1..2"):
+        params = {"steps": steps} if steps else {}
+        cells, meta = unpacked(got(client, "heat", run="re", **params).content)
+        shown[steps] = list(cells["first_step"]), meta["is_cut"]
+    assert shown == {
+        None: ([5, 30_000_000], True), "30000000..30000000": ([30_000_000], False),
+        "0..2": ([1, 2], True), "1..2": ([1, 2], False),
+    }  # fmt: skip
+    answer = got(client, "grid", run="re", steps="0..30000000")
+    assert (answer.status_code, "choose 2 steps or fewer" in answer.json()["error"]) == (400, True)
