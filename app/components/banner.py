@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dash import html
@@ -37,16 +39,39 @@ def banner(diagnosis: Diagnosis, view: View, base: str) -> Component:
     if finding is not None:
         return _finding_line(diagnosis, finding, view, base)
     said = headline(diagnosis)
+    text = [said.text, " ", missing(diagnosis, view.finding)]
     return html.Div(
-        html.P([html.Strong(f"{said.title}."), " ", said.text], className="said"),
+        html.P([html.Strong(f"{said.title}."), " ", *text], className="said"),
         className=f"banner {said.tone}", role="status",
     )  # fmt: skip
 
 
 def chosen(diagnosis: Diagnosis, finding_id: str | None) -> Finding | None:
-    """The finding of that id, else the most urgent one, else None."""
+    """The finding of that id, else the most urgent one, else None.
+
+    The first step of a finding may move while its run is live: the same ranks with the same fault
+    are the same finding, the one that begins nearest.
+    """
     findings = diagnosis.findings
-    return next((f for f in findings if f.id == finding_id), findings[0] if findings else None)
+    return _same(findings, finding_id) or next(iter(findings), None)
+
+
+def missing(diagnosis: Diagnosis, finding_id: str | None) -> str | None:
+    """A sentence where a link names a finding that is no longer there: what is shown instead."""
+    if finding_id is None or _same(diagnosis.findings, finding_id) is not None:
+        return None
+    shown = chosen(diagnosis, finding_id)
+    instead = f"; shown is: {shown.title}" if shown else ""
+    return f"The finding of this link is no longer there{instead}."
+
+
+def _same(findings: Sequence[Finding], finding_id: str | None) -> Finding | None:
+    if finding_id is None:
+        return None
+    who, _, step = finding_id.rpartition("-")
+    near = [f for f in findings if f.id == finding_id or (who and f.id.rpartition("-")[0] == who)]
+    wanted = int(step) if re.fullmatch("[0-9]{1,16}", step) else 0
+    return min(near, key=lambda f: abs(f.first_step - wanted), default=None)
 
 
 def show_me(finding: Finding, view: View) -> View:
@@ -67,6 +92,7 @@ def _finding_line(diagnosis: Diagnosis, finding: Finding, view: View, base: str)
     findings = diagnosis.findings
     tone = finding.severity
     position = findings.index(finding) + 1
+    gone = missing(diagnosis, view.finding)
     target = show_me(finding, view)
     tools = []
     if len(findings) > 1:
@@ -91,7 +117,10 @@ def _finding_line(diagnosis: Diagnosis, finding: Finding, view: View, base: str)
     ]  # fmt: skip
     return html.Div(
         [
-            html.P([html.Strong(f"{finding.title}."), " ", finding.text], className="said"),
+            html.P([
+                html.Strong(f"{finding.title}."), " ", finding.text,
+                *([" ", html.Em(gone)] if gone else []),
+            ], className="said"),
             html.Div(tools, className="tools"),
         ],
         className=f"banner {tone}", role="alert" if tone == "urgent" else "status",

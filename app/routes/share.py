@@ -8,8 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from app.components.banner import chosen
+from app.findings import diagnosis_of
 from app.hub import Hub
-from app.links import PAGES, parse_url
+from app.links import PAGES, View, parse_url
 from app.routes.answering import answer
 from app.share.page import shared_page
 from ingest.sandbox import Stop
@@ -23,6 +25,14 @@ def file_name(run: str, finding: str | None) -> str:
     return f"rankscope-{_NOT_IN_NAMES.sub('-', name).strip('-')[:120]}.html"
 
 
+def shown_finding(hub: Hub, view: View) -> str | None:
+    """Id of the finding that the file of a view shows, None where the view names none."""
+    if view.run is None or view.finding is None:
+        return None
+    finding = chosen(diagnosis_of(hub, view.run, view.attempt), view.finding)
+    return finding.id if finding else None
+
+
 def routes(hub: Hub, public_url: str = "") -> list[Route]:
     """GET api/run/RUN/share?page=...&<fields of the view>: the file as a download."""
 
@@ -32,11 +42,13 @@ def routes(hub: Hub, public_url: str = "") -> list[Route]:
         view, _ = parse_url(f"/run/x/{page if page in PAGES else PAGES[0]}", request.url.query)
         view = view.to(run=name)
 
-        def compute(stop: Stop) -> bytes:
-            return shared_page(hub, view, public_url, stop)
+        def compute(stop: Stop) -> tuple[str, bytes]:
+            content = shared_page(hub, view, public_url, stop)
+            return file_name(name, shown_finding(hub, view)), content
 
-        def respond(content: bytes) -> Response:
-            disposition = f'attachment; filename="{file_name(name, view.finding)}"'
+        def respond(made: tuple[str, bytes]) -> Response:
+            named, content = made
+            disposition = f'attachment; filename="{named}"'
             headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
             return Response(content, media_type="text/html", headers=headers)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from app.arrays import pack_arrays
-from app.components.banner import Headline, chosen, headline, show_me
+from app.components.banner import Headline, chosen, headline, missing, show_me
 from app.findings import diagnosis_of
 from app.hub import Hub
 from app.links import View, explain
@@ -92,6 +92,8 @@ def collect(
     attempt = attempt_for(run, view)
     diagnosis = diagnosis_of(hub, view.run, view.attempt)
     finding = chosen(diagnosis, view.finding)
+    if (gone := missing(diagnosis, view.finding)) is not None:
+        notes.append(gone)
     target = _target(view, finding)
     if target.t is not None and target.t[0] == target.t[1]:
         target = target.to(t=None)

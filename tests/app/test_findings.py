@@ -90,6 +90,35 @@ def test_several_findings_are_counted_and_turned(diagnosis: Diagnosis) -> None:
     assert chosen(both, "no-such-finding") is first  # a damaged link falls back
 
 
+def test_a_finding_whose_first_step_has_moved_is_the_same(diagnosis: Diagnosis) -> None:
+    first = diagnosis.findings[0]
+    third, later = (
+        replace(first, culprits=(Place(3),), victims=(), first_step=step, last_step=99,
+                severity="past", ongoing=False, title=f"Rank 3 was slow from {step}")
+        for step in (9, 40)
+    )  # fmt: skip
+    said = Diagnosis((Verdict("a", (first, third, later)),))
+    assert chosen(said, "slow_worker-0-3-7") is third
+    assert chosen(said, "slow_worker-0-3-40") is later
+    moved = banner(said, VIEW.to(finding="slow_worker-0-3-7"), "")
+    assert "Rank 3 was slow from 9" in text_of(moved)
+    assert "no longer there" not in text_of(moved)
+
+
+@pytest.mark.parametrize(
+    "gone", ["slow_worker-0-2-5", "slow_worker-1-5-5", "slow_link-0-5-5", "nonsense"]
+)
+def test_a_finding_that_is_no_longer_there_is_said(
+    hub: Hub, diagnosis: Diagnosis, gone: str
+) -> None:
+    line = banner(diagnosis, VIEW.to(finding=gone), "")
+    assert "no longer there; shown is: Rank 5 is slow." in text_of(line)
+    calm = banner(diagnosis_of(hub, "healthy"), View("healthy", finding=gone), "")
+    assert "The finding of this link is no longer there." in text_of(calm)
+    for named in (None, diagnosis.findings[0].id):
+        assert "no longer" not in text_of(banner(diagnosis, VIEW.to(finding=named), ""))
+
+
 def test_healthy_and_unknown_are_not_the_same(hub: Hub) -> None:
     calm = banner(diagnosis_of(hub, "healthy"), View("healthy"), "")
     assert "calm" in calm.className

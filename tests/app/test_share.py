@@ -17,6 +17,7 @@ import app.share.page
 from app.asset_files import assets_folder
 from app.cli import main
 from app.commands.export_verb import view_of
+from app.findings import diagnosis_of
 from app.hub import Hub
 from app.links import View
 from app.server import make_app
@@ -189,6 +190,19 @@ def test_open_live_has_the_prefix_that_was_told_apart(hub):
     answer = client.get("/api/run/slow/share?page=ranks")
     client.close()
     assert 'href="https://h.example/x/run/slow/ranks' in answer.text
+
+
+@pytest.mark.parametrize("asked", ["slow_worker-0-3-7", "slow_worker-0-5-7"])
+def test_the_file_is_named_after_what_it_shows(hub, asked):
+    (first,) = diagnosis_of(hub, "slow").findings
+    client = Client(make_app(hub))
+    answer = client.get(f"/api/run/slow/share?finding={asked}")
+    client.close()
+    assert f'filename="rankscope-slow-{first.id}.html"' in answer.headers["content-disposition"]
+    shown = Parsed(answer.text).text
+    assert "Rank 5 is slow" in shown
+    is_other = "-3-" in asked  # the first step alone may move
+    assert ("no longer there; shown is: Rank 5 is slow." in shown) == is_other
 
 
 def test_export_writes_the_file(runs, tmp_path, capsys):

@@ -127,6 +127,19 @@ test('the finding of the view names culprits, else the first urgent one', () => 
   assert.equal(chosen([], null), null);
 });
 
+test('a finding whose first step has moved is the same finding', () => {
+  const findings = [
+    { id: 'slow_worker-0-5-4', severity: 'urgent', culprit_ranks: [5] },
+    { id: 'slow_worker-0-3-40', severity: 'past', culprit_ranks: [3] },
+    { id: 'slow_worker-0-3-9', severity: 'past', culprit_ranks: [3], victim_ranks: [1] },
+  ];
+  assert.deepEqual(chosen(findings, 'slow_worker-0-3-7'), { culprits: [3], victims: [1] });
+  assert.deepEqual(chosen(findings, 'slow_worker-0-3-40'), { culprits: [3], victims: [] });
+  for (const gone of ['slow_worker-0-2-4', 'slow_worker-1-3-7', 'slow_link-0-3-7', 'nonsense']) {
+    assert.deepEqual(chosen(findings, gone), { culprits: [5], victims: [] });
+  }
+});
+
 test('a tip names the block, the cell it has its colour from, and what is noise', () => {
   const { plot } = geometry;
   const block = blockAt(pooled(), geometry, plot.x + plot.w * 0.55, plot.y + plot.h * 0.99);
