@@ -152,12 +152,12 @@ def cells(
 
 
 def _matrix(rank_R: Ints, rank_N: Ints, column_N: Ints, value_N: Floats, num_steps: int) -> Floats:
-    """Rows of an answer spread over ranks and steps; NaN where there is none."""
-    row_of = np.full(int(max(rank_N.max(initial=-1), rank_R.max(initial=-1))) + 2, -1)
-    row_of[rank_R] = np.arange(len(rank_R))
+    """Rows of an answer spread over ranks (rising) and steps; NaN where there is none."""
+    row_N = np.searchsorted(rank_R, rank_N)
     # one row more than there are ranks: what belongs to a rank of an older attempt only goes there
+    row_N[np.append(rank_R, -1)[row_N] != rank_N] = len(rank_R)
     value_RS = np.full((len(rank_R) + 1, num_steps), np.nan, dtype=np.float32)
-    value_RS.reshape(-1)[row_of[rank_N] * num_steps + column_N] = value_N
+    value_RS[row_N, column_N] = value_N
     return value_RS[:-1]
 
 

@@ -16,7 +16,8 @@ MOST_POINTS = 4096
 """Points sent; more steps are pooled, the greatest of each stretch kept."""
 MOST_MARKS = 500
 
-Ints = npt.NDArray[np.int32]
+Steps = npt.NDArray[np.float64]
+"""whole numbers; the browser has no larger integers"""
 Floats = npt.NDArray[np.float32]
 
 
@@ -47,9 +48,9 @@ class Strip:
     to last_P; `ms_P`: that time, NaN while nobody has finished it.
     """
 
-    first_P: Ints
-    last_P: Ints
-    step_P: Ints
+    first_P: Steps
+    last_P: Steps
+    step_P: Steps
     ms_P: Floats
     median_ms: float | None
     marks: tuple[Mark, ...]
@@ -80,7 +81,7 @@ def strip_of(
 
 def pooled(
     step_S: npt.NDArray[np.int64], ms_S: npt.NDArray[np.float64], most: int
-) -> tuple[Ints, Ints, Ints, Floats]:
+) -> tuple[Steps, Steps, Steps, Floats]:
     """At most `most` points: first, last and slowest step of each stretch, and its time."""
     size = max(-(-step_S.size // most), 1)
     starts = np.arange(0, step_S.size, size)
@@ -91,8 +92,8 @@ def pooled(
     ]
     slowest_P = np.array(slowest, np.int64)
     return (
-        step_S[starts].astype(np.int32), step_S[ends - 1].astype(np.int32),
-        step_S[slowest_P].astype(np.int32), ms_S[slowest_P].astype(np.float32),
+        step_S[starts].astype(np.float64), step_S[ends - 1].astype(np.float64),
+        step_S[slowest_P].astype(np.float64), ms_S[slowest_P].astype(np.float32),
     )  # fmt: skip
 
 

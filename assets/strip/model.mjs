@@ -108,9 +108,8 @@ export function milliseconds(ms) {
 export function ticks(range, most) {
   const span = range[1] - range[0] + 1;
   let size = 1;
-  for (const factor of [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6]) {
-    size = factor;
-    if (span / size <= most) break;
+  for (let power = 1; span / size > most; power *= 10) {
+    size = [2, 5, 10].map((factor) => factor * power).find((one) => span / one <= most) ?? 10 * power;
   }
   const found = [];
   for (let step = Math.ceil(range[0] / size) * size; step <= range[1]; step += size) found.push(step);

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.views.cells import cells, fitting_part, last_steps, newest_part
+from app.views.cells import _matrix, cells, fitting_part, last_steps, newest_part
 from app.views.grid import grid
 from app.views.peers import group_ids, own_past, peers_median, spread, spread_within_step
 from app.views.scales import IN_NOISE, METRICS, NO_DATA
@@ -225,6 +225,15 @@ def test_there_are_as_many_columns_as_steps_whatever_their_numbers(tmp_path):
     assert whole.value_RS[2] == pytest.approx([1] * 6 + [1.6])
     assert list(some.steps_S) == [4, 5, 30_000_000]
     assert list(whole.attempt_S) == [0] * 7
+
+
+def test_rows_of_an_answer_find_their_ranks_whatever_their_numbers():
+    rank_R, nan = np.array([3, 7, 2**40]), np.nan
+    found = _matrix(
+        rank_R, np.array([2**40, 3, 5, 2**41, 7]), np.array([1, 0, 0, 1, 1]),
+        np.float32([1, 2, 3, 4, 5]), 2,
+    )  # fmt: skip
+    np.testing.assert_array_equal(found, np.float32([[2, nan], [nan, 5], [nan, 1]]))
 
 
 def test_more_cells_than_can_be_held_are_a_sentence_and_the_newest_fit(tmp_path, monkeypatch):

@@ -88,6 +88,8 @@ def test_many_steps_are_pooled_and_the_slowest_is_kept() -> None:
     assert (first_P[1:] == last_P[:-1] + 1).all()
     assert step_P[np.argmax(ms_P)] == 877
     assert ms_P.max() == 99.0
+    far_S = np.array([5, 2**31 + 5, 2**40])
+    assert pooled(far_S, np.ones(3), 64)[2].tolist() == far_S.tolist()
     assert np.isnan(pooled(step_S[3:4], ms_S[3:4], 64)[3]).all()
 
 

@@ -79,6 +79,7 @@ test('what is said of a step', () => {
 
 test('labels are round and few', () => {
   assert.deepEqual(ticks([0, 13], 7), [0, 2, 4, 6, 8, 10, 12]);
-  assert.ok(ticks([0, 123456], 10).length <= 10);
+  for (const last of [123456, 30_000_000, 4e15]) assert.ok(ticks([0, last], 10).length <= 11);
+  assert.deepEqual(ticks([0, 29_999_999], 6), [0, 5e6, 1e7, 1.5e7, 2e7, 2.5e7]);
   assert.ok(ticks([18160, 18204], 6).every((step) => step % 10 === 0));
 });
