@@ -18,12 +18,16 @@ from app.hub import Hub
 from app.routes.answering import stop_all
 from app.server import make_app
 from app.settings import Settings
+from app.uploads import imports_of
+from app.views.run_board import board_of
 from ingest.errors import UserError
 
 START_S = 30.0
 GRACE_S = 1
 """What requests under way get to end."""
 STOP_S = 2.0
+REST_S = 0.3
+"""What imports and the list of runs get after that: leave() runs nothing that waits for an exit."""
 _MOST_TRIED = 50
 _LONGEST_SOCKET_MESSAGE = 1 << 16
 
@@ -85,7 +89,10 @@ def running(hub: Hub, settings: Settings, listener: socket.socket) -> Iterator[t
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # cut requests are meant
         server.should_exit = True
         stop_all()
+        imports_of(hub).cancel()
         thread.join(STOP_S)
+        imports_of(hub).close(REST_S)
+        board_of(hub).close(REST_S)
         hub.close()
 
 

@@ -5,12 +5,12 @@ The body of an upload::
     uint32 little-endian: bytes of the list | list, UTF-8 JSON: [{"name", "size"}, ...] | contents
 
 Nothing of it is whole in memory. The files lie in RUNS/.uploads/up-RANDOM until they are imported;
-whatever happens, that folder is removed.
+that folder is removed when they are, when they cannot be, when the browser leaves and when the
+server stops; what a killed server left is removed by the next one (app.upload_places).
 """
 
 from __future__ import annotations
 
-import atexit
 import errno
 import json
 import os
@@ -22,19 +22,20 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
+from weakref import WeakKeyDictionary, finalize
 
+from app.hub import Hub
+from app.importing import import_paths
+from app.upload_places import new_folder, remove_stale
 from ingest.errors import UserError, printable
-from ingest.imports import import_paths
 from ingest.run_files import RUN_FILE, is_run_folder
 from trace_hooks.schema import publish_json
 
 DEFAULT_LIMIT_BYTES = 4 << 30
 LIMIT_VARIABLE = "RANKSCOPE_MAX_UPLOAD_MB"
-PLACE = ".uploads"
 _MAX_LIST_BYTES = 4 << 20
 _MAX_FILES = 16_384
 _LONGEST_NAME_BYTES = 160
-_STALE_S = 24 * 3600.0
 _KEPT_JOBS = 64
 _CLOSE_S = 5.0
 _NOT_IN_NAMES = re.compile(r"[^\w.+=@() -]")
@@ -109,12 +110,9 @@ class Receiver:
         self._missing = 0
         self._file: BinaryIO | None = None
         self.paths: list[Path] = []
-        place = runs / PLACE
+        self.is_removed = False
         try:
-            place.mkdir(exist_ok=True)
-            remove_stale(place)
-            self.folder = place / f"up-{secrets.token_hex(8)}"
-            self.folder.mkdir()
+            self.folder, self._lock = new_folder(runs)
         except OSError as error:
             raise _no_room(runs, error) from None
 
@@ -187,22 +185,14 @@ class Receiver:
             self._file.close()
             self._file = None
         shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.release()
+        self.is_removed = True
 
 
 def _no_room(runs: Path, error: OSError) -> NoRoom:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return NoRoom(f"the disk of {runs} is full; make room there and send it again")
     return NoRoom(f"{runs} cannot be written: {error.strerror}; check its rights")
-
-
-def remove_stale(place: Path) -> None:
-    """Remove what a killed server left: folders nobody has written to for a day."""
-    for folder in place.glob("up-*"):
-        try:
-            if time.time() - folder.stat().st_mtime > _STALE_S:
-                shutil.rmtree(folder, ignore_errors=True)
-        except OSError:  # another server was faster
-            continue
 
 
 @dataclass
@@ -237,7 +227,19 @@ class Imports:
         self._lock = threading.Lock()
         self._one_at_a_time = threading.Lock()
         self._threads: list[threading.Thread] = []
-        atexit.register(self.close)
+        self._received: list[Receiver] = []
+        self._closed = False
+        remove_stale(runs)
+
+    def receive(self, limit: int) -> Receiver:
+        """A place for the files of an upload of at most `limit` bytes; raises UserError."""
+        with self._lock:
+            if self._closed:
+                raise UserError("the server is stopping; send it again later")
+            received = Receiver(self.runs, limit)
+            self._received = [one for one in self._received if not one.is_removed]
+            self._received.append(received)
+        return received
 
     def start(self, received: Receiver) -> Job:
         """Import what was received, in a thread."""
@@ -254,12 +256,23 @@ class Imports:
         thread.start()
         return job
 
-    def close(self) -> None:
-        """Cancel what is under way and wait for it to be cleaned up, a little."""
-        for job in list(self._jobs.values()):
-            job.cancelled = True
+    def cancel(self) -> None:
+        """Take nothing new, and cancel what is under way."""
+        with self._lock:
+            self._closed = True
+            for job in self._jobs.values():
+                job.cancelled = True
+
+    def close(self, limit_s: float = _CLOSE_S) -> None:
+        """Cancel what is under way, wait so long for it, and leave no upload on disk."""
+        self.cancel()
+        until_s = time.monotonic() + limit_s
         for thread in self._threads:
-            thread.join(_CLOSE_S)
+            thread.join(max(0.0, until_s - time.monotonic()))
+        with self._lock:
+            received = list(self._received)
+        for one in received:
+            one.remove()
 
     def job(self, job_id: str) -> Job:
         """The import of that id; raises UserError."""
@@ -299,3 +312,17 @@ def _without_place(path: Path, place: Path) -> dict[str, list[str]]:
     if clean != told:
         publish_json({**info, **clean}, path)
     return clean
+
+
+_imports: WeakKeyDictionary[Hub, Imports] = WeakKeyDictionary()
+_imports_lock = threading.Lock()
+
+
+def imports_of(hub: Hub) -> Imports:
+    """The imports of a hub's server; closed with the hub where nobody does it before."""
+    with _imports_lock:
+        imports = _imports.get(hub)
+        if imports is None:
+            imports = _imports[hub] = Imports(hub.store.folder)
+            finalize(hub, imports.close)
+        return imports

@@ -15,7 +15,15 @@ from starlette.routing import Route
 from app.auth import require
 from app.hub import Hub
 from app.settings import Role
-from app.uploads import Imports, NoRoom, Receiver, TooBig, check_size, limit_bytes
+from app.uploads import (
+    Imports,
+    NoRoom,
+    Receiver,
+    TooBig,
+    check_size,
+    imports_of,
+    limit_bytes,
+)
 from ingest.errors import UserError
 
 MEDIA_TYPE = "application/x-rankscope-files"
@@ -27,7 +35,7 @@ _DRAIN_S = 10.0
 
 def routes(hub: Hub) -> list[Route]:
     """POST api/uploads, GET and DELETE api/uploads/ID."""
-    imports = Imports(hub.store.folder)
+    imports = imports_of(hub)
     places = asyncio.Semaphore(AT_ONCE)
 
     async def upload(request: Request) -> Response:
@@ -97,7 +105,7 @@ async def _received(body: _Body, imports: Imports) -> Receiver:
     length = body.request.headers.get("content-length", "")
     if length.isdecimal():
         check_size(int(length), limit)
-    receiver = await run_in_threadpool(Receiver, imports.runs, limit)
+    receiver = await run_in_threadpool(imports.receive, limit)
     waiting = bytearray()
     try:
         async for piece in body.pieces():

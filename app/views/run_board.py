@@ -74,7 +74,7 @@ class RunBoard:
         now_ns = time.time_ns()
         return [run_row(card, now_ns) for card in shown]
 
-    def close(self) -> None:
+    def close(self, limit_s: float = _CLOSE_S) -> None:
         """Stop reading after the run at hand; a thread killed inside DuckDB ends the process."""
         with self._wake:
             self._closed = True
@@ -82,7 +82,7 @@ class RunBoard:
             self._wake.notify()
             thread = self._thread
         if thread is not None:
-            thread.join(_CLOSE_S)
+            thread.join(limit_s)
 
     def _work(self) -> None:
         while True:

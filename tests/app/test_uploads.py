@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+import app.upload_places
 import app.uploads
 from app.hub import Hub
 from app.server import make_app
@@ -276,6 +279,46 @@ def test_what_a_killed_server_left_goes_after_a_day(runs, monkeypatch):
     (old / "a").write_bytes(b"1")
     Receiver(runs, 10).remove()
     assert old.is_dir()
-    monkeypatch.setattr(app.uploads, "_STALE_S", -1.0)
+    monkeypatch.setattr(app.upload_places, "_STALE_S", -1.0)
     Receiver(runs, 10).remove()
     assert not Path(old).exists()
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from app.uploads import Receiver
+Receiver(Path(sys.argv[1]), 10)
+os._exit(0)
+"""
+
+
+def test_a_new_server_removes_what_a_killed_one_left_and_no_upload_under_way(runs):
+    under_way = Receiver(runs, 10)
+    subprocess.run([sys.executable, "-c", KILLED, runs], check=True)
+    assert len(left(runs)) == 2
+    hub = Hub(runs)
+    make_app(hub)
+    hub.close()
+    assert left(runs) == [under_way.folder.name]
+    under_way.remove()
+    assert left(runs) == []
+
+
+def test_a_server_that_stops_leaves_no_upload(runs, monkeypatch):
+    def stuck(*_given):
+        time.sleep(1.0)
+        raise UserError("cancelled")
+
+    monkeypatch.setattr(app.uploads, "import_paths", stuck)
+    imports = app.uploads.Imports(runs)
+    receiving, importing = imports.receive(1000), imports.receive(1000)
+    receiving.feed(body(("a", b"123"))[:-1])
+    importing.feed(body(("b", b"123")))
+    imports.start(importing)
+    begun_s = time.monotonic()
+    imports.close(limit_s=0.1)
+    assert time.monotonic() - begun_s < 0.9
+    assert left(runs) == []
+    with pytest.raises(UserError, match="stopping"):
+        imports.receive(1000)

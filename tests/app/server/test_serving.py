@@ -314,6 +314,26 @@ def test_it_stops_in_three_seconds_whatever_is_under_way(
     assert took_s < 3
 
 
+def test_an_upload_under_way_leaves_nothing_when_it_stops(
+    command: Callable[..., Command], tmp_path: Path
+) -> None:
+    running_one = command(str(tmp_path), "--port", "0")
+    address = urlsplit(running_one.url()).netloc
+    head = json.dumps([{"name": "a.json", "size": 8 << 20}]).encode()
+    begun = len(head).to_bytes(4, "little") + head + b"x" * (4 << 20)
+    with socket.create_connection(tuple(address.split(":"))) as raw:  # type: ignore[arg-type]
+        raw.sendall(
+            f"POST /api/uploads HTTP/1.1\r\nHost: {address}\r\nContent-Length: {9 << 20}\r\n"
+            "Content-Type: application/x-rankscope-files\r\n\r\n".encode()
+            + begun
+        )
+        until(lambda: any(tmp_path.glob(".uploads/up-*/a.json")))
+        code, _, errors, took_s = running_one.end(signal.SIGTERM)
+    assert (code, errors) == (0, "")
+    assert took_s < 3
+    assert list(tmp_path.glob(".uploads/*")) == []
+
+
 def test_beyond_this_machine_it_makes_a_token(
     command: Callable[..., Command], tmp_path: Path
 ) -> None:
