@@ -13,8 +13,8 @@ from app.components.findings_frame import Address, view_at
 from app.components.kpi_tiles import tiles
 from app.findings import diagnosis_of
 from app.hub import Hub
+from app.kpis import kpis_of
 from app.links import View
-from app.views.kpis import Scope, kpis
 from diagnosis.findings import Diagnosis
 from ingest.errors import UserError
 from ingest.store import Run
@@ -32,7 +32,7 @@ def render(hub: Hub, view: View) -> Component:
         diagnosis = diagnosis_of(hub, view.run, view.attempt)
     return html.Div(
         [
-            html.Div(_tiles(hub, view) if diagnosis else _later(), id="kpi-place"),
+            html.Div(tiles(kpis_of(hub, view)) if diagnosis else _later(), id="kpi-place"),
             html.Div(
                 [
                     _picture("grid", "Ranks in the parallel grid", {"compact": True}),
@@ -75,7 +75,7 @@ def register(dash: Dash, hub: Hub) -> None:
             diagnosis = diagnosis_of(hub, view.run, view.attempt)
             timeline = _timeline(hub, diagnosis, view)
             same = shown is not None and shown.get("props", {}).get("id") == timeline.id
-            return _tiles(hub, view), no_update if same else timeline
+            return tiles(kpis_of(hub, view)), no_update if same else timeline
         except UserError:  # the run is being deleted: the page says so when it is opened again
             return no_update, no_update
 
@@ -99,14 +99,6 @@ def register(dash: Dash, hub: Hub) -> None:
             return *breakdown(hub, view, theme or "dark"), ""
         except UserError as error:
             return html.P(str(error), className="failed"), "", ""
-
-
-def _tiles(hub: Hub, view: View) -> Component:
-    assert view.run is not None
-    findings = diagnosis_of(hub, view.run, view.attempt).findings
-    scope = Scope(view.steps, min((finding.first_step for finding in findings), default=None))
-    key = ("kpis", view.attempt, scope)
-    return tiles(hub.cached(view.run, key, lambda run: kpis(run, view.attempt, scope)))
 
 
 def _picture(name: str, title: str, options: dict[str, Any]) -> Component:

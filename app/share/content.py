@@ -11,11 +11,12 @@ from app.arrays import pack_arrays
 from app.components.banner import Headline, chosen, headline, missing, show_me
 from app.findings import diagnosis_of
 from app.hub import Hub
+from app.kpis import kpis_of
 from app.links import View, explain
 from app.views import heat_map as heat_maps
 from app.views.cells import cells, last_steps, newest_part
 from app.views.grid import grid
-from app.views.kpis import Kpi, Scope, kpis
+from app.views.kpis import Kpi
 from app.views.lanes import Place, choose, known
 from app.views.rank_table import RankRow, rank_rows
 from app.views.scales import metric_of
@@ -125,8 +126,6 @@ def collect(
     rows = tried(lambda: list(kept(row_key, lambda: _rows(run, view.attempt, steps, stop))), [])
     named = [place.rank for place in finding.culprits] if finding else []
     rows.sort(key=lambda row: (row.rank not in named, -(row.slowdown or 0.0), row.rank))
-    present = [found for found in diagnosis.findings if found.ongoing]
-    scope = Scope(view.steps, min((f.first_step for f in present), default=None))
     layout = run.layout(attempt)
     return Shared(
         run=view.run,
@@ -136,9 +135,7 @@ def collect(
         made_at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         finding=finding,
         headline=headline(diagnosis),
-        kpis=tried(
-            lambda: kept(("kpis", view.attempt, scope), lambda: kpis(run, view.attempt, scope)), ()
-        ),
+        kpis=tried(lambda: kpis_of(hub, view, stop), ()),
         metric=metric_of(view.metric).title,
         heat=heat,
         tile=tried(lambda: _tile(run, attempt, at, lanes, target, detail, stop), None),

@@ -60,8 +60,21 @@ class Scope:
     until: int | None = None
 
 
+@dataclass(frozen=True)
+class Measured:
+    """The tiles that only news of the run change. `ended`: how many ranks ended each step."""
+
+    kpis: tuple[Kpi, ...]
+    ended: tuple[tuple[int, float], ...]
+
+
 def kpis(run: Run, attempt: int | None, scope: Scope) -> tuple[Kpi, ...]:
     """The tiles that can be known; raises UserError."""
+    return with_heard(run, attempt, measured(run, attempt, scope), time.time_ns())
+
+
+def measured(run: Run, attempt: int | None, scope: Scope) -> Measured:
+    """The tiles but for who is heard; raises UserError."""
     asked: dict[str, Any] = {} if attempt is None else {"attempt": attempt}
     job = run.ask("steps", step_min=0, **asked).to_pylist()
     shares = run.ask("job_shares", **asked).to_pylist()
@@ -73,10 +86,17 @@ def kpis(run: Run, attempt: int | None, scope: Scope) -> tuple[Kpi, ...]:
         _bubble(shares, scope),
         _exposed(shares, scope),
         _lost(_series(lost, "lost_ratio"), scope),
-        _heard(run, job),
         _hook_cost(run, asked),
     ]
-    return tuple(kpi for kpi in found if kpi is not None)
+    ended = tuple(_series(job, "num_finished"))
+    return Measured(tuple(kpi for kpi in found if kpi is not None), ended)
+
+
+def with_heard(run: Run, attempt: int | None, known: Measured, now_ns: int) -> tuple[Kpi, ...]:
+    """All tiles at a moment, Unix ns: who is heard stands before what the hooks cost."""
+    heard = _heard(run, attempt, known.ended, now_ns)
+    at = next((n for n, kpi in enumerate(known.kpis) if kpi.key == "hook_cost"), len(known.kpis))
+    return (*known.kpis[:at], *([heard] if heard else []), *known.kpis[at:])
 
 
 def _has_flops(run: Run, job: Sequence[dict[str, Any]]) -> bool:
@@ -195,12 +215,15 @@ def _lost(series: Series, scope: Scope) -> Kpi | None:
     )  # fmt: skip
 
 
-def _heard(run: Run, job: Sequence[dict[str, Any]]) -> Kpi | None:
-    now_ns = time.time_ns()
-    states = run.rank_states(now_ns)
-    if not states:
+def _heard(
+    run: Run, attempt: int | None, ended: tuple[tuple[int, float], ...], now_ns: int
+) -> Kpi | None:
+    """None for an attempt before the newest: nobody can be heard of it any more."""
+    newest, states = run.newest_attempt, run.rank_states(now_ns)
+    if not states or attempt not in (None, newest):
         return None
-    world = max([len(states), *(info["world_size"] for info in run.ranks)])
+    sizes = [info["world_size"] for info in run.ranks if info["attempt"] == newest]
+    world = max([len(states), *sizes])
     heard = sum(state in ("running", "finished") for state in states.values())
     away = world - heard
     is_over = set(states.values()) == {"finished"}
@@ -214,7 +237,7 @@ def _heard(run: Run, job: Sequence[dict[str, Any]]) -> Kpi | None:
         "heard", "Ranks heard", f"{heard:,} / {world:,}", "", detail,
         "Ranks of which something arrived within 10 s, or that finished.",
         "bad" if away and run.info["source"] == "hooks" else "plain",
-        tuple(_series(job, "num_finished")),
+        ended,
     )  # fmt: skip
 
 

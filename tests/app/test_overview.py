@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -14,14 +16,28 @@ import pytest
 from app.components.breakdown import breakdown
 from app.components.kpi_tiles import line_svg, pooled, sparkline, tiles
 from app.figures.breakdown import COLOURS, MOST_RANKS, PARTS, figure, frame_of
+from app.findings import diagnosis_of
 from app.hub import Hub
+from app.kpis import kpis_of, scope_of
 from app.links import View
 from app.pages import overview
+from app.share.content import DETAILS, collect
 from app.shell import make_dash
-from app.views.kpis import Baseline, Kpi, Scope, baseline_of, change_of, kpis, now_of
+from app.views.kpis import (
+    Baseline,
+    Kpi,
+    Scope,
+    baseline_of,
+    change_of,
+    kpis,
+    measured,
+    now_of,
+    with_heard,
+)
+from diagnosis.findings import Diagnosis, Verdict
 from ingest.store import open_run
 from tests.app.pages_in_process import call, having, plain_text, text_of
-from tests.runs_builder import RunBuilder, two_rank_run
+from tests.runs_builder import RunBuilder, restarted_run, two_rank_run
 from trace_hooks.schema import publish_json
 
 RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
@@ -71,6 +87,48 @@ def test_a_run_without_a_finished_step_says_so(hub: Hub) -> None:
     row = tiles(list(found.values()))
     assert "No step is finished yet" in text_of(row)
     assert having(row, className="panel sentence")
+
+
+def test_who_is_heard_is_of_the_newest_attempt_alone(tmp_path: Path) -> None:
+    run = restarted_run(tmp_path / "again", world_sizes=(8, 4))
+    now_ns = time.time_ns()
+    with open_run(run.folder) as opened:
+        for attempt, value in ((None, "4 / 4"), (1, "4 / 4"), (0, None)):
+            known = measured(opened, attempt, Scope())
+            found = {kpi.key: kpi for kpi in with_heard(opened, attempt, known, now_ns)}
+            assert (found["heard"].value if "heard" in found else None) == value
+
+
+def test_ranks_that_fall_silent_are_no_longer_heard(tmp_path: Path) -> None:
+    """Nothing is written then, so no news comes: the tile must not wait for any."""
+    restarted_run(tmp_path / "again")
+    now_ns = time.time_ns()
+    opened = Hub(tmp_path)
+    try:
+        seen = []
+        for later_s in (0, 14):
+            found = kpis_of(opened, View("again"), now_ns=now_ns + later_s * 10**9)
+            heard = next(kpi for kpi in found if kpi.key == "heard")
+            seen.append((opened.version("again"), heard.value, heard.tone))
+        version = seen[0][0]
+        assert seen == [(version, "2 / 2", "plain"), (version, "0 / 2", "bad")]
+    finally:
+        opened.close()
+
+
+def test_live_page_and_shared_file_compare_with_the_same_steps(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finding that is over counts too: its slow steps are no baseline."""
+    diagnosis = diagnosis_of(hub, "slow_rank")
+    over = replace(diagnosis.findings[0], severity="past", ongoing=False, first_step=7)
+    monkeypatch.setattr("app.kpis.diagnosis_of", lambda *_: Diagnosis((Verdict("a", (over,)),)))
+    view = View("slow_rank", steps=(11, 13))
+    assert scope_of(Diagnosis((Verdict("a", (over,)),)), view) == Scope((11, 13), 7)
+    page, file = overview.render(hub, view), collect(hub, view, DETAILS[-1])
+    (step_time,) = [kpi for kpi in file.kpis if kpi.key == "step_time"]
+    assert step_time.baseline_said == "steps 2 to 6"
+    assert step_time.detail in text_of(page)
 
 
 def test_utilisation_is_shown_where_flops_and_peak_are_known(tmp_path: Path) -> None:
