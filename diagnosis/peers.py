@@ -4,6 +4,8 @@ Slowdown = a rank's compute (CPU time where the job ran on CPU and recorded it) 
 peers. Peers: same pp and tp over dp; fewer than 3 of those: the other ranks of the stage; still
 fewer: the rank's own past, relative to what the other such ranks did meanwhile. Where the layout is
 not known at all, all other ranks, whatever their roles.
+Where nobody is accused that is `slowdowns` of ingest/sql/index/views.sql (a test holds them equal),
+but for the own past: there SQL takes the 20 steps before each one, which a lasting change moves.
 Noise = 3 MAD of slowdown over the peers and the last 20 steps.
 
 Shape suffixes: R ranks, S steps, N members of a group.

@@ -37,7 +37,8 @@ from diagnosis.peers import (
     work_of,
 )
 from diagnosis.places import shared_place
-from diagnosis.slow_worker_text import Suspect, begun_text, finding_of
+from diagnosis.slow_worker_evidence import Suspect
+from diagnosis.slow_worker_text import begun_text, finding_of
 
 NAME = "slow_worker"
 QUESTIONS = ("rank_work", "rank_places", "waits_by_group")
@@ -58,7 +59,8 @@ class _Judged:
 
     work: Work
     peers: Peers
-    slow_RS: Floats
+    slow_RS: Floats  # accused ranks are no peers
+    asked_RS: Floats  # all are peers, as the questions count
     threshold_R: Floats
     noise_R: Floats
     suspect_R: Bools
@@ -94,7 +96,8 @@ def _judge(work: Work) -> _Judged:
     slow_RS = slowdowns(work, peers, ~suspect_R) if suspect_R.any() else first_RS
     noise_R = noises(slow_RS, peers, ~suspect_R)
     noise_R = np.where(np.isfinite(noise_R), noise_R, step_noises(slow_RS, peers))
-    return _Judged(work, peers, slow_RS, np.fmax(noise_R, MIN_EXCESS), noise_R, suspect_R)
+    threshold_R = np.fmax(noise_R, MIN_EXCESS)
+    return _Judged(work, peers, slow_RS, first_RS, threshold_R, noise_R, suspect_R)
 
 
 def _episodes(judged: _Judged) -> dict[int, list[Episode]]:
@@ -148,7 +151,7 @@ def _suspects(judged: _Judged, culprits: dict[int, list[Episode]]) -> list[Suspe
     last = judged.work.step_S.size - 1
     return [
         Suspect(
-            row=row, episode=episode, slow_S=judged.slow_RS[row],
+            row=row, episode=episode, asked_RS=judged.asked_RS,
             noise=float(judged.noise_R[row]), whom=str(judged.peers.whom_R[row]),
             num_peers=int((judged.peers.group_R == judged.peers.group_R[row]).sum()) - 1,
             ongoing=last - episode.last < OVER_AFTER_STEPS, culprit_rows=rows,

@@ -1,16 +1,15 @@
-"""The words, evidence and links of a slow_worker finding."""
+"""The words of a slow_worker finding."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from diagnosis.episodes import Episode
-from diagnosis.findings import Cost, Evidence, Finding
-from diagnosis.peers import Floats, Ints, Work
-from diagnosis.places import pipeline_ranks, place_of
+from diagnosis.findings import Cost, Finding
+from diagnosis.peers import Work
+from diagnosis.places import place_of
+from diagnosis.slow_worker_evidence import Suspect, Waits, evidence_of, in_ms
 
 URGENT_SLOWDOWN = 1.1
 """Jobs at least 1.1 times as long as without stragglers count as straggling (2505.05713)."""
@@ -20,50 +19,6 @@ _VICTIM_SHARE = 0.1
 
 
 _RANKS_TOLD = 5
-
-_ROWS_SHOWN = 10
-"""Rows that slowest_ranks and late_ranks give where `top` is not said."""
-
-
-@dataclass(frozen=True)
-class Suspect:
-    """One episode of one rank, with what is needed to tell of it. `row`: index of the rank."""
-
-    row: int
-    episode: Episode
-    slow_S: Floats
-    noise: float
-    whom: str
-    num_peers: int
-    ongoing: bool
-    culprit_rows: Ints
-
-    @property
-    def slowdown(self) -> float:
-        """Median over the episode, x."""
-        return 1 + self.episode.excess
-
-    @property
-    def compared_with(self) -> str:
-        """Whom it was compared with, in words."""
-        if self.whom == "own past":
-            return "its own past"
-        if self.whom == "all ranks":
-            return f"all {self.num_peers} other ranks (the layout is not known)"
-        where = "same stage and tp, over dp" if self.whom == "dp" else "the same stage"
-        return f"its {self.num_peers} peers ({where})"
-
-
-@dataclass(frozen=True)
-class _Waits:
-    """What others waited for a rank during the episode."""
-
-    per_step_ms: float
-    share: float
-    of_all: float
-    median_ms: float
-    is_worst: bool
-    place: int  # 1: nobody is waited for more
 
 
 def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> Finding:
@@ -86,7 +41,7 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
         first_step=first, last_step=last, ongoing=suspect.ongoing,
         slowdown=round(suspect.slowdown, 4),
         cost=None if waits is None else Cost(round(waits.per_step_ms, 3), round(waits.share, 5)),
-        evidence=_evidence(work, suspect, waits, attempt),
+        evidence=evidence_of(work, suspect, waits, attempt),
         alternatives=_alternatives(work, suspect, waits),
         next_step=_next_step(work, suspect),
     )  # fmt: skip
@@ -108,7 +63,7 @@ def begun_text(work: Work, new: dict[int, Episode]) -> str:
     )
 
 
-def _waits(work: Work, suspect: Suspect) -> _Waits | None:
+def _waits(work: Work, suspect: Suspect) -> Waits | None:
     span = slice(suspect.episode.first, suspect.episode.last + 1)
     caused_RS = work.wait_caused_RS[:, span]
     own_S = caused_RS[suspect.row]
@@ -122,7 +77,7 @@ def _waits(work: Work, suspect: Suspect) -> _Waits | None:
     others_R = np.delete(sums_R, suspect.culprit_rows)
     in_stage_R = sums_R[stage_R]
     num = int(known_S.sum())
-    return _Waits(
+    return Waits(
         per_step_ms=own / num, share=min(own / total_ms, 1.0) if total_ms > 0 else 0.0,
         of_all=own / max(float(sums_R.sum()), 1e-9),
         median_ms=float(np.median(others_R)) / num if others_R.size else 0.0,
@@ -131,14 +86,14 @@ def _waits(work: Work, suspect: Suspect) -> _Waits | None:
     )  # fmt: skip
 
 
-def _confidence(work: Work, suspect: Suspect, waits: _Waits | None) -> str:
+def _confidence(work: Work, suspect: Suspect, waits: Waits | None) -> str:
     """high: three peers and the latest of its stage; low: its own past or unknown roles only."""
     if suspect.whom == "own past" or not work.ranks.has_roles:
         return "low"
     return "high" if waits is not None and waits.is_worst else "medium"
 
 
-def _text(suspect: Suspect, waits: _Waits | None, first: int, last: int) -> str:
+def _text(suspect: Suspect, waits: Waits | None, first: int, last: int) -> str:
     whom = {"own past": "its own past", "all ranks": "the other ranks"}.get(
         suspect.whom, "its peers"
     )
@@ -153,14 +108,8 @@ def _text(suspect: Suspect, waits: _Waits | None, first: int, last: int) -> str:
     share = 100 * waits.share
     shown = f"{share:.0f}" if share >= 1 else f"{share:.1g}"
     return (
-        f"{text}; the others together {verb} {_ms(waits.per_step_ms)} per step for it "
+        f"{text}; the others together {verb} {in_ms(waits.per_step_ms)} per step for it "
         f"({shown} % of the job's time)."
-    )
-
-
-def _ms(value: float) -> str:
-    return (
-        f"{value / 1000:.1f} s" if value >= 10_000 else f"{value:,.{0 if value >= 10 else 1}f} ms"
     )
 
 
@@ -175,71 +124,7 @@ def _victims(work: Work, suspect: Suspect, groups: pa.Table) -> tuple[int, ...]:
     return tuple(sorted(found - {int(r) for r in work.ranks.rank_R[suspect.culprit_rows]} - {rank}))
 
 
-def _evidence(
-    work: Work, suspect: Suspect, waits: _Waits | None, attempt: int
-) -> tuple[Evidence, ...]:
-    episode, rank = suspect.episode, int(work.ranks.rank_R[suspect.row])
-    first, last = int(work.step_S[episode.first]), int(work.step_S[episode.last])
-    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
-    timeline = (
-        ("page", "timeline"), ("attempt", attempt), ("rank", rank),
-        ("ranks", pipeline_ranks(work.ranks, suspect.row)),
-        ("steps", (first, min(first + 1, last))),
-    )  # fmt: skip
-    measure = "CPU time" if work.measure == "cpu" else "wall time"
-    noise = (
-        f", beyond {suspect.noise:.3f}x noise of the others" if np.isfinite(suspect.noise) else ""
-    )
-    found = [
-        Evidence(
-            f"{measure} of its compute is {suspect.slowdown:.2f}x the median of "
-            f"{suspect.compared_with} in steps {first} to {last}{noise}.",
-            round(suspect.slowdown, 4), "x", "slowest_ranks", asked,
-            timeline,
-        )
-    ]  # fmt: skip
-    before_S = suspect.slow_S[: episode.first]
-    if np.isfinite(before_S).any():
-        before, until = float(np.nanmedian(before_S)), int(work.step_S[episode.first - 1])
-        found.append(
-            Evidence(
-                f"Before, in steps {work.step_S[0]} to {until}, it was {before:.2f}x.",
-                round(before, 4), "x", "slowest_ranks",
-                (("step_min", int(work.step_S[0])), ("step_max", until), ("attempt", attempt),
-                 ("top", max(work.ranks.rank_R.size, _ROWS_SHOWN))),
-                (("page", "ranks"), ("attempt", attempt), ("rank", rank), ("metric", "slowdown"),
-                 ("steps", (int(work.step_S[0]), last))),
-            )
-        )  # fmt: skip
-    if waits is not None:
-        found += _late_evidence(waits, asked, timeline, work.ranks.has_roles)
-    return tuple(found)
-
-
-def _late_evidence(
-    waits: _Waits,
-    asked: tuple[tuple[str, int], ...],
-    timeline: tuple[tuple[str, object], ...],
-    has_roles: bool,
-) -> list[Evidence]:
-    if waits.place > _ROWS_SHOWN:
-        asked = (*asked, ("top", waits.place))
-    stage = "its stage" if has_roles else "the job"
-    worst = f"more than any other rank of {stage}" if waits.is_worst else "not the most there"
-    return [
-        Evidence(
-            f"Coming last to the collectives of {stage} it makes others wait "
-            f"{_ms(waits.per_step_ms)} per step, {worst}; the median rank {_ms(waits.median_ms)}.",
-            round(waits.per_step_ms, 3), "GPU-ms per step", "late_ranks", asked, timeline,
-        ),
-        Evidence(
-            f"That is {100 * waits.of_all:.0f} % of all waiting in these steps.",
-            round(waits.of_all, 4), "share", "late_ranks", asked, timeline,
-        ),
-    ]  # fmt: skip
-
-
-def _alternatives(work: Work, suspect: Suspect, waits: _Waits | None) -> tuple[str, ...]:
+def _alternatives(work: Work, suspect: Suspect, waits: Waits | None) -> tuple[str, ...]:
     found = ["Slow memory instead of slow compute: told apart only by classes of operations."]
     if work.measure == "wall":
         found.append(
