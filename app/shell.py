@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from types import ModuleType
+from typing import Any
 
-from dash import Dash, Input, Output, State, dcc, html
+from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
 from flask import Flask
 
@@ -93,15 +94,29 @@ def _register(dash: Dash, hub: Hub, base: str) -> None:
         except UserError as error:
             return _sentence(error, base), "page", None
 
-    @dash.callback(Output("topbar", "children"), Input("url", "pathname"), State("url", "search"))
-    def show_topbar(pathname: str, search: str | None) -> Component:
+    @dash.callback(
+        Output("topbar", "children"), Input("url", "pathname"), Input("pulse", "data"),
+        State("url", "search"), State("topbar", "children"),
+    )  # fmt: skip
+    def show_topbar(pathname: str, _pulse: object, search: str | None, shown: Any) -> Any:
         view, _ = parse_url(pathname or "/", search or "", base)
         try:
+            if ctx.triggered_id == "pulse" and not _is_restarted(hub, view, shown):
+                return no_update
             return topbar(hub, view, base)
         except UserError:
             return topbar(hub, View(), base)
 
     findings_frame.register(dash, hub, base)
+
+
+def _is_restarted(hub: Hub, view: View, shown: Any) -> bool:
+    """Whether the run has another newest attempt than the bar `shown` says, as JSON."""
+    if view.run is None:
+        return False
+    newest = hub.cached(view.run, "newest attempt", lambda run: run.newest_attempt)
+    said = (shown or {}).get("props", {}).get("data-attempt")
+    return bool(said != str(newest))
 
 
 def _sentence(error: UserError, base: str) -> Component:

@@ -21,7 +21,7 @@ from app.shell import make_dash
 from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Place, Verdict
 from tests.app.in_process import Client
 from tests.app.pages_in_process import call, having, plain_text, text_of
-from tests.runs_builder import RunBuilder, two_rank_run
+from tests.runs_builder import RunBuilder, restarted_run, two_rank_run
 
 RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
 VIEW = View("slow_rank")
@@ -233,5 +233,28 @@ def test_the_top_bar_of_a_run_with_restarts(tmp_path: Path) -> None:
         ]  # fmt: skip
         assert bar.to_plotly_json()["props"]["data-attempt"] == "1"
         assert text_of(bar).count("again") == 1
+    finally:
+        hub.close()
+
+
+def test_the_top_bar_follows_a_restart(tmp_path: Path) -> None:
+    """A link made after it must not name the attempt before."""
+    builder = restarted_run(tmp_path / "again")
+    hub = Hub(tmp_path)
+    try:
+        server = make_dash(hub, "").server
+        at = {"url__pathname": "/run/again/ranks", "url__search": ""}
+        first = call(server, "topbar.children", "url.pathname", **at)
+        assert first is not None
+        bar = first["topbar"]["children"]
+        assert bar["props"]["data-attempt"] == "1"
+        same = call(server, "topbar.children", "pulse.data", topbar__children=bar, **at)
+        assert not same  # left alone while nothing was restarted
+        builder.rank_files(attempt=2)
+        assert hub.catch_up("again", 20)
+        after = call(server, "topbar.children", "pulse.data", topbar__children=bar, **at)
+        assert after is not None
+        assert after["topbar"]["children"]["props"]["data-attempt"] == "2"
+        assert "attempt 2" in plain_text(after["topbar"]["children"])
     finally:
         hub.close()
