@@ -42,16 +42,16 @@ class Maps:
         self, run: str, metric: Metric, attempt: int | None, steps: Steps | None = None,
         stop: Stop | None = None,
     ) -> tuple[Cells, bool]:  # fmt: skip
-        """Every finished step. Of a map too large to be held, the newest of the steps (default:
-        all) which fit, and whether some were left out.
+        """Every finished step, and False. Of a map too large to be held the newest of the steps
+        (default: all) which fit, and True.
         """
         held = self._fitting(run, attempt, None)
         if held is None:
             return self._kept(run, metric, attempt, None, stop), False
         if steps is None or (held[0] <= steps[0] and steps[1] <= held[1]):
-            return self._kept(run, metric, attempt, held, stop), steps is None
-        fitting = self._fitting(run, attempt, steps)
-        return self._kept(run, metric, attempt, fitting or steps, stop), fitting is not None
+            return self._kept(run, metric, attempt, held, stop), True
+        fitting = self._fitting(run, attempt, steps) or steps
+        return self._kept(run, metric, attempt, fitting, stop), True
 
     def _fitting(self, run: str, attempt: int | None, steps: Steps | None) -> Steps | None:
         key = "steps that fit", attempt, steps

@@ -2,7 +2,8 @@
 
 ranks/layout    who the ranks are and where they stand
 ranks/grid      one value per rank
-ranks/heat      the heat map, pooled to the size asked for
+ranks/heat      the heat map, pooled to the size asked for; of one too large to be held, the newest
+                steps or those of `near`
 ranks/hosts     the heat map of hosts
 ranks/cell      the cell a block of the heat map has its colour from
 ranks/worst     the heat map's worst cells, as rows
@@ -114,7 +115,8 @@ def routes(hub: Hub) -> list[Route]:
 
     def whole_of(asked: Asked, stop: Stop) -> tuple[Cells, bool]:
         metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
-        return maps.whole(asked.run, metric, attempt, asked.pair("steps"), stop)
+        steps = asked.pair("steps") or asked.pair("near")
+        return maps.whole(asked.run, metric, attempt, steps, stop)
 
     def heat(asked: Asked, stop: Stop) -> bytes:
         part = None

@@ -20,7 +20,7 @@
  * @property {{at: number, label: string}[]} marks borders between rows that belong together
  * @property {string[]} hosts names, for hosts
  * @property {boolean} isPart the newest steps of a map that is still being read
- * @property {boolean} isCut the newest steps of a map that is too large
+ * @property {boolean} isCut some steps of a map that is too large
  * @property {?Float32Array} value @property {?Float32Array} peers
  * @property {Object} legend @property {string} order
  */

@@ -21,9 +21,10 @@ const MAPS = {
   rank: 'rank × step', place: 'rank × step, by pp, dp, tp', host: 'rank × step, by host', hosts: 'host × rank in host',
 };
 
+const pair = (value) => value && `${Math.max(0, value[0])}..${Math.max(0, value[1])}`;
+
 /** Ask the server for a map; `quick`: at once, where it is large only its newest steps. */
 export async function loadHeat(app, asked, signal) {
-  const pair = (value) => value && `${Math.max(0, value[0])}..${Math.max(0, value[1])}`;
   if (asked.order === 'hosts') {
     const { metric, attempt, height } = asked;
     return hostData(await app.arrays(
@@ -161,7 +162,15 @@ class HeatView {
 
   #viewKey() {
     const { run, attempt, metric, finding, steps } = this.app.view;
-    return JSON.stringify([run, attempt, metric, finding, this.asked.order === 'hosts' && steps]);
+    const brushed = this.asked.order === 'hosts' ? steps : this.data?.isCut && this.#near();
+    return JSON.stringify([run, attempt, metric, finding, brushed]);
+  }
+
+  /** Steps that were brushed, those a map too large for all of them shows; a click on a cell is no brush. */
+  #near() {
+    const { steps } = this.app.view;
+    if (!steps || steps[1] > steps[0]) this.brushed = steps;
+    return this.brushed ?? null;
   }
 
   #followView() {
@@ -188,7 +197,7 @@ class HeatView {
     try {
       const { plot } = this.geometry;
       const asked = this.sent = {
-        ...this.asked, metric: await metricOf(this.app), attempt: this.app.view.attempt,
+        ...this.asked, metric: await metricOf(this.app), attempt: this.app.view.attempt, near: pair(this.#near()),
         width: Math.max(1, Math.round(plot.w)), height: Math.max(1, Math.round(plot.h)),
       };
       const quick = asked.rows || asked.steps || this.data ? null : 1;

@@ -13,7 +13,7 @@ export function aboutMap(data) {
   }
   const steps = stepCount(data);
   if (data.isPart) return `the newest ${steps} steps; the others are being read`;
-  if (data.isCut) return `${many(data.count, 'rank')} × ${many(steps, 'step')}: all of them are too many to compare at once`;
+  if (data.isCut) return `${many(data.count, 'rank')} × ${many(steps, 'step')}: all of them are too many at once; the strip above chooses others`;
   if (!steps) return many(data.count, 'rank');
   const pooled = data.height < data.count || data.width < steps;
   return `${many(data.count, 'rank')} × ${many(steps, 'step')}${pooled ? ', each pixel its furthest cell' : ''}`;

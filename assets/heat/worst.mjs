@@ -3,11 +3,11 @@ import { formatValue } from '../lib/colour.mjs';
 import { make } from '../ranks/theme.mjs';
 
 /** Fill `details` with the worst cells; asked for when it is opened, or at once where it is open. */
-export function showWorst(details, app, data, { metric: name, attempt }) {
+export function showWorst(details, app, data, { metric: name, attempt, near }) {
   const { metric } = data.legend;
   const fill = async () => {
     try {
-      const { cells } = await app.json(app.api('ranks/worst', { metric: name, attempt }));
+      const { cells } = await app.json(app.api('ranks/worst', { metric: name, attempt, near }));
       body.replaceChildren(cells.length ? table(cells, metric, app)
         : make('p', { class: 'quiet' }, 'Every cell lies within noise.'));
     } catch (error) {

@@ -199,13 +199,22 @@ def test_of_a_map_too_large_the_newest_steps_or_those_asked_for_are_shown(made, 
     monkeypatch.setattr("app.views.cells.MOST_CELLS", 8)
     _, client = made
     shown = {}
-    for steps in (None, "30000000..30000000", "0..2", "1..2"):
-        params = {"steps": steps} if steps else {}
+    for asked in (
+        "",
+        "steps=30000000..30000000",
+        "steps=0..2",
+        "near=1..2",
+        "near=0..9&steps=1..1",
+    ):
+        params = dict(one.split("=") for one in asked.split("&") if one)
         cells, meta = unpacked(got(client, "heat", run="re", **params).content)
-        shown[steps] = list(cells["first_step"]), meta["is_cut"]
+        assert meta["is_cut"]
+        shown[asked] = list(cells["first_step"])
     assert shown == {
-        None: ([5, 30_000_000], True), "30000000..30000000": ([30_000_000], False),
-        "0..2": ([1, 2], True), "1..2": ([1, 2], False),
+        "": [5, 30_000_000], "steps=30000000..30000000": [30_000_000], "steps=0..2": [1, 2],
+        "near=1..2": [1, 2], "near=0..9&steps=1..1": [1],
     }  # fmt: skip
+    assert got(client, "worst", run="re").json()["cells"][0]["step"] == 30_000_000
+    assert got(client, "worst", run="re", near="1..2").json()["cells"] == []
     answer = got(client, "grid", run="re", steps="0..30000000")
     assert (answer.status_code, "choose 2 steps or fewer" in answer.json()["error"]) == (400, True)

@@ -157,7 +157,7 @@ test('a tip names the block, the cell it has its colour from, and what is noise'
 test('a map says how much it shows, and why it shows nothing', () => {
   assert.equal(aboutMap(pooled()), '10 ranks × 20 steps, each pixel its furthest cell');
   assert.equal(aboutMap({ ...pooled(), isPart: true }), 'the newest 20 steps; the others are being read');
-  assert.equal(aboutMap({ ...pooled(), isCut: true }), '10 ranks × 20 steps: all of them are too many to compare at once');
+  assert.equal(aboutMap({ ...pooled(), isCut: true }), '10 ranks × 20 steps: all of them are too many at once; the strip above chooses others');
   assert.equal(aboutMap(hosts), '2 hosts, steps 0 to 9');
   assert.equal(emptyMap(pooled()), '');
   assert.equal(emptyMap({ ...pooled(), width: 0 }), 'No finished step yet.');
