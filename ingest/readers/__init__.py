@@ -18,6 +18,7 @@ from ingest.readers.inputs import Source
 from trace_hooks.schema import RankInfo
 
 FORMATS = (
+    "rankscope_trace",
     "kineto",
     "straggler_analysis",
     "flight_recorder",

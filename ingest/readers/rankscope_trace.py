@@ -1,0 +1,298 @@
+"""Traces that `rankscope export --format perfetto` wrote (ingest/exports/perfetto.py), read back.
+
+Everything of a span comes back as it was: times on the rank's own clock, track, depth, step. What
+another tool saved again without otherData.rankscope is read as any Chrome trace is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from json import JSONDecoder
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+
+from ingest.readers import Sink
+from ingest.readers.exact_times import microseconds_to_ns
+from ingest.readers.inputs import Source
+from ingest.readers.json_events import EventStream
+from ingest.readers.kineto_events import MAX_NS
+from ingest.readers.limits import limits, variable
+from ingest.readers.rows import rank_info, rows
+from trace_hooks.layout import ParallelLayout
+from trace_hooks.schema import KINDS, MODES, check_version
+
+NAME = "rankscope_trace"
+
+_HEAD = re.compile(rb'\s*\{\s*"otherData"\s*:\s*\{\s*"rankscope"\s*:\s*\{')
+_ROWS_AT_ONCE = 1 << 17
+_CLOCKS = ("absolute", "per_step_relative", "unknown")
+
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Int32 = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
+_Time = Annotated[int, msgspec.Meta(gt=-MAX_NS, lt=MAX_NS)]
+
+
+class _About(msgspec.Struct):
+    """otherData.rankscope."""
+
+    schema: str
+    t0_ns: int
+    clock: str = "unknown"
+    layout: dict[str, Any] | None = None
+
+
+class _Args(msgspec.Struct):
+    """args of every event that is read."""
+
+    step: _Int64 = -1
+    own_ts_ns: _Time | None = None
+    own_dur_ns: _Time | None = None
+    cpu_ns: _Int64 = -1
+    depth: Annotated[int, msgspec.Meta(ge=0, le=2**15 - 1)] = 0
+    microbatch: _Int32 = -1
+    chunk: _Int32 = -1
+    recompute: bool = False
+    group_id: _Int64 = 0
+    coll_seq: _Int64 = -1
+    peer: _Int32 = -1
+    num_bytes: _Int64 = -1
+    mode: str = "eager"
+    args: str | None = None
+    loss: float | None = None
+    grad_norm: float | None = None
+    tokens: float | None = None
+    flops: float | None = None
+    lr: float | None = None
+    name: str = ""
+    track: str | None = None
+    desc: str = ""
+    axis: str = "unknown"
+    ranks: list[_Int32] = []
+    ts_ns: _Time = 0
+    offset_ns: _Int64 = 0
+    err_ns: _Int64 = -1
+    drift_ppb: _Int64 = 0
+    method: str = "imported"
+    host: str | None = None
+    device: str | None = None
+    pid: _Int32 | None = None
+    world_size: _Int32 | None = None
+    started_ns: _Time | None = None
+    ended_ns: _Time | None = None
+
+
+class _Event(msgspec.Struct):
+    """One event; flows and counters have more, which is not read."""
+
+    ph: str
+    pid: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 0
+    tid: _Int64 = 0
+    ts: msgspec.Raw = msgspec.Raw(b"0")
+    dur: msgspec.Raw = msgspec.Raw(b"0")
+    cat: str = ""
+    name: str = ""
+    args: _Args = msgspec.field(default_factory=_Args)
+
+
+_MANY = msgspec.json.Decoder(list[_Event])
+_ONE = msgspec.json.Decoder(_Event)
+_OF_SPANS = (
+    "step", "cpu_ns", "depth", "microbatch", "chunk", "recompute", "group_id", "coll_seq", "peer",
+    "num_bytes", "mode", "args",
+)  # fmt: skip
+_OF_STEPS = ("step", "loss", "grad_norm", "tokens", "flops", "lr")
+_OF_GROUPS = ("group_id", "name", "desc", "axis", "ranks")
+_OF_CLOCKS = ("step", "ts_ns", "offset_ns", "err_ns", "drift_ppb", "method")
+
+
+def recognises(source: Source) -> bool:
+    """Whether the export's own mark stands in front of the events."""
+    return _HEAD.match(source.head) is not None
+
+
+class Reading:
+    """One import: a file with all its ranks, or several files of different ranks."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._files: dict[int, str] = {}
+
+    def add(self, source: Source) -> None:
+        """Read one file; raises ValueError for a file of a newer rankscope."""
+        about = _about_of(source)
+        check_version(about.schema, source.name)
+        file = _File(self._sink, source.name, about, self._files)
+        stream = EventStream(source.read, _many, _one)
+        for batch in stream:
+            file.take(batch)
+        for problem in (*source.damages(), *stream.problems, *file.close()):
+            self._sink.add_problem(f"{source.name}: {problem}")
+
+    def finish(self) -> None:
+        """Every file was written as it was read."""
+
+
+def _about_of(source: Source) -> _About:
+    match = _HEAD.match(source.head)
+    assert match is not None
+    text = source.head[match.end() - 1 :].decode("utf-8", "replace")
+    found, _ = JSONDecoder().raw_decode(text)
+    about = msgspec.convert(found, _About)
+    if abs(about.t0_ns) >= MAX_NS:
+        raise ValueError(f"its t0_ns {about.t0_ns} is no time")
+    return about
+
+
+class _File:
+    """One file: rows of each rank, given to the sink a piece at a time."""
+
+    def __init__(self, sink: Sink, name: str, about: _About, files: dict[int, str]) -> None:
+        self._sink, self._name, self._files = sink, name, files
+        self._t0_ns = about.t0_ns
+        self._layout = None if about.layout is None else ParallelLayout.from_json(about.layout)
+        self._tracks: dict[tuple[int, int], str] = {}
+        self._told: dict[int, _Args] = {}
+        self._spans: dict[int, list[tuple[_Event, int, int]]] = defaultdict(list)
+        self._steps: dict[int, list[tuple[_Event, int, int]]] = defaultdict(list)
+        self._clocks: dict[int, list[_Args]] = defaultdict(list)
+        self._groups: list[_Args] = []
+        self._num_events: dict[int, int] = defaultdict(int)
+        self._num_refused = 0
+        sink.set_clock(about.clock if about.clock in _CLOCKS else "unknown")
+
+    def take(self, batch: list[_Event]) -> None:
+        """Some more events."""
+        whole = []
+        for event in batch:
+            if event.pid >= limits().max_ranks:
+                self._num_refused += 1
+                continue
+            self._num_events[event.pid] += 1
+            if event.ph == "X":
+                whole.append(event)
+            elif event.ph == "M":
+                self._learn(event)
+        ts_ns, readable = microseconds_to_ns([event.ts for event in whole])
+        dur_ns, has_dur = microseconds_to_ns([event.dur for event in whole])
+        readable &= has_dur & (np.abs(ts_ns) < MAX_NS) & (np.abs(dur_ns) < MAX_NS)
+        times = zip(ts_ns.tolist(), dur_ns.tolist(), readable.tolist(), strict=True)
+        for event, (at_ns, lasts_ns, is_readable) in zip(whole, times, strict=True):
+            self._take_one(event, at_ns, lasts_ns, is_readable)
+
+    def _take_one(self, event: _Event, at_ns: int, dur_ns: int, is_readable: bool) -> None:
+        own = event.args
+        start_ns = at_ns + self._t0_ns if own.own_ts_ns is None else own.own_ts_ns
+        dur_ns = dur_ns if own.own_dur_ns is None else own.own_dur_ns
+        is_step = event.cat == "step"
+        if not is_readable or abs(start_ns) >= MAX_NS or not (is_step or event.cat in KINDS):
+            self._num_refused += 1
+        elif is_step:
+            self._steps[event.pid].append((event, start_ns, dur_ns))
+        else:
+            spans = self._spans[event.pid]
+            spans.append((event, start_ns, dur_ns))
+            if len(spans) >= _ROWS_AT_ONCE:
+                self._write_spans(event.pid)
+
+    def _learn(self, event: _Event) -> None:
+        told = event.args
+        if event.name == "thread_name":
+            self._tracks[event.pid, event.tid] = told.name if told.track is None else told.track
+        elif event.name == "rankscope_rank":
+            self._told[event.pid] = told
+        elif event.name == "rankscope_clock":
+            self._clocks[event.pid].append(told)
+        elif event.name == "rankscope_group":
+            self._groups.append(told)
+
+    def _is_own(self, rank: int) -> bool:
+        """Whether no other file has shown this rank; the second one is left out, and told."""
+        if rank not in self._files:
+            self._files[rank] = self._name
+        return self._files[rank] == self._name
+
+    def _write_spans(self, rank: int) -> None:
+        spans = self._spans.pop(rank, [])
+        if not spans or not self._is_own(rank):
+            return
+        columns: dict[str, Any] = {name: [] for name in _OF_SPANS}
+        for event, _, _ in spans:
+            for name, column in columns.items():
+                column.append(getattr(event.args, name))
+        columns["mode"] = [mode if mode in MODES else "imported" for mode in columns["mode"]]
+        columns |= {
+            "rank": rank,
+            "ts_ns": [start_ns for _, start_ns, _ in spans],
+            "dur_ns": [dur_ns for _, _, dur_ns in spans],
+            "kind": [event.cat for event, _, _ in spans],
+            "name": [event.name for event, _, _ in spans],
+            "track": [
+                self._tracks.get((rank, event.tid), f"thread {event.tid}") for event, _, _ in spans
+            ],
+        }
+        self._sink.add_rows("spans", rank, rows("spans", len(spans), columns))
+
+    def close(self) -> list[str]:
+        """Write what is left; returns what was wrong."""
+        for rank in sorted(self._spans):
+            self._write_spans(rank)
+        problems = []
+        for rank in sorted(self._num_events):
+            if self._is_own(rank):
+                self._write_rank(rank)
+            else:
+                earlier = self._files[rank]
+                problems.append(f"shows rank {rank}, as {earlier} does; that rank is left out here")
+        if self._num_refused:
+            problems.append(
+                f"{self._num_refused:,} events of no known kind, without a readable time or of a "
+                f"rank beyond {variable('max_ranks')} left out"
+            )
+        return problems
+
+    def _write_rank(self, rank: int) -> None:
+        told = self._told.get(rank, _Args())
+        self._sink.add_rank(
+            rank_info(
+                rank,
+                world_size=-1 if told.world_size is None else told.world_size,
+                layout=self._layout,
+                host=told.host or "",
+                device=told.device or "",
+                pid=-1 if told.pid is None else told.pid,
+                started_ns=told.started_ns or self._t0_ns,
+                ended_ns=told.ended_ns or 0,
+            )
+        )
+        self._sink.count_events(rank, self._num_events[rank])
+        steps = self._steps.get(rank, [])
+        columns = {name: [getattr(event.args, name) for event, _, _ in steps] for name in _OF_STEPS}
+        times = {"start_ns": [s[1] for s in steps], "dur_ns": [s[2] for s in steps]}
+        self._add("steps", rank, len(steps), columns | times)
+        clocks = self._clocks.get(rank, [])
+        columns = {name: [getattr(clock, name) for clock in clocks] for name in _OF_CLOCKS}
+        self._add("clocks", rank, len(clocks), columns)
+        groups = [group for group in self._groups if rank in group.ranks]
+        columns = {name: [getattr(group, name) for group in groups] for name in _OF_GROUPS}
+        self._add("groups", rank, len(groups), columns)
+
+    def _add(self, table: str, rank: int, num_rows: int, columns: dict[str, Any]) -> None:
+        if num_rows:
+            self._sink.add_rows(table, rank, rows(table, num_rows, {"rank": rank, **columns}))
+
+
+def _many(text: bytes) -> list[_Event]:
+    try:
+        return _MANY.decode(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _one(text: bytes) -> _Event | None:
+    try:
+        return _ONE.decode(text)
+    except (ValueError, RecursionError):
+        return None
