@@ -18,6 +18,8 @@ FIRST_STEPS, FEWEST_STEPS = 5, 3
 WARM_UP_STEPS = 2
 """The first steps allocate and compile: no baseline."""
 NOISE_MADS = 3.0
+_LEAST_SHOWN = 0.05
+"""Percent: less would be shown as 0.0."""
 LEAST_CHANGE = 0.01
 """Changes below 1 % of the baseline (or 1 point of a share) are called none."""
 
@@ -185,12 +187,17 @@ def _mfu(series: Series, scope: Scope) -> Kpi | None:
 
 
 def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
-    waiting = now_of(_series(shares, "waiting_ratio"), scope.steps)
-    late = 100 * statistics.median(v for _, v in waiting) if waiting else 0.0
-    extra = f"{late:.1f} for late ranks" if waiting else ""
+    parts = []
+    for name, said in (("waiting_ratio", "for late ranks"), ("bubble_other_ratio", "host work")):
+        now = now_of(_series(shares, name), scope.steps)
+        value = 100 * statistics.median(v for _, v in now) if now else 0.0
+        if now and (name == "waiting_ratio" or value >= _LEAST_SHOWN):
+            parts.append(f"{value:.1f} {said}")
     return _share(
         "bubble", "Bubble", _series(shares, "bubble_ratio"), scope,
-        "Covered time of all ranks without compute, data or transfer.", extra=extra,
+        "Covered time of all ranks without compute, data or transfer. Of it host work: gc, "
+        "checkpoints, host code, copies, which the timeline draws as themselves.",
+        extra=", ".join(parts),
     )  # fmt: skip
 
 

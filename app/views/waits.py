@@ -1,11 +1,13 @@
 """Idle time of a lane and its reasons: who was waited for, the schedule, or nothing recorded.
 
-Rules of the metric `bubble`: inside a step window an instant that a span covers and that is no
-compute, no data and no transfer is bubble. While the lane waits in communication for a late last
-arriver it waits for that rank; where that rank sits on another pipeline stage it may only follow
-the schedule, so it is told apart. Other waiting in communication is the schedule's. What no span
-covers is not visible, never bubble. Communication without a verdict (members missing, clocks not
-aligned) is neither; so is all of a lane of which no instance has one.
+Rules of the metric `bubble` where a lane is in communication: inside a step window such an instant
+that is no compute, no data and no transfer is bubble. The metric also counts gc, checkpoints, host
+code and copies (`bubble_other_ns`); here they are no idle time, for their own spans show them.
+While the lane waits in communication for a late last arriver it waits for that rank; where that
+rank sits on another pipeline stage it may only follow the schedule, so it is told apart. Other
+waiting in communication is the schedule's. What no span covers is not visible, never bubble.
+Communication without a verdict (members missing, clocks not aligned) is neither; so is all of a
+lane of which no instance has one.
 
 Shape suffixes: S spans, C step windows, W instances, N intervals, E pieces of time.
 """

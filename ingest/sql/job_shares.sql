@@ -13,6 +13,7 @@
 -- column: other_comm_ratio  of other groups
 -- column: bubble_ratio  bubble; NULL where clocks are not aligned or members are missing
 -- column: waiting_ratio  of it waiting for a late last arriver
+-- column: bubble_other_ratio  of it gc, checkpoint, host code, copies: not compute, though no waiting
 -- column: not_visible_ratio  nothing was recorded
 -- column: num_ranks  ranks that finished the step
 -- empty: no step in this range is finished
@@ -42,7 +43,7 @@ axes AS (
 sums AS (
     SELECT step, sum(window_ns) AS total_ns, sum(compute_ns) AS compute_ns,
         sum(data_wait_ns) AS data_ns, sum(exposed_comm_ns) AS comm_ns, sum(bubble_ns) AS bubble_ns,
-        sum(bubble_late_ns) AS late_ns, sum(window_ns) FILTER (bubble_ns IS NOT NULL) AS known_ns,
+        sum(bubble_late_ns) AS late_ns, sum(bubble_other_ns) AS host_ns, sum(window_ns) FILTER (bubble_ns IS NOT NULL) AS known_ns,
         sum(window_ns - covered_ns) AS unseen_ns, count(*) AS num_ranks
     FROM cells GROUP BY step
 )
@@ -51,5 +52,6 @@ SELECT step, compute_ns / total_ns AS compute_ratio, data_ns / total_ns AS data_
     coalesce(pp_ns, 0) / total_ns AS pp_ratio, coalesce(dp_ns, 0) / total_ns AS dp_ratio,
     coalesce(ep_ns, 0) / total_ns AS ep_ratio, coalesce(other_ns, 0) / total_ns AS other_comm_ratio,
     bubble_ns / nullif(known_ns, 0) AS bubble_ratio, late_ns / nullif(known_ns, 0) AS waiting_ratio,
+    host_ns / nullif(known_ns, 0) AS bubble_other_ratio,
     unseen_ns / total_ns AS not_visible_ratio, num_ranks
 FROM sums LEFT JOIN axes USING (step) ORDER BY step

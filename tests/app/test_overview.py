@@ -79,6 +79,25 @@ def test_the_numbers_of_a_known_run(hub: Hub) -> None:
     assert "hook_cost" not in found  # no heartbeat
 
 
+def test_the_bubble_tile_tells_host_work_apart(tmp_path: Path) -> None:
+    builder = two_rank_run(tmp_path / "saves", num_steps=0)
+    builder.group(7, [0, 1], "tp")
+    for step in range(7):
+        at = step * 100.0
+        for rank in range(2):
+            builder.step(rank, step, at, at + 100)
+            builder.span(rank, step, "forward", at, at + 50)
+            start = at + 50 + 20 * rank  # rank 0 waits 20 us for rank 1
+            builder.span(rank, step, "tp_comm", start, at + 80, group_id=7, coll_seq=step)
+            builder.collective(rank, step, 7, step, start, at + 80)
+            builder.span(rank, step, "checkpoint", at + 80, at + 90)
+    builder.publish()
+    with open_run(builder.folder) as run:
+        (bubble,) = [kpi for kpi in kpis(run, None, Scope()) if kpi.key == "bubble"]
+    assert bubble.value == "20.0"
+    assert bubble.extra == "10.0 for late ranks, 10.0 host work"
+
+
 def test_a_run_without_a_finished_step_says_so(hub: Hub) -> None:
     found = numbers(hub, "begun")
     assert set(found) == {"heard"}

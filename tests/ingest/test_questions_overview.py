@@ -75,6 +75,8 @@ def test_job_shares(run):
     assert rows[0]["dp_ratio"] == 0
     assert rows[0]["bubble_ratio"] == pytest.approx(20 / 400)  # rank 0 waits 20 us for rank 1
     assert rows[0]["waiting_ratio"] == pytest.approx(20 / 400)
+    assert rows[0]["bubble_other_ratio"] == 0
+    assert rows[1]["bubble_other_ratio"] == pytest.approx(6 / 400)  # a checkpoint of 6 us
     assert rows[0]["not_visible_ratio"] == pytest.approx(0.1)
     assert rows[1]["not_visible_ratio"] == pytest.approx(34 / 400)  # the checkpoint is seen
 
