@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 """Called with (bytes read, bytes in all) as they lie on disk."""
 
+Finish = Callable[["RunWriter", str], None]
+"""Called with what was read and the format's name before the run is published."""
+
 HASH_DIGITS = 12
 _LOG = logging.getLogger(__name__)
 LEFT_OUT = ", left out"
@@ -81,6 +84,11 @@ class RunWriter:
             publish_table(rows, self.folder / "segments" / str(name))
         except OSError as error:  # a full disk is no fault of the file that is read
             raise UserError(f"{self.folder} cannot be written: {error.strerror}") from error
+
+    def remove_rows(self, table: str) -> None:
+        """Take back all rows of a table."""
+        for path in (self.folder / "segments").glob(f"{table}-*.parquet"):
+            path.unlink()
 
     def add_rank(self, info: RankInfo) -> None:
         """Keep it until the end; several files of a rank widen its time.
@@ -148,11 +156,13 @@ def import_paths(
     runs_folder: Path | str,
     progress: Progress | None = None,
     name: str | None = None,
+    finish: Finish | None = None,
 ) -> Path:
     """Import trace files and folders of them as one run; returns the run's folder.
 
     What was imported before is not read again. One damaged file of many becomes a problem of the
-    run. Raises UserError where nothing can be read.
+    run. `finish` may add to what was read, such as the ranks' clocks (app.importing). Raises
+    UserError where nothing can be read.
     """
     given = [existing(path) for path in paths]
     files = files_of(given)
@@ -171,13 +181,15 @@ def import_paths(
     except OSError as error:
         raise UserError(f"{runs} cannot be written ({error.strerror}); name another") from None
     try:
-        _write_run(temporary, run, given, files, progress)
+        _write_run(temporary, run, given, files, progress, finish)
         return _moved(temporary, runs / run)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def open_any(path: Path | str, progress: Progress | None = None) -> Run:
+def open_any(
+    path: Path | str, progress: Progress | None = None, finish: Finish | None = None
+) -> Run:
     """A run from anything readable: a run folder as it lies, other files imported for now.
 
     What is imported is removed when the process ends. Raises UserError.
@@ -193,7 +205,7 @@ def open_any(path: Path | str, progress: Progress | None = None) -> Run:
         return open_run(runs[0])
     kept_until_exit = Path(tempfile.mkdtemp(prefix="rankscope-"))
     atexit.register(shutil.rmtree, kept_until_exit, ignore_errors=True)
-    return open_run(import_paths([where], kept_until_exit, progress))
+    return open_run(import_paths([where], kept_until_exit, progress, finish=finish))
 
 
 def content_hash(files: Sequence[Path]) -> str:
@@ -215,7 +227,12 @@ def content_hash(files: Sequence[Path]) -> str:
 
 
 def _write_run(
-    folder: Path, run: str, given: list[Path], files: list[Path], progress: Progress | None
+    folder: Path,
+    run: str,
+    given: list[Path],
+    files: list[Path],
+    progress: Progress | None,
+    finish: Finish | None,
 ) -> None:
     writer = RunWriter(folder)
     total = sum(path.stat().st_size for path in files)
@@ -230,6 +247,8 @@ def _write_run(
     reader = _read_all(sources(files, on_bytes), writer, _has_own_format(files))
     if reader is None or not writer.ranks:
         raise UserError(_nothing_readable(given, writer.problems))
+    if finish is not None:
+        finish(writer, reader.NAME)
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     provenance = [printable(f"{path} ({path.stat().st_size} bytes)") for path in files]
     writer.publish(run, reader.NAME, [*provenance, f"imported {stamp}"])

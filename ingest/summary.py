@@ -58,17 +58,18 @@ def info(run: Run) -> RunSummary:
         events_per_rank=run.info.get("events_per_rank", {}),
         problems=run.problems,
         guesses=run.info.get("guesses", []),
-        clock=_clock(run),
+        clock=_clock(run, len(ranks)),
     )
 
 
-def _clock(run: Run) -> ClockSummary:
+def _clock(run: Run, num_ranks: int) -> ClockSummary:
     rows = run.index_rows(
         "SELECT method, count(*) AS num_ranks, min(err_ns) AS least, max(err_ns) AS most"
         " FROM clock_offsets WHERE attempt = (SELECT max(attempt) FROM clock_offsets)"
         " GROUP BY method ORDER BY num_ranks DESC, method"
     )
-    known = bool(rows) and all(row["least"] is not None and row["least"] >= 0 for row in rows)
+    is_all = bool(rows) and sum(row["num_ranks"] for row in rows) >= num_ranks
+    known = is_all and all(row["least"] is not None and row["least"] >= 0 for row in rows)
     return ClockSummary(
         kind=run.info["clock"],
         max_err_ns=max(row["most"] for row in rows) if known else None,

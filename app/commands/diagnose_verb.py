@@ -11,9 +11,9 @@ from pathlib import Path
 
 from app.commands.progress import reading_progress
 from app.findings import diagnose_run
+from app.importing import open_any
 from diagnosis.findings import Diagnosis, Finding
 from ingest.errors import UserError, printable
-from ingest.imports import open_any
 
 EXIT_FINDINGS = 3
 EXIT_NOT_ENOUGH = 4

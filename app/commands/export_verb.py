@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.hub import Hub
+from app.importing import open_any
 from app.links import View, explain, parse_url
 from app.routes.share import file_name
 from app.share.page import shared_page
@@ -22,7 +23,6 @@ from ingest.errors import UserError, printable
 from ingest.exports.perfetto import write_perfetto
 from ingest.exports.tables import write_csv, write_parquet
 from ingest.exports.window import Window, published
-from ingest.imports import open_any
 from ingest.store import Run
 from trace_hooks.schema import TABLES
 

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from app.commands.progress import reading_progress
+from app.importing import import_paths
 from ingest.errors import printable
-from ingest.imports import import_paths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

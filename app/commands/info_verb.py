@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from app.commands.progress import reading_progress
+from app.importing import open_any
 from ingest.errors import printable
-from ingest.imports import open_any
 from ingest.summary import RunSummary, info
 
 _STEPS_SHOWN = 8

@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow as pa
 
 from app import interrupts
+from app.importing import open_any
 from ingest.errors import UserError, printable
-from ingest.imports import open_any
 from ingest.questions import Question, all_questions
 from ingest.store import TIME_LIMIT_S
 

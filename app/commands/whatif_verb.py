@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from app.commands.progress import reading_progress
+from app.importing import open_any
 from app.whatif import Answer, whatif_of
 from diagnosis.whatif.analysis import STRAGGLING, WhatIf
 from diagnosis.whatif.causes import NOT_IDENTIFIABLE, causes
 from diagnosis.whatif.operations import NotAnswerable
 from ingest.errors import printable
-from ingest.imports import open_any
 
 EXIT_NOT_ENOUGH = 4
 

@@ -1,6 +1,7 @@
 -- Clock estimates with the time each is valid from: the latest before a moment, for the time before
 -- the first estimate the first. Ranks without an estimate: rank 0 is the reference where others
--- have one; ranks of a job on one single known host share its clock. All others stay unknown.
+-- have one; ranks of a job on one single known host share its clock. All others stay unknown, and so
+-- do ranks of which it is told that their clock is unknown (method none).
 INSERT INTO clock_offsets
 WITH estimates AS (
     SELECT attempt, rank, ts_ns, offset_ns, err_ns, drift_ppb, method
@@ -24,6 +25,8 @@ assumed AS (
         CASE WHEN one_host THEN 'same_host' ELSE 'reference' END
     FROM ranks r JOIN hosts USING (attempt)
     WHERE NOT EXISTS (FROM dated d WHERE d.attempt = r.attempt AND d.rank = r.rank)
+        AND NOT EXISTS (FROM read_parquet($clocks, hive_partitioning = false) n
+                        WHERE n.attempt = r.attempt AND n.rank = r.rank AND n.method = 'none')
         AND (r.rank = 0 AND EXISTS (FROM dated d WHERE d.attempt = r.attempt)
              OR one_host AND NOT EXISTS (FROM dated d WHERE d.attempt = r.attempt))
 )

@@ -1,0 +1,123 @@
+"""The import step: readers write the tables as the files tell them, then clocks are aligned.
+
+Files of processes on several hosts have a clock each. Where collectives were recorded by all their
+members, their ends say how far the clocks are apart (diagnosis.clocks), and the run's clocks table
+is written anew; where they do not connect a rank, its clock counts as unknown and the run says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from diagnosis.clocks import Alignment, MatchedEnds, RankClock, align
+from ingest import imports
+from ingest.errors import UserError
+from ingest.imports import Progress, RunWriter
+from ingest.matched import matched_ends
+from ingest.readers.rows import rows
+from ingest.store import Run
+
+OWN_CLOCKS = ("kineto", "flight_recorder", "nccl_inspector", "xpu_timer")
+"""Formats with a file per process; others have one clock in one file, or times of each step."""
+_MOST_NAMED = 8
+_UNKNOWN: Mapping[str, int | str] = {"offset_ns": 0, "drift_ppb": 0, "method": "none"}
+
+
+def import_paths(
+    paths: Sequence[Path | str],
+    runs_folder: Path | str,
+    progress: Progress | None = None,
+    name: str | None = None,
+) -> Path:
+    """ingest.imports.import_paths, with clocks aligned."""
+    return imports.import_paths(paths, runs_folder, progress, name, finish=align_clocks)
+
+
+def open_any(path: Path | str, progress: Progress | None = None) -> Run:
+    """ingest.imports.open_any, with clocks aligned where files are imported."""
+    return imports.open_any(path, progress, finish=align_clocks)
+
+
+def align_clocks(writer: RunWriter, format_name: str) -> None:
+    """Write the clocks table of an import of several ranks, and say what is known of it."""
+    if format_name not in OWN_CLOCKS or len(writer.ranks) < 2:
+        return
+    found = _alignment(writer)
+    writer.remove_rows("clocks")
+    if not found.clocks and _on_one_host(writer):
+        writer.add_guess("the ranks ran on one host: their clocks are taken as one")
+        return
+    for rank in sorted(writer.ranks):
+        clock = found.clocks.get(rank)
+        row = _row(clock) if clock else {"ts_ns": writer.ranks[rank]["started_ns"], **_UNKNOWN}
+        writer.add_rows("clocks", rank, rows("clocks", 1, {"rank": rank, **row}))
+    _tell(found, writer)
+
+
+def _row(clock: RankClock) -> Mapping[str, int | str]:
+    return {
+        "ts_ns": clock.ts_ns,
+        "offset_ns": clock.offset_ns,
+        "err_ns": clock.err_ns,
+        "drift_ppb": clock.drift_ppb,
+        "method": "matched_collectives",
+    }
+
+
+def _alignment(writer: RunWriter) -> Alignment:
+    ranks = sorted(writer.ranks)
+    try:
+        table = matched_ends(writer.folder / "segments")
+    except UserError as error:
+        writer.add_problem(str(error))
+        return Alignment(None, {}, ranks, [])
+    wanted = ("group_id", "instance", "rank", "end_ns", "spent_ns")
+    columns = [table[name].to_numpy().astype(np.int64) for name in wanted]
+    told = np.isin(columns[2], ranks)
+    return align(MatchedEnds(*(column[told] for column in columns)), ranks)
+
+
+def _on_one_host(writer: RunWriter) -> bool:
+    hosts = {info["host"] for info in writer.ranks.values()}
+    return len(hosts) == 1 and "" not in hosts
+
+
+def _tell(found: Alignment, writer: RunWriter) -> None:
+    if found.clocks:
+        writer.add_guess(_aligned(found))
+    if found.unaligned:
+        writer.add_problem(
+            f"the clocks of {_named(found.unaligned)} are not aligned: no collective that all "
+            "members of its group recorded, with ends that fit, connects them to the other ranks; "
+            "nobody is named from their timing against others"
+        )
+    for misfit in found.misfits:
+        writer.add_problem(
+            f"collectives of group {misfit.group}: the ends of rank {misfit.rank} do not fit the "
+            f"other members' (by {misfit.residual_ns / 1e6:.1f} ms); left out of the alignment"
+        )
+
+
+def _aligned(found: Alignment) -> str:
+    clocks = list(found.clocks.values())
+    offset_ms = max(abs(clock.offset_ns) for clock in clocks) / 1e6
+    err_us = max(clock.err_ns for clock in clocks) / 1e3
+    drifts = [clock for clock in clocks if clock.drift_err_ppb is not None and clock.drift_ppb]
+    widest = max(drifts, key=lambda clock: abs(clock.drift_ppb), default=None)
+    drift = ""
+    if widest is not None and widest.drift_err_ppb is not None:
+        ppm, err_ppm = widest.drift_ppb / 1e3, widest.drift_err_ppb / 1e3
+        drift = f"; rank {widest.rank} drifts most, by {ppm:.2f} ppm (error {err_ppm:.2f})"
+    return (
+        f"the clocks of {len(clocks)} ranks are aligned to rank {found.reference} by the ends of "
+        f"their collectives: off by up to {offset_ms:.3f} ms, known within {err_us:.1f} us{drift}"
+    )
+
+
+def _named(ranks: Sequence[int]) -> str:
+    shown = ", ".join(map(str, ranks[:_MOST_NAMED]))
+    more = f" and {len(ranks) - _MOST_NAMED} more" if len(ranks) > _MOST_NAMED else ""
+    return f"rank{'s' if len(ranks) > 1 else ''} {shown}{more}"

@@ -1,0 +1,202 @@
+"""Clocks from ends of collectives: made jobs whose clocks are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from diagnosis.clocks import LARGEST_ERR_NS, Alignment, MatchedEnds, align
+
+T0 = 1_700_000_000_000_000_000
+US, MS, S = 1_000, 1_000_000, 1_000_000_000
+DP_TP = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 4], [1, 5], [2, 6], [3, 7]]
+"""tp 4 x dp 2."""
+
+
+class Job:
+    """Groups that end a collective together every step; ends on clocks that are off by known times.
+
+    shown = true - offset - drift x (true - T0), so that offset is what brings it back at T0.
+    """
+
+    def __init__(
+        self,
+        groups: list[list[int]],
+        offset_ns: dict[int, float] | None = None,
+        drift: dict[int, float] | None = None,
+        num_steps: int = 50,
+        step_s: float = 0.1,
+        noise_ns: float = 5 * US,
+        seed: int = 1,
+    ) -> None:
+        random = np.random.default_rng(seed)
+        self.offset_ns, self.drift = offset_ns or {}, drift or {}
+        columns: list[tuple[int, int, int, int, int]] = []
+        for step in range(num_steps):
+            for group, ranks in enumerate(groups):
+                end_ns = (step + (group + 1) / (len(groups) + 1)) * step_s * S
+                end_ns += random.uniform(0, 1 * MS)
+                for rank in ranks:
+                    true_ns = end_ns + random.normal(0, noise_ns)
+                    columns.append(
+                        (group, step * len(groups) + group, rank, self.shown(rank, true_ns), MS)
+                    )
+        self.ends = MatchedEnds(*np.array(columns).T)
+        self.ranks = sorted({rank for ranks in groups for rank in ranks})
+
+    def shown(self, rank: int, true_ns: float) -> int:
+        ahead_ns = self.offset_ns.get(rank, 0.0) + self.drift.get(rank, 0.0) * true_ns
+        return T0 + round(true_ns - ahead_ns)
+
+    def align(self) -> Alignment:
+        return align(self.ends, self.ranks)
+
+    def errors(self, found: Alignment) -> dict[int, tuple[float, int]]:
+        """(greatest error of aligned times over the trace, stated error) of each aligned rank."""
+        errors = {}
+        last_ns = float(self.ends.end_ns_N.max() - T0)
+        for rank, clock in found.clocks.items():
+            at = []
+            for true_ns in (0.0, last_ns / 2, last_ns):
+                shown_ns = self.shown(rank, true_ns)
+                drifted = clock.drift_ppb * 1e-9 * (shown_ns - clock.ts_ns)
+                base_ns = self.shown(found.reference or 0, true_ns)
+                at.append(abs(shown_ns + clock.offset_ns + drifted - base_ns))
+            errors[rank] = max(at), clock.err_ns
+        return errors
+
+    def changed(self, chosen: np.ndarray, by_ns: np.ndarray | int) -> Job:
+        end_ns_N = self.ends.end_ns_N + np.where(chosen, by_ns, 0)
+        self.ends = replace(self.ends, end_ns_N=end_ns_N)
+        return self
+
+
+def within(errors: dict[int, tuple[float, int]], most_ns: float) -> bool:
+    return all(error <= stated <= most_ns for error, stated in errors.values())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_offsets_come_out_within_the_stated_error(seed: int) -> None:
+    job = Job(DP_TP, {3: -90 * MS, 6: 12 * MS, 7: 400 * US}, seed=seed)
+    found = job.align()
+    assert (found.reference, found.unaligned, found.misfits) == (0, [], [])
+    assert within(job.errors(found), 60 * US)
+    assert found.clocks[0].offset_ns == found.clocks[0].err_ns == 0
+    assert found.clocks[3].offset_ns == pytest.approx(-90 * MS, abs=found.clocks[3].err_ns)
+    assert 2 * US < found.clocks[5].residual_ns < 10 * US
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_drift_of_a_long_trace_comes_out_within_the_stated_error(seed: int) -> None:
+    offset_ns = {1: 90.0 * MS, 2: -3.0 * MS}
+    job = Job(DP_TP, offset_ns, {5: 50e-6}, num_steps=600, step_s=1.0, seed=seed)
+    found = job.align()
+    clock = found.clocks[5]
+    assert clock.drift_err_ppb is not None
+    assert pytest.approx(clock.drift_ppb, abs=clock.drift_err_ppb + 3) == 50_000  # shown / true
+    assert clock.drift_err_ppb < 1000
+    others = [other for rank, other in found.clocks.items() if rank not in (0, 5)]
+    assert all(abs(other.drift_ppb) <= (other.drift_err_ppb or 0) for other in others)
+    assert within(job.errors(found), 200 * US)
+
+
+def test_drift_is_not_told_of_a_short_trace() -> None:
+    job = Job(DP_TP, {3: -90 * MS}, num_steps=8, step_s=0.002)
+    found = job.align()
+    assert {clock.drift_ppb for clock in found.clocks.values()} == {0}
+    assert {found.clocks[rank].drift_err_ppb for rank in range(1, 8)} == {None}
+    assert within(job.errors(found), 100 * US)
+
+
+def test_one_instance_states_what_it_cannot_see() -> None:
+    found = Job([[0, 1]], num_steps=1).align()
+    assert found.clocks[1].err_ns >= MS  # as long as it took
+
+
+def test_some_ends_far_off_change_nothing() -> None:
+    job = Job(DP_TP, {3: -90 * MS})
+    random = np.random.default_rng(3)
+    off = random.random(len(job.ends.end_ns_N)) < 0.05
+    found = job.changed(off, random.integers(1 * MS, 300 * MS, len(off))).align()
+    assert found.unaligned == []
+    assert within(job.errors(found), 100 * US)
+
+
+def test_ranks_without_a_path_of_groups_are_unaligned() -> None:
+    found = Job([[0, 1], [1, 2], [4, 5]]).align()
+    assert (found.reference, sorted(found.clocks), found.unaligned) == (0, [0, 1, 2], [4, 5])
+    nothing = MatchedEnds(*np.empty((5, 0), np.int64))
+    found = align(nothing, [3, 77])
+    assert (found.reference, found.clocks, found.unaligned) == (None, {}, [3, 77])
+
+
+def test_the_reference_is_the_lowest_rank_of_the_largest_part() -> None:
+    found = Job([[0, 1], [5, 3], [3, 9]], {5: 4 * MS}).align()
+    assert (found.reference, found.unaligned) == (3, [0, 1])
+    assert found.clocks[5].offset_ns == pytest.approx(4 * MS, abs=found.clocks[5].err_ns)
+
+
+def test_instances_that_lack_a_member_are_not_used() -> None:
+    job = Job(DP_TP)
+    whole = (job.ends.rank_N != 7) | (job.ends.instance_N // len(DP_TP) % 2 == 0)
+    job.ends = MatchedEnds(*(column[whole] for column in vars(job.ends).values()))
+    assert job.align().unaligned == []
+
+
+def test_a_member_numbered_differently_is_left_out_and_the_others_stay() -> None:
+    """As in a profile that began one collective later: each end belongs to another instance."""
+    job = Job([[0, 1, 2, 3]], {2: 7 * MS})
+    random = np.random.default_rng(5)
+    by_ns = random.integers(-80 * MS, 80 * MS, len(job.ends.rank_N))
+    found = job.changed(job.ends.rank_N == 3, by_ns).align()
+    assert (sorted(found.clocks), found.unaligned) == ([0, 1, 2], [3])
+    assert [(m.group, m.rank) for m in found.misfits] == [(0, 3)]
+    assert found.misfits[0].residual_ns > LARGEST_ERR_NS / 2
+    assert within(job.errors(found), 60 * US)
+
+
+def test_a_pair_that_does_not_fit_aligns_nobody() -> None:
+    job = Job([[0, 1]])
+    random = np.random.default_rng(5)
+    by_ns = random.integers(-80 * MS, 80 * MS, len(job.ends.rank_N))
+    found = job.changed(job.ends.rank_N == 1, by_ns).align()
+    assert (found.reference, found.unaligned) == (None, [0, 1])
+    assert [m.rank for m in found.misfits] == [0, 1]
+
+
+def test_a_group_recorded_wrongly_is_told_by_the_others() -> None:
+    """Ranks 1 and 6 never talk to each other; as recorded they end 3 ms apart, always."""
+    job = Job([*DP_TP, [1, 6]], {3: -90 * MS})
+    wrong = (job.ends.group_N == 6) & (job.ends.rank_N == 6)
+    found = job.changed(wrong, 3 * MS).align()
+    assert {m.group for m in found.misfits} == {6}
+    assert found.unaligned == []
+    assert within(job.errors(found), 60 * US)
+
+
+def test_where_groups_contradict_each_other_the_error_says_so() -> None:
+    """A loop of pairs does not close: which pair is wrong cannot be known."""
+    job = Job([[0, 1], [1, 2], [2, 3], [0, 3]])
+    found = job.changed((job.ends.group_N == 3) & (job.ends.rank_N == 3), 3 * MS).align()
+    assert found.misfits == []
+    assert all(error <= stated for error, stated in job.errors(found).values())
+    assert found.clocks[3].err_ns > MS
+
+
+def test_a_long_chain_of_pairs_is_solved_and_its_error_grows() -> None:
+    num_ranks = 300
+    offset_ns = {rank: float(rank * MS) for rank in range(num_ranks)}
+    job = Job([[r, r + 1] for r in range(num_ranks - 1)], offset_ns, num_steps=20)
+    found = job.align()
+    assert found.unaligned == []
+    errors = job.errors(found)
+    assert all(error <= stated for error, stated in errors.values())
+    assert errors[299][1] > 3 * errors[10][1]
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
+    one = np.zeros(1, np.int64)
+    with pytest.raises(ValueError, match="give each column for all ends"):
+        MatchedEnds(one, one, one, one, np.zeros(2, np.int64))
