@@ -32,6 +32,18 @@ export function liveText(live, sinceS) {
   return `${state === 'running' ? 'live' : state} · data ${age(live.data_age_s + sinceS)} old`;
 }
 
+/**
+ * What a link says beyond the address: the attempt seen and the finding told of. Pure.
+ * Steps without an attempt are those of the newest attempt that has them: they need none.
+ * @param {import('./view_state.mjs').View} view @param {{attempt?: string, finding?: string}} seen
+ */
+export function linkPatch(view, { attempt, finding }) {
+  const patch = {};
+  if (view.run !== null && view.attempt === null && view.steps === null && attempt) patch.attempt = Number(attempt);
+  if (view.finding === null && finding) patch.finding = finding;
+  return patch;
+}
+
 export class Frame {
   /** @param {import('./app.mjs').App} app */
   constructor(app) {
@@ -58,12 +70,10 @@ export class Frame {
 
   /** Link to exactly what is seen. */
   link() {
-    const { view } = this.app;
-    const patch = {};
-    const attempt = document.querySelector('.topbar')?.dataset.attempt;
-    if (view.run !== null && view.attempt === null && attempt) patch.attempt = Number(attempt);
-    const told = document.querySelector('.banner[data-finding]')?.dataset.finding;
-    if (view.finding === null && told) patch.finding = told;
+    const patch = linkPatch(this.app.view, {
+      attempt: document.querySelector('.topbar')?.dataset.attempt,
+      finding: document.querySelector('.banner[data-finding]')?.dataset.finding,
+    });
     this.app.dispatchEvent(new CustomEvent('link', { detail: { patch } }));
     return this.app.link(patch);
   }

@@ -22,7 +22,7 @@ export class Flows {
     const { selected } = this.timeline.shown;
     const instance = instanceOf(selected);
     if (!instance) return;
-    const members = await loadMembers(this.timeline.app, instance);
+    const members = await loadMembers(this.timeline, instance);
     const member = nextMember(members, selected.rank);
     if (member) this.go(member, instance);
   }

@@ -34,7 +34,7 @@ export class Ghost {
     if (rank === null || !timeline.window) return this.#say('Select a rank first: its lane gets the ghost.');
     try {
       const { signal } = this.#newLoading();
-      const { ranks } = await app.json(app.api('timeline/lanes', { lanes: 'dp', rank, attempt: app.view.attempt }), signal);
+      const { ranks } = await app.json(app.api('timeline/lanes', { lanes: 'dp', rank, attempt: timeline.attempt }), signal);
       const peers = ranks.filter((other) => other !== rank);
       if (!peers.length) return this.#say(`Rank ${rank} has no DP peer.`);
       const area = await loadSums(timeline, peers, timeline.window, signal);

@@ -19,11 +19,11 @@ export function instanceOf(slice) {
   };
 }
 
-/** @returns {Promise<Object[]>} members, who came first at first */
-export async function loadMembers(app, instance, signal) {
+/** Members of an instance of the attempt on screen, who came first at first. @returns {Promise<Object[]>} */
+export async function loadMembers({ app, attempt }, instance, signal) {
   const { group, seq, src, dst } = instance;
   const answer = await app.json(app.api('timeline/collective', {
-    attempt: app.view.attempt, group, seq, src: src >= 0 ? src : null, dst: dst >= 0 ? dst : null,
+    attempt, group, seq, src: src >= 0 ? src : null, dst: dst >= 0 ? dst : null,
   }), signal);
   return answer.members;
 }

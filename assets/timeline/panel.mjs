@@ -7,7 +7,6 @@ import { described, listOf } from './tooltip.mjs';
 
 /** @param {(member: Object, instance: Object) => void} go */
 export function makePanel(timeline, element, go) {
-  const { app } = timeline;
   let loading = new AbortController();
   const renew = () => {
     loading.abort();
@@ -39,7 +38,7 @@ export function makePanel(timeline, element, go) {
       make('div', { class: 'tl-columns' }, listOf({ title: '', rows: text.rows }), beside));
     if (instance) {
       fill(beside, async (signal) => membersTable(
-        await loadMembers(app, instance, signal), (member) => go(member, instance)));
+        await loadMembers(timeline, instance, signal), (member) => go(member, instance)));
     }
   }
 
@@ -79,7 +78,7 @@ export function loadSums(timeline, ranks, window, signal) {
   const { app } = timeline;
   const step = timeline.tile?.meta.relative_step ?? null;
   return app.json(app.api('timeline/area', {
-    attempt: app.view.attempt, ranks: ranks.slice(0, 64).join(','), from: Math.floor(window.begin),
+    attempt: timeline.attempt, ranks: ranks.slice(0, 64).join(','), from: Math.floor(window.begin),
     to: Math.ceil(window.end), steps: step,
   }), signal);
 }

@@ -41,7 +41,7 @@ export function searcher(timeline) {
       if (!input.value.trim()) return;
       try {
         const answer = await app.json(app.api('timeline/search', {
-          attempt: app.view.attempt, name: input.value, ranks: formatRanks(timeline.geometry.ranks),
+          attempt: timeline.attempt, name: input.value, ranks: formatRanks(timeline.geometry.ranks),
         }), asking.signal);
         spans = answer.spans;
         output.textContent = answer.num_found

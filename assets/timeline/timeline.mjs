@@ -40,6 +40,11 @@ export class Timeline extends EventTarget {
     this.following = false;
   }
 
+  /** The attempt on screen: with steps of before a restart it is not the newest. */
+  get attempt() {
+    return this.tile?.meta.attempt ?? this.app.view.attempt;
+  }
+
   tell(name, detail = null) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
@@ -137,7 +142,7 @@ export class Timeline extends EventTarget {
     if (!this.tile || !this.window) return {};
     const { relative_step: step } = this.tile.meta;
     return {
-      ranks: this.geometry.ranks, t: [Math.round(this.window.begin), Math.round(this.window.end)],
+      attempt: this.attempt, ranks: this.geometry.ranks, t: [Math.round(this.window.begin), Math.round(this.window.end)],
       ...(step === null ? {} : { steps: [step, step] }),
       rank: this.app.view.rank ?? this.shown.selected?.rank ?? null,
     };

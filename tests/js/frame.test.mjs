@@ -2,11 +2,22 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { age, liveText } from '../../assets/lib/frame.mjs';
+import { age, linkPatch, liveText } from '../../assets/lib/frame.mjs';
 import { HELP, Keys, isTyping, turned } from '../../assets/lib/keys.mjs';
 import { otherTheme, toggleTheme } from '../../assets/lib/theme.mjs';
 import { emptyView } from '../../assets/lib/view_state.mjs';
 import { filled } from '../../assets/lib/with_defaults.mjs';
+
+test('a link names the attempt and the finding that are seen', () => {
+  const view = { ...emptyView(), run: 'a' };
+  const seen = { attempt: '1', finding: 'slow_worker-1-5-9' };
+  assert.deepEqual(linkPatch(view, seen), { attempt: 1, finding: 'slow_worker-1-5-9' });
+  assert.deepEqual(linkPatch({ ...view, attempt: 0, finding: 'b' }, seen), {});
+  assert.deepEqual(linkPatch(view, {}), {});
+  assert.deepEqual(linkPatch(emptyView(), { attempt: '1' }), {});
+  // attempt 1 may have no step 1 to 2
+  assert.deepEqual(linkPatch({ ...view, steps: [1, 2] }, { attempt: '1' }), {});
+});
 
 test('keys', () => {
   const keys = new Keys();
