@@ -8,6 +8,7 @@
 
 export const RUN_MS = 250;
 export const PULSE_MS = 1000;  // Dash draws words and numbers: nobody reads them faster
+const SILENT_PULSE_MS = 5000;
 const BACKOFF_MS = [200, 400, 800, 1600, 3000];
 const SILENT_MS = 6000;  // the server says something each second
 const RECENT_S = 5;
@@ -64,6 +65,14 @@ export function isNews(message, known, again) {
   return again || (message.data_age_s !== null && message.data_age_s < RECENT_S);
 }
 
+/**
+ * Whether numbers that depend on the time are asked for again without news: while ranks fall silent
+ * one after another nothing is written that would tell of it, and the state says `silent` but once.
+ */
+export function isDueAgain(message, sinceMs) {
+  return message.state === 'silent' && sinceMs >= SILENT_PULSE_MS;
+}
+
 export class Live {
   #socket = null;
   #run;  // of the socket
@@ -74,6 +83,7 @@ export class Live {
   #waiting = null;  // message that came while paused
   #last = {};
   #timer = null;
+  #pulsedAt = -Infinity;
   #watchdog = null;
 
   /** @param {import('./app.mjs').App} app */
@@ -193,6 +203,8 @@ export class Live {
     if (news || changed) {
       if (this.paused) this.#waiting = message;
       else this.#pass(message);
+    } else if (!this.paused && isDueAgain(message, performance.now() - this.#pulsedAt)) {
+      this.#pulse(message);
     }
     this.#tell();
   }
@@ -200,6 +212,11 @@ export class Live {
   #pass(message) {
     const { run, version, state, last_step } = message;
     if (run !== null) this.runThrottle.push({ run, version, state, last_step });
+    this.#pulse(message);
+  }
+
+  #pulse({ run, version, state }) {
+    this.#pulsedAt = performance.now();
     this.pulseThrottle.push({ run, version, state });
   }
 

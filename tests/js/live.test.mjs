@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { backoffMs, isNews, socketUrl, Throttle } from '../../assets/lib/live.mjs';
+import { backoffMs, isDueAgain, isNews, socketUrl, Throttle } from '../../assets/lib/live.mjs';
 
 test('the socket is where the page is, below its prefix, and secure behind TLS', () => {
   assert.equal(socketUrl('http://localhost:9000/run/a/overview?x=1#y', '', 'a b/c'),
@@ -29,6 +29,12 @@ test('a page that has just been made knows what is old, not what has just come',
   assert.equal(isNews({ version: 4, data_age_s: 900 }, null, false), false);
   assert.equal(isNews({ version: 4, data_age_s: 0.3 }, null, false), true);
   assert.equal(isNews({ version: 1, data_age_s: null }, null, false), false);
+});
+
+test('while ranks fall silent the numbers are asked for again, every 5 s', () => {
+  assert.equal(isDueAgain({ state: 'silent' }, 5000), true);
+  assert.equal(isDueAgain({ state: 'silent' }, 1000), false);
+  for (const state of ['running', 'finished', 'lost']) assert.equal(isDueAgain({ state }, 9e9), false);
 });
 
 test('a throttle passes the first at once, then the newest only', async () => {
