@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from a2wsgi import WSGIMiddleware
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from app.asset_files import assets_folder, assets_version
@@ -27,12 +31,14 @@ from app.routes import (
     timeline,
     uploads,
 )
+from app.routes.turns import Turns
 from app.safe_headers import SafeHeaders
 from app.settings import Settings
 from app.shell import make_dash
 from ingest.errors import UserError
 
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+_FILE_THREADS = 4
 TYPES = {".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _MOST_POSTED = 4 << 20
 """Bytes of a callback's request; uploads have a route of their own."""
@@ -47,14 +53,15 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
     pages.config["MAX_CONTENT_LENGTH"] = _MOST_POSTED
     public_origin = settings.public_origin if settings else ""
     public_root = f"{public_origin}{settings.base}" if settings and public_origin else ""
+    turns = Turns()
     routes: list[BaseRoute] = [
-        Route("/assets/{version}/{path:path}", _asset),
+        Route("/assets/{version}/{path:path}", _Assets().answer),
         *health.routes(hub),
         *live.routes(hub),
         *runs.routes(hub),
         *uploads.routes(hub),
-        *share.routes(hub, public_root),
-        *query.routes(hub),
+        *share.routes(hub, turns, public_root),
+        *query.routes(hub, turns),
         *ranks.routes(hub),
         *findings.routes(hub),
         *overview.routes(hub),
@@ -92,17 +99,32 @@ def _failed(_request: Request, _error: Exception) -> Response:
     return JSONResponse({"error": "The server failed here; its own output says more."}, 500)
 
 
-def _asset(request: Request) -> Response:
-    """A file of the browser side; its path holds a version, so that it may be kept for ever."""
+class _Assets:
+    """Files of the browser side, read in threads of their own: a page opens while queries go on."""
+
+    def __init__(self) -> None:
+        self._limiter: CapacityLimiter | None = None
+
+    async def answer(self, request: Request) -> Response:
+        """A file; its path holds a version, so that it may be kept for ever."""
+        self._limiter = self._limiter or CapacityLimiter(_FILE_THREADS)  # wants an event loop
+        path = request.path_params["path"]
+        content = await run_sync(_file_content, path, limiter=self._limiter)
+        if content is None:
+            return JSONResponse({"error": "There is no such file."}, 404)
+        # a page that is older than the server asks for files of a version that is no more
+        is_known = request.path_params["version"] == assets_version()
+        kept = "public, max-age=31536000, immutable" if is_known else "no-cache"
+        media_type = TYPES[Path(path).suffix]
+        return Response(content, media_type=media_type, headers={"Cache-Control": kept})
+
+
+def _file_content(name: str) -> bytes | None:
+    """What a file below assets/ holds, None where it is none of those the browser may have."""
     folder = assets_folder().resolve()
     try:
-        path = (folder / request.path_params["path"]).resolve()
-        is_ours = path.is_relative_to(folder) and path.suffix in TYPES and path.is_file()
-    except (OSError, ValueError):  # too long a name, a null byte
-        is_ours = False
-    if not is_ours:
-        return JSONResponse({"error": "There is no such file."}, 404)
-    # a page that is older than the server asks for files of a version that is no more
-    is_known = request.path_params["version"] == assets_version()
-    kept = "public, max-age=31536000, immutable" if is_known else "no-cache"
-    return FileResponse(path, media_type=TYPES[path.suffix], headers={"Cache-Control": kept})
+        path = (folder / name).resolve()
+        is_ours = path.is_relative_to(folder) and path.suffix in TYPES
+        return path.read_bytes() if is_ours else None
+    except (OSError, ValueError):  # no file, too long a name, a null byte
+        return None

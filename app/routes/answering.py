@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.answers import asked_by
 from app.auth import Forbidden
+from app.routes.turns import RETRY_S, Busy, Turns
 from ingest.errors import UserError
 from ingest.sandbox import Interrupted, Stop
 
@@ -24,11 +25,15 @@ _under_way: set[Stop] = set()
 
 
 async def answer(
-    request: Request, compute: Callable[[Stop], T], respond: Callable[[T], Response]
+    request: Request,
+    compute: Callable[[Stop], T],
+    respond: Callable[[T], Response],
+    turns: Turns | None = None,
 ) -> Response:
     """`respond(compute(stop))`; a UserError becomes {"error": sentence} with status 400.
 
-    compute runs in a thread; `stop` interrupts its query once the browser has gone.
+    compute runs in a thread, with `turns` when its turn comes (503 where too many wait); `stop`
+    interrupts its query once the browser has gone.
     """
     stop = Stop()
 
@@ -46,7 +51,10 @@ async def answer(
     watcher = asyncio.create_task(watch())
     _under_way.add(stop)
     try:
-        return respond(await run_in_threadpool(computed))
+        work = turns.run(computed, stop) if turns else run_in_threadpool(computed)
+        return respond(await work)
+    except Busy as error:
+        return JSONResponse({"error": str(error)}, 503, {"Retry-After": str(RETRY_S)})
     except UserError as error:
         is_gone = isinstance(error, Interrupted) and stop.called
         status = 403 if isinstance(error, Forbidden) else GONE if is_gone else 400

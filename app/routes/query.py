@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import msgspec
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from app.hub import Hub
 from app.routes.answering import answer
+from app.routes.turns import Turns
 from app.views.query import Query, answered, csv_pieces, prepared
 from ingest.sandbox import Stop
 from ingest.store import Run
@@ -23,7 +25,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w.-]+", re.ASCII)
 _NO_STORE = {"Cache-Control": "no-store"}
 
 
-def routes(hub: Hub) -> list[Route]:
+def routes(hub: Hub, turns: Turns) -> list[Route]:
     """GET api/run/RUN/query and query.csv; ?q=NAME&q.KEY=VALUE or ?sql=SELECT."""
 
     async def page(request: Request) -> Response:
@@ -35,6 +37,7 @@ def routes(hub: Hub) -> list[Route]:
             request,
             compute,
             lambda body: Response(body, media_type="application/json", headers=_NO_STORE),
+            turns,
         )
 
     async def csv_file(request: Request) -> Response:
@@ -46,9 +49,9 @@ def routes(hub: Hub) -> list[Route]:
             name = f"{request.path_params['run']}-{request.query_params.get('q', 'sql')}"
             disposition = f'attachment; filename="{_NOT_IN_NAMES.sub("-", name)}.csv"'
             headers = {"Content-Disposition": disposition, **_NO_STORE}
-            return StreamingResponse(_body(*made), media_type="text/csv", headers=headers)
+            return StreamingResponse(_body(turns, *made), media_type="text/csv", headers=headers)
 
-        return await answer(request, compute, respond)
+        return await answer(request, compute, respond, turns)
 
     return [
         Route("/api/run/{run}/query", page),
@@ -63,13 +66,16 @@ def _asked(hub: Hub, request: Request) -> tuple[Run, Query]:
     return run, prepared(run, given.get("q"), given.get("sql"), args)
 
 
-async def _body(first: bytes, pieces: Iterator[bytes], stop: Stop) -> AsyncIterator[bytes]:
+async def _body(
+    turns: Turns, first: bytes, pieces: Iterator[bytes], stop: Stop
+) -> AsyncIterator[bytes]:
     """The pieces; what a browser that left does not want is not computed."""
     close: Any = getattr(pieces, "close", lambda: None)
     try:
         yield first
-        while (piece := await run_in_threadpool(next, pieces, None)) is not None:
+        while (piece := await turns.run(partial(next, pieces, None), stop, False)) is not None:
             yield piece
     finally:
         stop()
-        close()
+        with suppress(ValueError):  # a thread is at it: interrupted, it closes them itself
+            close()

@@ -13,6 +13,7 @@ from app.findings import diagnosis_of
 from app.hub import Hub
 from app.links import PAGES, View, parse_url
 from app.routes.answering import answer
+from app.routes.turns import Turns
 from app.share.page import shared_page
 from ingest.sandbox import Stop
 
@@ -33,7 +34,7 @@ def shown_finding(hub: Hub, view: View) -> str | None:
     return finding.id if finding else None
 
 
-def routes(hub: Hub, public_url: str = "") -> list[Route]:
+def routes(hub: Hub, turns: Turns, public_url: str = "") -> list[Route]:
     """GET api/run/RUN/share?page=...&<fields of the view>: the file as a download."""
 
     async def share(request: Request) -> Response:
@@ -52,6 +53,6 @@ def routes(hub: Hub, public_url: str = "") -> list[Route]:
             headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
             return Response(content, media_type="text/html", headers=headers)
 
-        return await answer(request, compute, respond)
+        return await answer(request, compute, respond, turns)
 
     return [Route("/api/run/{run}/share", share)]

@@ -17,10 +17,12 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from app.asset_files import assets_version
 from app.hub import Hub
 from app.routes.answering import answer, stop_all
+from app.routes.turns import AT_ONCE, MOST_WAITING
 from app.server import make_app
 from app.settings import Settings, Token
 from ingest.errors import UserError
@@ -337,6 +339,50 @@ def test_a_browser_that_left_ends_its_query(hub: Hub) -> None:
     assert time.monotonic() - begun_s < 5
     assert "was interrupted" in ended[0]
     assert sent[0]["status"] == 499
+
+
+async def exchanged(app: ASGIApp, target: str, left: asyncio.Event) -> tuple[int, bytes]:
+    """Status and body of an answer; the browser goes when `left` is set."""
+    scope = Client(app)._scope("http", target, {}) | {"method": "GET"}
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
+
+
+@pytest.mark.parametrize("route", ["query", "query.csv"])
+def test_slow_queries_of_many_hold_nobody_else_up(hub: Hub, route: str) -> None:
+    app = make_app(hub, settings=Settings())
+    paths = (f"/assets/{assets_version()}/main.mjs", "/api/run/job/findings", "/api/runs")
+
+    async def crowd() -> list[tuple[int, bytes]]:
+        asked = f"/api/run/job/{route}?sql={quote(ENDLESS)}"
+        left = asyncio.Event()
+        slow = [asyncio.create_task(exchanged(app, asked, left)) for _ in range(45)]
+        await asyncio.sleep(0.5)
+        refused = [task.result() for task in slow if task.done()]
+        for path in paths:
+            answered = await asyncio.wait_for(exchanged(app, path, asyncio.Event()), 8)
+            assert answered[0] == 200, path
+        left.set()
+        ended = await asyncio.wait_for(asyncio.gather(*slow), 20)
+        assert sum(status == 499 for status, _ in ended) == AT_ONCE + MOST_WAITING
+        again = f"/api/run/job/{route}?sql=SELECT%201"
+        assert (await exchanged(app, again, asyncio.Event()))[0] == 200
+        return refused
+
+    refused = asyncio.run(crowd())
+    assert len(refused) == 45 - AT_ONCE - MOST_WAITING
+    for status, body in refused:
+        assert status == 503
+        assert b"16 questions of others wait for an answer already" in body
 
 
 def test_a_server_that_stops_ends_its_queries(hub: Hub) -> None:
