@@ -15,6 +15,7 @@ from benchmarks.browser import Server
 from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
 from tests.browser.tabs import PHONE, Tab
+from tests.runs_builder import restarted_run
 
 
 def place_of(tab: Tab, stage: Locator, rank: int) -> tuple[float, float]:
@@ -261,3 +262,25 @@ def test_a_shared_finding_on_a_phone(tabs: OpenTab, server: Server, page: str) -
         text = banner.locator(".said").bounding_box()
         assert text is not None
         assert text["width"] > 250  # not squeezed beside its buttons
+
+
+def test_steps_of_before_a_restart_and_a_link_to_them(
+    tabs: OpenTab, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    runs = tmp_path_factory.mktemp("restarted") / "runs"
+    restarted_run(runs / "again")
+    server = Server(runs).start()
+    try:
+        first = tabs(server.url)
+        first.open(View("again", "timeline", steps=(1, 2)).url())
+        first.settle()
+        first.page.get_by_role("button", name="Copy link").first.click()
+        link: str = first.page.evaluate("navigator.clipboard.readText()")
+        assert "attempt=0" in link
+        first.open(View("again", "ranks", steps=(1, 2)).url())
+        first.page.wait_for_selector(".topbar[data-attempt='1']")
+        first.page.get_by_role("button", name="Copy link").first.click()
+        assert "attempt" not in first.page.evaluate("navigator.clipboard.readText()")
+        first.page.goto("about:blank")  # the end of the server is nobody's error then
+    finally:
+        server.stop()
