@@ -26,6 +26,9 @@ START_S = 30.0
 GRACE_S = 1
 """What requests under way get to end."""
 STOP_S = 2.0
+KEEP_ALIVE_S = 75
+"""A connection without requests is kept longer than proxies and pages pause between two: one that
+closes just as the next request is sent fails it."""
 REST_S = 0.3
 """What imports and the list of runs get after that: leave() runs nothing that waits for an exit."""
 _MOST_TRIED = 50
@@ -74,6 +77,7 @@ def running(hub: Hub, settings: Settings, listener: socket.socket) -> Iterator[t
         make_app(hub, settings=settings), ws="websockets-sansio", lifespan="off",
         log_config=None, access_log=False, server_header=False, proxy_headers=False,
         ws_max_size=_LONGEST_SOCKET_MESSAGE, timeout_graceful_shutdown=GRACE_S,
+        timeout_keep_alive=KEEP_ALIVE_S,
     )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), name="server", daemon=True)
