@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app import rank_maps
 from app.hub import Hub
 from app.links import View
 from app.pages import ranks as page
 from app.server import make_app
 from app.views.scales import IN_NOISE, METRICS
+from ingest.sandbox import Interrupted, Stop
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
 from tests.runs_builder import RunBuilder
@@ -218,3 +220,25 @@ def test_of_a_map_too_large_the_newest_steps_or_those_asked_for_are_shown(made, 
     assert got(client, "worst", run="re", near="1..2").json()["cells"] == []
     answer = got(client, "grid", run="re", steps="0..30000000")
     assert (answer.status_code, "choose 2 steps or fewer" in answer.json()["error"]) == (400, True)
+
+
+def test_who_leaves_while_a_whole_map_is_read_stops_it_and_the_next_has_it(made, monkeypatch):
+    hub, _ = made
+    read, given = rank_maps.cells, []
+
+    def reading(run, metric, attempt, steps, stop, step_ms):
+        given.append(stop)
+        if stop.called:
+            raise Interrupted("left")
+        return read(run, metric, attempt, steps, stop, step_ms)
+
+    monkeypatch.setattr(rank_maps, "cells", reading)
+    maps, left, stays = rank_maps.Maps(hub), Stop(), Stop()
+    left()
+    with pytest.raises(Interrupted):
+        maps.whole("re", METRICS["slowdown"], None, stop=left)
+    whole, is_cut = maps.whole("re", METRICS["slowdown"], None, stop=stays)
+    assert maps.whole("re", METRICS["slowdown"], None, stop=stays)[0] is whole
+    assert (given, is_cut) == ([left, stays], False)
+    assert maps.some("re", METRICS["slowdown"], None, (2, 5)).value_RS.base is not None
+    assert len(given) == 2, "cut out of what is kept"
