@@ -23,7 +23,7 @@ from ingest.exports.window import Window, published
 from ingest.store import Run
 from trace_hooks.schema import SCHEMA_VERSION, RankInfo
 
-ROWS_AT_ONCE = 500_000
+ROWS_AT_ONCE = 200_000
 """Spans sorted at once; a run with more is written part by part."""
 _DEFAULTS = {
     "cpu_ns": -1, "depth": 0, "microbatch": -1, "chunk": -1, "recompute": False, "group_id": 0,

@@ -27,7 +27,8 @@ from trace_hooks.schema import KINDS, MODES, check_version
 NAME = "rankscope_trace"
 
 _HEAD = re.compile(rb'\s*\{\s*"otherData"\s*:\s*\{\s*"rankscope"\s*:\s*\{')
-_ROWS_AT_ONCE = 1 << 17
+_MOST_HELD = 1 << 18
+"""Spans and steps held, of all ranks together, before they are written."""
 _CLOCKS = ("absolute", "per_step_relative", "unknown")
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -97,6 +98,9 @@ class _Event(msgspec.Struct):
     args: _Args = msgspec.field(default_factory=_Args)
 
 
+_Timed = tuple[_Event, int, int]
+"""An event with its begin, Unix ns on the rank's clock, and duration."""
+
 _MANY = msgspec.json.Decoder(list[_Event])
 _ONE = msgspec.json.Decoder(_Event)
 _OF_SPANS = (
@@ -155,12 +159,13 @@ class _File:
         self._layout = None if about.layout is None else ParallelLayout.from_json(about.layout)
         self._tracks: dict[tuple[int, int], str] = {}
         self._told: dict[int, _Args] = {}
-        self._spans: dict[int, list[tuple[_Event, int, int]]] = defaultdict(list)
-        self._steps: dict[int, list[tuple[_Event, int, int]]] = defaultdict(list)
+        self._spans: dict[int, list[_Timed]] = defaultdict(list)
+        self._steps: dict[int, list[_Timed]] = defaultdict(list)
         self._clocks: dict[int, list[_Args]] = defaultdict(list)
         self._groups: list[_Args] = []
+        self._groups_of: dict[int, list[_Args]] = {}
         self._num_events: dict[int, int] = defaultdict(int)
-        self._num_refused = 0
+        self._num_refused = self._num_held = 0
         sink.set_clock(about.clock if about.clock in _CLOCKS else "unknown")
 
     def take(self, batch: list[_Event]) -> None:
@@ -181,6 +186,9 @@ class _File:
         times = zip(ts_ns.tolist(), dur_ns.tolist(), readable.tolist(), strict=True)
         for event, (at_ns, lasts_ns, is_readable) in zip(whole, times, strict=True):
             self._take_one(event, at_ns, lasts_ns, is_readable)
+        self._num_held += len(whole)
+        if self._num_held >= _MOST_HELD:
+            self._write_held()
 
     def _take_one(self, event: _Event, at_ns: int, dur_ns: int, is_readable: bool) -> None:
         own = event.args
@@ -192,10 +200,7 @@ class _File:
         elif is_step:
             self._steps[event.pid].append((event, start_ns, dur_ns))
         else:
-            spans = self._spans[event.pid]
-            spans.append((event, start_ns, dur_ns))
-            if len(spans) >= _ROWS_AT_ONCE:
-                self._write_spans(event.pid)
+            self._spans[event.pid].append((event, start_ns, dur_ns))
 
     def _learn(self, event: _Event) -> None:
         told = event.args
@@ -214,10 +219,16 @@ class _File:
             self._files[rank] = self._name
         return self._files[rank] == self._name
 
-    def _write_spans(self, rank: int) -> None:
-        spans = self._spans.pop(rank, [])
-        if not spans or not self._is_own(rank):
-            return
+    def _write_held(self) -> None:
+        for rank in sorted({*self._spans, *self._steps}):
+            if self._is_own(rank):
+                self._write_spans(rank, self._spans.get(rank, []))
+                self._write_steps(rank, self._steps.get(rank, []))
+        self._spans.clear()
+        self._steps.clear()
+        self._num_held = 0
+
+    def _write_spans(self, rank: int, spans: list[_Timed]) -> None:
         columns: dict[str, Any] = {name: [] for name in _OF_SPANS}
         for event, _, _ in spans:
             for name, column in columns.items():
@@ -233,12 +244,17 @@ class _File:
                 self._tracks.get((rank, event.tid), f"thread {event.tid}") for event, _, _ in spans
             ],
         }
-        self._sink.add_rows("spans", rank, rows("spans", len(spans), columns))
+        self._add("spans", rank, len(spans), columns)
+
+    def _write_steps(self, rank: int, steps: list[_Timed]) -> None:
+        columns = {name: [getattr(event.args, name) for event, _, _ in steps] for name in _OF_STEPS}
+        times = {"start_ns": [s[1] for s in steps], "dur_ns": [s[2] for s in steps]}
+        self._add("steps", rank, len(steps), columns | times)
 
     def close(self) -> list[str]:
         """Write what is left; returns what was wrong."""
-        for rank in sorted(self._spans):
-            self._write_spans(rank)
+        self._write_held()
+        self._groups_of = self._told_by()
         problems = []
         for rank in sorted(self._num_events):
             if self._is_own(rank):
@@ -268,16 +284,21 @@ class _File:
             )
         )
         self._sink.count_events(rank, self._num_events[rank])
-        steps = self._steps.get(rank, [])
-        columns = {name: [getattr(event.args, name) for event, _, _ in steps] for name in _OF_STEPS}
-        times = {"start_ns": [s[1] for s in steps], "dur_ns": [s[2] for s in steps]}
-        self._add("steps", rank, len(steps), columns | times)
         clocks = self._clocks.get(rank, [])
         columns = {name: [getattr(clock, name) for clock in clocks] for name in _OF_CLOCKS}
         self._add("clocks", rank, len(clocks), columns)
-        groups = [group for group in self._groups if rank in group.ranks]
+        groups = self._groups_of.get(rank, [])
         columns = {name: [getattr(group, name) for group in groups] for name in _OF_GROUPS}
         self._add("groups", rank, len(groups), columns)
+
+    def _told_by(self) -> dict[int, list[_Args]]:
+        """Groups by the first of their members that is shown."""
+        found: dict[int, list[_Args]] = defaultdict(list)
+        for group in self._groups:
+            member = next((rank for rank in group.ranks if rank in self._num_events), None)
+            if member is not None:
+                found[member].append(group)
+        return found
 
     def _add(self, table: str, rank: int, num_rows: int, columns: dict[str, Any]) -> None:
         if num_rows:

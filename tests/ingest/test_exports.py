@@ -19,7 +19,7 @@ from ingest.exports.perfetto import write_perfetto
 from ingest.exports.tables import write_csv, write_parquet
 from ingest.exports.window import Window
 from ingest.imports import import_paths, open_any
-from ingest.readers import reader_of
+from ingest.readers import rankscope_trace, reader_of
 from ingest.readers.inputs import sources
 from ingest.store import Run, open_run
 from tests.reader_results import NO_TRACES, TRACES, Imported
@@ -85,6 +85,7 @@ def test_a_trace_reads_back_as_the_same_spans(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(perfetto, "ROWS_AT_ONCE", random.Random(seed).choice([1, 7, 50, 10**6]))
+    monkeypatch.setattr(rankscope_trace, "_MOST_HELD", random.Random(seed).choice([1, 10**6]))
     out = tmp_path / "out.json"
     with open_run(random_run(tmp_path / "run", seed)) as run:
         write_perfetto(run, Window(), out)
