@@ -17,7 +17,7 @@ function tokens(canvas) {
 
 /**
  * @param {HTMLCanvasElement} canvas
- * @param {{points: ?Object, meta: ?Object, range: ?[number, number], side: number,
+ * @param {{points: ?Object, meta: ?Object, axis: ?Object, side: number,
  *   steps: ?[number, number], finding: ?string, hovered: ?number}} shown
  */
 export function draw(canvas, shown) {
@@ -34,23 +34,23 @@ export function draw(canvas, shown) {
   context.font = FONT;
   context.textBaseline = 'middle';
   const colours = tokens(canvas);
-  const { points, range, side } = shown;
+  const { points, axis, side } = shown;
   if (!points) return;
-  if (!range) {
+  if (!axis) {
     context.fillStyle = colours.quiet;
     context.fillText('Step times appear here with the first step.', side, height / 2);
     return;
   }
   const plot = {
     left: side, width: width - 2 * side, top: TOP, bottom: height - BOTTOM,
-    x: (step) => side + xOf(range, width - 2 * side, step),
+    x: (step) => side + xOf(axis.range, width - 2 * side, axis.place(step)),
   };
   const top = ceiling(points, shown.meta.median_ms);
   drawStretches(context, plot, shown, colours);
   drawBars(context, plot, shown, top, colours);
   drawMedian(context, plot, shown, top, colours);
   drawMarks(context, plot, shown, colours);
-  drawSteps(context, plot, range, height, colours);
+  drawSteps(context, plot, axis, height, colours);
   drawBrush(context, plot, shown, colours);
 }
 
@@ -67,7 +67,8 @@ function drawStretches(context, plot, { meta, finding }, colours) {
   }
 }
 
-function drawBars(context, plot, { points, range, hovered }, top, colours) {
+function drawBars(context, plot, { points, axis, hovered }, top, colours) {
+  const { range } = axis;
   const wide = plot.width / (range[1] - range[0] + 1);
   const height = (ms) => Math.max(Math.min(ms / top, 1) * (plot.bottom - plot.top), 1);
   context.fillStyle = colours.forward;
@@ -82,7 +83,7 @@ function drawBars(context, plot, { points, range, hovered }, top, colours) {
     }
   } else {
     context.globalAlpha = 0.75;
-    const values = columns(points, range, Math.floor(plot.width));
+    const values = columns(axis.points, range, Math.floor(plot.width));
     for (let x = 0; x < values.length; x++) {
       if (!Number.isNaN(values[x])) context.fillRect(plot.left + x, plot.bottom - height(values[x]), 1, height(values[x]));
     }
@@ -123,7 +124,7 @@ function drawMedian(context, plot, { meta }, top, colours) {
   context.fillText(`median ${milliseconds(meta.median_ms)}`, plot.left + plot.width, plot.top - 6);
 }
 
-function drawMarks(context, plot, { meta, range }, colours) {
+function drawMarks(context, plot, { meta, axis: { range } }, colours) {
   const wide = plot.width / (range[1] - range[0] + 1);
   context.textAlign = 'center';
   let last = -Infinity;
@@ -142,7 +143,7 @@ function drawMarks(context, plot, { meta, range }, colours) {
   }
 }
 
-function drawSteps(context, plot, range, height, colours) {
+function drawSteps(context, plot, { range, step: stepOf }, height, colours) {
   const wide = plot.width / (range[1] - range[0] + 1);
   context.fillStyle = colours.faint;
   context.strokeStyle = colours.line;
@@ -150,10 +151,10 @@ function drawSteps(context, plot, range, height, colours) {
   context.moveTo(plot.left, plot.bottom + 0.5);
   context.lineTo(plot.left + plot.width, plot.bottom + 0.5);
   context.stroke();
-  for (const step of ticks(range, Math.max(Math.floor(plot.width / 64), 2))) {
-    const label = String(step);
+  for (const place of ticks(range, Math.max(Math.floor(plot.width / 64), 2))) {
+    const label = String(stepOf(place));
     const half = context.measureText(label).width / 2;
-    const middle = plot.x(step) + wide / 2;
+    const middle = plot.x(stepOf(place)) + wide / 2;
     context.textAlign = 'center';
     context.fillText(label, Math.min(Math.max(middle, plot.left + half), plot.left + plot.width - half), height - 6);
   }

@@ -13,6 +13,36 @@ export function extent(points) {
   return count ? [points.first[0], points.last[count - 1]] : null;
 }
 
+/**
+ * Where steps stand side by side: at their numbers, or, where numbers are left out, at the points'
+ * places in order. `place` and `step` lead there and back; `points` have places instead of numbers.
+ * @param {Points} points
+ * @returns {?{range: [number, number], points: Points, place: (step: number) => number,
+ *   step: (place: number) => number}} null without steps
+ */
+export function axisOf(points) {
+  const count = points.first.length;
+  if (!count) return null;
+  const same = (number) => number;
+  let at = 1;
+  while (at < count && points.first[at] === points.last[at - 1] + 1) at++;
+  if (at === count) return { range: extent(points), points, place: same, step: same };
+  const places = Float64Array.from({ length: count }, (_, place) => place);
+  const place = (step) => {
+    let [low, high] = [0, count];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (points.last[middle] < step) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  return {
+    range: [0, count - 1], points: { ...points, first: places, last: places, step: places }, place,
+    step: (at) => points.first[Math.min(Math.max(at, 0), count - 1)],
+  };
+}
+
 /** Left edge of a step, px. @param {[number, number]} range @param {number} width px */
 export function xOf(range, width, step) {
   return ((step - range[0]) / (range[1] - range[0] + 1)) * width;

@@ -4,7 +4,7 @@
  */
 import { draw } from './draw.mjs';
 import {
-  brush, extent, marksNear, milliseconds, moved, pointAt, stepAt, told,
+  axisOf, brush, extent, marksNear, milliseconds, moved, pointAt, stepAt, told,
 } from './model.mjs';
 
 const CLICK_PX = 4;
@@ -68,7 +68,7 @@ class StripView {
       const url = this.app.api('strip', { attempt: this.app.view.attempt });
       const { arrays, meta } = await this.app.arrays(url, loading.signal);
       if (loading.signal.aborted) return;
-      Object.assign(this, { points: arrays, meta, range: extent(arrays) });
+      Object.assign(this, { points: arrays, meta, range: extent(arrays), axis: axisOf(arrays) });
       this.element.classList.remove('failed');
       this.#say();
       this.redraw();
@@ -100,7 +100,7 @@ class StripView {
   redraw() {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => draw(this.canvas, {
-      points: this.points, meta: this.meta, range: this.range, side: SIDE,
+      points: this.points, meta: this.meta, axis: this.axis, side: SIDE,
       steps: this.dragged ? brush(this.dragged.from, this.dragged.to) : this.app.view.steps,
       finding: this.app.view.finding, hovered: this.hovered,
     }));
@@ -108,7 +108,7 @@ class StripView {
 
   #stepOf(event) {
     const box = this.canvas.getBoundingClientRect();
-    return stepAt(this.range, box.width - 2 * SIDE, event.clientX - box.left - SIDE);
+    return this.axis.step(stepAt(this.axis.range, box.width - 2 * SIDE, event.clientX - box.left - SIDE));
   }
 
   #down(event) {
@@ -145,8 +145,9 @@ class StripView {
     if (!this.range || event.ctrlKey || event.metaKey || event.altKey) return;
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (by) {
-      const steps = moved(this.app.view.steps, this.range, by, event.shiftKey);
-      this.app.set({ steps, t: null });
+      const { axis, app: { view } } = this;
+      const places = moved(view.steps && view.steps.map(axis.place), axis.range, by, event.shiftKey);
+      this.app.set({ steps: places.map(axis.step), t: null });
       this.redraw();
     } else if (event.key === 'Escape' && this.app.view.steps !== null) this.#choose(null);
     else return;
@@ -156,7 +157,8 @@ class StripView {
   #lines(step) {
     const index = pointAt(this.points, step);
     if (index < 0) return [];
-    const reach = Math.max((this.range[1] - this.range[0] + 1) / 200, 0);
+    const { range } = this.axis;
+    const reach = Math.max((range[1] - range[0] + 1) / 200, 0);
     return told(this.points, index, marksNear(this.meta.marks, step, Math.floor(reach)), this.meta.stretches);
   }
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 
 import {
-  brush, ceiling, columns, extent, marksNear, milliseconds, moved, pointAt, stepAt, ticks, told, xOf,
+  axisOf, brush, ceiling, columns, extent, marksNear, milliseconds, moved, pointAt, stepAt, ticks, told, xOf,
 } from '../../assets/strip/model.mjs';
 
 const points = {
@@ -21,6 +21,21 @@ test('steps and pixels', () => {
   }
   assert.equal(stepAt(range, 500, -20), 10);
   assert.equal(stepAt(range, 500, 900), 14);
+});
+
+test('steps whose numbers have gaps stand side by side and keep their numbers', () => {
+  const first = [0, 1, 2, 30_000_000];
+  const axis = axisOf({ first, last: first, step: first, ms: Float32Array.of(1, 2, 3, 4) });
+  assert.deepEqual(axis.range, [0, 3]);
+  assert.deepEqual(first.map(axis.place), [0, 1, 2, 3]);
+  assert.deepEqual([0, 1, 2, 3].map(axis.step), first);
+  assert.deepEqual([axis.place(3), axis.place(30_000_001)], [3, 4]);
+  assert.deepEqual([...columns(axis.points, axis.range, 8)], [1, 1, 2, 2, 3, 3, 4, 4]);
+  assert.deepEqual(moved([2, 2].map(axis.place), axis.range, 1, false).map(axis.step), [30_000_000, 30_000_000]);
+  assert.equal(axis.step(4), 30_000_000, 'beyond the run: its last');
+  const even = axisOf(points);
+  assert.deepEqual([even.range, even.place(12), even.step(12)], [[10, 14], 12, 12]);
+  assert.equal(axisOf({ first: [], last: [], step: [], ms: [] }), null);
 });
 
 test('the point that holds a step', () => {
