@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from app.hub import Hub
 from app.importing import open_any
 from app.links import View, explain, parse_url
-from app.routes.share import file_name
+from app.routes.share import file_name, shown_finding
 from app.share.page import shared_page
 from ingest.errors import UserError, printable
 from ingest.exports.perfetto import write_perfetto
@@ -56,10 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.format != "html":
             return _export(opened, view, arguments)
         folder = opened.folder
-    out = arguments.out or Path(file_name(folder.name, view.finding))
     hub = Hub(folder)
     try:
         content = shared_page(hub, view)
+        out = arguments.out or Path(file_name(folder.name, shown_finding(hub, view)))
     finally:
         hub.close()
     with published(out) as file:

@@ -215,6 +215,13 @@ def test_export_writes_the_file(runs, tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["x.html"]
 
 
+def test_export_names_the_file_after_what_it_shows(runs, hub, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (first,) = diagnosis_of(hub, "slow").findings
+    assert main(["export", str(runs / "slow"), "overview?finding=slow_worker-0-3-7"]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == [f"rankscope-slow-{first.id}.html"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
