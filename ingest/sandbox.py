@@ -31,6 +31,9 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "temp_directory": "",
     "memory_limit": "25%",  # of the machine's: one query must not take the training job's host down
 }
+FREE_SQL_MEMORY = "10%"
+"""What the SQL that people write on the query page may take together for one run: four of them at
+once (app.routes.turns), over four runs, leave more than half of the machine to everything else."""
 INDEX_TABLES = (
     "files", "arrivals", "ranks", "step_rows", "group_members", "clock_offsets", "step_rollup",
     "kind_rollup", "collective_rollup", "problems",
@@ -72,12 +75,13 @@ def _empty_file(table: str, index_folder: Path) -> Path:
 class Snapshot:
     """One published state of a run's index, with its data files; safe to use from many threads."""
 
-    def __init__(self, snapshot: Path, run_folder: Path) -> None:
+    def __init__(self, snapshot: Path, run_folder: Path, memory_limit: str | None = None) -> None:
         self.path = snapshot
         self.run_folder = run_folder.resolve()
         index_folder = snapshot.resolve().parent
         self._empty = {table: str(_empty_file(table, index_folder)) for table in TABLES}
-        connection = duckdb.connect(":memory:", config=_CONFIG)
+        config = _CONFIG | ({"memory_limit": memory_limit} if memory_limit else {})
+        connection = duckdb.connect(":memory:", config=config)
         connection.execute(f"ATTACH {_quoted(snapshot)} AS snapshot (READ_ONLY)")
         connection.execute(_VIEWS_OF_INDEX + _SETUP)
         if connection.execute("SELECT bool_or(is_partial) FROM files").fetchall()[0][0]:

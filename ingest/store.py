@@ -25,7 +25,7 @@ from ingest.run_files import (
     is_run_folder,
     read_run_info,
 )
-from ingest.sandbox import Snapshot, Stop
+from ingest.sandbox import FREE_SQL_MEMORY, Snapshot, Stop
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import RankInfo, RunInfo
 
@@ -47,21 +47,26 @@ class Run:
         self._rank_files = RankFiles(folder)
         self._index = index_folder(folder)
         self._lock = threading.Lock()
-        self._snapshot: Snapshot | None = None
+        self._snapshots: dict[str | None, Snapshot] = {}
 
     @property
     def snapshot(self) -> Snapshot:
         """The newest published snapshot; raises UserError while there is none."""
+        return self._opened()
+
+    def _opened(self, memory_limit: str | None = None) -> Snapshot:
+        """The newest snapshot in a database with this limit, or the usual one; raises UserError."""
         path = current_snapshot(self._index)
         if path is None:
             raise UserError(f"{self.folder} is not indexed yet; run `rankscope index` on it")
         with self._lock:
-            if self._snapshot is None or self._snapshot.path != path:
+            self._snapshots = {key: s for key, s in self._snapshots.items() if s.path == path}
+            if memory_limit not in self._snapshots:
                 try:
-                    self._snapshot = Snapshot(path, self.folder)
+                    self._snapshots[memory_limit] = Snapshot(path, self.folder, memory_limit)
                 except (duckdb.Error, OSError) as error:  # the run is being deleted, the disk full
                     raise UserError(f"the index {path} cannot be opened: {error}") from error
-            return self._snapshot
+            return self._snapshots[memory_limit]
 
     def refresh(self) -> bool:
         """Bring the snapshot up to date; False where another process owns the index and does so."""
@@ -215,10 +220,14 @@ class Run:
         limit_s: float | None = TIME_LIMIT_S,
         stop: Stop | None = None,
     ) -> Iterator[pa.RecordBatchReader]:
-        """Rows of `prepared`, or of any SELECT (no values), in batches computed while read."""
-        snapshot = self.snapshot
+        """Rows of `prepared`, or of any SELECT (no values), in batches computed while read; what
+        people write themselves gets less memory.
+        """
         if values is None:
+            snapshot = self._opened(FREE_SQL_MEMORY)
             snapshot.show_raw_tables()
+        else:
+            snapshot = self.snapshot
         with snapshot.reading(text, values or {}, limit_s, stop) as reader:
             yield reader
 
@@ -230,9 +239,8 @@ class Run:
     def close(self) -> None:
         """Let go of the snapshot."""
         with self._lock:
-            if self._snapshot is not None:
-                self._snapshot.close()
-                self._snapshot = None
+            while self._snapshots:
+                self._snapshots.popitem()[1].close()
 
     def __enter__(self) -> Run:
         return self

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from ingest import sandbox
+from ingest import sandbox, store
 from ingest.errors import UserError
 from ingest.indexer import Indexer
 from ingest.places import index_folder
@@ -127,6 +127,17 @@ def test_a_query_that_needs_too_much_memory_is_refused(tmp_path, monkeypatch):
         with pytest.raises(UserError, match="needs more memory than it may use"):
             run.sql("SELECT array_agg(repeat('x', 1000000) || i) FROM range(1000) t(i)")
         assert run.sql("SELECT count(*) AS n FROM steps").to_pylist() == [{"n": 2}]
+
+
+def test_what_people_write_gets_less_memory_than_a_ready_question(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "FREE_SQL_MEMORY", "100MB")
+    builder = two_rank_run(tmp_path / "run", num_steps=1)
+    much = "SELECT array_agg(repeat('x', 1000000) || i) AS a FROM range(300) t(i)"
+    with open_run(builder.folder) as run:
+        with pytest.raises(UserError, match="more memory than it may use"), run.reading(much) as it:
+            it.read_all()
+        with run.reading(much, {}) as batches:
+            assert batches.read_all().num_rows == 1
 
 
 def test_what_is_wrong_with_sql_is_said_with_its_place(run):
