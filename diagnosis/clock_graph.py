@@ -114,11 +114,27 @@ def deviations_from(ties: Ties, base: int) -> Floats:
 
 def largest_part(ties: Ties) -> Ints:
     """Ranks of the largest part connected by ties; of equal ones that of the lowest rank."""
-    best: Ints = np.empty(0, np.int64)
-    seen_R = np.zeros(ties.num_ranks, bool)
+    edges: dict[int, list[int]] = defaultdict(list)
+    for group, rank in zip(
+        (ties.group_T + ties.num_ranks).tolist(), ties.rank_T.tolist(), strict=True
+    ):
+        edges[group].append(rank)
+        edges[rank].append(group)
+    best: list[int] = []
+    seen: set[int] = set()
     for rank in range(ties.num_ranks):
-        if not seen_R[rank]:
-            part = np.flatnonzero(np.isfinite(deviations_from(ties, rank)))
-            seen_R[part] = True
-            best = part if len(part) > len(best) else best
-    return best
+        part = [] if rank in seen else _reached(edges, rank, seen)
+        ranks = [node for node in part if node < ties.num_ranks]
+        best = ranks if len(ranks) > len(best) else best
+    return np.array(sorted(best), np.int64)
+
+
+def _reached(edges: dict[int, list[int]], start: int, seen: set[int]) -> list[int]:
+    """All nodes connected to one; they are added to `seen`."""
+    seen.add(start)
+    part = [start]
+    for node in part:
+        new = [other for other in edges[node] if other not in seen]
+        seen.update(new)
+        part += dict.fromkeys(new)
+    return part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -194,6 +195,15 @@ def test_a_long_chain_of_pairs_is_solved_and_its_error_grows() -> None:
     errors = job.errors(found)
     assert all(error <= stated for error, stated in errors.values())
     assert errors[299][1] > 3 * errors[10][1]
+
+
+def test_thousands_of_ranks_without_a_path_are_no_thousandfold_work() -> None:
+    """One Dijkstra per part would take minutes."""
+    job = Job([[r, r + 1] for r in range(0, 8000, 2)], num_steps=1)
+    begun_s = time.process_time()
+    found = job.align()
+    assert time.process_time() - begun_s < 10
+    assert (sorted(found.clocks), len(found.unaligned)) == ([0, 1], 7998)
 
 
 def test_columns_of_different_lengths_are_refused() -> None:
