@@ -27,6 +27,7 @@ from trace_hooks.schema import KINDS, MODES, check_version
 NAME = "rankscope_trace"
 
 _HEAD = re.compile(rb'\s*\{\s*"otherData"\s*:\s*\{\s*"rankscope"\s*:\s*\{')
+_LONGEST_REASON = 200
 _MOST_HELD = 1 << 18
 """Spans and steps held, of all ranks together, before they are written."""
 _CLOCKS = ("absolute", "per_step_relative", "unknown")
@@ -125,10 +126,14 @@ class Reading:
         self._files: dict[int, str] = {}
 
     def add(self, source: Source) -> None:
-        """Read one file; raises ValueError for a file of a newer rankscope."""
-        about = _about_of(source)
-        check_version(about.schema, source.name)
-        file = _File(self._sink, source.name, about, self._files)
+        """Read one file; one of a newer rankscope, or without a readable head, is a problem."""
+        try:
+            about = _about_of(source)
+            file = _File(self._sink, source.name, about, self._files)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            said = " ".join(str(error).split())[:_LONGEST_REASON]
+            self._sink.add_problem(f"{source.name}: its otherData.rankscope is of no use ({said})")
+            return
         stream = EventStream(source.read, _many, _one)
         for batch in stream:
             file.take(batch)
@@ -145,6 +150,7 @@ def _about_of(source: Source) -> _About:
     text = source.head[match.end() - 1 :].decode("utf-8", "replace")
     found, _ = JSONDecoder().raw_decode(text)
     about = msgspec.convert(found, _About)
+    check_version(about.schema, "it")
     if abs(about.t0_ns) >= MAX_NS:
         raise ValueError(f"its t0_ns {about.t0_ns} is no time")
     return about

@@ -12,11 +12,15 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from ingest.exports.perfetto import write_perfetto
+from ingest.exports.window import Window
+from ingest.store import open_run
 from tests.ingest import test_reader_flight_recorder as flight
 from tests.ingest import test_reader_nccl_inspector as nccl
 from tests.ingest import test_reader_sqlite as sqlite
 from tests.ingest import test_reader_xpu_timer as xpu
 from tests.reader_results import TRACES
+from tests.runs_builder import two_rank_run
 
 _LARGEST = 64 << 10
 _HEAD_LINES = 40
@@ -82,8 +86,18 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
         "nsys": [("a.sqlite", _database(sqlite.nsys_tables()))],
         "rocpd": [("a.rpd", _database(sqlite.ROCPD))],
         "chrome_trace": [("a.json", json.dumps(chrome).encode())],
+        "rankscope_trace": [("a.json", _exported())],
         "straggler_analysis": [("meta-ST.yaml", b"dp_size: 2\npp_size: 4\ntp_size: 1\n")],
     }  # fmt: skip
+
+
+def _exported() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        two_rank_run(Path(folder) / "run")
+        out = Path(folder) / "out.json"
+        with open_run(Path(folder) / "run") as run:
+            write_perfetto(run, Window(), out)
+        return out.read_bytes()
 
 
 def _archives(text: bytes) -> list[tuple[str, bytes]]:
