@@ -81,7 +81,8 @@ class RunBoard:
             self._stop()
             self._wake.notify()
             thread = self._thread
-        if thread is not None:
+        # its own thread may be the last that held the hub, and so the one that closes the board
+        if thread is not None and thread is not threading.current_thread():
             thread.join(limit_s)
 
     def _work(self) -> None:
