@@ -76,103 +76,98 @@ class Asked:
         return int(low), int(high)
 
 
-def routes(hub: Hub) -> list[Route]:
-    """The routes of this module."""
-    maps = Maps(hub)
+class _Answers:
+    """What each route of this module answers, by its name."""
 
-    def layout(asked: Asked, stop: Stop) -> bytes:
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._maps = Maps(hub)
+
+    def layout(self, asked: Asked, stop: Stop) -> bytes:
         attempt = asked.whole("attempt")
 
         def compute(run: Run) -> bytes:
             at = places(run, attempt, stop)
             return pack_arrays(grids.layout_arrays(at), grids.layout_meta(at))
 
-        return hub.cached(asked.run, ("layout of ranks", attempt), compute)
+        return self._hub.cached(asked.run, ("layout of ranks", attempt), compute)
 
-    def values(asked: Asked, stop: Stop) -> grids.Grid:
-        return values_of(asked, metric_of(asked.text("metric")), stop)
-
-    def values_of(asked: Asked, metric: Metric, stop: Stop) -> grids.Grid:
-        attempt = asked.whole("attempt")
-        steps = steps_of(asked, attempt)
-        key = "grid of ranks", metric.name, attempt, steps
-        return hub.cached(
-            asked.run, key,
-            lambda _run: grids.grid(maps.some(asked.run, metric, attempt, steps, stop)),
-        )  # fmt: skip
-
-    def steps_of(asked: Asked, attempt: int | None) -> Steps:
-        return asked.pair("steps") or last_steps(hub.run(asked.run), attempt) or NO_STEPS
-
-    def grid(asked: Asked, stop: Stop) -> bytes:
-        found = values(asked, stop)
+    def grid(self, asked: Asked, stop: Stop) -> bytes:
+        found = self._values(asked, metric_of(asked.text("metric")), stop)
         return pack_arrays(found.arrays(), found.meta())
 
-    def hosts(asked: Asked, stop: Stop) -> bytes:
-        found = values(asked, stop)
+    def hosts(self, asked: Asked, stop: Stop) -> bytes:
+        found = self._values(asked, metric_of(asked.text("metric")), stop)
         shown = host_maps.host_map(found, asked.whole("height", 600) or 1)
         return pack_arrays(shown.arrays(), {**shown.meta(), **found.meta()})
 
-    def whole_of(asked: Asked, stop: Stop) -> tuple[Cells, bool]:
-        metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
-        steps = asked.pair("steps") or asked.pair("near")
-        return maps.whole(asked.run, metric, attempt, steps, stop)
-
-    def heat(asked: Asked, stop: Stop) -> bytes:
+    def heat(self, asked: Asked, stop: Stop) -> bytes:
         part = None
         if asked.text("quick"):
             metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
-            part = maps.part(asked.run, metric, attempt, stop)
-        whole, is_cut = (part, False) if part else whole_of(asked, stop)
+            part = self._maps.part(asked.run, metric, attempt, stop)
+        whole, is_cut = (part, False) if part else self._whole(asked, stop)
         found = heat_maps.heat_map(
             whole, asked.text("order", "rank"), asked.pair("rows"), asked.pair("steps"),
             asked.whole("height", 600) or 0, asked.whole("width", 1200) or 0,
         )  # fmt: skip
-        meta = {
-            **found.meta(),
-            "legend": whole.legend,
-            "is_part": part is not None,
-            "is_cut": is_cut,
-        }
-        return pack_arrays(found.arrays(), meta)
+        told = {"legend": whole.legend, "is_part": part is not None, "is_cut": is_cut}
+        return pack_arrays(found.arrays(), {**found.meta(), **told})
 
-    def cell(asked: Asked, stop: Stop) -> Any:
-        found = heat_maps.furthest_cell(
-            whole_of(asked, stop)[0],
-            asked.text("order", "rank"),
-            asked.pair("rows"),
-            asked.pair("steps"),
-        )
+    def cell(self, asked: Asked, stop: Stop) -> Any:
+        whole, _ = self._whole(asked, stop)
+        order, rows, steps = asked.text("order", "rank"), asked.pair("rows"), asked.pair("steps")
+        found = heat_maps.furthest_cell(whole, order, rows, steps)
         return None if found is None else asdict(found)
 
-    def worst(asked: Asked, stop: Stop) -> Any:
-        found = heat_maps.worst_cells(whole_of(asked, stop)[0], asked.pair("steps"))
+    def worst(self, asked: Asked, stop: Stop) -> Any:
+        found = heat_maps.worst_cells(self._whole(asked, stop)[0], asked.pair("steps"))
         return {"cells": [asdict(one) for one in found]}
 
-    def table(asked: Asked, stop: Stop) -> Any:
-        run, attempt = hub.run(asked.run), asked.whole("attempt")
-        steps = steps_of(asked, attempt)
-        key = ("rank table", attempt, steps)
-        rows = hub.cached(
-            asked.run,
-            key,
-            lambda run: tables.rank_rows(
-                run, attempt, steps, values_of(asked, METRICS[DEFAULT], stop), stop
-            ),
-        )
+    def table(self, asked: Asked, stop: Stop) -> Any:
+        attempt = asked.whole("attempt")
+        steps = self._steps(asked, attempt)
+
+        def compute(run: Run) -> Any:
+            slow = self._values(asked, METRICS[DEFAULT], stop)
+            return tables.rank_rows(run, attempt, steps, slow, stop)
+
+        rows = self._hub.cached(asked.run, ("rank table", attempt, steps), compute)
         return tables.page(
-            rows, run.rank_states(), asked.text("sort", "slowdown"), asked.text("dir", "desc"),
-            asked.text("filter"), asked.whole("page", 0) or 0, asked.whole("rank"),
+            rows, self._hub.run(asked.run).rank_states(), asked.text("sort", "slowdown"),
+            asked.text("dir", "desc"), asked.text("filter"), asked.whole("page", 0) or 0,
+            asked.whole("rank"),
         ) | {"steps": None if steps == NO_STEPS else list(steps)}  # fmt: skip
 
-    def metrics(asked: Asked, stop: Stop) -> Any:
+    def metrics(self, _asked: Asked, _stop: Stop) -> Any:
         return {"metrics": [metric.to_json() for metric in METRICS.values()]}
 
-    binary: dict[str, Compute] = {"layout": layout, "grid": grid, "heat": heat, "hosts": hosts}
-    plain: dict[str, Compute] = {"cell": cell, "worst": worst, "table": table, "metrics": metrics}
+    def _values(self, asked: Asked, metric: Metric, stop: Stop) -> grids.Grid:
+        attempt = asked.whole("attempt")
+        steps = self._steps(asked, attempt)
+
+        def compute(_run: Run) -> grids.Grid:
+            return grids.grid(self._maps.some(asked.run, metric, attempt, steps, stop))
+
+        return self._hub.cached(asked.run, ("grid of ranks", metric.name, attempt, steps), compute)
+
+    def _steps(self, asked: Asked, attempt: int | None) -> Steps:
+        return asked.pair("steps") or last_steps(self._hub.run(asked.run), attempt) or NO_STEPS
+
+    def _whole(self, asked: Asked, stop: Stop) -> tuple[Cells, bool]:
+        metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
+        steps = asked.pair("steps") or asked.pair("near")
+        return self._maps.whole(asked.run, metric, attempt, steps, stop)
+
+
+def routes(hub: Hub) -> list[Route]:
+    """The routes of this module."""
+    answers = _Answers(hub)
+    binary = (answers.layout, answers.grid, answers.heat, answers.hosts)
+    plain = (answers.cell, answers.worst, answers.table, answers.metrics)
     return [
-        *(_route(name, compute, _arrays) for name, compute in binary.items()),
-        *(_route(name, compute, JSONResponse) for name, compute in plain.items()),
+        *(_route(compute.__name__, compute, _arrays) for compute in binary),
+        *(_route(compute.__name__, compute, JSONResponse) for compute in plain),
     ]
 
 

@@ -12,21 +12,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
 
-torch = pytest.importorskip("torch")
-
-import torch.distributed as dist  # noqa: E402
-from torch.distributed import distributed_c10d  # noqa: E402
-
-from trace_hooks import guard  # noqa: E402
-from trace_hooks.clock import now  # noqa: E402
-from trace_hooks.recorder import Recorder  # noqa: E402
-from trace_hooks.sources import collectives, flight_dump  # noqa: E402
-from trace_hooks.sources.collectives import Collectives  # noqa: E402
-from trace_hooks.sources.flight_recorder import FlightRecorder  # noqa: E402
-from trace_hooks.sources.functional import FunctionalCollectives  # noqa: E402
-from trace_hooks.sources.groups import Groups, group_id  # noqa: E402
-from trace_hooks.sources.instances import Payload, log_of  # noqa: E402
+from trace_hooks import guard
+from trace_hooks.clock import now
+from trace_hooks.recorder import Recorder
+from trace_hooks.sources import collectives, flight_dump
+from trace_hooks.sources.collectives import Collectives
+from trace_hooks.sources.flight_recorder import FlightRecorder
+from trace_hooks.sources.functional import FunctionalCollectives
+from trace_hooks.sources.groups import Groups, group_id
+from trace_hooks.sources.instances import Payload, log_of
 
 
 @pytest.fixture(scope="module", autouse=True)

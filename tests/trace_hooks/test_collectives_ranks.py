@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 JOB = Path(__file__).with_name("collectives_job.py")
