@@ -50,6 +50,8 @@ Finish = Callable[["RunWriter", str], None]
 HASH_DIGITS = 12
 _LOG = logging.getLogger(__name__)
 LEFT_OUT = ", left out"
+UNKNOWN_RANK = "unknown"
+"""Key of events_per_rank for the files whose rank nothing tells, not even their names."""
 _LONGEST_REASON = 200
 _LONGEST_SENTENCE = 2000
 _MOST_SENTENCES = 1000
@@ -120,7 +122,7 @@ class RunWriter:
             sentences.append("there are more of these, which are not listed")
 
     def count_events(self, rank: int, num_events: int) -> None:
-        """Elements of one file's list of events."""
+        """Elements of one file's list of events; rank -1 where nothing tells it."""
         self.events_per_rank[rank] = self.events_per_rank.get(rank, 0) + num_events
 
     def set_clock(self, clock: str) -> None:
@@ -146,7 +148,10 @@ class RunWriter:
             provenance=provenance,
             guesses=self.guesses,
             problems=self.problems,
-            events_per_rank={str(r): n for r, n in sorted(self.events_per_rank.items())},
+            events_per_rank={
+                str(rank) if rank >= 0 else UNKNOWN_RANK: num_events
+                for rank, num_events in sorted(self.events_per_rank.items())
+            },
         )
         publish_json(run_info, self.folder / "run.json")
 

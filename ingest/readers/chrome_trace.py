@@ -22,18 +22,13 @@ from ingest.readers import Sink
 from ingest.readers.exact_times import microseconds_to_ns
 from ingest.readers.inputs import Source
 from ingest.readers.json_events import EventStream
-from ingest.readers.kineto_events import (
-    COMM_KERNEL,
-    MAX_NS,
-    STEP_NAME,
-    Event,
-    tolerant_event,
-)
+from ingest.readers.kineto_events import COMM_KERNEL, STEP_NAME
 from ingest.readers.pairs import Track, pair_problems
 from ingest.readers.rows import rank_info
 from ingest.readers.span_list import MAX_STEP, TOLD_BEFORE_FIRST, SpanList, write_steps
+from ingest.readers.trace_events import MAX_NS, Event, tolerant_event
 from ingest.readers.whole import add_imported_clock, named_rank
-from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS
+from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
 
 NAME = "chrome_trace"
 
@@ -102,7 +97,7 @@ class Reading:
         for file in self._waiting:
             rank = next(r for r in range(len(self._names) + 1) if r not in self._names)
             self._sink.add_guess(f"{file.name} tells no rank: shown as rank {rank}")
-            self._write(file, rank, list(file.pids))
+            self._write(file, rank, list(file.pids), is_told=False)
         if self._dropped:
             said = ", ".join(f"{n:,} {what}" for what, n in sorted(self._dropped.items()))
             self._sink.add_guess(f"not read: {said}, which are no spans")
@@ -119,7 +114,7 @@ class Reading:
         for found, pids in pids_of.items():
             self._write(file, found, pids)
 
-    def _write(self, file: _File, rank: int, pids: list[Any]) -> None:
+    def _write(self, file: _File, rank: int, pids: list[Any], is_told: bool = True) -> None:
         if rank in self._names:
             self._sink.add_problem(
                 f"{file.name}: says it is rank {rank}, as {self._names[rank]} does; left out"
@@ -135,7 +130,7 @@ class Reading:
         self._names[rank] = file.name
         self._clocks.add("absolute" if is_absolute else "unknown")
         self._sink.set_clock("absolute" if self._clocks == {"absolute"} else "unknown")
-        self._sink.count_events(rank, sum(file.pids[pid] for pid in pids))
+        self._sink.count_events(rank if is_told else UNKNOWN, sum(file.pids[pid] for pid in pids))
         write_steps(self._sink, rank, windows)
         alone = sum(pid in file.pids_of_spans for pid in pids) == 1
         spans.write(self._sink, rank, label=lambda track: file.label(track[0], track[1], alone))

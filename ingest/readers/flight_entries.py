@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingest.readers.kineto_collectives import op_name
-from ingest.readers.kineto_events import DTYPES, MAX_COUNT, MAX_NS
+from ingest.readers.kineto_events import DTYPES
 from ingest.readers.kineto_groups import Group
+from ingest.readers.trace_events import MAX_COUNT, MAX_NS
 from trace_hooks.schema import UNKNOWN
 
 _STATES = {"scheduled": "enqueued", "started": "started", "completed": "completed"}

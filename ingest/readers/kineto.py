@@ -18,16 +18,17 @@ import numpy.typing as npt
 from ingest.readers import Sink
 from ingest.readers.inputs import Source
 from ingest.readers.json_events import EventStream, tolerant_json
-from ingest.readers.kineto_collectives import Instance, instances
-from ingest.readers.kineto_events import MAX_NS, Columns, Window, decode_event, decode_events
+from ingest.readers.kineto_collectives import instances
+from ingest.readers.kineto_events import Columns, Window
 from ingest.readers.kineto_groups import DistributedInfo, whole
-from ingest.readers.nesting import depths
-from ingest.readers.rows import Coded, rank_info, rows
-from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
+from ingest.readers.kineto_rows import Spans, write_collectives, write_memory, write_steps
+from ingest.readers.rows import rank_info
+from ingest.readers.trace_events import MAX_NS, decode_event, decode_events
+from ingest.readers.whole import add_imported_clock
+from trace_hooks.schema import UNKNOWN
 
 NAME = "kineto"
 
-ROWS_AT_ONCE = 1 << 18
 _YEAR_2001_US = 10**15
 """Times above this are microseconds since 1970; below, since something the file does not tell."""
 
@@ -130,6 +131,11 @@ class Reading:
         for batch in stream:
             columns.add(batch)
         problems = [*source.damages(), *stream.problems]
+        if columns.memory.num_without_totals:
+            self._sink.add_guess(
+                f"{source.name}: {columns.memory.num_without_totals:,} memory events tell what "
+                "changed, not what was allocated: left out"
+            )
         if columns.num_without_time:
             problems.append(f"{columns.num_without_time:,} events without a readable time left out")
         if not stream.num_elements - stream.num_bad:
@@ -171,18 +177,20 @@ class Reading:
             self._sink.add_guess(f"{trace.name}: other steps of the same rank {rank} as {earlier}")
         self._names.setdefault(rank, trace.name)
         self._windows.setdefault(rank, []).extend(windows)
-        self._sink.count_events(rank, trace.num_elements)
+        self._sink.count_events(rank if trace.rank is not None else UNKNOWN, trace.num_elements)
         self._write(trace, rank, windows)
 
     def _write(self, trace: _FileTrace, rank: int, windows: list[Window]) -> None:
         layout = trace.info.layout()
         self._world_size = max(self._world_size, trace.info.world_size)
         self._layouts.add("" if layout is None else str(layout))
-        ts_ns, dur_ns, kind, name, track = trace.columns.joined()
-        ts_ns += trace.base_ns
-        self._clocks.add("absolute" if _is_absolute(trace, ts_ns) else "unknown")
+        found, assumed = instances(trace.columns, trace.info, rank)
+        if assumed:
+            self._assumed.add(assumed if len(assumed) > 1 else ())
+        spans = Spans.of(trace.columns, found, windows, trace.base_ns)
+        self._clocks.add("absolute" if _is_absolute(trace, spans.ts_ns_N) else "unknown")
         self._sink.set_clock("absolute" if self._clocks == {"absolute"} else "unknown")
-        started_ns = int(ts_ns.min()) if len(ts_ns) else 0
+        started_ns, ended_ns = spans.extent()
         self._sink.add_rank(
             rank_info(
                 rank,
@@ -191,137 +199,14 @@ class Reading:
                 host=trace.host,
                 device=trace.device,
                 started_ns=started_ns,
-                ended_ns=int((ts_ns + dur_ns).max()) if len(ts_ns) else 0,
+                ended_ns=ended_ns,
             )
         )
-        found, assumed = instances(trace.columns, trace.info, rank)
-        if assumed:
-            self._assumed.add(assumed if len(assumed) > 1 else ())
-        _write_steps(self._sink, rank, windows)
-        _write_collectives(self._sink, rank, found, trace.base_ns, windows)
-        for instance in found:
-            if instance.row >= 0:
-                kind[instance.row] = KINDS.index(instance.group.kind)
-        spans = _Spans(ts_ns, dur_ns, kind, name, track, trace.columns, found, windows)
+        write_steps(self._sink, rank, windows)
+        write_collectives(self._sink, rank, found, trace.base_ns, windows)
         spans.write(self._sink, rank)
-        clock = {"ts_ns": started_ns, "offset_ns": 0, "drift_ppb": 0, "method": "imported"}
-        self._sink.add_rows("clocks", rank, rows("clocks", 1, {"rank": rank, **clock}))
-
-
-@dataclass
-class _Spans:
-    """Columns of one file's spans, N of them, in the file's order."""
-
-    ts_ns_N: npt.NDArray[np.int64]
-    dur_ns_N: npt.NDArray[np.int64]
-    kind_N: npt.NDArray[np.int8]
-    name_N: npt.NDArray[np.int32]
-    track_N: npt.NDArray[np.int32]
-    columns: Columns
-    instances: list[Instance]
-    windows: list[Window]
-
-    def write(self, sink: Sink, rank: int) -> None:
-        """Give them to the sink in order of time, a piece at a time."""
-        depth_N = depths(self.track_N, self.ts_ns_N, self.dur_ns_N)
-        comm = [one for one in self.instances if one.row >= 0]
-        num_bytes = _Sparse(
-            [*((one.row, one.args.num_bytes) for one in comm), *self.columns.copied_bytes], UNKNOWN
-        )
-        group_id = _Sparse([(one.row, one.group.group_id) for one in comm], 0)
-        seq = _Sparse([(one.row, one.seq) for one in comm], UNKNOWN)
-        peer = _Sparse([(one.row, one.peer) for one in comm], UNKNOWN)
-        names, tracks = self.columns.names, _track_names(self.columns.tracks)
-        order = np.argsort(self.ts_ns_N, kind="stable")
-        for start in range(0, len(order), ROWS_AT_ONCE):
-            part = order[start : start + ROWS_AT_ONCE]
-            columns = {
-                "rank": rank,
-                "step": steps_at(self.windows, self.ts_ns_N[part]),
-                "ts_ns": self.ts_ns_N[part],
-                "dur_ns": self.dur_ns_N[part],
-                "kind": Coded(self.kind_N[part], KINDS),
-                "name": Coded(self.name_N[part], names),
-                "track": Coded(self.track_N[part], tracks),
-                "depth": depth_N[part],
-                "group_id": group_id.at(part),
-                "coll_seq": seq.at(part),
-                "peer": peer.at(part),
-                "num_bytes": num_bytes.at(part),
-            }
-            sink.add_rows("spans", rank, rows("spans", len(part), columns))
-
-
-class _Sparse:
-    """A column in which few rows have a value."""
-
-    def __init__(self, pairs: list[tuple[int, int]], otherwise: int) -> None:
-        pairs = sorted(pairs)
-        self._rows = np.array([row for row, _ in pairs], np.int64)
-        # one more at the end, for rows behind the last that has a value
-        self._values = np.array([*(value for _, value in pairs), otherwise], np.int64)
-        self._otherwise = otherwise
-
-    def at(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
-        """Values of these rows."""
-        places = np.searchsorted(self._rows, rows)
-        told = np.isin(rows, self._rows)
-        return np.where(told, self._values[places], self._otherwise)
-
-
-def steps_at(windows: list[Window], ts_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Step each time belongs to: the one that began last; -1 before the first.
-
-    What follows a step's end belongs to it too: kernels run on after the host has moved on.
-    """
-    starts = np.array([window.start_ns for window in windows], np.int64)
-    steps = np.array([BEFORE_FIRST_STEP, *(window.step for window in windows)], np.int64)
-    return steps[np.searchsorted(starts, ts_ns, side="right")]
-
-
-def _write_steps(sink: Sink, rank: int, windows: list[Window]) -> None:
-    columns = {
-        "rank": rank,
-        "step": [window.step for window in windows],
-        "start_ns": [window.start_ns for window in windows],
-        "dur_ns": [window.dur_ns for window in windows],
-    }
-    if windows:
-        sink.add_rows("steps", rank, rows("steps", len(windows), columns))
-
-
-def _write_collectives(
-    sink: Sink, rank: int, found: list[Instance], base_ns: int, windows: list[Window]
-) -> None:
-    if not found:
-        return
-    start_ns = np.array([one.start_ns for one in found], np.int64) + base_ns
-    columns = {
-        "rank": rank,
-        "step": steps_at(windows, start_ns),
-        "group_id": [one.group.group_id for one in found],
-        "seq": [one.seq for one in found],
-        "op": [one.op for one in found],
-        "dtype": [one.args.dtype for one in found],
-        "num_bytes": [one.args.num_bytes for one in found],
-        "peer": [one.peer for one in found],
-        "enqueue_ns": [one.enqueue_ns + base_ns for one in found],
-        "start_ns": start_ns,
-        "end_ns": [one.end_ns + base_ns if one.end_ns >= 0 else UNKNOWN for one in found],
-        "state": [one.state for one in found],
-        "source": NAME,
-    }
-    sink.add_rows("collectives", rank, rows("collectives", len(found), columns))
-    groups = list(dict.fromkeys(one.group for one in found))
-    group_columns = {
-        "rank": rank,
-        "group_id": [group.group_id for group in groups],
-        "name": [group.name for group in groups],
-        "desc": [group.desc for group in groups],
-        "axis": [group.axis for group in groups],
-        "ranks": [list(group.ranks) for group in groups],
-    }
-    sink.add_rows("groups", rank, rows("groups", len(groups), group_columns))
+        write_memory(self._sink, rank, trace.columns.memory, trace.base_ns, windows)
+        add_imported_clock(self._sink, rank, started_ns)
 
 
 def _apart(earlier: list[Window], later: list[Window]) -> bool:
@@ -362,15 +247,3 @@ def _device(properties: object, columns: Columns) -> str:
         if isinstance(entry, dict) and entry.get("id") in used:
             return str(entry.get("name", ""))
     return ""
-
-
-def _track_names(tracks: list[tuple[Any, Any, str]]) -> list[str]:
-    return [_track_name(pid, tid, kind) for pid, tid, kind in tracks]
-
-
-def _track_name(pid: Any, tid: Any, kind: str) -> str:
-    if kind == "cpu":
-        # negative ids are the profiler's own rows; one trace is one process
-        return f"thread {tid}" if str(pid).isdecimal() else f"{pid} {tid}"
-    stream = str(tid).removeprefix("stream ")
-    return f"GPU {pid} stream {stream}" + (" waits" if kind == "sync" else "")

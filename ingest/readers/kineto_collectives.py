@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingest.readers.kineto_events import COMM_ANNOTATION, MAX_COUNT, Columns, CommArgs, CommEvent
+from ingest.readers.kineto_events import COMM_ANNOTATION, Columns, CommArgs, CommEvent
 from ingest.readers.kineto_groups import DistributedInfo, Group, whole
+from ingest.readers.trace_events import MAX_COUNT
 from trace_hooks.schema import UNKNOWN
 
 _OPS = {

@@ -1,32 +1,31 @@
 """Events of one torch.profiler (Kineto) file as compact columns: some 25 bytes an event.
 
-Only complete events (`ph` X) become rows. What spans a whole step or profile (ProfilerStep,
-PyTorch Profiler) and the copies of annotations on GPU rows become none: they would cover gaps.
+Complete events (`ph` X) become rows; flows and memory instants are kept beside them. What spans a
+whole step or profile (ProfilerStep, PyTorch Profiler) and the copies of annotations on GPU rows
+become none: they would cover gaps.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ingest.readers.exact_times import microseconds_to_ns
+from ingest.readers.kineto_flows import Flows
+from ingest.readers.kineto_memory import MemoryEvents
+from ingest.readers.trace_events import MAX_COUNT, MAX_NS, Event
 from trace_hooks.schema import KINDS, UNKNOWN
 
 KERNEL = frozenset({"kernel"})
 COPY = frozenset({"gpu_memcpy", "gpu_memset", "memcpy", "memset"})
 GPU_WAIT = frozenset({"cuda_sync"})
 NO_SPANS = frozenset({"trace", "gpu_user_annotation", "cpu_instant_event"})
-
-MAX_NS = 2**61
-"""Times, durations and the base beyond it (73 years) are damage; sums of them fit into int64."""
-MAX_COUNT = 2**61
 
 STEP_NAME = re.compile(r"ProfilerStep#\s?(\d{1,18})")
 COMM_KERNEL = re.compile(r"(?:void )?(?:nccl|rccl|hccl|oneccl|msccl|mscclpp)\w*", re.IGNORECASE)
@@ -46,65 +45,6 @@ DTYPES = {
     "float8_e4m3fn": ("float8_e4m3fn", 1), "float8_e5m2": ("float8_e5m2", 1),
 }  # fmt: skip
 """c10's name of a dtype in small letters -> torch's name and bytes of an element."""
-
-
-class Event(msgspec.Struct, gc=False):
-    """One element of traceEvents; times and args stay text until they are needed."""
-
-    ph: str | None = None
-    cat: str | None = None
-    name: str | None = None
-    pid: int | float | str | None = None
-    tid: int | float | str | None = None
-    ts: msgspec.Raw = msgspec.Raw(b"null")
-    dur: msgspec.Raw = msgspec.Raw(b"0.000")
-    args: msgspec.Raw = msgspec.Raw(b"")
-
-
-AnyEvent = TypeVar("AnyEvent", bound=Event)
-
-_EVENTS = msgspec.json.Decoder(list[Event])
-_ONE_EVENT = msgspec.json.Decoder(Event)
-
-
-def decode_events(text: bytes) -> list[Event]:
-    """Events of a JSON list; raises ValueError where one is not as expected."""
-    try:
-        return _EVENTS.decode(text)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-
-
-def decode_event(text: bytes) -> Event | None:
-    """One event, as far as it can be understood: control characters, NaN, bad UTF-8 are let by."""
-    try:
-        return _ONE_EVENT.decode(text)
-    except (ValueError, RecursionError):
-        return tolerant_event(text, Event)
-
-
-def tolerant_event(text: bytes, kind: type[AnyEvent]) -> AnyEvent | None:
-    """One event of the given class from text that is no proper JSON."""
-    try:
-        data = json.loads(text.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(data, dict):
-        return None
-    texts = {key: str(data[key]) for key in ("ph", "cat", "name") if key in data}
-    places: dict[str, Any] = {
-        key: data[key]
-        for key in ("pid", "tid", "id")
-        if key in kind.__struct_fields__ and isinstance(data.get(key), int | str)
-    }
-    raws = {key: _raw(data[key]) for key in ("ts", "dur", "args") if key in data}
-    values: dict[str, Any] = {**texts, **places, **raws}
-    return kind(**values)
-
-
-def _raw(value: Any) -> msgspec.Raw:
-    return msgspec.Raw(json.dumps(value).encode())
-
 
 _TELLS_COMM = b'"Collective name"'
 
@@ -243,6 +183,8 @@ class Columns:
         self.num_without_time = 0
         self._labels: dict[tuple[str | None, str | None], int] = _Codes()  # (cat, name)
         self._places: dict[tuple[Any, Any], int] = _Codes()  # (pid, tid)
+        self.flows = Flows(lambda pid, tid: self._places[pid, tid])
+        self.memory = MemoryEvents()
         self._roles: list[_Role] = []  # by label
         self._used_tracks: set[int] = set()
         self._pieces: tuple[list[npt.NDArray[Any]], ...] = ([], [], [], [], [])
@@ -265,6 +207,10 @@ class Columns:
     def add(self, batch: Sequence[Event]) -> None:
         """Take one batch of events."""
         events = [event for event in batch if event.ph == "X"]
+        if len(events) < len(batch):
+            others = [event for event in batch if event.ph != "X"]
+            self.flows.add(others)
+            self.memory.add(others)
         if not events:
             return
         labels, places = self._labels, self._places

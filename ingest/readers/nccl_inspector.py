@@ -16,10 +16,10 @@ from ingest.readers import Sink
 from ingest.readers.inputs import Source
 from ingest.readers.json_lines import JsonLines, Line, first_objects
 from ingest.readers.kineto_collectives import op_name
-from ingest.readers.kineto_events import MAX_COUNT, MAX_NS
 from ingest.readers.limits import limits, variable
 from ingest.readers.rows import rank_info, rows
 from ingest.readers.span_list import ROWS_AT_ONCE, SpanList
+from ingest.readers.trace_events import MAX_COUNT, MAX_NS
 from ingest.readers.whole import add_imported_clock
 from trace_hooks.schema import UNKNOWN
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from ingest.readers import Sink
 from ingest.readers.inputs import Source
-from ingest.readers.kineto_events import COMM_KERNEL, MAX_NS, kind_of_annotation
+from ingest.readers.kineto_events import COMM_KERNEL, kind_of_annotation
 from ingest.readers.limits import limits
 from ingest.readers.processes import Processes
 from ingest.readers.sqlite_file import MAGIC, Database, Unreadable
+from ingest.readers.trace_events import MAX_NS
 from ingest.readers.whole import TooLarge, on_disk
 from trace_hooks.schema import UNKNOWN
 

@@ -18,9 +18,9 @@ from ingest.readers import Sink
 from ingest.readers.exact_times import microseconds_to_ns
 from ingest.readers.inputs import Source
 from ingest.readers.json_events import EventStream
-from ingest.readers.kineto_events import MAX_NS
 from ingest.readers.limits import limits, variable
 from ingest.readers.rows import rank_info, rows
+from ingest.readers.trace_events import MAX_NS
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import KINDS, MODES, check_version
 

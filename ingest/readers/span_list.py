@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.readers import Sink
-from ingest.readers.kineto_events import MAX_NS
 from ingest.readers.limits import limits, variable
 from ingest.readers.nesting import depths
 from ingest.readers.rows import Coded, rows
+from ingest.readers.trace_events import MAX_NS
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
 
 ROWS_AT_ONCE = 1 << 18

@@ -16,11 +16,12 @@ from ingest.readers import Sink
 from ingest.readers.flight_entries import APART
 from ingest.readers.inputs import Source
 from ingest.readers.kineto_collectives import op_of_name
-from ingest.readers.kineto_events import DTYPES, MAX_NS
+from ingest.readers.kineto_events import DTYPES
 from ingest.readers.limits import limits
 from ingest.readers.protobuf import Damaged, fields
 from ingest.readers.rows import rank_info, rows
 from ingest.readers.span_list import ROWS_AT_ONCE, SpanList
+from ingest.readers.trace_events import MAX_NS
 from ingest.readers.whole import TooLarge, add_imported_clock, all_of
 from trace_hooks.schema import UNKNOWN
 
