@@ -51,7 +51,7 @@ class Sink(Protocol):
         """Something that could not be read, with the file's name, in a sentence."""
 
     def count_events(self, rank: int, num_events: int) -> None:
-        """Elements of a file's list of events, where the format has one."""
+        """Elements of a file's list of events, where the format has one; rank -1: not told."""
 
     def set_clock(self, clock: str) -> None:
         """What times mean: absolute (the default), per_step_relative or unknown."""
