@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.compaction import Compaction
+from ingest.corrected_axes import CorrectedAxes
 from ingest.errors import UserError
 from ingest.index_sql import index_sql
 from ingest.manifest import FileEntry, Manifest, read_entry
@@ -37,7 +38,7 @@ RELATIVE_CLOCK = "per_step_relative"
 FOLLOW_S = 0.25
 """Pause between two looks at the folder while following a run."""
 
-_SETUP = index_sql("tables") + index_sql("bus_bytes")
+_SETUP = "".join(index_sql(name) for name in ("tables", "bus_bytes", "corrected_kinds"))
 _COORDS = ("pp", "dp", "cp", "tp", "ep")
 
 
@@ -81,6 +82,7 @@ class Indexer:
         self.compaction = Compaction(self)
         self._known = self.manifest.known_paths()
         self._rank_files = RankFiles(run_folder)
+        self._axes = CorrectedAxes(self.connection, run_folder, self._rank_files)
         self._rank_stamps: dict[str, tuple[int, int, int]] = {}
         self._first_pass = True
 
@@ -152,7 +154,7 @@ class Indexer:
     def _refresh(self, merge: bool) -> PassResult:
         seen = look(self.folder)
         entries, replaced = self._new_entries()
-        ranks_changed = self._ranks_changed()
+        ranks_changed = self._ranks_changed() or not self._axes.is_current()
         if entries or ranks_changed:
             try:
                 self._take_in(entries, replaced, ranks_changed)
@@ -269,8 +271,11 @@ class Indexer:
         self._store_arrivals(entries, now_ns)
         usable = [e for e in entries if not e.problem and e.num_rows and e.path not in skip]
         self._store_rows("steps", "step_rows", usable)
+        axes = self._axes.before()
         self._store_rows("groups", "group_members", usable)
         touched = touched_steps(self.connection, usable, self.relative)
+        for attempt in self._axes.update(axes):
+            touched[attempt] = self._all_steps(attempt)
         if ranks_changed or any(entry.table_name == "clocks" for entry in entries):
             for attempt in self._store_clocks():
                 touched[attempt] = self._all_steps(attempt)

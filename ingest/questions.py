@@ -9,7 +9,8 @@ A file begins with a header of comment lines::
     -- column: wait_ns  what it is, unit
     -- empty: what an empty result means
 
-In the SQL a raw table is `rows_of($spans)`; rollups and the manifest are plain tables.
+In the SQL a raw table is `rows_of($collectives)`, that of spans `spans_of($spans)`; rollups and the
+manifest are plain tables.
 """
 
 from __future__ import annotations

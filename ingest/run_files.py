@@ -1,4 +1,4 @@
-"""The JSON files of a run folder: run.json and ranks/*.json, read with distrust.
+"""The JSON files of a run folder: run.json, ranks/*.json and layout.json, read with distrust.
 
 What they say is checked once, here: types, ranges that the index can hold, a layout that the world
 can have. Files that lie (or are no files) become one sentence, never an exception elsewhere.
@@ -19,9 +19,11 @@ from typing import Annotated, Any, NotRequired, TypedDict, TypeVar, cast
 import msgspec
 
 from ingest.errors import UserError
-from trace_hooks.schema import RankInfo, RunInfo, check_version
+from trace_hooks.layout import ParallelLayout
+from trace_hooks.schema import UNKNOWN, LayoutInfo, RankInfo, RunInfo, check_version
 
 RUN_FILE = "run.json"
+LAYOUT_FILE = "layout.json"
 MAX_FILE_BYTES = 64 << 20
 """Greater ones are no file of a run: a rank's file has about 1 kB."""
 _MAX_RANKS = 1 << 24
@@ -81,6 +83,14 @@ class _RankFile(TypedDict):
     hooks: NotRequired[Any]
 
 
+class _LayoutFile(TypedDict):
+    """What is read of layout.json, by schema.LayoutInfo."""
+
+    schema: str
+    layout: _Layout
+    corrected_ns: _Int64
+
+
 class _Versioned(TypedDict):
     schema: str
 
@@ -88,6 +98,7 @@ class _Versioned(TypedDict):
 _VERSION_DECODER = msgspec.json.Decoder(_Versioned)
 _RUN_DECODER = msgspec.json.Decoder(_Run)
 _RANK_DECODER = msgspec.json.Decoder(_RankFile)
+_LAYOUT_DECODER = msgspec.json.Decoder(_LayoutFile)
 _T = TypeVar("_T")
 
 
@@ -165,12 +176,52 @@ def read_run_info(folder: Path) -> RunInfo:
     return info
 
 
+def read_correction(folder: Path) -> ParallelLayout | None:
+    """The layout that layout.json of a run folder says, None where there is no such file.
+
+    Raises UserError where it is damaged or too new.
+    """
+    path = folder / LAYOUT_FILE
+    if not path.exists():
+        return None
+    info = cast(LayoutInfo, _checked(path, _LAYOUT_DECODER))
+    _check_size(info["layout"], path)
+    try:
+        return ParallelLayout.from_json(info["layout"])
+    except ValueError as error:
+        raise UserError(f"{path} is no layout ({error}); correct it again or delete it") from None
+
+
 def _rank_info(path: Path) -> RankInfo:
     info = cast(RankInfo, _checked(path, _RANK_DECODER))
     layout = info.get("layout")
-    if layout and math.prod(layout["axes"].values()) > _MAX_RANKS:
-        raise UserError(f"{path} has a layout of more than {_MAX_RANKS} ranks; it is damaged")
+    if layout:
+        _check_size(layout, path)
     return info
+
+
+def _check_size(layout: dict[str, Any], path: Path) -> None:
+    if math.prod(layout["axes"].values()) > _MAX_RANKS:
+        raise UserError(f"{path} has a layout of more than {_MAX_RANKS} ranks; it is damaged")
+
+
+def is_told(info: RankInfo) -> bool:
+    """Whether the hooks of the job told this rank's layout; an import only infers it."""
+    return bool(info.get("hooks")) and bool(info.get("layout"))
+
+
+def corrected(info: RankInfo, layout: ParallelLayout) -> RankInfo:
+    """A rank's file with the layout that was corrected by hand.
+
+    What the hooks of the job told itself stays, and so does a rank of an attempt of another size.
+    """
+    is_outside = info["world_size"] not in (UNKNOWN, layout.world_size)
+    if is_told(info) or is_outside or not layout.has(info["rank"]):
+        return info
+    found = info.copy()
+    found["layout"], found["coords"] = layout.to_json(), layout.coords(info["rank"])
+    found["world_size"] = layout.world_size
+    return found
 
 
 _SETTLED_NS = 1_000_000_000
@@ -181,13 +232,19 @@ _Stamp = tuple[int, int, int]
 
 @dataclass
 class RankFiles:
-    """ranks/*.json of a run folder, each read again only when it has changed. Thread-safe."""
+    """ranks/*.json of a run folder, each read again only when it has changed. Thread-safe.
+
+    Where layout.json corrects the layout, they are shown as corrected.
+    """
 
     run_folder: Path
     _seen_ns: int = -1
+    _seen_layout: _Stamp | None = None
     _by_name: dict[str, tuple[_Stamp, RankInfo | None, str]] = field(default_factory=dict)
     _ranks: list[RankInfo] = field(default_factory=list)
+    _corrected: list[RankInfo] | None = None
     _problems: list[str] = field(default_factory=list)
+    _layout_problem: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> tuple[list[RankInfo], list[str]]:
@@ -201,7 +258,27 @@ class RankFiles:
                 self._look()
                 is_settled = time.time_ns() - changed_ns > _SETTLED_NS
                 self._seen_ns = changed_ns if is_settled else -1
-            return list(self._ranks), list(self._problems)
+            stamp = layout_stamp(self.run_folder)
+            if stamp != self._seen_layout or self._corrected is None:
+                self._correct()
+                self._seen_layout = stamp
+            more = [self._layout_problem] if self._layout_problem else []
+            return list(self._corrected or ()), [*self._problems, *more]
+
+    def as_read(self) -> list[RankInfo]:
+        """Every rank's file as it is, whatever layout.json says; in the order of read()."""
+        self.read()
+        with self._lock:
+            return list(self._ranks)
+
+    def _correct(self) -> None:
+        self._layout_problem = ""
+        try:
+            layout = read_correction(self.run_folder)
+        except UserError as error:
+            layout, self._layout_problem = None, str(error)
+        shown = self._ranks if layout is None else [corrected(i, layout) for i in self._ranks]
+        self._corrected = shown
 
     def _look(self) -> None:
         known, self._by_name = self._by_name, {}
@@ -210,6 +287,7 @@ class RankFiles:
             self._by_name[name] = entry if entry and entry[0] == stamp else self._entry(name, stamp)
         if self._by_name == known:
             return
+        self._corrected = None
         entries = [self._by_name[name] for name in sorted(self._by_name)]
         self._ranks = [info for _, info, _ in entries if info is not None]
         self._ranks.sort(key=lambda info: (info["attempt"], info["rank"]))
@@ -232,6 +310,15 @@ class RankFiles:
                     " the first by name counts"
                 )
         self._ranks = list(kept.values())
+
+
+def layout_stamp(run_folder: Path) -> _Stamp | None:
+    """(time of change, inode, size) of layout.json; None where there is none."""
+    try:
+        state = (run_folder / LAYOUT_FILE).stat()
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_ino, state.st_size
 
 
 def rank_file_stamps(run_folder: Path) -> dict[str, _Stamp]:

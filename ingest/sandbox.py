@@ -48,6 +48,15 @@ CREATE OR REPLACE MACRO rows_of(files) AS TABLE
 """rows_of where some files lack nullable columns; it opens every footer, so not by default."""
 
 
+_SPANS_OF_CORRECTED = """
+CREATE OR REPLACE MACRO spans_of(files) AS TABLE
+    SELECT s.* REPLACE (
+        if(ends_with(s.kind, '_comm'), coalesce(c.kind, s.kind), s.kind) AS kind)
+    FROM rows_of(files) s LEFT JOIN corrected_kinds c USING (attempt, group_id)
+"""
+"""spans_of where the layout was corrected by hand."""
+
+
 _DEEPEST = 1000
 """DuckDB's own limit for expressions; it finds out in quadratic time, which nothing interrupts."""
 
@@ -86,6 +95,8 @@ class Snapshot:
         connection.execute(_VIEWS_OF_INDEX + _SETUP)
         if connection.execute("SELECT bool_or(is_partial) FROM files").fetchall()[0][0]:
             connection.execute(_ROWS_OF_PARTIAL)
+        if connection.execute("SELECT EXISTS (FROM corrected_kinds)").fetchall()[0][0]:
+            connection.execute(_SPANS_OF_CORRECTED)
         self._connection = connection
         self.manifest = Manifest(connection.cursor())
         self._manifest_lock = threading.Lock()
@@ -110,7 +121,8 @@ class Snapshot:
                 return
             for table in TABLES:
                 files = ", ".join(_quoted(path) for path in self.files(table))
-                self._connection.execute(f"CREATE VIEW {table} AS FROM rows_of([{files}])")
+                macro = "spans_of" if table == "spans" else "rows_of"
+                self._connection.execute(f"CREATE VIEW {table} AS FROM {macro}([{files}])")
             self._has_views = True
 
     def execute(
@@ -160,7 +172,9 @@ class Snapshot:
         self._connection.close()
 
 
-_SETUP = "\n".join(index_sql(name) for name in ("bus_bytes", "device_peaks", "views"))
+_SETUP = "\n".join(index_sql(name) for name in (
+    "bus_bytes", "device_peaks", "corrected_kinds", "views",
+))  # fmt: skip
 _VIEWS_OF_INDEX = "".join(f"CREATE VIEW {name} AS FROM snapshot.{name};\n" for name in INDEX_TABLES)
 
 

@@ -23,6 +23,7 @@ from ingest.run_files import (
     dense_decoder,
     existing,
     is_run_folder,
+    is_told,
     read_run_info,
 )
 from ingest.sandbox import FREE_SQL_MEMORY, Snapshot, Stop
@@ -85,6 +86,23 @@ class Run:
     def ranks(self) -> list[RankInfo]:
         """What every rank of every attempt is, ordered by (attempt, rank)."""
         return self._rank_files.read()[0]
+
+    @property
+    def ranks_as_read(self) -> list[RankInfo]:
+        """What the ranks' own files say, whatever layout was corrected by hand."""
+        return self._rank_files.as_read()
+
+    @property
+    def is_layout_corrected(self) -> bool:
+        """Whether the layout of a rank was corrected by hand."""
+        return any(
+            shown is not told for shown, told in zip(self.ranks, self.ranks_as_read, strict=False)
+        )
+
+    @property
+    def is_layout_told(self) -> bool:
+        """Whether the hooks of the job told its layout."""
+        return any(is_told(info) for info in self.ranks_as_read)
 
     @property
     def attempts(self) -> list[int]:

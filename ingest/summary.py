@@ -7,6 +7,15 @@ from typing import Any, TypedDict
 from ingest.readers import FORMATS, native
 from ingest.store import Run
 
+LAYOUT_WORDS = {
+    "job": "told by the job",
+    "process groups": "inferred from process groups",
+    "coordinates": "taken from coordinates in the files",
+    "hand": "corrected by hand",
+}
+"""How a layout is known: `layout_from` -> in words."""
+_WITH_COORDINATES = ("megascan", "straggler_analysis")
+
 
 class ClockSummary(TypedDict):
     """What times mean and how well the ranks' clocks are aligned."""
@@ -27,6 +36,8 @@ class RunSummary(TypedDict):
     num_ranks: int
     world_size: int | None
     layout: dict[str, int] | None
+    layout_from: str | None
+    """how the layout is known, a key of LAYOUT_WORDS; None unknown"""
     attempts: int
     steps: list[int]
     num_spans: int
@@ -52,6 +63,7 @@ def info(run: Run) -> RunSummary:
         num_ranks=max(len(ranks), newest.get("num_ranks", 0)),
         world_size=world_size if world_size is not None and world_size > 0 else None,
         layout=None if layout is None else dict(layout.axes),
+        layout_from=layout_from(run, attempt),
         attempts=len(per_attempt),
         steps=[row["step"] for row in steps],
         num_spans=sum(row["num_spans"] for row in per_attempt),
@@ -60,6 +72,18 @@ def info(run: Run) -> RunSummary:
         guesses=run.info.get("guesses", []),
         clock=_clock(run, len(ranks)),
     )
+
+
+def layout_from(run: Run, attempt: int | None = None) -> str | None:
+    """How the layout of an attempt (default: the newest) is known, None where it is not."""
+    if run.layout(attempt) is None:
+        return None
+    if run.is_layout_corrected:
+        return "hand"
+    source = run.info["source"]
+    if run.is_layout_told or source not in FORMATS or source == "rankscope_trace":
+        return "job"
+    return "coordinates" if source in _WITH_COORDINATES else "process groups"
 
 
 def _clock(run: Run, num_ranks: int) -> ClockSummary:

@@ -71,6 +71,10 @@ class ParallelLayout:
         ranks = self.mesh if self.mesh is not None else range(self.world_size)
         return {rank: position for position, rank in enumerate(ranks)}
 
+    def has(self, rank: int) -> bool:
+        """Whether `rank` stands in the layout."""
+        return rank in self._position
+
     def coords(self, rank: int) -> dict[str, int]:
         """Index of `rank` on every axis of the layout, plus dp where it is split.
 

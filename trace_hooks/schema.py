@@ -4,6 +4,7 @@ A run folder holds::
 
     run.json                      what the run is (RunInfo), written once by rank 0
     ranks/ATTEMPT-RANK.json       what one rank is (RankInfo), rewritten when more becomes known
+    layout.json                   the layout as somebody corrected it by hand (LayoutInfo)
     segments/TABLE-ATTEMPT-RANK-NUMBER.parquet   whole files, published by rename, never changed
     compacted/                    merged segments (ingest)
     index/                        manifest and rollups (ingest)
@@ -244,6 +245,16 @@ class RunInfo(TypedDict):
     """elements of each imported file's traceEvents, where the format has them"""
     truth: NotRequired[dict[str, Any]]
     """what was injected, in recorded samples and synthetic runs"""
+
+
+class LayoutInfo(TypedDict):
+    """layout.json: the layout as somebody corrected it by hand, beside what was read."""
+
+    schema: str
+    layout: dict[str, Any]
+    """ParallelLayout.to_json()"""
+    corrected_ns: int
+    """when, Unix ns"""
 
 
 class RankInfo(TypedDict):

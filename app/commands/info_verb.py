@@ -9,7 +9,7 @@ from pathlib import Path
 from app.commands.progress import reading_progress
 from app.importing import open_any
 from ingest.errors import printable
-from ingest.summary import RunSummary, info
+from ingest.summary import LAYOUT_WORDS, RunSummary, info
 
 _STEPS_SHOWN = 8
 
@@ -40,7 +40,7 @@ def as_text(summary: RunSummary) -> str:
     lines = [
         f"run       {summary['run']} ({summary['format']})",
         f"ranks     {summary['num_ranks']} of {'unknown' if world is None else world}",
-        f"layout    {_layout_text(layout)}",
+        f"layout    {_layout_text(layout, summary['layout_from'])}",
         f"attempts  {summary['attempts']}",
         f"steps     {_steps_text(summary['steps'])}",
         f"spans     {summary['num_spans']:,}",
@@ -51,10 +51,11 @@ def as_text(summary: RunSummary) -> str:
     return "\n".join(map(printable, lines))
 
 
-def _layout_text(layout: dict[str, int] | None) -> str:
+def _layout_text(layout: dict[str, int] | None, known_from: str | None) -> str:
     if layout is None:
         return "unknown"
-    return " x ".join(f"{axis} {size}" for axis, size in layout.items())
+    sizes = " x ".join(f"{axis} {size}" for axis, size in layout.items())
+    return f"{sizes} ({LAYOUT_WORDS[known_from or 'job']})"
 
 
 def _steps_text(steps: list[int]) -> str:

@@ -35,7 +35,7 @@ SELECT c.rank, c.ts_ns + coalesce(
     c.ts_ns, c.dur_ns, c.step, c.cpu_ns, c.kind, c.name, c.track, c.depth, c.microbatch, c.chunk,
     c.recompute, c.group_id, c.coll_seq, c.peer, c.num_bytes, c.mode, c.args
 FROM (
-    SELECT * FROM rows_of($spans)
+    SELECT * FROM spans_of($spans)
     WHERE attempt = $attempt AND rank BETWEEN $rank_min AND $rank_max
         AND step BETWEEN $step_min AND $step_max AND ts_ns BETWEEN $from_ns AND $to_ns
         AND ($ranks IS NULL

@@ -25,7 +25,7 @@
 -- empty: the rank recorded nothing in this window
 SELECT ts_ns, dur_ns, cpu_ns, kind, name, track, depth, step, microbatch, chunk, recompute,
     group_id, coll_seq, peer, num_bytes, mode
-FROM rows_of($spans)
+FROM spans_of($spans)
 WHERE attempt = $attempt AND rank = $rank AND ts_ns < $to_ns AND ts_ns + dur_ns > $from_ns
     AND ($step IS NULL OR step = $step)
 ORDER BY track, ts_ns, depth LIMIT $top

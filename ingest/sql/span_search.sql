@@ -16,7 +16,7 @@
 -- empty: no span of these ranks has such a name
 WITH found AS (
     SELECT rank, ts_ns, greatest(dur_ns, 0) AS dur_ns, kind, name, step, count(*) OVER () AS num_found
-    FROM rows_of($spans)
+    FROM spans_of($spans)
     WHERE attempt = $attempt AND rank BETWEEN $rank_min AND $rank_max
         AND rank IN (SELECT CAST(unnest(string_split($ranks, ',')) AS INTEGER))
         AND contains(lower(name), lower($text))

@@ -30,14 +30,14 @@ WITH placed AS (  -- an axis that the layout does not have has one index, 0
 cells AS (SELECT min(rank) AS rank, pp, dp FROM placed GROUP BY pp, dp),
 waits AS (  -- where the program stood still for it, which may begin long after its call
     SELECT rank, step, name AS op, peer, group_id, coll_seq AS seq, min(ts_ns) AS begin_ns
-    FROM rows_of($spans)
+    FROM spans_of($spans)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND kind = 'pp_comm'
         AND coll_seq >= 0 GROUP BY ALL
 ),
 chosen AS (
     SELECT step, rank, ts_ns, dur_ns, if(recompute AND kind = 'forward', 'backward', kind) AS kind,
         name, track, microbatch, chunk, -1 AS peer, -1 AS tag, -1 AS seq, -1 AS waited_ns
-    FROM rows_of($spans)
+    FROM spans_of($spans)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND dur_ns >= 0
         AND kind IN ('forward', 'backward', 'wgrad', 'optimizer', 'dp_comm', 'other_comm')
     UNION ALL

@@ -28,7 +28,7 @@
 WITH chosen AS (
     SELECT rank, ts_ns, greatest(dur_ns, 0) AS dur_ns, cpu_ns, kind, name, track, step, microbatch,
         chunk, recompute, group_id, coll_seq, peer, num_bytes
-    FROM rows_of($spans)
+    FROM spans_of($spans)
     WHERE attempt = $attempt AND rank BETWEEN $rank_min AND $rank_max
         AND rank IN (SELECT CAST(unnest(string_split($ranks, ',')) AS INTEGER))
         AND ($step IS NULL OR step = $step) AND ts_ns < $to_ns

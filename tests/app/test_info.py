@@ -22,7 +22,7 @@ needs_traces = pytest.mark.skipif(
     not TRACES.is_dir(), reason="the shared real traces (../shared/traces) are not here"
 )
 KEYS = [
-    "run", "format", "num_ranks", "world_size", "layout", "attempts", "steps", "num_spans",
+    "run", "format", "num_ranks", "world_size", "layout", "layout_from", "attempts", "steps", "num_spans",
     "events_per_rank", "problems", "guesses", "clock",
 ]  # fmt: skip
 EVENT = '{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1.5, "dur": 2}'
@@ -94,6 +94,7 @@ def test_a_run_of_the_hooks_with_a_restart(
         "num_ranks": 2,
         "world_size": 2,
         "layout": {"tp": 2},
+        "layout_from": "job",
         "attempts": 2,
         "steps": [0, 1, 2],
         "num_spans": 8,

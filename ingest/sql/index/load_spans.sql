@@ -1,7 +1,9 @@
 -- Spans that can lie in the windows asked for, with kinds and modes as numbers.
-SELECT rank, step, ts_ns, greatest(dur_ns, 0) AS dur_ns, cpu_ns, recompute,
-    list_position($kinds, kind) - 1 AS kind, list_position($modes, mode) - 1 AS mode, track
-FROM read_parquet($spans, hive_partitioning = false)
-WHERE attempt = $attempt AND rank BETWEEN $rank_min AND $rank_max
-    AND (step BETWEEN $step_min AND $step_max
-         OR (ts_ns < $to_ns AND ts_ns + dur_ns > $from_ns))
+SELECT s.rank, s.step, s.ts_ns, greatest(s.dur_ns, 0) AS dur_ns, s.cpu_ns, s.recompute,
+    list_position($kinds, if(ends_with(s.kind, '_comm'), coalesce(c.kind, s.kind), s.kind)) - 1 AS kind,
+    list_position($modes, s.mode) - 1 AS mode, s.track
+FROM read_parquet($spans, hive_partitioning = false) s
+    LEFT JOIN corrected_kinds c USING (attempt, group_id)
+WHERE s.attempt = $attempt AND s.rank BETWEEN $rank_min AND $rank_max
+    AND (s.step BETWEEN $step_min AND $step_max
+         OR (s.ts_ns < $to_ns AND s.ts_ns + s.dur_ns > $from_ns))

@@ -26,11 +26,13 @@ CREATE TABLE IF NOT EXISTS step_rows (
     attempt INTEGER, rank INTEGER, step BIGINT, start_ns BIGINT, dur_ns BIGINT, loss DOUBLE,
     grad_norm DOUBLE, tokens DOUBLE, flops DOUBLE, lr DOUBLE, PRIMARY KEY (attempt, rank, step)
 );
--- process groups, once each
+-- process groups, once each; axis: in the layout as it is now, told_axis: as the files told it
 CREATE TABLE IF NOT EXISTS group_members (
     attempt INTEGER, group_id BIGINT, name VARCHAR, description VARCHAR, axis VARCHAR,
-    ranks INTEGER[], PRIMARY KEY (attempt, group_id)
+    ranks INTEGER[], told_axis VARCHAR, PRIMARY KEY (attempt, group_id)
 );
+-- the layout.json that ranks and axes here follow; no row: there was none
+CREATE TABLE IF NOT EXISTS corrected_layout (content VARCHAR);
 -- clock estimates with the time each is valid from; aligned = t + offset + drift (t - ts)
 CREATE TABLE IF NOT EXISTS clock_offsets (
     attempt INTEGER, rank INTEGER, valid_from_ns BIGINT, ts_ns BIGINT, offset_ns BIGINT,

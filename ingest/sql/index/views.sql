@@ -4,6 +4,9 @@
 CREATE MACRO rows_of(files) AS TABLE
     SELECT * FROM read_parquet(files, hive_partitioning = false);
 
+-- rows of files of spans; communication has the kind that its group's axis has now
+CREATE MACRO spans_of(files) AS TABLE FROM rows_of(files);
+
 -- the newest attempt of each step: what a restart repeated counts once (a table: asked all the time)
 CREATE TABLE newest_steps AS SELECT step, max(attempt) AS attempt FROM (
     SELECT step, attempt FROM step_rollup UNION ALL SELECT step, attempt FROM collective_rollup

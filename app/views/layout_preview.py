@@ -1,0 +1,56 @@
+"""What a layout would mean for a run: who stands where, and along which axis its groups run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ingest.store import Run
+from trace_hooks.layout import ParallelLayout
+
+FIRST_RANKS = 16
+"""Ranks whose place is shown."""
+
+
+@dataclass(frozen=True)
+class LayoutPreview:
+    """`places`: (rank, {axis: index}) of the first ranks; `groups_said`: one sentence."""
+
+    layout: str
+    axes: tuple[str, ...]
+    places: tuple[tuple[int, dict[str, int]], ...]
+    groups_said: str
+
+
+def layout_preview(run: Run, layout: ParallelLayout) -> LayoutPreview:
+    """The layout over the ranks that are here and the process groups they recorded."""
+    ranks = sorted({info["rank"] for info in run.ranks_as_read if layout.has(info["rank"])})
+    axes = tuple(name for name, _ in layout.axes)
+    places = [(rank, layout.coords(rank)) for rank in ranks[:FIRST_RANKS]]
+    return LayoutPreview(
+        str(layout),
+        axes,
+        tuple((rank, {axis: at[axis] for axis in axes}) for rank, at in places),
+        _groups_said(run, layout),
+    )
+
+
+def _groups_said(run: Run, layout: ParallelLayout) -> str:
+    """How well the recorded process groups fit: a wrong order shows here first."""
+    rows = run.index_rows(
+        "SELECT DISTINCT ranks FROM group_members WHERE len(ranks) > 1 AND told_axis <> 'ep'"
+    )
+    if not rows:
+        return "No process group was recorded that could tell whether this fits."
+    along = Counter(layout.axis_of(row["ranks"]) for row in rows)
+    unfit = along.pop("unknown", 0)
+    fit = ", ".join(
+        f"{number} {'over the whole job' if axis == 'world' else f'along {axis}'}"
+        for axis, number in sorted(along.items())
+    )
+    if not unfit:
+        return f"The recorded process groups fit: {fit}."
+    return (
+        f"Of {len(rows)} recorded process groups {unfit} run along no axis of this layout"
+        f"{f' ({fit})' if fit else ''}. Is the order of the axes right?"
+    )
