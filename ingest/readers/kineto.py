@@ -23,6 +23,7 @@ from ingest.readers.kineto_events import Columns, Window
 from ingest.readers.kineto_groups import DistributedInfo, whole
 from ingest.readers.kineto_rows import Spans, write_collectives, write_memory, write_steps
 from ingest.readers.rows import rank_info
+from ingest.readers.shelf import Shelf
 from ingest.readers.trace_events import MAX_NS, decode_event, decode_events
 from ingest.readers.whole import add_imported_clock
 from trace_hooks.schema import UNKNOWN
@@ -81,9 +82,43 @@ class _FileTrace:
         """Profiler steps in Unix ns."""
         return [w._replace(start_ns=w.start_ns + self.base_ns) for w in self.columns.step_windows()]
 
+    @property
+    def extent_ns(self) -> tuple[int, int]:
+        """When the recording began and ended, Unix ns; 0, 0 without any complete event."""
+        begin_ns, end_ns = self.columns.extent_ns or (-self.base_ns, -self.base_ns)
+        return begin_ns + self.base_ns, end_ns + self.base_ns
+
+
+@dataclass
+class _Written:
+    """One file whose rows are written."""
+
+    name: str
+    rank: int
+    windows: list[Window]
+    world_size: int
+    layout: str
+    """empty where it is not known"""
+    clock: str
+    assumed: tuple[int, ...]
+    """ranks of the group that was assumed for communication that tells none"""
+
+
+_Found = tuple[_Written, Shelf] | _FileTrace
+
+
+def read(source: Source, shelf: Shelf) -> _Found | None:
+    """Read one file, and put its rows on a shelf of their own unless it tells no rank."""
+    trace = _read(source, shelf)
+    if trace is None or trace.rank is None:
+        return trace
+    rows = shelf.another()
+    rows.count_events(trace.rank, trace.num_elements)
+    return _written(trace, trace.rank, rows), rows
+
 
 class Reading:
-    """One import of any number of files."""
+    """One import of any number of files; those that tell no rank wait for the ranks left over."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -95,15 +130,21 @@ class Reading:
         self._assumed: set[tuple[int, ...]] = set()
         self._world_size = UNKNOWN
 
-    def add(self, source: Source) -> None:
-        """Read one file; files that tell no rank wait for the ranks that are left over."""
-        trace = self._read(source)
-        if trace is None:
+    def take(self, found: _Found) -> None:
+        """One file; of several that say they are one rank, those that show other steps."""
+        if isinstance(found, _FileTrace):
+            self._waiting.append(found)
             return
-        if trace.rank is None:
-            self._waiting.append(trace)
-        else:
-            self._take(trace, trace.rank)
+        written, rows = found
+        name, rank, earlier = written.name, written.rank, self._names.get(written.rank)
+        if earlier is not None and not _apart(self._windows[rank], written.windows):
+            self._sink.add_problem(f"{name}: says it is rank {rank}, as {earlier} does; left out")
+            rows.drop()
+            return
+        if earlier is not None:
+            self._sink.add_guess(f"{name}: other steps of the same rank {rank} as {earlier}")
+        rows.give_to(self._sink)
+        self._learn(written)
 
     def finish(self) -> None:
         """Place the files without a rank and say what was not told by any."""
@@ -112,7 +153,8 @@ class Reading:
             self._sink.add_guess(
                 f"{trace.name} tells no rank, neither inside nor in its name: shown as rank {rank}"
             )
-            self._take(trace, rank)
+            self._sink.count_events(UNKNOWN, trace.num_elements)
+            self._learn(_written(trace, rank, self._sink))
         if self._layouts == {""} and max(self._world_size, len(self._names)) > 1:
             self._sink.add_guess(
                 "the parallel layout is unknown: the files' process groups do not name their axes"
@@ -125,88 +167,91 @@ class Reading:
                 f"some communication tells no process group: taken as one group {who}"
             )
 
-    def _read(self, source: Source) -> _FileTrace | None:
-        stream = EventStream(source.read, decode_events, decode_event)
-        columns = Columns()
-        for batch in stream:
-            columns.add(batch)
-        problems = [*source.damages(), *stream.problems]
-        if columns.memory.num_without_totals:
-            self._sink.add_guess(
-                f"{source.name}: {columns.memory.num_without_totals:,} memory events tell what "
-                "changed, not what was allocated: left out"
-            )
-        if columns.num_without_time:
-            problems.append(f"{columns.num_without_time:,} events without a readable time left out")
-        if not stream.num_elements - stream.num_bad:
-            problems.append("no event could be read")
-        for problem in problems:
-            self._sink.add_problem(f"{source.name}: {problem}")
-        if not stream.num_elements - stream.num_bad:
-            return None
-        return self._described(source.name, stream, columns)
-
-    def _described(self, name: str, stream: EventStream[Any], columns: Columns) -> _FileTrace:
-        header = {key: _json(text) for key, text in stream.header.items()}
-        info = DistributedInfo(header.get("distributedInfo"))
-        base_ns = header.get("baseTimeNanoseconds")
-        rank = info.rank if info.rank is not None else _rank_in_name(name)
-        if info.rank is None and rank is not None:
-            self._sink.add_guess(f"{name}: rank {rank} is taken from its name")
-        return _FileTrace(
-            name=name,
-            columns=columns,
-            info=info,
-            base_ns=base_ns if type(base_ns) is int and 0 <= base_ns < MAX_NS else 0,
-            num_elements=stream.num_elements,
-            host=str(header.get("host_name") or ""),
-            device=_device(header.get("deviceProperties"), columns),
-            rank=rank,
-            rank_told=info.rank is not None,
-        )
-
-    def _take(self, trace: _FileTrace, rank: int) -> None:
-        earlier = self._names.get(rank)
-        windows = trace.windows
-        if earlier is not None and not _apart(self._windows[rank], windows):
-            self._sink.add_problem(
-                f"{trace.name}: says it is rank {rank}, as {earlier} does; left out"
-            )
-            return
-        if earlier is not None:
-            self._sink.add_guess(f"{trace.name}: other steps of the same rank {rank} as {earlier}")
-        self._names.setdefault(rank, trace.name)
-        self._windows.setdefault(rank, []).extend(windows)
-        self._sink.count_events(rank if trace.rank is not None else UNKNOWN, trace.num_elements)
-        self._write(trace, rank, windows)
-
-    def _write(self, trace: _FileTrace, rank: int, windows: list[Window]) -> None:
-        layout = trace.info.layout()
-        self._world_size = max(self._world_size, trace.info.world_size)
-        self._layouts.add("" if layout is None else str(layout))
-        found, assumed = instances(trace.columns, trace.info, rank)
-        if assumed:
-            self._assumed.add(assumed if len(assumed) > 1 else ())
-        spans = Spans.of(trace.columns, found, windows, trace.base_ns)
-        self._clocks.add("absolute" if _is_absolute(trace, spans.ts_ns_N) else "unknown")
+    def _learn(self, written: _Written) -> None:
+        self._names.setdefault(written.rank, written.name)
+        self._windows.setdefault(written.rank, []).extend(written.windows)
+        self._world_size = max(self._world_size, written.world_size)
+        self._layouts.add(written.layout)
+        if written.assumed:
+            self._assumed.add(written.assumed if len(written.assumed) > 1 else ())
+        self._clocks.add(written.clock)
         self._sink.set_clock("absolute" if self._clocks == {"absolute"} else "unknown")
-        started_ns, ended_ns = spans.extent()
-        self._sink.add_rank(
-            rank_info(
-                rank,
-                world_size=trace.info.world_size,
-                layout=layout,
-                host=trace.host,
-                device=trace.device,
-                started_ns=started_ns,
-                ended_ns=ended_ns,
-            )
+
+
+def _read(source: Source, sink: Sink) -> _FileTrace | None:
+    stream = EventStream(source.read, decode_events, decode_event)
+    columns = Columns()
+    for batch in stream:
+        columns.add(batch)
+    problems = [*source.damages(), *stream.problems]
+    if columns.memory.num_without_totals:
+        sink.add_guess(
+            f"{source.name}: {columns.memory.num_without_totals:,} memory events tell what "
+            "changed, not what was allocated: left out"
         )
-        write_steps(self._sink, rank, windows)
-        write_collectives(self._sink, rank, found, trace.base_ns, windows)
-        spans.write(self._sink, rank)
-        write_memory(self._sink, rank, trace.columns.memory, trace.base_ns, windows)
-        add_imported_clock(self._sink, rank, started_ns)
+    if columns.num_without_time:
+        problems.append(f"{columns.num_without_time:,} events without a readable time left out")
+    if not stream.num_elements - stream.num_bad:
+        problems.append("no event could be read")
+    for problem in problems:
+        sink.add_problem(f"{source.name}: {problem}")
+    if not stream.num_elements - stream.num_bad:
+        return None
+    return _described(source.name, stream, columns, sink)
+
+
+def _described(name: str, stream: EventStream[Any], columns: Columns, sink: Sink) -> _FileTrace:
+    header = {key: _json(text) for key, text in stream.header.items()}
+    info = DistributedInfo(header.get("distributedInfo"))
+    base_ns = header.get("baseTimeNanoseconds")
+    rank = info.rank if info.rank is not None else _rank_in_name(name)
+    if info.rank is None and rank is not None:
+        sink.add_guess(f"{name}: rank {rank} is taken from its name")
+    return _FileTrace(
+        name=name,
+        columns=columns,
+        info=info,
+        base_ns=base_ns if type(base_ns) is int and 0 <= base_ns < MAX_NS else 0,
+        num_elements=stream.num_elements,
+        host=str(header.get("host_name") or ""),
+        device=_device(header.get("deviceProperties"), columns),
+        rank=rank,
+        rank_told=info.rank is not None,
+    )
+
+
+def _written(trace: _FileTrace, rank: int, sink: Sink) -> _Written:
+    """Give the rows of a file to the sink."""
+    windows = trace.windows
+    layout = trace.info.layout()
+    found, assumed = instances(trace.columns, trace.info, rank)
+    spans = Spans.of(trace.columns, found, windows, trace.base_ns)
+    started_ns, ended_ns = trace.extent_ns
+    sink.add_rank(
+        rank_info(
+            rank,
+            world_size=trace.info.world_size,
+            layout=layout,
+            host=trace.host,
+            device=trace.device,
+            started_ns=started_ns,
+            ended_ns=ended_ns,
+        )
+    )
+    write_steps(sink, rank, windows)
+    write_collectives(sink, rank, found, trace.base_ns, windows)
+    spans.write(sink, rank)
+    write_memory(sink, rank, trace.columns.memory, trace.base_ns, windows)
+    add_imported_clock(sink, rank, started_ns)
+    return _Written(
+        name=trace.name,
+        rank=rank,
+        windows=windows,
+        world_size=trace.info.world_size,
+        layout="" if layout is None else str(layout),
+        clock="absolute" if _is_absolute(trace, spans.ts_ns_N) else "unknown",
+        assumed=assumed,
+    )
 
 
 def _apart(earlier: list[Window], later: list[Window]) -> bool:

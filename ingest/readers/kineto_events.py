@@ -181,9 +181,11 @@ class Columns:
         """(row, bytes) of every copy that tells"""
         self.num_rows = 0
         self.num_without_time = 0
+        self.extent_ns: tuple[int, int] | None = None
+        """first begin and last end of anything, the profiler's own rows included"""
         self._labels: dict[tuple[str | None, str | None], int] = _Codes()  # (cat, name)
         self._places: dict[tuple[Any, Any], int] = _Codes()  # (pid, tid)
-        self.flows = Flows(lambda pid, tid: self._places[pid, tid])
+        self.flows = Flows(self._places)
         self.memory = MemoryEvents()
         self._roles: list[_Role] = []  # by label
         self._used_tracks: set[int] = set()
@@ -221,6 +223,7 @@ class Columns:
         readable &= has_dur & (np.abs(ts_ns) < MAX_NS) & (dur_ns < MAX_NS)
         self.num_without_time += int((~readable).sum())
         np.maximum(dur_ns, 0, out=dur_ns)
+        self._widen(ts_ns[readable], dur_ns[readable])
         self._learn(events, label)
         kind = np.array([role.kind for role in self._roles], np.int8)[label]
         track_kind = np.array([role.track for role in self._roles], np.int32)[label]
@@ -236,6 +239,12 @@ class Columns:
         for i in np.flatnonzero(special & readable).tolist():
             role = self._roles[label[i]]
             self._note(role.special, events[i], int(row[i]), int(ts_ns[i]), int(dur_ns[i]))
+
+    def _widen(self, ts_ns: npt.NDArray[np.int64], dur_ns: npt.NDArray[np.int64]) -> None:
+        if len(ts_ns):
+            begin_ns, end_ns = int(ts_ns.min()), int((ts_ns + dur_ns).max())
+            known = self.extent_ns or (begin_ns, end_ns)
+            self.extent_ns = min(begin_ns, known[0]), max(end_ns, known[1])
 
     def _learn(self, events: Sequence[Event], label: npt.NDArray[np.int32]) -> None:
         """Decide what becomes of the labels seen for the first time."""

@@ -60,12 +60,6 @@ class Spans:
         ts_ns += base_ns
         return cls(ts_ns, dur_ns, kind, name, track, recompute, columns, found, windows)
 
-    def extent(self) -> tuple[int, int]:
-        """First begin and last end in ns; 0, 0 without spans."""
-        if not len(self.ts_ns_N):
-            return 0, 0
-        return int(self.ts_ns_N.min()), int((self.ts_ns_N + self.dur_ns_N).max())
-
     def write(self, sink: Sink, rank: int) -> None:
         """Give them to the sink in order of time, a piece at a time."""
         depth_N = depths(self.track_N, self.ts_ns_N, self.dur_ns_N)
