@@ -18,7 +18,7 @@ from app.hub import Hub
 from app.routes.answering import stop_all
 from app.server import make_app
 from app.settings import Settings
-from app.uploads import imports_of
+from app.uploads import uploads_of
 from app.views.run_board import board_of
 from ingest.errors import UserError
 
@@ -93,9 +93,9 @@ def running(hub: Hub, settings: Settings, listener: socket.socket) -> Iterator[t
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # cut requests are meant
         server.should_exit = True
         stop_all()
-        imports_of(hub).cancel()
+        uploads_of(hub).cancel()
         thread.join(STOP_S)
-        imports_of(hub).close(REST_S)
+        uploads_of(hub).close(REST_S)
         board_of(hub).close(REST_S)
         hub.close()
 

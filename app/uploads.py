@@ -1,206 +1,42 @@
-"""Files of a browser as a run: received as one stream, kept for a moment, imported by a thread.
+"""Files of a browser as runs: received piece by piece, gone on with after any break, imported.
 
-The body of an upload::
-
-    uint32 little-endian: bytes of the list | list, UTF-8 JSON: [{"name", "size"}, ...] | contents
-
-Nothing of it is whole in memory. The files lie in RUNS/.uploads/up-RANDOM until they are imported;
-that folder is removed when they are, when they cannot be, when the browser leaves and when the
-server stops; what a killed server left is removed by the next one (app.upload_places).
+The files lie in RUNS/.uploads until they are imported. A server that stops, or is killed, leaves
+them there; the next one goes on with them: the browser sends the rest, or the import begins again.
 """
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import re
-import secrets
-import shutil
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
 from app.hub import Hub
 from app.importing import import_paths
-from app.upload_places import new_folder, remove_stale
+from app.upload_errors import Busy, Stopping, TooBig, TooMany, Unknown, WrongOffset, no_room
+from app.upload_files import FileHead, check_room, title
+from app.upload_places import Place, keep_s, left_ids, new_place, remove_litter, taken_over
 from ingest.errors import UserError, printable
 from ingest.run_files import RUN_FILE, is_run_folder
 from trace_hooks.schema import publish_json
 
-DEFAULT_LIMIT_BYTES = 4 << 30
-LIMIT_VARIABLE = "RANKSCOPE_MAX_UPLOAD_MB"
-_MAX_LIST_BYTES = 4 << 20
-_MAX_FILES = 16_384
-_LONGEST_NAME_BYTES = 160
-_KEPT_JOBS = 64
+MOST_UNDER_WAY = 64
+QUIET_S = 5.0
+"""A connection that sent nothing for so long gives way to another one of the same upload."""
+_KEPT_RESULTS = 64
+_SWEEP_S = 600.0
 _CLOSE_S = 5.0
-_NOT_IN_NAMES = re.compile(r"[^\w.+=@() -]")
-
-
-class TooBig(UserError):
-    """More bytes than the server takes."""
-
-
-class NoRoom(UserError):
-    """The disk is full or may not be written."""
-
-
-def limit_bytes() -> int:
-    """How much one upload may have, by RANKSCOPE_MAX_UPLOAD_MB or 4 GiB."""
-    text = os.environ.get(LIMIT_VARIABLE, "")
-    return int(text) << 20 if text.isdecimal() and int(text) else DEFAULT_LIMIT_BYTES
-
-
-def safe_name(name: str) -> str:
-    """A file's own name without folders, control characters or a dot in front; never empty."""
-    last = re.split(r"[/\\]", name)[-1]
-    plain = _NOT_IN_NAMES.sub("_", last).strip(". ")
-    while len(plain.encode()) > _LONGEST_NAME_BYTES:  # endings say the format: cut in front
-        plain = plain[1:].lstrip(". ")
-    return plain or "file"
-
-
-@dataclass(frozen=True)
-class FileHead:
-    """One file of the list in front of the contents."""
-
-    name: str
-    num_bytes: int
-
-
-def parse_list(content: bytes, limit: int) -> list[FileHead]:
-    """The list of files; raises UserError for one that is damaged, empty or too big."""
-    try:
-        entries = json.loads(content)
-        heads = [FileHead(str(e["name"]), e["size"]) for e in entries]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise UserError("the list of files in front of the upload is damaged") from None
-    if not heads or len(heads) > _MAX_FILES:
-        raise UserError(f"an upload has 1 to {_MAX_FILES} files, this one {len(heads)}")
-    for head in heads:
-        is_whole = isinstance(head.num_bytes, int) and not isinstance(head.num_bytes, bool)
-        if not is_whole or head.num_bytes < 0:
-            raise UserError(f"the size of {head.name[:80]} is {head.num_bytes!r}, no whole number")
-    check_size(sum(head.num_bytes for head in heads), limit)
-    return heads
-
-
-def check_size(num_bytes: int, limit: int) -> None:
-    """Raise TooBig beyond the limit."""
-    if num_bytes > limit:
-        raise TooBig(
-            f"the upload has {num_bytes / 1e6:,.0f} MB, more than the {limit / 1e6:,.0f} MB taken "
-            f"here; use `rankscope import` on the server, or start it with {LIMIT_VARIABLE}"
-        )
-
-
-class Receiver:
-    """Takes the bytes of one upload as they come and writes its files. Not thread-safe."""
-
-    def __init__(self, runs: Path, limit: int) -> None:
-        if is_run_folder(runs):
-            raise UserError(f"{runs} is one run; serve a folder of runs to add others")
-        self._limit = limit
-        self._head = bytearray()
-        self._heads: list[FileHead] | None = None
-        self._missing = 0
-        self._file: BinaryIO | None = None
-        self.paths: list[Path] = []
-        self.is_removed = False
-        try:
-            self.folder, self._lock = new_folder(runs)
-        except OSError as error:
-            raise _no_room(runs, error) from None
-
-    def feed(self, content: bytes) -> None:
-        """The next bytes; raises UserError (TooBig, NoRoom)."""
-        try:
-            rest = memoryview(content) if self._heads is not None else self._split_list(content)
-            while len(rest):
-                rest = self._write(rest)
-        except OSError as error:
-            raise _no_room(self.folder.parent.parent, error) from None
-
-    def _split_list(self, content: bytes) -> memoryview:
-        """What follows the list of files, once that has come."""
-        self._head += content
-        length = int.from_bytes(self._head[:4], "little")
-        if len(self._head) >= 4 and length > _MAX_LIST_BYTES:
-            raise UserError("this is no upload of the dashboard: its list of files has no end")
-        if len(self._head) < 4 + length or len(self._head) < 4:
-            return memoryview(b"")
-        self._heads = parse_list(bytes(self._head[4 : 4 + length]), self._limit)
-        rest = memoryview(bytes(self._head[4 + length :]))
-        self._head.clear()
-        self._open_next()
-        return rest
-
-    def _write(self, content: memoryview) -> memoryview:
-        if self._file is None:
-            raise UserError("the upload is longer than its list of files says")
-        part = content[: self._missing]
-        self._file.write(part)
-        self._missing -= len(part)
-        if not self._missing:
-            self._open_next()
-        return content[len(part) :]
-
-    def _open_next(self) -> None:
-        """Open the next file that has bytes; empty ones are there at once."""
-        while True:
-            if self._file is not None:
-                self._file.close()
-                self._file = None
-            if self._heads is None or len(self.paths) == len(self._heads):
-                return
-            head = self._heads[len(self.paths)]
-            path = self._place_of(head)
-            self.paths.append(path)
-            self._file = path.open("xb")
-            self._missing = head.num_bytes
-            if self._missing:
-                return
-
-    def _place_of(self, head: FileHead) -> Path:
-        """Names stay as they are, ranks are read off them; doubles get a folder of their own."""
-        path = self.folder / safe_name(head.name)
-        if path.exists():
-            path = self.folder / f"again-{len(self.paths)}" / path.name
-            path.parent.mkdir()
-        return path
-
-    def finish(self) -> None:
-        """Say that all bytes have come; raises UserError where some are missing."""
-        is_whole = self._heads is not None and self._file is None
-        if not is_whole or len(self.paths) != len(self._heads or ()):
-            raise UserError("the upload ended before all its files had come; send it again")
-
-    def remove(self) -> None:
-        """Leave nothing behind."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self._lock.release()
-        self.is_removed = True
-
-
-def _no_room(runs: Path, error: OSError) -> NoRoom:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NoRoom(f"the disk of {runs} is full; make room there and send it again")
-    return NoRoom(f"{runs} cannot be written: {error.strerror}; check its rights")
+_MOST_TRIES = 2
 
 
 @dataclass
-class Job:
-    """One import: `state` is importing, done or failed."""
+class Import:
+    """What became of the files: progress in bytes read, then a run or one sentence."""
 
-    id: str
-    state: str = "importing"
     done_bytes: int = 0
     num_bytes: int = 0
     run: str | None = None
@@ -209,99 +45,250 @@ class Job:
     problems: list[str] = field(default_factory=list)
     guesses: list[str] = field(default_factory=list)
     error: str | None = None
-    cancelled: bool = False
-
-    def progress(self, done_bytes: int, num_bytes: int) -> None:
-        """Called by the import; ends it where it was cancelled."""
-        self.done_bytes, self.num_bytes = done_bytes, num_bytes
-        if self.cancelled:
-            raise UserError("the import was cancelled")
 
 
-class Imports:
-    """Imports of one server, one at a time, each known by a random id for a while."""
+class Upload:
+    """One upload: `state` is receiving, queued, importing, done or failed. Thread-safe.
+
+    One connection writes at a time: the one that claimed the upload last.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.state = "queued" if place.files.is_whole else "receiving"
+        self.result = Import(num_bytes=place.files.num_bytes)
+        self.cancelled = False
+        self._lock = threading.Lock()
+        self._writer: object | None = None
+        self._seen_s = 0.0
+
+    @property
+    def offset(self) -> int:
+        """Bytes that have come."""
+        return self.place.files.offset
+
+    def told(self) -> dict[str, Any]:
+        """What the page is told of it."""
+        files = self.place.files
+        return {
+            "title": title(files.heads), "state": self.state, "offset": files.offset,
+            "total_bytes": files.num_bytes, "num_files": len(files.heads),
+            "is_sending": self._is_sending(), "keep_hours": keep_s() / 3600, **vars(self.result),
+        }  # fmt: skip
+
+    def _is_sending(self) -> bool:
+        return self._writer is not None and time.monotonic() - self._seen_s < QUIET_S
+
+    def claim(self, offset: int, num_bytes: int | None) -> object:
+        """The right to append from `offset` on; raises Busy, WrongOffset, TooBig, NoRoom."""
+        with self._lock:
+            if self.state != "receiving":
+                raise WrongOffset("all bytes of these files are here already")
+            if self._is_sending():
+                raise Busy("another connection is sending these files; wait until it has ended")
+            if offset != self.offset:
+                raise WrongOffset(
+                    f"{self.offset} bytes are here, these begin at {offset}; go on there"
+                )
+            if num_bytes is not None and offset + num_bytes > self.place.files.num_bytes:
+                raise TooBig("the upload is longer than its list of files says; send it anew")
+            check_room(self.place.folder, num_bytes or 0)
+            self._writer, self._seen_s = object(), time.monotonic()
+            return self._writer
+
+    def append(self, writer: object, content: bytes | bytearray) -> None:
+        """The next bytes of the connection that claimed it; raises Busy, TooBig, NoRoom."""
+        with self._lock:
+            if self._writer is not writer:
+                raise Busy("another connection goes on with these files, or they were given up")
+            self.place.files.append(content)
+            self._seen_s = time.monotonic()
+
+    def release(self, writer: object) -> None:
+        """The connection has ended."""
+        with self._lock:
+            if self._writer is writer:
+                self._writer = None
+
+    def remove(self) -> None:
+        """Whoever is sending it is refused from now on, and nothing stays on disk."""
+        with self._lock:
+            self._writer = None
+            self.place.remove()
+
+    def leave(self) -> None:
+        """Whoever is sending it is refused from now on; the next server goes on with it."""
+        with self._lock:
+            self._writer = None
+            self.place.release()
+
+
+class Uploads:
+    """Uploads of one server, each known by a random id; imported one at a time."""
 
     def __init__(self, runs: Path) -> None:
         self.runs = runs
-        self._jobs: dict[str, Job] = {}
+        self._uploads: dict[str, Upload] = {}
         self._lock = threading.Lock()
         self._one_at_a_time = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._received: list[Receiver] = []
-        self._closed = False
-        remove_stale(runs)
+        self._closed = threading.Event()
+        self.sweep()
+        threading.Thread(target=self._sweep_on, name="upload sweeper", daemon=True).start()
 
-    def receive(self, limit: int) -> Receiver:
-        """A place for the files of an upload of at most `limit` bytes; raises UserError."""
+    def create(self, heads: Sequence[FileHead]) -> Upload:
+        """A new upload of these files; raises UserError."""
+        if is_run_folder(self.runs):
+            raise UserError("this server shows one run; serve a folder of runs to add others")
         with self._lock:
-            if self._closed:
-                raise UserError("the server is stopping; send it again later")
-            received = Receiver(self.runs, limit)
-            self._received = [one for one in self._received if not one.is_removed]
-            self._received.append(received)
-        return received
+            if self._closed.is_set():
+                raise Stopping("the server is stopping; send it again later")
+            unfinished = [one for one in self._uploads.values() if one.state == "receiving"]
+            if len(unfinished) >= MOST_UNDER_WAY:
+                raise TooMany(f"{MOST_UNDER_WAY} uploads are under way; wait for one of them")
+            missing = sum(one.place.files.num_bytes - one.offset for one in unfinished)
+            check_room(self.runs, missing + sum(head.num_bytes for head in heads))
+            upload = Upload(new_place(self.runs, heads))
+            self._uploads[upload.place.id] = upload
+        return upload
 
-    def start(self, received: Receiver) -> Job:
-        """Import what was received, in a thread."""
-        job = Job(secrets.token_hex(8))
+    def get(self, upload_id: str) -> Upload:
+        """The upload of that id, taken over from an ended server if need be; raises Unknown."""
         with self._lock:
-            self._jobs[job.id] = job
-            while len(self._jobs) > _KEPT_JOBS:
-                self._jobs.pop(next(iter(self._jobs)))
+            upload = self._uploads.get(upload_id) or self._take_over(upload_id)
+        if upload is None:
+            raise Unknown(
+                "that upload is not known any more; see the list of runs, or send it anew"
+            )
+        return upload
+
+    def _take_over(self, upload_id: str) -> Upload | None:
+        place = None if self._closed.is_set() else taken_over(self.runs, upload_id)
+        if place is None:
+            return None
+        upload = self._uploads[upload_id] = Upload(place)
+        if upload.state == "queued":
+            self._start(upload)
+        return upload
+
+    def import_if_whole(self, upload: Upload) -> None:
+        """Import in a thread once all bytes have come."""
+        with self._lock:
+            is_whole = upload.state == "receiving" and upload.place.files.is_whole
+            if not is_whole or self._closed.is_set():
+                return
+            upload.state = "queued"
+            self._start(upload)
+
+    def _start(self, upload: Upload) -> None:
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        thread = threading.Thread(
-            target=self._work, args=(job, received), name=f"import {job.id}", daemon=True
-        )
+        thread = threading.Thread(target=self._work, args=(upload,), name="import", daemon=True)
         self._threads.append(thread)
         thread.start()
-        return job
+
+    def end(self, upload_id: str) -> None:
+        """Give an upload up, whatever its state; raises Unknown."""
+        upload = self.get(upload_id)
+        upload.cancelled = True
+        with self._lock:
+            if upload.state in ("receiving", "done", "failed"):
+                self._uploads.pop(upload_id, None)
+                upload.remove()
+
+    def sweep(self) -> None:
+        """Take over what ended servers left, and remove what nobody comes back to."""
+        remove_litter(self.runs, keep_s())
+        for upload_id in left_ids(self.runs):
+            with self._lock:
+                upload = self._uploads.get(upload_id) or self._take_over(upload_id)
+                if upload is None or upload.state != "receiving":
+                    continue
+                try:
+                    is_stale = upload.place.age_s() > keep_s()
+                except OSError:  # its folder was removed by hand
+                    is_stale = True
+                if is_stale:
+                    del self._uploads[upload_id]
+                    upload.remove()
+
+    def _sweep_on(self) -> None:
+        while not self._closed.wait(min(_SWEEP_S, keep_s() / 4)):
+            self.sweep()
 
     def cancel(self) -> None:
-        """Take nothing new, and cancel what is under way."""
+        """Take nothing new, and interrupt what is under way."""
         with self._lock:
-            self._closed = True
-            for job in self._jobs.values():
-                job.cancelled = True
+            self._closed.set()
 
     def close(self, limit_s: float = _CLOSE_S) -> None:
-        """Cancel what is under way, wait so long for it, and leave no upload on disk."""
+        """Interrupt imports, wait so long for them; all that came stays for the next server."""
         self.cancel()
         until_s = time.monotonic() + limit_s
         for thread in self._threads:
             thread.join(max(0.0, until_s - time.monotonic()))
         with self._lock:
-            received = list(self._received)
-        for one in received:
-            one.remove()
+            uploads = list(self._uploads.values())
+        for upload in uploads:
+            upload.leave()
 
-    def job(self, job_id: str) -> Job:
-        """The import of that id; raises UserError."""
-        job = self._jobs.get(job_id)
-        if job is None:
-            raise UserError("that import is not known any more; see the list of runs")
-        return job
-
-    def _work(self, job: Job, received: Receiver) -> None:
+    def _work(self, upload: Upload) -> None:
         with self._one_at_a_time:
-            begun_ns = time.time_ns()
+            tries = upload.place.tries
             try:
-                job.progress(0, 0)
-                folder = import_paths(received.paths, self.runs, job.progress)
-                info = _without_place(folder / RUN_FILE, received.folder)
-                job.problems, job.guesses = info["problems"], info["guesses"]
-                job.is_known = (folder / RUN_FILE).stat().st_ctime_ns < begun_ns
-                job.run, job.state = folder.name, "done"
+                if not self._closed.is_set():
+                    upload.state = "importing"
+                    self._import(upload, tries)
             except UserError as error:
-                job.error = str(error).replace(printable(f"{received.folder}/"), "")
-                job.state = "failed"
+                upload.result.error = str(error).replace(
+                    printable(f"{upload.place.files.folder}/"), ""
+                )
             except OSError as error:
-                job.error, job.state = str(_no_room(self.runs, error)), "failed"
+                upload.result.error = str(no_room(error))
             except Exception as error:
-                job.error = f"these files cannot be read ({type(error).__name__}); tell us of it"
-                job.state = "failed"
+                upload.result.error = (
+                    f"these files cannot be read ({type(error).__name__}); tell us of it"
+                )
                 raise  # a bug: the server's log has the traceback, the page a sentence
             finally:
-                received.remove()
+                self._ended(upload, tries)
+
+    def _import(self, upload: Upload, tries: int) -> None:
+        """Raises UserError, OSError."""
+        if tries >= _MOST_TRIES:
+            raise UserError(
+                f"the server ended {tries} times while it read these files; "
+                "read them with `rankscope import` to see why"
+            )
+        upload.place.tries = tries + 1
+        result = upload.result
+
+        def progress(done_bytes: int, num_bytes: int) -> None:
+            result.done_bytes, result.num_bytes = done_bytes, num_bytes
+            if upload.cancelled or self._closed.is_set():
+                raise UserError("the import was cancelled")
+
+        begun_ns = time.time_ns()
+        progress(0, result.num_bytes)
+        files = upload.place.files
+        folder = import_paths(files.paths, self.runs, progress)
+        info = _without_place(folder / RUN_FILE, files.folder)
+        result.problems, result.guesses = info["problems"], info["guesses"]
+        result.is_known = (folder / RUN_FILE).stat().st_ctime_ns < begun_ns
+        result.run = folder.name
+
+    def _ended(self, upload: Upload, tries: int) -> None:
+        """Note how it ended; where the server stops the next one begins the import again."""
+        if self._closed.is_set() and upload.result.run is None and not upload.cancelled:
+            if upload.place.folder.is_dir():
+                upload.place.tries = tries
+            upload.leave()
+            return
+        upload.remove()
+        upload.state = "done" if upload.result.run is not None else "failed"
+        with self._lock:
+            ended = [i for i, one in self._uploads.items() if one.state in ("done", "failed")]
+            for upload_id in ended[:-_KEPT_RESULTS]:
+                del self._uploads[upload_id]
 
 
 def _without_place(path: Path, place: Path) -> dict[str, list[str]]:
@@ -314,15 +301,15 @@ def _without_place(path: Path, place: Path) -> dict[str, list[str]]:
     return clean
 
 
-_imports: WeakKeyDictionary[Hub, Imports] = WeakKeyDictionary()
-_imports_lock = threading.Lock()
+_uploads: WeakKeyDictionary[Hub, Uploads] = WeakKeyDictionary()
+_uploads_lock = threading.Lock()
 
 
-def imports_of(hub: Hub) -> Imports:
-    """The imports of a hub's server; closed with the hub where nobody does it before."""
-    with _imports_lock:
-        imports = _imports.get(hub)
-        if imports is None:
-            imports = _imports[hub] = Imports(hub.store.folder)
-            finalize(hub, imports.close)
-        return imports
+def uploads_of(hub: Hub) -> Uploads:
+    """The uploads of a hub's server; closed with the hub where nobody does it before."""
+    with _uploads_lock:
+        uploads = _uploads.get(hub)
+        if uploads is None:
+            uploads = _uploads[hub] = Uploads(hub.store.folder)
+            finalize(hub, uploads.close)
+        return uploads

@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 
 from app.hub import Hub
 from app.links import View
-from app.uploads import limit_bytes
+from app.upload_files import limit_bytes
 from app.views.run_board import board_of
 
 

@@ -1,11 +1,15 @@
-"""Files of a browser as runs: POST the stream, GET how its import goes, DELETE to cancel it."""
+"""Files of a browser as runs, in the manner of tus 1.0 (https://tus.io/protocols/resumable-upload).
+
+POST api/uploads {"files": [{"name", "size"}, ...]} makes an upload, whose stream is the contents of
+all its files one after the other. HEAD tells Upload-Offset, PATCH appends from there, DELETE gives
+the upload up. Once all bytes have come the import begins by itself; GET tells how it goes.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import asdict
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -14,65 +18,143 @@ from starlette.routing import Route
 
 from app.auth import require
 from app.hub import Hub
+from app.routes.answering import GONE
 from app.settings import Role
-from app.uploads import (
-    Imports,
-    NoRoom,
-    Receiver,
+from app.upload_errors import (
+    Stopping,
     TooBig,
-    check_size,
-    imports_of,
-    limit_bytes,
+    UploadError,
+    WrongOffset,
+    WrongType,
+    WrongVersion,
 )
+from app.upload_files import MAX_LIST_BYTES, limit_bytes, parse_body
+from app.uploads import Upload, Uploads, uploads_of
 from ingest.errors import UserError
 
-MEDIA_TYPE = "application/x-rankscope-files"
-AT_ONCE = 4
+VERSION = "1.0.0"
+MEDIA_TYPE = "application/offset+octet-stream"
+AT_ONCE = 16
+"""Connections that may send at the same time: each holds a MB or two of memory."""
+STALL_S = 60.0
+"""A connection that sends nothing for so long is ended; its browser comes back."""
 _WRITE_BYTES = 1 << 20
 _DRAIN_S = 10.0
 """A browser shows a refusal only once its bytes were taken; for so long they are, unread."""
 
+Endpoint = Callable[[Request], Awaitable[Response]]
+
 
 def routes(hub: Hub) -> list[Route]:
-    """POST api/uploads, GET and DELETE api/uploads/ID."""
-    imports = imports_of(hub)
-    places = asyncio.Semaphore(AT_ONCE)
-
-    async def upload(request: Request) -> Response:
-        require(request, Role.uploader)
-        if request.headers.get("content-type", "").split(";")[0].strip() != MEDIA_TYPE:
-            return JSONResponse({"error": f"an upload has the media type {MEDIA_TYPE}"}, 415)
-        async with places:
-            body = _Body(request)
-            try:
-                received = await _received(body, imports)
-            except ClientDisconnect:
-                return Response(status_code=499)
-            except UserError as error:
-                await body.drain()
-                return JSONResponse({"error": str(error)}, _status(error))
-        return JSONResponse({"import": imports.start(received).id}, 202)
-
-    async def state(request: Request) -> Response:
-        require(request, Role.uploader)
-        return JSONResponse(asdict(imports.job(request.path_params["id"])))
-
-    async def cancel(request: Request) -> Response:
-        require(request, Role.uploader)
-        imports.job(request.path_params["id"]).cancelled = True
-        return JSONResponse({})
-
+    """POST api/uploads; HEAD, PATCH, GET and DELETE api/uploads/ID."""
+    answers = _Answers(uploads_of(hub))
+    one = "/api/uploads/{id}"
     return [
-        Route("/api/uploads", upload, methods=["POST"]),
-        Route("/api/uploads/{id}", state, methods=["GET"]),
-        Route("/api/uploads/{id}", cancel, methods=["DELETE"]),
+        Route("/api/uploads", _guarded(answers.create), methods=["POST"]),
+        Route(one, _guarded(answers.offset), methods=["HEAD"]),
+        Route(one, _guarded(answers.append), methods=["PATCH"]),
+        Route(one, _guarded(answers.end), methods=["DELETE"]),
+        Route(one, _guarded(answers.state), methods=["GET"]),
     ]
 
 
-def _status(error: UserError) -> int:
-    if isinstance(error, TooBig):
-        return 413
-    return 507 if isinstance(error, NoRoom) else 400
+def _guarded(endpoint: Endpoint) -> Endpoint:
+    """For uploaders that speak the protocol; what goes wrong is a sentence with its status."""
+
+    async def answer(request: Request) -> Response:
+        require(request, Role.uploader)
+        body = _Body(request)
+        try:
+            if request.method != "GET" and request.headers.get("tus-resumable") != VERSION:
+                raise WrongVersion(f"uploads need the header Tus-Resumable: {VERSION}")
+            request.state.body = body
+            response = await endpoint(request)
+        except ClientDisconnect:
+            return Response(status_code=GONE)
+        except UserError as error:
+            await body.drain()
+            status = error.status if isinstance(error, UploadError) else 400
+            response = JSONResponse({"error": str(error)}, status)
+        response.headers["Tus-Resumable"] = VERSION
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    return answer
+
+
+class _Answers:
+    def __init__(self, uploads: Uploads) -> None:
+        self._uploads = uploads
+        self._sending = 0
+
+    async def _upload(self, request: Request) -> Upload:
+        return await run_in_threadpool(self._uploads.get, request.path_params["id"])
+
+    async def create(self, request: Request) -> Response:
+        content = bytearray()
+        async for piece in request.state.body.pieces():
+            content += piece
+            if len(content) > MAX_LIST_BYTES:
+                raise TooBig("the list of files is too long; pack them into a tar file")
+        heads = parse_body(bytes(content), limit_bytes())
+        upload = await run_in_threadpool(self._uploads.create, heads)
+        # relative: whatever prefix a proxy has put before it stays there
+        where = {"Location": f"uploads/{upload.place.id}", **_offsets(upload)}
+        return JSONResponse({"id": upload.place.id}, 201, where)
+
+    async def offset(self, request: Request) -> Response:
+        return Response(headers=_offsets(await self._upload(request)))
+
+    async def append(self, request: Request) -> Response:
+        headers = request.headers
+        if headers.get("content-type", "").split(";")[0].strip() != MEDIA_TYPE:
+            raise WrongType(f"the bytes of an upload have the media type {MEDIA_TYPE}")
+        offset, length = headers.get("upload-offset", ""), headers.get("content-length", "")
+        if not offset.isdecimal():
+            raise WrongOffset("the header Upload-Offset is missing or no number")
+        if self._sending >= AT_ONCE:
+            raise Stopping(f"{AT_ONCE} uploads are being sent; this one goes on when one has ended")
+        upload = await self._upload(request)
+        self._sending += 1
+        try:
+            num_bytes = int(length) if length.isdecimal() else None
+            writer = await run_in_threadpool(upload.claim, int(offset), num_bytes)
+            await self._write(request.state.body, upload, writer)
+        finally:
+            self._sending -= 1
+        return Response(status_code=204, headers=_offsets(upload))
+
+    async def _write(self, body: _Body, upload: Upload, writer: object) -> None:
+        """Append what comes; whatever came before the connection broke counts."""
+        waiting = bytearray()
+        try:
+            async for piece in body.pieces():
+                waiting += piece
+                if len(waiting) >= _WRITE_BYTES:
+                    full, waiting = waiting, bytearray()
+                    await run_in_threadpool(upload.append, writer, full)
+        finally:
+            await asyncio.shield(asyncio.to_thread(self._end_writing, upload, writer, waiting))
+
+    def _end_writing(self, upload: Upload, writer: object, rest: bytearray) -> None:
+        try:
+            if rest:
+                upload.append(writer, rest)
+        finally:
+            upload.release(writer)
+            self._uploads.import_if_whole(upload)
+
+    async def state(self, request: Request) -> Response:
+        return JSONResponse((await self._upload(request)).told())
+
+    async def end(self, request: Request) -> Response:
+        await run_in_threadpool(self._uploads.end, request.path_params["id"])
+        return Response(status_code=204)
+
+
+def _offsets(upload: Upload) -> dict[str, str]:
+    total = upload.place.files.num_bytes
+    return {"Upload-Offset": str(upload.offset), "Upload-Length": str(total)}
 
 
 class _Body:
@@ -83,9 +165,13 @@ class _Body:
         self.is_at_end = False
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Raises ClientDisconnect where the browser has gone."""
+        """Raises ClientDisconnect where the browser has gone, or is silent for too long."""
         while not self.is_at_end:
-            message = await self.request.receive()
+            try:
+                async with asyncio.timeout(STALL_S):
+                    message = await self.request.receive()
+            except TimeoutError:
+                raise ClientDisconnect from None
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             self.is_at_end = not message.get("more_body", False)
@@ -97,25 +183,3 @@ class _Body:
             async with asyncio.timeout(_DRAIN_S):
                 async for _ in self.pieces():
                     pass
-
-
-async def _received(body: _Body, imports: Imports) -> Receiver:
-    """The whole body as files; whatever goes wrong, nothing of it stays."""
-    limit = limit_bytes()
-    length = body.request.headers.get("content-length", "")
-    if length.isdecimal():
-        check_size(int(length), limit)
-    receiver = await run_in_threadpool(imports.receive, limit)
-    waiting = bytearray()
-    try:
-        async for piece in body.pieces():
-            waiting += piece
-            if len(waiting) >= _WRITE_BYTES:
-                await run_in_threadpool(receiver.feed, bytes(waiting))
-                waiting.clear()
-        await run_in_threadpool(receiver.feed, bytes(waiting))
-        receiver.finish()
-    except BaseException:
-        await asyncio.shield(asyncio.to_thread(receiver.remove))
-        raise
-    return receiver

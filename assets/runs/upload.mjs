@@ -1,22 +1,14 @@
-/** Files into the folder of runs, chosen or dropped anywhere on the page: progress, cancel, result. */
+/** Files and folders into the folder of runs, chosen or dropped on the page: what the user sees. */
 import { element } from '../lib/dom.mjs';
 import { emptyView, formatUrl } from '../lib/view_state.mjs';
+import { ofDrop, ofInput } from './choice.mjs';
+import { progressText } from './pace.mjs';
 import { size } from './rows.mjs';
-import { transfer } from './transfer.mjs';
+import { sessionOf } from './session.mjs';
 
 const TOLD = 6;
-
-/** What is wrong with a choice of files before anything is sent, null where nothing is. */
-export function refusal(files, limitBytes) {
-  const total = files.reduce((sum, file) => sum + file.size, 0);
-  if (files.length === 0) return 'No file was chosen.';
-  if (total === 0) return 'These files are empty.';
-  if (total > limitBytes) {
-    return `These files have ${size(total)}, more than the ${size(limitBytes)} taken here; use `
-      + 'rankscope import on the server.';
-  }
-  return null;
-}
+const UNREADABLE = 'What you dropped cannot be read by this browser; choose the files instead.';
+const SAY_EVERY_MS = 10_000;
 
 function listed(title, texts) {
   if (!texts.length) return [];
@@ -26,82 +18,192 @@ function listed(title, texts) {
   return [element('h3', { text: title }), element('ul', {}, items)];
 }
 
+function hours(number) {
+  return number >= 1 ? `${Number(number.toPrecision(2))} h` : `${Math.ceil(number * 60)} min`;
+}
+
+/** What is said of a state: one sentence, and one more in quiet. @param {import('./session.mjs').State} state */
+export function words(state) {
+  const name = state.title ?? 'the files';
+  const amount = progressText(state.done, state.total, state.rate);
+  switch (state.phase) {
+    case 'sending':
+      return [`Sending ${name}`, state.from ? `${amount}; ${size(state.from)} were here already` : amount];
+    case 'broken':
+      return [`${state.text} Going on with ${name} in ${Math.ceil(state.waitMs / 1000)} s.`, amount];
+    case 'elsewhere':
+      return [`${name} is being sent by another page`, amount];
+    case 'partly':
+      return [`${size(state.done)} of ${size(state.total)} of ${name} have come`,
+        `Choose or drop the same files again to send the rest; what has come is kept for ${hours(state.keepHours)}.`];
+    case 'queued':
+      return [`${name} waits until another import is done`, 'All bytes have come: this page may be closed.'];
+    case 'reading':
+      return [`Reading ${name}`, `${amount}${amount ? '; ' : ''}all bytes have come: this page may be closed`];
+    case 'cancelled':
+      return [`Given up ${name}; nothing of it was kept.`, ''];
+    default:
+      return [state.text ?? '', ''];
+  }
+}
+
+function openRun(app, run) {
+  const link = element('a', { href: formatUrl({ ...emptyView(), run }, app.base), text: run });
+  link.addEventListener('click', (event) => {
+    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    app.open({ ...emptyView(), run });
+  });
+  return link;
+}
+
+function outcome(app, { run, is_known: isKnown, problems, guesses }) {
+  const said = isKnown ? 'These files were here already: ' : 'Imported: ';
+  return element('div', { class: 'upload-told' }, [element('p', {}, [said, openRun(app, run)]),
+    ...listed('Left out', problems), ...listed('Guessed', guesses)]);
+}
+
+/** Buttons, progress and outcome of the page's upload. */
+class Panel {
+  constructor(app, session, choose) {
+    this.app = app;
+    this.session = session;
+    this.choose = choose;
+    this.drawn = '';
+    this.saidMs = 0;
+    this.title = element('p');
+    this.detail = element('p', { class: 'quiet' });
+    this.bar = element('progress', { max: '1' });
+    this.buttons = element('div', { class: 'upload-buttons' });
+    this.box = element('div', { class: 'upload', hidden: true });
+    this.status = element('p', { class: 'visually-hidden', role: 'status' });
+    this.alert = element('p', { class: 'visually-hidden', role: 'alert' });
+    this.place = element('div', { class: 'upload-place' }, [this.box, this.status, this.alert]);
+  }
+
+  draw() {
+    const { state } = this.session;
+    this.box.hidden = state.phase === 'idle';
+    const isNew = state.phase !== this.drawn;
+    if (isNew) this.#lay(state);
+    const [sentence, more] = words(state);
+    this.title.textContent = sentence;
+    this.detail.textContent = more;
+    this.bar.setAttribute('aria-label', sentence);
+    if (state.total && state.phase !== 'queued') this.bar.value = state.done / state.total;
+    else this.bar.removeAttribute('value');
+    this.#speak(state, isNew, sentence, more);
+  }
+
+  /** Screen readers hear of every new phase at once, of progress now and then. */
+  #speak(state, isNew, sentence, more) {
+    if (state.phase === 'failed') { this.alert.textContent = sentence; return; }
+    if (isNew) this.alert.textContent = '';
+    if (!isNew && performance.now() - this.saidMs < SAY_EVERY_MS) return;
+    this.saidMs = performance.now();
+    this.status.textContent = state.phase === 'done' ? `Imported: ${state.result.run}` : `${sentence}. ${more}`;
+  }
+
+  #lay(state) {
+    const hadFocus = this.buttons.contains(document.activeElement);
+    this.drawn = state.phase;
+    this.box.className = `upload ${state.phase}`;
+    this.title.className = state.phase === 'failed' ? 'fault' : '';
+    const hasBar = ['sending', 'broken', 'partly', 'elsewhere', 'queued', 'reading'].includes(state.phase);
+    this.buttons.replaceChildren(...this.#buttonsOf(state));
+    const text = element('div', { class: 'upload-told' }, [this.title, this.detail]);
+    this.box.replaceChildren(
+      state.phase === 'done' ? outcome(this.app, state.result) : text,
+      ...(hasBar ? [this.bar] : []), this.buttons);
+    if (hadFocus) this.buttons.querySelector('button')?.focus();
+  }
+
+  #buttonsOf(state) {
+    const { session } = this;
+    const button = (text, act) => {
+      const made = element('button', { type: 'button', text });
+      made.addEventListener('click', act);
+      return made;
+    };
+    const cancel = () => button('Cancel', () => session.cancel());
+    const close = () => button('Close', () => session.close());
+    switch (state.phase) {
+      case 'sending': case 'queued': case 'reading': return [cancel()];
+      case 'broken': return [button('Try now', () => session.hurry()), cancel()];
+      case 'partly': return [button('Choose files', this.choose.files), button('Choose a folder', this.choose.folder),
+        button('Discard', () => session.cancel()), close()];
+      case 'failed': return [...(state.canGoOn ? [button('Try again', () => session.goOn())] : []), close()];
+      default: return [close()];
+    }
+  }
+}
+
+function fileInput(attributes, onChosen) {
+  const input = element('input', { type: 'file', multiple: true, hidden: true, ...attributes });
+  input.addEventListener('change', () => {
+    const chosen = ofInput(input.files);
+    input.value = '';  // the same files may be chosen again
+    onChosen(chosen);
+  });
+  return input;
+}
+
 /**
  * @param {import('../lib/app.mjs').App} app @param {number} limitBytes
  * @param {() => void} onDone called once a run has come in
  */
 export function uploadPanel(app, limitBytes, onDone) {
-  const input = element('input', { type: 'file', multiple: true, hidden: true });
-  const button = element('button', { type: 'button', text: 'Import files', title: 'Trace files of one job, or drop them on this page' });
-  const panel = element('div', { class: 'upload', 'aria-live': 'polite', hidden: true });
-  const drop = element('div', { class: 'drop', hidden: true }, [
-    element('p', { text: 'Drop trace files of one job: they become a run.' })]);
+  const session = sessionOf(app);
+  const start = (chosen) => session.start(chosen, limitBytes);
+  const files = fileInput({}, start);
+  const folder = fileInput({ webkitdirectory: true }, start);
+  const choose = { files: () => files.click(), folder: () => folder.click() };
+  const panel = new Panel(app, session, choose);
+  const ways = [
+    ['Import files', choose.files, 'Trace files of one job, or drop them on this page'],
+    ['Import a folder', choose.folder, 'A folder of trace files of one job, or drop it on this page'],
+  ].map(([text, act, title]) => {
+    const button = element('button', { type: 'button', text, title });
+    button.addEventListener('click', act);
+    return button;
+  });
+  const dropText = element('p');
+  const drop = element('div', { class: 'drop', hidden: true }, [dropText]);
   document.body.append(drop);
-  let sending = null;
 
-  const say = (...children) => {
-    const close = element('button', { type: 'button', text: 'Close' });
-    close.addEventListener('click', () => { panel.hidden = true; });
-    panel.hidden = false;
-    panel.replaceChildren(...children, close);
+  const onChange = () => {
+    const before = panel.drawn;
+    panel.draw();
+    for (const button of ways) button.disabled = session.isBusy;
+    if (session.state.phase === 'done' && before !== 'done' && before !== '') onDone();
   };
-
-  async function send(files) {
-    if (sending) return;
-    const wrong = refusal(files, limitBytes);
-    if (wrong) { say(element('p', { class: 'fault', role: 'alert', text: wrong })); return; }
-    sending = new AbortController();
-    const names = files.length === 1 ? files[0].name : `${files.length} files`;
-    const bar = element('progress', { 'aria-label': `Importing ${names}` });
-    const text = element('span', { class: 'quiet', text: `Sending ${names}` });
-    const cancel = element('button', { type: 'button', text: 'Cancel' });
-    cancel.addEventListener('click', () => sending?.abort());
-    panel.hidden = false;
-    panel.replaceChildren(text, bar, cancel);
-    try {
-      const job = await transfer(app, files, sending.signal, ({ phase, done, total }) => {
-        text.textContent = total ? `${phase} ${names}: ${size(done)} of ${size(total)}` : `${phase} ${names}`;
-        if (total) { bar.max = total; bar.value = done; } else bar.removeAttribute('value');
-      });
-      const link = element('a', {
-        href: formatUrl({ ...emptyView(), run: job.run }, app.base), text: job.run });
-      link.addEventListener('click', (event) => {
-        if (event.metaKey || event.ctrlKey) return;
-        event.preventDefault();
-        app.open({ ...emptyView(), run: job.run });
-      });
-      const said = job.is_known ? 'These files were here already: ' : 'Imported: ';
-      say(element('div', {}, [element('p', {}, [said, link]),
-        ...listed('Left out', job.problems), ...listed('Guessed', job.guesses)]));
-      onDone();
-    } catch (error) {
-      const tone = sending.signal.aborted ? 'quiet' : 'fault';
-      say(element('p', { class: tone, role: 'alert', text: sending.signal.aborted ? 'Cancelled; nothing was kept.' : error.message }));
-    } finally {
-      sending = null;
-      input.value = '';
-    }
-  }
-
   const hasFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes('Files');
   const handlers = {
-    dragover: (event) => { if (hasFiles(event)) { event.preventDefault(); drop.hidden = false; } },
+    dragover: (event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      dropText.textContent = session.isBusy ? 'One upload at a time: wait for this one, or cancel it.'
+        : 'Drop trace files or a folder of one job: they become a run.';
+      drop.hidden = false;
+    },
     dragleave: (event) => { if (!event.relatedTarget) drop.hidden = true; },
     drop: (event) => {
       if (!hasFiles(event)) return;
       event.preventDefault();
       drop.hidden = true;
-      send([...event.dataTransfer.files]);
+      if (!session.isBusy) ofDrop(event.dataTransfer).then(start, () => session.refuse(UNREADABLE));
     },
   };
   for (const [type, handler] of Object.entries(handlers)) document.addEventListener(type, handler);
-  button.addEventListener('click', () => input.click());
-  input.addEventListener('change', () => send([...input.files]));
+  session.addEventListener('change', onChange);
+  onChange();
+  session.restore();
   return {
-    button,
-    panel: element('div', { class: 'upload-place' }, [input, panel]),
+    buttons: ways,
+    panel: element('div', {}, [files, folder, panel.place]),
     destroy() {
       drop.remove();
+      session.removeEventListener('change', onChange);
       for (const [type, handler] of Object.entries(handlers)) document.removeEventListener(type, handler);
     },
   };

@@ -62,7 +62,7 @@ export function mount(place, app, options) {
   const nothing = element('p', { class: 'quiet none', hidden: '' });
   const table = element('table', { class: 'runs-table' }, [element('thead', {}, [head]), body]);
   place.replaceChildren(
-    element('header', {}, [element('h1', { text: 'Runs' }), about, note, filter, upload.button]),
+    element('header', {}, [element('h1', { text: 'Runs' }), about, note, filter, ...upload.buttons]),
     upload.panel,
     element('div', { class: 'scroll' }, [table]), nothing);
 

@@ -48,7 +48,9 @@ class Client:
             "headers": [(b"host", b"127.0.0.1:8050"),
                         *((k.lower().encode(), v.encode()) for k, v in headers.items())],
         }  # fmt: skip
-        messages = [{"type": "http.request", "body": body, "more_body": method == "POST"}]
+        messages = [
+            {"type": "http.request", "body": body, "more_body": method in ("POST", "PATCH")}
+        ]
         leaves_s = time.monotonic() + after_s
 
         async def receive() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What one does with the dashboard: select, follow a finding, zoom, brush, ask, upload, switch."""
+"""What one does with the dashboard: select, follow a finding, zoom, brush, ask, switch."""
 
 from __future__ import annotations
 
@@ -209,30 +209,6 @@ def test_sql_that_is_wrong_or_forbidden_is_one_sentence(tab: Tab) -> None:
         assert "Traceback" not in text
         assert "root:" not in text
     assert not Path("/tmp/stolen").exists()
-
-
-def test_uploading_a_trace_makes_a_run(tab: Tab, tmp_path: Path) -> None:
-    file = runs_made.kineto_file(tmp_path / "uploaded.json", rank=1)
-    tab.open()
-    tab.page.locator('input[type="file"]').set_input_files(file)
-    link = tab.page.locator(".upload a").first
-    link.wait_for()
-    assert "uploaded" in link.inner_text()
-    link.click()
-    tab.page.wait_for_url("**/run/uploaded*/overview")
-    tab.settle()
-    tab.assert_sound()
-
-
-def test_uploading_something_else_is_refused_in_words(tab: Tab, tmp_path: Path) -> None:
-    tab.problems.allow("status 400|status of 400")
-    file = tmp_path / "notes.txt"
-    file.write_text("these are no traces")
-    tab.open()
-    tab.page.locator('input[type="file"]').set_input_files(file)
-    said = tab.page.locator(".upload [role=alert]")
-    said.wait_for()
-    assert "notes.txt" in said.inner_text()
 
 
 def test_the_theme_is_switched_and_remembered(tab: Tab) -> None:

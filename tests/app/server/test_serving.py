@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
@@ -319,24 +320,27 @@ def test_it_stops_in_three_seconds_whatever_is_under_way(
     assert took_s < 3
 
 
-def test_an_upload_under_way_leaves_nothing_when_it_stops(
+def test_an_upload_under_way_is_kept_when_it_stops(
     command: Callable[..., Command], tmp_path: Path
 ) -> None:
     running_one = command(str(tmp_path), "--port", "0")
     address = urlsplit(running_one.url()).netloc
-    head = json.dumps([{"name": "a.json", "size": 8 << 20}]).encode()
-    begun = len(head).to_bytes(4, "little") + head + b"x" * (4 << 20)
+    tus = {"Tus-Resumable": "1.0.0"}
+    listed = {"files": [{"name": "a.json", "size": 8 << 20}]}
+    made = httpx.post(f"http://{address}/api/uploads", json=listed, headers=tus).json()
     with socket.create_connection(tuple(address.split(":"))) as raw:  # type: ignore[arg-type]
         raw.sendall(
-            f"POST /api/uploads HTTP/1.1\r\nHost: {address}\r\nContent-Length: {9 << 20}\r\n"
-            "Content-Type: application/x-rankscope-files\r\n\r\n".encode()
-            + begun
+            f"PATCH /api/uploads/{made['id']} HTTP/1.1\r\nHost: {address}\r\n"
+            f"Content-Length: {8 << 20}\r\nTus-Resumable: 1.0.0\r\nUpload-Offset: 0\r\n"
+            "Content-Type: application/offset+octet-stream\r\n\r\n".encode()
+            + b"x" * (4 << 20)
         )
-        until(lambda: any(tmp_path.glob(".uploads/up-*/a.json")))
+        written = tmp_path / f".uploads/up-{made['id']}/files/a.json"
+        until(lambda: written.is_file() and written.stat().st_size >= 3 << 20)
         code, _, errors, took_s = running_one.end(signal.SIGTERM)
     assert (code, errors) == (0, "")
     assert took_s < 3
-    assert list(tmp_path.glob(".uploads/*")) == []
+    assert written.stat().st_size >= 3 << 20
 
 
 def test_beyond_this_machine_it_makes_a_token(
