@@ -15,6 +15,7 @@ import numpy as np
 
 from app.views.span_table import SpanTable
 from ingest.intervals import Ints, Segments, owned_segments, parents
+from ingest.readers.nesting import depths as lanes
 
 MOST_RECTANGLES = 60_000
 MOST_LEVELS = 8
@@ -85,10 +86,12 @@ def _has_several_tracks(track_S: Ints, row_S: Ints) -> bool:
 
 
 def nested(spans: SpanTable, row_S: Ints) -> tuple[Pieces, Ints]:
-    """Whole spans and the level of each in its row: tracks below each other, nesting downwards."""
+    """Whole spans and the level of each in its row: tracks below each other, nesting downwards,
+    and what overlaps on a track without being nested (kernels of one stream) stacked.
+    """
     num_tracks = int(spans.track_S.max(initial=0)) + 1
     line_S = row_S * num_tracks + spans.track_S
-    level_S = depths(line_S, spans.begin_S, spans.end_S)
+    level_S = levels(line_S, spans.begin_S, spans.end_S)
     lines, index_S = np.unique(line_S, return_inverse=True)
     deepest = np.zeros(lines.size, dtype=np.int64)
     np.maximum.at(deepest, index_S, level_S)
@@ -99,6 +102,20 @@ def nested(spans: SpanTable, row_S: Ints) -> tuple[Pieces, Ints]:
     level_S = np.minimum(base[index_S] + level_S, MOST_LEVELS - 1)
     all_spans = np.arange(len(spans))
     return Pieces(row_S, spans.begin_S, spans.end_S, spans.kind_S, all_spans), level_S
+
+
+def levels(group_S: Ints, begin_S: Ints, end_S: Ints) -> Ints:
+    """Level of each interval in its group, 0 uppermost; two of one level never overlap."""
+    level_S = depths(group_S, begin_S, end_S)
+    order = np.lexsort((begin_S, level_S, group_S))
+    group, level = group_S[order], level_S[order]
+    is_same = (group[1:] == group[:-1]) & (level[1:] == level[:-1])
+    crossed = is_same & (begin_S[order][1:] < end_S[order][:-1])
+    if crossed.any():
+        stacked = np.flatnonzero(np.isin(group_S, np.unique(group[1:][crossed])))
+        dur_ns = end_S[stacked] - begin_S[stacked]
+        level_S[stacked] = lanes(group_S[stacked], begin_S[stacked], dur_ns)
+    return level_S
 
 
 def depths(group_S: Ints, begin_S: Ints, end_S: Ints) -> Ints:

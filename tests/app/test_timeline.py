@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,7 @@ from app.views.timeline import (
 )  # fmt: skip
 from app.views.timeline_sums import area, found, members
 from ingest.errors import UserError
+from ingest.imports import import_paths
 from ingest.store import open_run
 from tests.runs_builder import T0, US, RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout
@@ -238,3 +241,16 @@ def test_an_unknown_layout_shows_all_and_unknown_ranks_are_explained():
         choose(unknown, "dp", None)
     with pytest.raises(UserError, match="is no choice"):
         choose(unknown, "diagonal", 1)
+
+
+def test_overlapping_kernels_of_an_imported_stream_are_all_drawn_each_on_its_own(tmp_path):
+    """Programmatic dependent launch: a kernel of the stream begins before the one before ends."""
+    base = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "dur": 10}
+    events = [{**base, "name": f"k{n}", "ts": 1_700_000_000_000_000 + 8 * n} for n in range(9)]
+    (tmp_path / "rank-0.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    with open_run(import_paths([tmp_path / "rank-0.json"], tmp_path / "runs")) as run:
+        found = tile(run, 0, places(run), Window(0, 82 * US), 1000, extent(run, 0, [0]))
+    drawn = sorted(of(found, kind="kernel"))
+    assert drawn == [(8 * n, 8 * n + 10) for n in range(9)]
+    rows = zip(found.arrays["start"], found.arrays["level"], found.arrays["row"], strict=True)
+    assert [level for _, level, row in sorted(rows) if row == COMPUTE] == [0, 1] * 4 + [0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.views.lod import Pieces, depths, innermost, nested, owned, rectangles
+from app.views.lod import Pieces, depths, innermost, levels, nested, owned, rectangles
 from app.views.span_table import SpanTable
 from trace_hooks.schema import KINDS
 
@@ -126,6 +126,28 @@ def test_nesting_goes_down_and_tracks_stand_below_each_other():
     made, level = nested(table, np.array([0, 0, 0, 0, 3]))
     assert level.tolist() == [0, 1, 2, 3, 0]
     assert made.end_E[2] - made.begin_E[2] == 10
+
+
+def test_kernels_that_overlap_on_one_stream_are_stacked():
+    table = spans(
+        (0, 0, 0, 10, FORWARD), (0, 0, 5, 15, FORWARD), (0, 0, 12, 20, FORWARD),
+        (1, 0, 0, 10, FORWARD), (1, 0, 10, 20, FORWARD),
+    )  # fmt: skip
+    made, level = nested(table, np.array([0, 0, 0, 3, 3]))
+    assert level.tolist() == [0, 1, 0, 0, 0]
+    assert made.ref_E.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_spans_of_one_level_never_overlap(seed):
+    rng = np.random.default_rng(seed)
+    group, begin = rng.integers(0, 3, 200), rng.integers(0, 500, 200)
+    end = begin + rng.integers(1, 40, 200)
+    level = levels(group, begin, end)
+    for one in {(g, n) for g, n in zip(group.tolist(), level.tolist(), strict=True)}:
+        own = (group == one[0]) & (level == one[1])
+        order = np.argsort(begin[own])
+        assert (begin[own][order][1:] >= end[own][order][:-1]).all()
 
 
 @pytest.mark.parametrize("deep", [1, 7, 40])
