@@ -1,8 +1,9 @@
 """Readers of trace files: one module per format, one line here for each.
 
 A reader module has NAME (the `format` of info), `recognises(source)` that looks at the content of
-one file (never at its name alone), and a class `Reading(sink)` with `add(source)` for every file
-it recognised and `finish()`. docs/adding-a-reader.md walks through one.
+one file (never at its name alone), `read(source, shelf)` that makes something of one file, in a
+process of its own, and a class `Reading(sink)` that gets what was made of each file, by
+`take(found)`, and then `finish()`. docs/adding-a-reader.md walks through one.
 """
 
 from __future__ import annotations
@@ -10,12 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pyarrow as pa
 
 from ingest.readers.inputs import Source
 from trace_hooks.schema import RankInfo
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ingest.readers.shelf import Shelf
 
 FORMATS = (
     "rankscope_trace",
@@ -41,6 +47,9 @@ class Sink(Protocol):
     def add_rows(self, table: str, rank: int, rows: pa.Table) -> None:
         """Rows of one table of the schema, all of one rank."""
 
+    def adopt_rows(self, table: str, rank: int, path: Path) -> None:
+        """Rows that lie in a Parquet file already, which is moved away from there."""
+
     def add_rank(self, info: RankInfo) -> None:
         """What a rank is; a second one of the same rank replaces the first."""
 
@@ -58,13 +67,13 @@ class Sink(Protocol):
 
 
 class Reading(Protocol):
-    """One import in progress."""
+    """What was made of the files of one import, put together."""
 
-    def add(self, source: Source) -> None:
-        """Read one file now; what is damaged goes to the sink as a problem."""
+    def take(self, found: Any) -> None:
+        """What `read` made of one file; files come in their order."""
 
     def finish(self) -> None:
-        """All files were added."""
+        """All files were taken."""
 
 
 class Reader(Protocol):
@@ -74,6 +83,13 @@ class Reader(Protocol):
 
     def recognises(self, source: Source) -> bool:
         """Whether the file's content is of this format."""
+
+    def read(self, source: Source, shelf: Shelf) -> Any:
+        """Read one file; returns what Reading.take shall get, or None for nothing.
+
+        It can be pickled, and holds rows only where they are small: others lie on a shelf. What
+        is said to `shelf` goes into the run in any case: what is damaged, as a problem.
+        """
 
     def Reading(self, sink: Sink) -> Reading:
         """A new import."""
@@ -88,3 +104,8 @@ def readers() -> Sequence[Reader]:
 def reader_of(source: Source) -> Reader | None:
     """The reader whose format the file has."""
     return next((reader for reader in readers() if reader.recognises(source)), None)
+
+
+def reader_named(name: str) -> Reader:
+    """The reader of a format."""
+    return next(reader for reader in readers() if name == reader.NAME)

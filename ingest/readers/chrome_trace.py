@@ -25,6 +25,7 @@ from ingest.readers.json_events import EventStream
 from ingest.readers.kineto_events import COMM_KERNEL, STEP_NAME
 from ingest.readers.pairs import Track, pair_problems
 from ingest.readers.rows import rank_info
+from ingest.readers.shelf import Shelf
 from ingest.readers.span_list import MAX_STEP, TOLD_BEFORE_FIRST, SpanList, write_steps
 from ingest.readers.trace_events import MAX_NS, Event, tolerant_event
 from ingest.readers.whole import add_imported_clock, named_rank
@@ -62,6 +63,18 @@ def recognises(source: Source) -> bool:
     return head[:1] in (b"[", b"{") and bool(_EVENT.search(head))
 
 
+def read(source: Source, shelf: Shelf) -> _File:
+    """Read one file."""
+    stream = EventStream(source.read, _many, _one)
+    file = _File(source.name)
+    for batch in stream:
+        file.take(batch)
+    for problem in (*source.damages(), *stream.problems, *file.close()):
+        shelf.add_problem(f"{source.name}: {problem}")
+    file.base_ns = _base_ns(stream.header)
+    return file
+
+
 class Reading:
     """One import: files of one rank each, or of several that their processes name."""
 
@@ -72,22 +85,14 @@ class Reading:
         self._clocks: set[str] = set()
         self._dropped: dict[str, int] = defaultdict(int)
 
-    def add(self, source: Source) -> None:
-        """Read one file."""
-        stream = EventStream(source.read, _many, _one)
-        file = _File(source.name)
-        for batch in stream:
-            file.take(batch)
-        for problem in (*source.damages(), *stream.problems, *file.close()):
-            self._sink.add_problem(f"{source.name}: {problem}")
-        file.base_ns = _base_ns(stream.header)
+    def take(self, file: _File) -> None:
+        """One file."""
         for what, number in file.dropped.items():
             self._dropped[what] += number
-        if not len(file.spans):
-            self._sink.add_problem(f"{source.name}: no span could be read")
-            return
         ranks = file.ranks()
-        if ranks is None and named_rank(source.name) is None:
+        if not len(file.spans):
+            self._sink.add_problem(f"{file.name}: no span could be read")
+        elif ranks is None and named_rank(file.name) is None:
             self._waiting.append(file)
         else:
             self._take(file, ranks)

@@ -24,6 +24,7 @@ from ingest.readers.json_events import EventStream, tolerant_json
 from ingest.readers.kineto_groups import DistributedInfo, Group
 from ingest.readers.plain_pickle import CutShort, NotPlain, loads
 from ingest.readers.rows import rank_info, rows
+from ingest.readers.shelf import Shelf
 from ingest.readers.whole import TooLarge, add_imported_clock, all_of, rank_of_name
 from trace_hooks.schema import UNKNOWN
 
@@ -58,6 +59,26 @@ class _Dump:
     rank: int | None
 
 
+def read(source: Source, shelf: Shelf) -> _Dump | None:
+    """Read one dump."""
+    told = _pickled(source) if _PICKLE.match(source.head) else _in_json(source)
+    for problem in (*source.damages(), *told.problems):
+        shelf.add_problem(f"{source.name}: {problem}")
+    if told.header is None:
+        return None
+    version = str(told.header.get("version", ""))
+    if not version.startswith("2."):
+        shelf.add_problem(
+            f"{source.name}: is a dump of version {version[:20]!r}; versions 2.x are read"
+        )
+        return None
+    dump = _dump(source.name, version, told)
+    bad = len(told.entries) - len(dump.entries)
+    if bad:
+        shelf.add_problem(f"{source.name}: {bad:,} damaged entries left out")
+    return dump
+
+
 class Reading:
     """One import: the dumps of a job."""
 
@@ -69,23 +90,8 @@ class Reading:
         self._layouts: set[str] = set()
         self._newest_ns = 0
 
-    def add(self, source: Source) -> None:
-        """Read one dump."""
-        told = _pickled(source) if _PICKLE.match(source.head) else _in_json(source)
-        for problem in (*source.damages(), *told.problems):
-            self._sink.add_problem(f"{source.name}: {problem}")
-        if told.header is None:
-            return
-        version = str(told.header.get("version", ""))
-        if not version.startswith("2."):
-            self._sink.add_problem(
-                f"{source.name}: is a dump of version {version[:20]!r}; versions 2.x are read"
-            )
-            return
-        dump = _dump(source.name, version, told)
-        bad = len(told.entries) - len(dump.entries)
-        if bad:
-            self._sink.add_problem(f"{source.name}: {bad:,} damaged entries left out")
+    def take(self, dump: _Dump) -> None:
+        """One dump."""
         if dump.rank is None:
             self._waiting.append(dump)
         else:

@@ -69,6 +69,14 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(files))
 
 
+def cut_to_limit(files: list[Path]) -> str:
+    """Remove the files beyond RANKSCOPE_MAX_FILES; returns what to say of them, if anything."""
+    most = limits().max_files
+    rest = files[most:]
+    del files[most:]
+    return f"{rest[0]} is beyond {variable('max_files')}={most}: not read on" if rest else ""
+
+
 def _files_below(folder: Path) -> list[Path]:
     found = [
         path

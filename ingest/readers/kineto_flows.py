@@ -7,8 +7,9 @@ the kernel or copy begins; both carry one id. Calls of before the recording have
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +34,9 @@ class Launches:
 class Flows:
     """Both ends of all launches of one file, some 20 bytes an end."""
 
-    def __init__(self, place_of: Callable[[object, object], int]) -> None:
-        self._place_of = place_of
+    def __init__(self, places: dict[tuple[Any, Any], int]) -> None:
+        """`places` numbers (pid, tid), also those it has not seen."""
+        self._places = places
         self._begins, self._ends = _Ends(), _Ends()
 
     def add(self, events: Iterable[Event]) -> None:
@@ -44,7 +46,7 @@ class Flows:
         for event, at_ns, is_readable in zip(flows, ts_ns.tolist(), readable.tolist(), strict=True):
             if is_readable and type(event.id) is int and 0 <= event.id < MAX_COUNT:
                 ends = self._begins if event.ph == "s" else self._ends
-                ends.add(event.id, self._place_of(event.pid, event.tid), at_ns)
+                ends.add(event.id, self._places[event.pid, event.tid], at_ns)
 
     def launches(self, place_N: Ints, ts_ns_N: Ints) -> Launches:
         """What launched the spans that begin at these places and times."""

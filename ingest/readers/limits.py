@@ -39,6 +39,10 @@ class Limits:
     """spans or collectives of one file"""
     max_seconds: int = 600
     """one query of a database from outside"""
+    max_file_seconds: int = 600
+    """reading one file, and a second more for every MiB of it"""
+    max_reader_mib: int = 4096
+    """address space of a process that reads files"""
 
     def __post_init__(self) -> None:
         for bound in fields(self):

@@ -24,6 +24,7 @@ from ingest.readers.inputs import Source
 from ingest.readers.json_events import EventStream
 from ingest.readers.pairs import Track, pair_problems
 from ingest.readers.rows import rank_info
+from ingest.readers.shelf import Shelf
 from ingest.readers.span_list import SpanList, write_steps
 from ingest.readers.whole import add_imported_clock
 from trace_hooks.schema import UNKNOWN
@@ -71,6 +72,26 @@ class _Rank:
     num_events: int = 0
 
 
+def read(source: Source, shelf: Shelf) -> tuple[bool, list[_Rank]] | None:
+    """Read one file: whether it is a rank's own, and its ranks."""
+    of_one_rank = bool(_OF_ONE_RANK.search(source.head))
+    stream = EventStream(source.read, _many, _one)
+    file = _OwnFile(source.name) if of_one_rank else _AggregatedFile(source.name)
+    for batch in stream:
+        file.take(batch)
+    ranks = file.done()
+    for problem in (*source.damages(), *stream.problems):
+        shelf.add_problem(f"{source.name}: {problem}")
+    for problem in file.problems:
+        shelf.add_problem(problem)
+    if not any(len(rank.spans) for rank in ranks):
+        shelf.add_problem(f"{source.name}: no span could be read")
+        return None
+    if of_one_rank:
+        ranks[0].num_events = stream.num_elements
+    return of_one_rank, ranks
+
+
 class Reading:
     """One import: the files of the ranks of a job, or aggregated ones."""
 
@@ -79,23 +100,9 @@ class Reading:
         self._ranks: list[_Rank] = []
         self._is_relative: set[bool] = set()
 
-    def add(self, source: Source) -> None:
-        """Read one file."""
-        of_one_rank = bool(_OF_ONE_RANK.search(source.head))
-        stream = EventStream(source.read, _many, _one)
-        reading = _OwnFile(source.name) if of_one_rank else _AggregatedFile(source.name)
-        for batch in stream:
-            reading.take(batch)
-        ranks = reading.done()
-        for problem in (*source.damages(), *stream.problems):
-            self._sink.add_problem(f"{source.name}: {problem}")
-        for problem in reading.problems:
-            self._sink.add_problem(problem)
-        if not any(len(rank.spans) for rank in ranks):
-            self._sink.add_problem(f"{source.name}: no span could be read")
-            return
-        if of_one_rank:
-            ranks[0].num_events = stream.num_elements
+    def take(self, found: tuple[bool, list[_Rank]]) -> None:
+        """One file: whether it is a rank's own, and its ranks."""
+        of_one_rank, ranks = found
         self._is_relative.add(of_one_rank)
         self._ranks += ranks
 

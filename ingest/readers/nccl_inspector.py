@@ -18,6 +18,7 @@ from ingest.readers.json_lines import JsonLines, Line, first_objects
 from ingest.readers.kineto_collectives import op_name
 from ingest.readers.limits import limits, variable
 from ingest.readers.rows import rank_info, rows
+from ingest.readers.shelf import Shelf
 from ingest.readers.span_list import ROWS_AT_ONCE, SpanList
 from ingest.readers.trace_events import MAX_COUNT, MAX_NS
 from ingest.readers.whole import add_imported_clock
@@ -61,6 +62,26 @@ class _Log:
     """calls that tell no times of their own"""
 
 
+def read(source: Source, shelf: Shelf) -> _Log | None:
+    """Read one log."""
+    lines = JsonLines(source.read)
+    log = _Log(source.name)
+    num_others = 0
+    for line in lines:
+        if not isinstance(line.get("coll_perf"), dict):
+            num_others += 1
+        elif not _take(log, line):
+            lines.refuse()
+    problems = [*source.damages(), *lines.problems]
+    if num_others:
+        problems.append(f"{num_others:,} lines that are no collective left out")
+    if not log.calls:
+        problems.append("no collective could be read")
+    for problem in problems:
+        shelf.add_problem(f"{source.name}: {problem}")
+    return log if log.calls else None
+
+
 class Reading:
     """One import: the logs of a job."""
 
@@ -68,25 +89,9 @@ class Reading:
         self._sink = sink
         self._logs: list[_Log] = []
 
-    def add(self, source: Source) -> None:
-        """Read one log."""
-        lines = JsonLines(source.read)
-        log = _Log(source.name)
-        num_others = 0
-        for line in lines:
-            if not isinstance(line.get("coll_perf"), dict):
-                num_others += 1
-            elif not _take(log, line):
-                lines.refuse()
-        problems = [*source.damages(), *lines.problems]
-        if num_others:
-            problems.append(f"{num_others:,} lines that are no collective left out")
-        if not log.calls:
-            problems.append("no collective could be read")
-        for problem in problems:
-            self._sink.add_problem(f"{source.name}: {problem}")
-        if log.calls:
-            self._logs.append(log)
+    def take(self, log: _Log) -> None:
+        """One log."""
+        self._logs.append(log)
 
     def finish(self) -> None:
         """Find out which rank each log is, and write it."""

@@ -15,6 +15,7 @@ from ingest.readers.inputs import Source
 from ingest.readers.kineto_events import COMM_KERNEL, kind_of_annotation
 from ingest.readers.limits import limits
 from ingest.readers.processes import Processes
+from ingest.readers.shelf import Shelf
 from ingest.readers.sqlite_file import MAGIC, Database, Unreadable
 from ingest.readers.trace_events import MAX_NS
 from ingest.readers.whole import TooLarge, on_disk
@@ -51,6 +52,24 @@ def recognises(source: Source) -> bool:
         return False
 
 
+def read(source: Source, shelf: Shelf) -> Processes | None:
+    """Read one report."""
+    processes = Processes(source.name)
+    try:
+        with on_disk(source) as path, Database(path) as database:
+            report = _Report(database, processes)
+            report.read()
+    except (Unreadable, TooLarge) as error:
+        shelf.add_problem(f"{source.name}: {error}")
+        return None
+    for problem in (*source.damages(), *report.problems):
+        shelf.add_problem(f"{source.name}: {problem}")
+    if not processes.ranks():
+        shelf.add_problem(f"{source.name}: holds no GPU work, CUDA call or NVTX range")
+        return None
+    return processes
+
+
 class Reading:
     """One import of any number of reports, one after another."""
 
@@ -59,44 +78,24 @@ class Reading:
         self._num_ranks = 0
         self._clocks: set[str] = set()
 
-    def add(self, source: Source) -> None:
-        """Read one report."""
-        try:
-            with on_disk(source) as path, Database(path) as database:
-                report = _Report(database)
-                report.read()
-        except (Unreadable, TooLarge) as error:
-            self._sink.add_problem(f"{source.name}: {error}")
-            return
-        for problem in (*source.damages(), *report.problems):
-            self._sink.add_problem(f"{source.name}: {problem}")
-        ranks = report.processes.ranks()
-        if not ranks:
-            self._sink.add_problem(f"{source.name}: holds no GPU work, CUDA call or NVTX range")
-            return
+    def take(self, processes: Processes) -> None:
+        """Write one report."""
         first = self._num_ranks
-        self._num_ranks += len(ranks)
-        shown = f"rank {first}" if len(ranks) == 1 else f"ranks {first} to {self._num_ranks - 1}"
-        self._sink.add_guess(
-            f"{source.name} tells no ranks: its processes are shown as {shown}, by their GPU"
-        )
-        self._clocks.add("absolute" if report.base_ns else "unknown")
+        self._num_ranks += len(processes.ranks())
+        self._clocks.add("absolute" if processes.base_ns else "unknown")
         self._sink.set_clock("absolute" if self._clocks == {"absolute"} else "unknown")
-        pids = [_pid_of(process) for process in ranks]
-        report.processes.write(self._sink, first, report.base_ns, report.host, pids)
+        processes.write(self._sink, first, _pid_of)
 
     def finish(self) -> None:
-        """Every report was written when it was read."""
+        """Every report was written when it was taken."""
 
 
 class _Report:
     """One database, read table by table; a damaged table costs what stands behind the damage."""
 
-    def __init__(self, database: Database) -> None:
-        self.processes = Processes()
+    def __init__(self, database: Database, processes: Processes) -> None:
+        self.processes = processes
         self.problems: list[str] = [database.damage] if database.damage else []
-        self.base_ns = 0
-        self.host = ""
         self._database = database
         self._texts: dict[int, str] = {}
         self._num_open = 0
@@ -130,10 +129,10 @@ class _Report:
         utc_ns = next(self._rows(_START, "utcEpochNs"), (None,))[0]
         start_ns = next(self._rows(_DETAILS, "startTime"), (0,))[0]
         if type(utc_ns) is int and type(start_ns) is int and 0 < utc_ns - start_ns < MAX_NS:
-            self.base_ns = utc_ns - start_ns
+            self.processes.base_ns = utc_ns - start_ns
         for name, value in self._rows("TARGET_INFO_SYSTEM_ENV", "name", "value"):
             if name == "Hostname" and value:
-                self.host = str(value)[:256]
+                self.processes.host = str(value)[:256]
 
     def _read_gpu(self) -> None:
         place = ("start", "end", "globalPid", "deviceId", "streamId")

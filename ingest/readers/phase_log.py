@@ -15,6 +15,7 @@ from ingest.readers.inputs import Source
 from ingest.readers.json_lines import JsonLines, Line, first_objects
 from ingest.readers.limits import limits, variable
 from ingest.readers.rows import rank_info, rows
+from ingest.readers.shelf import Shelf
 from ingest.readers.span_list import MAX_STEP, SpanList
 from ingest.readers.whole import add_imported_clock, rank_of_name
 from trace_hooks.schema import UNKNOWN
@@ -57,6 +58,30 @@ class _Log:
     num_longer: int = 0
 
 
+def read(source: Source, shelf: Shelf) -> _Log | None:
+    """Read one log."""
+    lines = JsonLines(source.read)
+    log = _Log(source.name, None)
+    ranks: set[int] = set()
+    for line in lines:
+        if not _take(log, line, ranks):
+            lines.refuse()
+    problems = [*source.damages(), *lines.problems]
+    if len(ranks) > 1:
+        told = f"{min(ranks)} and {max(ranks)}"
+        problems.append(f"its lines are of several ranks ({told}); give one file per rank")
+    elif not log.steps:
+        problems.append("no step could be read")
+    if log.num_again:
+        problems.append(f"{log.num_again:,} lines of a step that stands there already left out")
+    for problem in problems:
+        shelf.add_problem(f"{source.name}: {problem}")
+    if len(ranks) > 1 or not log.steps:
+        return None
+    log.rank = ranks.pop() if ranks else rank_of_name(source.name)
+    return log
+
+
 class Reading:
     """One import: the logs of the ranks of a job."""
 
@@ -65,27 +90,8 @@ class Reading:
         self._logs: dict[int, _Log] = {}
         self._waiting: list[_Log] = []
 
-    def add(self, source: Source) -> None:
-        """Read one log."""
-        lines = JsonLines(source.read)
-        log = _Log(source.name, None)
-        ranks: set[int] = set()
-        for line in lines:
-            if not _take(log, line, ranks):
-                lines.refuse()
-        problems = [*source.damages(), *lines.problems]
-        if len(ranks) > 1:
-            told = f"{min(ranks)} and {max(ranks)}"
-            problems.append(f"its lines are of several ranks ({told}); give one file per rank")
-        elif not log.steps:
-            problems.append("no step could be read")
-        if log.num_again:
-            problems.append(f"{log.num_again:,} lines of a step that stands there already left out")
-        for problem in problems:
-            self._sink.add_problem(f"{source.name}: {problem}")
-        if len(ranks) > 1 or not log.steps:
-            return
-        log.rank = ranks.pop() if ranks else rank_of_name(source.name)
+    def take(self, log: _Log) -> None:
+        """One log."""
         if log.rank is None:
             self._waiting.append(log)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable
 
 from ingest.readers import Sink
 from ingest.readers.rows import rank_info
@@ -14,9 +14,15 @@ Window = tuple[int, int, int]
 
 
 class Processes:
-    """Spans and steps by process, whose order becomes the order of ranks."""
+    """Spans and steps by process, whose order becomes the order of ranks.
 
-    def __init__(self) -> None:
+    `base_ns` is the Unix time from which those of the file count, 0 where that is not known.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.base_ns = 0
+        self.host = ""
         self.num_bad = 0
         self._spans: dict[Hashable, SpanList] = {}
         self._windows: dict[Hashable, dict[int, Window]] = {}
@@ -40,11 +46,15 @@ class Processes:
             return sorted(self._gpus, key=lambda process: (self._gpus[process], str(process)))
         return sorted((p for p, spans in self._spans.items() if len(spans)), key=str)
 
-    def write(
-        self, sink: Sink, first_rank: int, base_ns: int, host: str, pids: Sequence[int]
-    ) -> None:
-        """Write every rank, `first_rank` being the first; `pids` as ranks() orders them."""
-        for rank, (process, pid) in enumerate(zip(self.ranks(), pids, strict=True), first_rank):
+    def write(self, sink: Sink, first_rank: int, pid_of: Callable[[Hashable], int]) -> None:
+        """Write every rank, `first_rank` being the first, and say that they are guessed."""
+        base_ns, last_rank = self.base_ns, first_rank + len(self.ranks()) - 1
+        alone = last_rank == first_rank
+        shown = f"rank {first_rank}" if alone else f"ranks {first_rank} to {last_rank}"
+        sink.add_guess(
+            f"{self.name} tells no ranks: its processes are shown as {shown}, by their GPU"
+        )
+        for rank, process in enumerate(self.ranks(), first_rank):
             spans = self.of(process)
             windows = sorted(self._windows.get(process, {}).values(), key=lambda w: w[1])
             spans.fill_steps(windows)
@@ -53,8 +63,8 @@ class Processes:
             gpu = self._gpus.get(process, UNKNOWN)
             info = rank_info(
                 rank,
-                host=host,
-                pid=pid,
+                host=self.host,
+                pid=pid_of(process),
                 device=f"GPU {gpu}" if gpu >= 0 else "",
                 started_ns=begin_ns,
                 ended_ns=end_ns,

@@ -20,6 +20,7 @@ from ingest.readers.inputs import Source
 from ingest.readers.json_events import EventStream
 from ingest.readers.limits import limits, variable
 from ingest.readers.rows import rank_info, rows
+from ingest.readers.shelf import Shelf
 from ingest.readers.trace_events import MAX_NS
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import KINDS, MODES, check_version
@@ -118,6 +119,27 @@ def recognises(source: Source) -> bool:
     return _HEAD.match(source.head) is not None
 
 
+_Found = tuple[str, dict[int, Shelf]]
+"""A file's name and what it holds of each rank."""
+
+
+def read(source: Source, shelf: Shelf) -> _Found | None:
+    """Read one file; one of a newer rankscope, or without a readable head, is a problem."""
+    try:
+        about = _about_of(source)
+        file = _File(shelf, about)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        said = " ".join(str(error).split())[:_LONGEST_REASON]
+        shelf.add_problem(f"{source.name}: its otherData.rankscope is of no use ({said})")
+        return None
+    stream = EventStream(source.read, _many, _one)
+    for batch in stream:
+        file.take(batch)
+    for problem in (*source.damages(), *stream.problems, *file.close()):
+        shelf.add_problem(f"{source.name}: {problem}")
+    return source.name, file.shelves
+
+
 class Reading:
     """One import: a file with all its ranks, or several files of different ranks."""
 
@@ -125,20 +147,17 @@ class Reading:
         self._sink = sink
         self._files: dict[int, str] = {}
 
-    def add(self, source: Source) -> None:
-        """Read one file; one of a newer rankscope, or without a readable head, is a problem."""
-        try:
-            about = _about_of(source)
-            file = _File(self._sink, source.name, about, self._files)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            said = " ".join(str(error).split())[:_LONGEST_REASON]
-            self._sink.add_problem(f"{source.name}: its otherData.rankscope is of no use ({said})")
-            return
-        stream = EventStream(source.read, _many, _one)
-        for batch in stream:
-            file.take(batch)
-        for problem in (*source.damages(), *stream.problems, *file.close()):
-            self._sink.add_problem(f"{source.name}: {problem}")
+    def take(self, found: _Found) -> None:
+        """One file: of each rank the first that shows it."""
+        name, shelves = found
+        for rank, shelf in sorted(shelves.items()):
+            if rank in self._files:
+                told = f"shows rank {rank}, as {self._files[rank]} does"
+                self._sink.add_problem(f"{name}: {told}; that rank is left out here")
+                shelf.drop()
+            else:
+                self._files[rank] = name
+                shelf.give_to(self._sink)
 
     def finish(self) -> None:
         """Every file was written as it was read."""
@@ -157,10 +176,11 @@ def _about_of(source: Source) -> _About:
 
 
 class _File:
-    """One file: rows of each rank, given to the sink a piece at a time."""
+    """One file: rows of each rank, put on a shelf of its own a piece at a time."""
 
-    def __init__(self, sink: Sink, name: str, about: _About, files: dict[int, str]) -> None:
-        self._sink, self._name, self._files = sink, name, files
+    def __init__(self, shelf: Shelf, about: _About) -> None:
+        self.shelves: dict[int, Shelf] = {}
+        self._shelf = shelf
         self._t0_ns = about.t0_ns
         self._layout = None if about.layout is None else ParallelLayout.from_json(about.layout)
         self._tracks: dict[tuple[int, int], str] = {}
@@ -172,7 +192,7 @@ class _File:
         self._groups_of: dict[int, list[_Args]] = {}
         self._num_events: dict[int, int] = defaultdict(int)
         self._num_refused = self._num_held = 0
-        sink.set_clock(about.clock if about.clock in _CLOCKS else "unknown")
+        shelf.set_clock(about.clock if about.clock in _CLOCKS else "unknown")
 
     def take(self, batch: list[_Event]) -> None:
         """Some more events."""
@@ -219,17 +239,15 @@ class _File:
         elif event.name == "rankscope_group":
             self._groups.append(told)
 
-    def _is_own(self, rank: int) -> bool:
-        """Whether no other file has shown this rank; the second one is left out, and told."""
-        if rank not in self._files:
-            self._files[rank] = self._name
-        return self._files[rank] == self._name
+    def _shelf_of(self, rank: int) -> Shelf:
+        if rank not in self.shelves:
+            self.shelves[rank] = self._shelf.another()
+        return self.shelves[rank]
 
     def _write_held(self) -> None:
         for rank in sorted({*self._spans, *self._steps}):
-            if self._is_own(rank):
-                self._write_spans(rank, self._spans.get(rank, []))
-                self._write_steps(rank, self._steps.get(rank, []))
+            self._write_spans(rank, self._spans.get(rank, []))
+            self._write_steps(rank, self._steps.get(rank, []))
         self._spans.clear()
         self._steps.clear()
         self._num_held = 0
@@ -263,11 +281,7 @@ class _File:
         self._groups_of = self._told_by()
         problems = []
         for rank in sorted(self._num_events):
-            if self._is_own(rank):
-                self._write_rank(rank)
-            else:
-                earlier = self._files[rank]
-                problems.append(f"shows rank {rank}, as {earlier} does; that rank is left out here")
+            self._write_rank(rank)
         if self._num_refused:
             problems.append(
                 f"{self._num_refused:,} events of no known kind, without a readable time or of a "
@@ -277,7 +291,7 @@ class _File:
 
     def _write_rank(self, rank: int) -> None:
         told = self._told.get(rank, _Args())
-        self._sink.add_rank(
+        self._shelf_of(rank).add_rank(
             rank_info(
                 rank,
                 world_size=-1 if told.world_size is None else told.world_size,
@@ -289,7 +303,7 @@ class _File:
                 ended_ns=told.ended_ns or 0,
             )
         )
-        self._sink.count_events(rank, self._num_events[rank])
+        self._shelf_of(rank).count_events(rank, self._num_events[rank])
         clocks = self._clocks.get(rank, [])
         columns = {name: [getattr(clock, name) for clock in clocks] for name in _OF_CLOCKS}
         self._add("clocks", rank, len(clocks), columns)
@@ -308,7 +322,8 @@ class _File:
 
     def _add(self, table: str, rank: int, num_rows: int, columns: dict[str, Any]) -> None:
         if num_rows:
-            self._sink.add_rows(table, rank, rows(table, num_rows, {"rank": rank, **columns}))
+            told = rows(table, num_rows, {"rank": rank, **columns})
+            self._shelf_of(rank).add_rows(table, rank, told)
 
 
 def _many(text: bytes) -> list[_Event]:

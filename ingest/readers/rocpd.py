@@ -14,6 +14,7 @@ from ingest.readers.inputs import Source
 from ingest.readers.kineto_events import COMM_KERNEL
 from ingest.readers.limits import limits
 from ingest.readers.processes import Processes
+from ingest.readers.shelf import Shelf
 from ingest.readers.sqlite_file import MAGIC, Database, Unreadable
 from ingest.readers.trace_events import MAX_NS
 from ingest.readers.whole import TooLarge, on_disk
@@ -41,6 +42,24 @@ def recognises(source: Source) -> bool:
         return False
 
 
+def read(source: Source, shelf: Shelf) -> Processes | None:
+    """Read one database."""
+    processes = Processes(source.name)
+    try:
+        with on_disk(source) as path, Database(path) as database:
+            profile = _Profile(database, processes)
+            profile.read()
+    except (Unreadable, TooLarge) as error:
+        shelf.add_problem(f"{source.name}: {error}")
+        return None
+    for problem in (*source.damages(), *profile.problems):
+        shelf.add_problem(f"{source.name}: {problem}")
+    if not processes.ranks():
+        shelf.add_problem(f"{source.name}: holds no GPU work and no call")
+        return None
+    return processes
+
+
 class Reading:
     """One import of any number of databases."""
 
@@ -48,40 +67,22 @@ class Reading:
         self._sink = sink
         self._num_ranks = 0
 
-    def add(self, source: Source) -> None:
-        """Read one database."""
-        try:
-            with on_disk(source) as path, Database(path) as database:
-                profile = _Profile(database)
-                profile.read()
-        except (Unreadable, TooLarge) as error:
-            self._sink.add_problem(f"{source.name}: {error}")
-            return
-        for problem in (*source.damages(), *profile.problems):
-            self._sink.add_problem(f"{source.name}: {problem}")
-        ranks = profile.processes.ranks()
-        if not ranks:
-            self._sink.add_problem(f"{source.name}: holds no GPU work and no call")
-            return
+    def take(self, processes: Processes) -> None:
+        """Write one database."""
         first = self._num_ranks
-        self._num_ranks += len(ranks)
-        shown = f"rank {first}" if len(ranks) == 1 else f"ranks {first} to {self._num_ranks - 1}"
-        self._sink.add_guess(
-            f"{source.name} tells no ranks: its processes are shown as {shown}, by their GPU"
-        )
+        self._num_ranks += len(processes.ranks())
         self._sink.set_clock("unknown")
-        pids = [pid if isinstance(pid, int) else UNKNOWN for pid in ranks]
-        profile.processes.write(self._sink, first, 0, "", pids)
+        processes.write(self._sink, first, lambda pid: pid if isinstance(pid, int) else UNKNOWN)
 
     def finish(self) -> None:
-        """Every database was written when it was read."""
+        """Every database was written when it was taken."""
 
 
 class _Profile:
     """One database, read table by table."""
 
-    def __init__(self, database: Database) -> None:
-        self.processes = Processes()
+    def __init__(self, database: Database, processes: Processes) -> None:
+        self.processes = processes
         self.problems: list[str] = [database.damage] if database.damage else []
         self._database = database
         self._texts: dict[int, str] = {}

@@ -54,6 +54,13 @@ class SpanList:
         self._columns = {name: array(code) for name, code in _CODES.items()}
         self._add = [column.append for column in self._columns.values()]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_add"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._add = [column.append for column in self._columns.values()]
+
     def __len__(self) -> int:
         return len(self._columns["ts_ns"])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from ingest.readers import Sink
 from ingest.readers.inputs import Source
 from ingest.readers.nesting import depths
 from ingest.readers.rows import Coded, rank_info, rows
+from ingest.readers.shelf import Shelf
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import UNKNOWN
 
@@ -74,64 +76,90 @@ def recognises(source: Source) -> bool:
     return _sizes_in(source.head) is not None
 
 
+@dataclass
+class _Trace:
+    """One Parquet file; without rows where it is damaged."""
+
+    name: str
+    table: bytes = b""
+    """its rows as an Arrow stream"""
+    told_sizes: dict[str, int] | None = None
+    sizes_beside: dict[str, dict[str, int]] = field(default_factory=dict)
+    """by the path of each yaml in its folder"""
+
+
+@dataclass
+class _Sizes:
+    """One yaml."""
+
+    name: str
+    sizes: dict[str, int]
+
+
+def read(source: Source, shelf: Shelf) -> _Trace | _Sizes:
+    """Read the operations or the sizes."""
+    sizes = _sizes_in(source.head)
+    if sizes is not None:
+        return _Sizes(source.name, sizes)
+    trace = _Trace(source.name)
+    try:
+        data = source.path or io.BytesIO(b"".join(iter(lambda: source.read(1 << 20), b"")))
+        with pq.ParquetFile(data) as file:
+            names = [n for n in (*_COLUMNS, *_OPTIONAL) if n in file.schema_arrow.names]
+            trace.table = _arrow_stream(file.read(columns=names))
+            trace.told_sizes = _sizes_in_metadata(file.schema_arrow.metadata or {})
+    except (pa.ArrowException, OSError) as error:
+        shelf.add_problem(f"{source.name}: damaged Parquet: {' '.join(str(error).split())}")
+    if source.path is not None:
+        for path in sorted(source.path.parent.glob("*.y*ml")):
+            beside = _sizes_in(_beginning(path))
+            if beside is not None:
+                trace.sizes_beside[str(path)] = beside
+    return trace
+
+
 class Reading:
     """One import: one Parquet file, and its yaml where the user gave a folder."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._names: list[str] = []
-        self._table: pa.Table | None = None
-        self._metadata: Mapping[bytes, bytes] = {}
-        self._path: Path | None = None
+        self._traces: list[_Trace] = []
         self._sizes: dict[str, dict[str, int]] = {}
 
-    def add(self, source: Source) -> None:
-        """Take the operations or the sizes."""
-        sizes = _sizes_in(source.head)
-        if sizes is not None:
-            self._sizes[source.name] = sizes
-            return
-        self._names.append(source.name)
-        try:
-            data = source.path or io.BytesIO(b"".join(iter(lambda: source.read(1 << 20), b"")))
-            with pq.ParquetFile(data) as file:
-                names = [n for n in (*_COLUMNS, *_OPTIONAL) if n in file.schema_arrow.names]
-                self._table, self._path = file.read(columns=names), source.path
-                self._metadata = file.schema_arrow.metadata or {}
-        except (pa.ArrowException, OSError) as error:
-            self._sink.add_problem(
-                f"{source.name}: damaged Parquet: {' '.join(str(error).split())}"
-            )
+    def take(self, found: _Trace | _Sizes) -> None:
+        """The operations or the sizes."""
+        if isinstance(found, _Sizes):
+            self._sizes[found.name] = found.sizes
+        else:
+            self._traces.append(found)
 
     def finish(self) -> None:
         """Write the one trace; raises UserError where there are several."""
-        if len(self._names) > 1:
-            listed = ", ".join(self._names)
-            raise UserError(f"these are {len(self._names)} traces of their own, open one: {listed}")
-        if self._table is None:
+        if len(self._traces) > 1:
+            listed = ", ".join(trace.name for trace in self._traces)
+            raise UserError(
+                f"these are {len(self._traces)} traces of their own, open one: {listed}"
+            )
+        if not self._traces or not self._traces[0].table:
             return
-        table = _with_times(self._table)
-        if table.num_rows < self._table.num_rows:
-            lost = self._table.num_rows - table.num_rows
-            self._sink.add_problem(f"{self._names[0]}: {lost:,} operations without a time left out")
+        trace = self._traces[0]
+        all_rows = pa.ipc.open_stream(trace.table).read_all()
+        table = _with_times(all_rows)
+        if table.num_rows < all_rows.num_rows:
+            lost = all_rows.num_rows - table.num_rows
+            self._sink.add_problem(f"{trace.name}: {lost:,} operations without a time left out")
         operations = _Operations(table)
-        sizes = self._own_sizes(self._names[0])
+        sizes = self._own_sizes(trace)
         layout = self._layout(sizes, operations)
         self._sink.set_clock("per_step_relative")
         for rank in np.unique(operations.rank_N).tolist():
             operations.write(self._sink, rank, layout, sizes)
 
-    def _own_sizes(self, name: str) -> Mapping[str, int]:
+    def _own_sizes(self, trace: _Trace) -> Mapping[str, int]:
         """Sizes from the Parquet metadata, else from the yaml that was given or lies beside."""
-        found = _sizes_in_metadata(self._metadata)
-        if found is not None:
-            return found
-        candidates = dict(self._sizes)
-        if not candidates and self._path is not None:
-            for path in sorted(self._path.parent.glob("*.y*ml")):
-                beside = _sizes_in(_beginning(path))
-                if beside is not None:
-                    candidates[str(path)] = beside
+        if trace.told_sizes is not None:
+            return trace.told_sizes
+        name, candidates = trace.name, self._sizes or trace.sizes_beside
         same_trial = [text for text in candidates if _trial(text) == _trial(name)]
         if len(same_trial) == 1:
             return candidates[same_trial[0]]
@@ -266,6 +294,13 @@ class _Operations:
         sink.add_rows("collectives", rank, rows("collectives", len(N), columns))
         group = {"rank": rank, "group_id": group_id, "axis": "dp", "ranks": [list(members)]}
         sink.add_rows("groups", rank, rows("groups", 1, group))
+
+
+def _arrow_stream(table: pa.Table) -> bytes:
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(out.getvalue())
 
 
 def _with_times(table: pa.Table) -> pa.Table:

@@ -20,6 +20,7 @@ from ingest.readers.kineto_events import DTYPES
 from ingest.readers.limits import limits
 from ingest.readers.protobuf import Damaged, fields
 from ingest.readers.rows import rank_info, rows
+from ingest.readers.shelf import Shelf
 from ingest.readers.span_list import ROWS_AT_ONCE, SpanList
 from ingest.readers.trace_events import MAX_NS
 from ingest.readers.whole import TooLarge, add_imported_clock, all_of
@@ -92,6 +93,67 @@ class _Timeline:
     world_size: int = UNKNOWN
     pid: int = UNKNOWN
     num_bad: int = 0
+    names: dict[int, str] | None = None
+    """of the .meta that lies beside it"""
+
+
+@dataclass
+class _Names:
+    """A .meta: names of kernels by their codes."""
+
+    timeline: str
+    names: dict[int, str]
+
+
+def read(source: Source, shelf: Shelf) -> _Timeline | _Names | None:
+    """Read one timeline, or the names of one."""
+    try:
+        data = all_of(source)
+    except TooLarge as error:
+        shelf.add_problem(f"{source.name}: {error}")
+        return None
+    for problem in source.damages():
+        shelf.add_problem(f"{source.name}: {problem}")
+    if _is_meta(source):
+        return _Names(_META_NAME.sub(".timeline", source.name), _names_in(data))
+    timeline = _timeline(source.name, data, shelf)
+    if source.path is not None:
+        beside = source.path.with_name(f"{source.path.name}.meta")
+        if beside.is_file() and beside.stat().st_size <= _META_BYTES:
+            timeline.names = _names_in(beside.read_bytes())
+    if not len(timeline.spans):
+        shelf.add_problem(f"{source.name}: no kernel could be read")
+        return None
+    return timeline
+
+
+def _timeline(name: str, data: bytes, sink: Sink) -> _Timeline:
+    timeline = _Timeline(name)
+    told_rank: int | None = None
+    is_cut = False
+    try:
+        for number, value, _ in fields(data):
+            if number in (_TRACES, _HOST_TRACES) and isinstance(value, bytes):
+                take = _take_kernel if number == _TRACES else _take_host
+                timeline.num_bad += not take(timeline, value)
+            elif number == _RANK and isinstance(value, int):
+                told_rank = value
+            elif number == _PID and isinstance(value, int):
+                timeline.pid = value
+    except Damaged as damage:
+        is_cut = True
+        sink.add_problem(f"{name}: cut off or {damage}; what is before was read")
+    bad = timeline.num_bad + timeline.spans.num_refused
+    if bad:
+        sink.add_problem(f"{name}: {bad:,} damaged kernels left out")
+    match = _FILE_NAME.search(PurePath(name).name)
+    if told_rank is None and match and (is_cut or int(match[1])):
+        told_rank = int(match[1])
+        sink.add_guess(f"{name}: rank {told_rank} is taken from its name")
+    timeline.rank = told_rank or 0  # protobuf leaves a 0 out
+    if match and timeline.rank < int(match[2]) <= limits().max_ranks:
+        timeline.world_size = int(match[2])
+    return timeline
 
 
 class Reading:
@@ -103,62 +165,21 @@ class Reading:
         self._names: dict[str, dict[int, str]] = {}
         self._all_names: dict[int, str] = {}
 
-    def add(self, source: Source) -> None:
-        """Read one timeline, or the names of one."""
-        try:
-            data = all_of(source)
-        except TooLarge as error:
-            self._sink.add_problem(f"{source.name}: {error}")
+    def take(self, found: _Timeline | _Names) -> None:
+        """One timeline, or the names of one."""
+        if isinstance(found, _Names):
+            self._names[found.timeline] = found.names
+            self._all_names |= found.names
             return
-        for problem in source.damages():
-            self._sink.add_problem(f"{source.name}: {problem}")
-        if _is_meta(source):
-            names = _names_in(data)
-            self._names[_META_NAME.sub(".timeline", source.name)] = names
-            self._all_names |= names
-            return
-        timeline = self._read(source, data)
-        if source.path is not None:
-            beside = source.path.with_name(f"{source.path.name}.meta")
-            if beside.is_file() and beside.stat().st_size <= _META_BYTES:
-                self._names.setdefault(source.name, _names_in(beside.read_bytes()))
-        if not len(timeline.spans):
-            self._sink.add_problem(f"{source.name}: no kernel could be read")
-        elif timeline.rank in self._timelines:
-            earlier = self._timelines[timeline.rank].name
+        if found.names is not None:
+            self._names.setdefault(found.name, found.names)
+        if found.rank in self._timelines:
+            earlier = self._timelines[found.rank].name
             self._sink.add_problem(
-                f"{source.name}: says it is rank {timeline.rank}, as {earlier} does; left out"
+                f"{found.name}: says it is rank {found.rank}, as {earlier} does; left out"
             )
         else:
-            self._timelines[timeline.rank] = timeline
-
-    def _read(self, source: Source, data: bytes) -> _Timeline:
-        timeline = _Timeline(source.name)
-        told_rank: int | None = None
-        is_cut = False
-        try:
-            for number, value, _ in fields(data):
-                if number in (_TRACES, _HOST_TRACES) and isinstance(value, bytes):
-                    take = _take_kernel if number == _TRACES else _take_host
-                    timeline.num_bad += not take(timeline, value)
-                elif number == _RANK and isinstance(value, int):
-                    told_rank = value
-                elif number == _PID and isinstance(value, int):
-                    timeline.pid = value
-        except Damaged as damage:
-            is_cut = True
-            self._sink.add_problem(f"{source.name}: cut off or {damage}; what is before was read")
-        bad = timeline.num_bad + timeline.spans.num_refused
-        if bad:
-            self._sink.add_problem(f"{source.name}: {bad:,} damaged kernels left out")
-        match = _FILE_NAME.search(PurePath(source.name).name)
-        if told_rank is None and match and (is_cut or int(match[1])):
-            told_rank = int(match[1])
-            self._sink.add_guess(f"{source.name}: rank {told_rank} is taken from its name")
-        timeline.rank = told_rank or 0  # protobuf leaves a 0 out
-        if match and timeline.rank < int(match[2]) <= limits().max_ranks:
-            timeline.world_size = int(match[2])
-        return timeline
+            self._timelines[found.rank] = found
 
     def finish(self) -> None:
         """Name everything and write it."""

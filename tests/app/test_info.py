@@ -196,7 +196,7 @@ def test_ctrl_c_leaves_nothing_and_exits_130(
 
     path = tmp_path / "rank-4.json"
     path.write_text(TRACE)
-    monkeypatch.setattr("ingest.imports.publish_table", interrupted)
+    monkeypatch.setattr("ingest.imports.Pool.put_together", interrupted)
     assert main(["import", str(path), "--into", str(tmp_path / "runs")]) == 130
     assert list((tmp_path / "runs").iterdir()) == []
     assert "Traceback" not in capsys.readouterr().err

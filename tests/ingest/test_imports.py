@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from ingest import imports
+from ingest.content import content_hash
 from ingest.errors import UserError
 from ingest.imports import import_paths, open_any
-from ingest.readers import FORMATS, inputs, reader_of, readers
+from ingest.readers import FORMATS, Sink, inputs, reader_of, readers
 from ingest.readers.limits import limits
 from ingest.readers.lookalikes import what_it_is
 from ingest.readers.rows import rank_info
+from ingest.readers.shelf import Shelf
 
 TRACE = (
     '{"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": ['
@@ -44,8 +46,10 @@ def test_a_run_tells_where_it_is_from(tmp_path: Path, runs: Path) -> None:
     folder = import_paths([path], runs)
     info = json.loads((folder / "run.json").read_text())
     assert folder.parent == runs
-    assert folder.name == info["run"] == f"rank-0-{imports.content_hash([path])}"
-    assert info["provenance"][0] == f"{path} ({len(TRACE)} bytes)"
+    digest = hashlib.blake2b(TRACE.encode()).digest()
+    assert folder.name == info["run"] == f"rank-0-{content_hash([digest])}"
+    told = f"{path} ({len(TRACE)} bytes, blake2b {digest.hex()[:16]})"
+    assert info["provenance"][0] == told
     assert info["source"] == "kineto"
 
 
@@ -180,14 +184,17 @@ class _Fails:
             raise self._error
         return source.head.startswith(b"boom")
 
-    def Reading(self, sink: imports.Sink) -> _Fails:
+    def Reading(self, sink: Sink) -> _Fails:
         self._sink = sink
         return self
 
-    def add(self, source: inputs.Source) -> None:
+    def read(self, source: inputs.Source, _shelf: Shelf) -> int:
         if b"bad" in source.head:
             raise self._error
-        self._sink.add_rank(rank_info(int(source.head.split()[1])))
+        return int(source.head.split()[1])
+
+    def take(self, found: int) -> None:
+        self._sink.add_rank(rank_info(found))
 
     def finish(self) -> None:
         if self._at_the_end:
@@ -209,7 +216,10 @@ def test_a_reader_that_fails_costs_one_file(
     folder = import_paths(sorted(tmp_path.glob("in-*")), runs)
     assert len(list((folder / "ranks").iterdir())) == 2
     problems = json.loads((folder / "run.json").read_text())["problems"]
-    assert f"{tmp_path}/in-b: the boom reader failed on it ({type(error).__name__}" in problems[0]
+    said = f"failed on it ({type(error).__name__}"
+    if isinstance(error, MemoryError):
+        said = "needed more than 4,096 MiB of memory (RANKSCOPE_MAX_READER_MIB)"
+    assert f"{tmp_path}/in-b: the boom reader {said}" in problems[0]
     assert f"{tmp_path}/in-d cannot be recognised ({type(error).__name__}" in problems[1]
     assert len(problems) == 2 + at_the_end
     assert all(problem.isprintable() for problem in problems)
@@ -230,7 +240,7 @@ def test_a_full_disk_is_no_fault_of_the_file(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(imports, "publish_table", full)
+    monkeypatch.setattr("ingest.run_writer.publish_table", full)
     with pytest.raises(UserError, match="cannot be written: No space left on device"):
         import_paths([_file(tmp_path, TRACE)], runs)
     assert list(runs.iterdir()) == []
@@ -239,7 +249,7 @@ def test_a_full_disk_is_no_fault_of_the_file(
 def test_sentences_are_single_lines_and_not_endless(
     tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imports, "_MOST_SENTENCES", 3)
+    monkeypatch.setattr("ingest.run_writer._MOST_SENTENCES", 3)
     for number in range(9):
         _file(tmp_path, f"no trace {number}", f"x{number}\x1b[2J\n")
     _file(tmp_path, TRACE, "y.json")

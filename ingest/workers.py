@@ -1,0 +1,190 @@
+"""The process that reads files from outside: under resource limits, on orders from ingest.pool.
+
+Orders and answers are lines of JSON on stdin and stdout::
+
+    {"read": PATH, "bytes": SIZE, "into": FOLDER}
+        -> {"bytes": SO FAR} now and then, for every file of an archive {"source": NAME} and
+           {"part": NAME, "format": FORMAT}, {"done": true} at the end
+    {"put_together": FOLDER, "format": FORMAT, "run": FOLDER} -> {"done": true}
+    what no file is to blame for (a full disk, files that make no run) -> {"refused": TEXT}
+
+What was made of a file is pickled into FOLDER, for the process like this one that puts the parts
+together; the process that gives orders opens none of these pickles, and no file from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle  # noqa: TID251  # of our own processes only, see kept_parts
+import queue
+import resource
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+from ingest.errors import UserError
+from ingest.parts import Part, parts_of, put_together
+from ingest.readers import readers
+from ingest.readers.limits import MIB, limits
+from ingest.run_writer import RunWriter
+from trace_hooks.schema import publish_json
+
+FINDINGS = "findings.json"
+OUT_OF_MEMORY = 3
+"""Status with which a process ends that no reader can be blamed for having too little memory."""
+_ENDING = ".part"
+_OWN = ("ingest.parts", "ingest.readers.", "trace_hooks.layout")
+_PLAIN = frozenset(
+    {
+        ("array", "_array_reconstructor"), ("array", "array"),
+        ("builtins", "int"), ("builtins", "list"), ("collections", "defaultdict"),
+        ("numpy", "dtype"), ("numpy", "ndarray"), ("numpy._core.numeric", "_frombuffer"),
+        ("numpy._core.multiarray", "_reconstruct"), ("pathlib", "PosixPath"),
+    }
+)  # fmt: skip
+_TELL_EVERY_S = 0.05
+
+Order = dict[str, Any]
+
+
+def keep_part(part: Part, folder: Path, number: int) -> None:
+    """Put a part where `kept_parts` finds it, whole or not at all."""
+    path = folder / f"{number:08}{_ENDING}"
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(pickle.dumps(part, protocol=pickle.HIGHEST_PROTOCOL))
+    temporary.replace(path)
+
+
+def kept_parts(folder: Path) -> Iterator[Part]:
+    """Parts below `folder` in the order of files and members, one at a time in memory."""
+    for path in sorted(folder.glob(f"*/*{_ENDING}")):
+        with path.open("rb") as file:
+            part = _OwnPickle(file).load()
+        if not isinstance(part, Part):
+            raise TypeError(f"{path} holds a {type(part).__name__}")
+        yield part
+
+
+class _OwnPickle(pickle.Unpickler):
+    """Of what keep_part wrote in a process of this import; it admits what readers return."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """A class of ours, or what arrays are made of; raises UnpicklingError for others."""
+        if (module, name) in _PLAIN:
+            return super().find_class(module, name)
+        if module.startswith(_OWN) and "." not in name:
+            found = super().find_class(module, name)
+            if isinstance(found, type):
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is nothing that a reader returns")
+
+
+class Worker:
+    """Obeys orders until there are no more."""
+
+    def __init__(self, answers: TextIO) -> None:
+        self._answers = answers
+        self._num_bytes = 0
+        self._told_s = 0.0
+
+    def obey(self, order: Order) -> None:
+        """Carry out one order; the answer is the last line it tells."""
+        try:
+            if "read" in order:
+                self._read(Path(order["read"]), order["bytes"], Path(order["into"]))
+            else:
+                self._put_together(Path(order["put_together"]), order["format"], order["run"])
+            self.tell(done=True)
+        except UserError as error:
+            self.tell(refused=str(error))
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY)
+        except OSError as error:  # a full disk; what files raise has become a problem of theirs
+            self.tell(refused=f"the import cannot be written: {error.strerror or error}")
+
+    def tell(self, **answer: Any) -> None:
+        """One line."""
+        self._answers.write(json.dumps(answer) + "\n")
+        self._answers.flush()
+
+    def _read(self, path: Path, num_bytes: int, folder: Path) -> None:
+        _limit_cpu(num_bytes)
+        self._num_bytes = 0
+        parts = parts_of(path, folder, self._on_bytes, lambda name: self.tell(source=name))
+        for number, part in enumerate(parts):
+            keep_part(part, folder, number)
+            self.tell(part=part.name, format=part.format)
+
+    def _put_together(self, folder: Path, format_name: str, run: str) -> None:
+        writer = RunWriter(Path(run))
+        put_together(kept_parts(folder), format_name, writer)
+        publish_json(writer.found.to_json(), folder / FINDINGS)
+
+    def _on_bytes(self, num_bytes: int) -> None:
+        self._num_bytes += num_bytes
+        if time.monotonic() - self._told_s > _TELL_EVERY_S:
+            self._told_s = time.monotonic()
+            self.tell(bytes=self._num_bytes)
+
+
+def seconds_allowed(num_bytes: int) -> int:
+    """How long a file of so many bytes may be read: a while, and a second for every MiB."""
+    return limits().max_file_seconds + num_bytes // MIB
+
+
+def _limit(what: int, value: int) -> None:
+    """Lower a limit of this process, as far as its system has it."""
+    _, hard = resource.getrlimit(what)
+    most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(what, (most, hard))
+
+
+def _limit_process() -> None:
+    bounds = limits()
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_AS, bounds.max_reader_mib * MIB)
+    _limit(resource.RLIMIT_FSIZE, bounds.max_spooled_mib * MIB)
+
+
+def _limit_cpu(num_bytes: int) -> None:
+    """For the case that whoever gives orders is gone and cannot end this process."""
+    used_s = time.process_time()
+    threads = os.cpu_count() or 1  # Arrow has some; time is what ingest.pool measures
+    _limit(resource.RLIMIT_CPU, int(used_s) + 1 + threads * seconds_allowed(num_bytes))
+
+
+def _orders() -> Iterator[Order]:
+    """Orders as they come; the process ends, whatever it does, when its giver is gone."""
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            waiting.put(line)
+        os._exit(0)
+
+    threading.Thread(target=listen, daemon=True).start()
+    while True:
+        order: Order = json.loads(waiting.get())
+        yield order
+
+
+def main() -> None:
+    """Read files on orders from stdin."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="ascii")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody else writes among the answers
+    readers()
+    _limit_process()
+    worker = Worker(answers)
+    worker.tell(ready=True)
+    for order in _orders():
+        worker.obey(order)
+
+
+if __name__ == "__main__":
+    main()
