@@ -219,14 +219,14 @@ def _cut(
     return _Pieces(span[keep], cell[keep], begin[keep], end[keep])
 
 
-def _self_cpu(spans: Spans) -> Ints:
-    """CPU ns of each span without the spans inside it on its track; -1 unknown."""
+def _self_cpu(spans: Spans) -> npt.NDArray[np.float64]:
+    """CPU ns of each span without the spans inside it on its track; nan unknown."""
     group_S = _dense(spans.rank_S * (int(spans.track_S.max()) + 1) + spans.track_S)
     parent_S = parents(group_S, spans.ts_S, spans.ts_S + spans.dur_S)
     inside_S = (parent_S >= 0) & (spans.cpu_S >= 0)
-    own_S = spans.cpu_S.copy()
+    own_S = spans.cpu_S.astype(np.float64)  # sums of what damaged files claim exceed int64
     np.subtract.at(own_S, parent_S[inside_S], spans.cpu_S[inside_S])
-    return np.where(spans.cpu_S >= 0, np.maximum(own_S, 0), -1)
+    return np.where(spans.cpu_S >= 0, np.maximum(own_S, 0), np.nan)
 
 
 class _Sums:
@@ -311,8 +311,7 @@ def _cpu_and_counts(
     shape = windows.rank_C.size, len(KINDS)
     if not spans.ts_S.size:
         return np.zeros(shape), np.zeros(shape, dtype=np.int64)
-    own_S = _self_cpu(spans).astype(np.float64)
-    own_S[own_S < 0] = np.nan
+    own_S = _self_cpu(spans)
     span_P = cut.span_P
     share_P = (cut.end_P - cut.begin_P) / np.maximum(spans.dur_S[span_P], 1)
     flat_P = cut.cell_P * len(KINDS) + spans.kind_S[span_P]
@@ -350,8 +349,9 @@ def _kind_rows(
 
 
 def _or_unknown(values: npt.NDArray[np.float64]) -> Ints:
-    """Whole ns, -1 where unknown."""
-    return np.where(np.isnan(values), -1, np.nan_to_num(values)).astype(np.int64)
+    """Whole ns, -1 where unknown, and where damaged files claim more than int64 holds."""
+    known = np.isfinite(values) & (np.abs(values) < 2.0**63)
+    return np.where(known, values, -1).astype(np.int64)
 
 
 def _step_rows(

@@ -49,6 +49,18 @@ def test_communication_inside_compute_is_communication(run):
     assert us(row, "compute", "comm", "exposed_comm", "covered") == [70, 30, 30, 100]
 
 
+def test_cpu_time_no_file_can_mean_is_unknown(run):
+    """Sums beyond int64: three spans that each claim 146 years on the CPU."""
+    run.step(0, 0, 0, 100)
+    for number in range(3):
+        run.span(0, 0, "forward", 10 * number, 10 * number + 5, cpu_ns=2**62)
+    run.publish()
+    with open_run(run.folder) as opened:
+        (kind,) = opened.sql("SELECT self_cpu_ns FROM kind_rollup").to_pylist()
+        (step,) = opened.sql("SELECT compute_cpu_ns FROM step_rollup").to_pylist()
+    assert (kind["self_cpu_ns"], step["compute_cpu_ns"]) == (None, None)
+
+
 def test_compute_nested_in_compute_counts_once_and_recompute_is_told_apart(run):
     run.step(0, 0, 0, 100)
     run.span(0, 0, "backward", 0, 80)
