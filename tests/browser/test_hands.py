@@ -12,7 +12,6 @@ from playwright.sync_api import Locator
 
 from app.links import View
 from benchmarks.browser import Server
-from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
 from tests.browser.tabs import PHONE, Tab
 from tests.runs_builder import restarted_run
