@@ -1,4 +1,4 @@
-"""Readers are tested in the process of the test; the processes they run in have tests of their own."""
+"""Readers are tested in the process of the test; those they run in have tests of their own."""
 
 from __future__ import annotations
 

@@ -1,0 +1,83 @@
+"""The process that reads files, with one reader more: of files that say what shall go wrong.
+
+Their content is `planted RANK WHAT`, where WHAT is fine or a method of `_Wrong`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ingest import readers as registry
+from ingest import workers
+from ingest.readers import Sink
+from ingest.readers.inputs import Source
+from ingest.readers.rows import rank_info, rows
+from ingest.readers.shelf import Shelf
+
+
+class _Wrong:
+    def crash(self) -> None:
+        os.abort()
+
+    def hang(self) -> None:
+        time.sleep(600)
+
+    def spin(self) -> None:
+        while True:
+            pass
+
+    def eat(self) -> None:
+        held = []
+        while True:
+            held.append(np.ones(1 << 20))
+
+    def leave(self) -> None:
+        sys.exit(5)
+
+    def write(self) -> None:
+        with Path(os.environ["TMPDIR"], "large").open("wb") as file:
+            while True:
+                file.write(bytes(1 << 20))
+
+
+class _Planted:
+    """The reader, and one import."""
+
+    NAME = "planted"
+
+    def recognises(self, source: Source) -> bool:
+        return source.head.startswith(b"planted ")
+
+    def read(self, source: Source, shelf: Shelf) -> tuple[int, Shelf]:
+        _, rank, what = source.head.decode().split()
+        if what != "fine":
+            getattr(_Wrong(), what)()
+        own = shelf.another()
+        own.add_rank(rank_info(int(rank)))
+        columns = {"rank": int(rank), "step": 0, "start_ns": int(rank), "dur_ns": 1}
+        own.add_rows("steps", int(rank), rows("steps", 1, columns))
+        return int(rank), own
+
+    def Reading(self, sink: Sink) -> _Planted:
+        self._sink = sink
+        return self
+
+    def take(self, found: tuple[int, Shelf]) -> None:
+        rank, shelf = found
+        if rank == 666:
+            os.abort()
+        shelf.give_to(self._sink)
+
+    def finish(self) -> None:
+        pass
+
+
+if __name__ == "__main__":
+    known = [*registry.readers(), _Planted()]
+    registry.readers = lambda: known  # type: ignore[assignment]
+    workers.main()
