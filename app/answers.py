@@ -78,10 +78,17 @@ class Answers:
         found = self._found(key, version)
         return None if found is None else found.value
 
-    def forget(self, wanted: Callable[[Hashable], bool]) -> None:
-        """Drop the answers whose key `wanted` accepts."""
+    def drop(self, key: Hashable) -> None:
+        """Forget one answer."""
         with self._lock:
-            for key in [key for key in self._kept if wanted(key)]:
+            old = self._kept.pop(key, None)
+            self.num_bytes -= old.num_bytes if old else 0
+
+    def forget(self, wanted: Callable[[Hashable], bool], before: int | None = None) -> None:
+        """Drop the answers whose key `wanted` accepts (with `before`: those of older versions)."""
+        with self._lock:
+            old = [k for k, a in self._kept.items() if before is None or a.version < before]
+            for key in filter(wanted, old):
                 self.num_bytes -= self._kept.pop(key).num_bytes
 
     def __len__(self) -> int:

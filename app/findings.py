@@ -22,7 +22,7 @@ def diagnosis_of(
     hub: Hub, name: str, attempt: int | None = None, stop: Stop | None = None
 ) -> Diagnosis:
     """Diagnosis of an attempt (default: the newest), kept until the run has news."""
-    return hub.cached(name, ("diagnosis", attempt), lambda run: diagnose_run(run, attempt, stop))
+    return hub.followed(name, ("diagnosis", attempt), lambda run: diagnose_run(run, attempt, stop))
 
 
 def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None) -> Diagnosis:

@@ -137,14 +137,14 @@ class Follower:
                 merged = now == seen  # merging waits for a quiet moment: news come first
                 published = self._pass(indexer, merged)
                 seen = now if _is_settled(now) else None
-                passed_s = time.monotonic()
                 if published or not self._ready.is_set() or self.problem:
                     self._tell(None)
+                passed_s = time.monotonic()
                 self._see_state()
             self._caught_up_s = looked_s
             if self._rest_s is not None and is_up_to_date(indexer.index_folder, self.run.folder):
                 return
-            # a pass never takes more than half of the thread's time
+            # a pass, and what is made to tell of it, never take more than half of the thread's time
             gap_s = max(PASS_GAP_S, passed_s - looked_s) if passed_s > looked_s else LOOK_EVERY_S
             self._stop.wait(gap_s)
 

@@ -7,9 +7,11 @@ up whenever its index got something new; answers are kept per (run, version).
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +19,7 @@ import duckdb
 
 from app.answers import Answers
 from app.follower import Follower, Passes
+from app.watched import Watched
 from ingest.errors import UserError
 from ingest.store import Run, RunStore
 
@@ -32,6 +35,9 @@ CLOSE_S = 1.5
 from the files."""
 ALL_RUNS = ""
 """What a listener is given as the run when the list of runs has changed."""
+
+_coming: ContextVar[int] = ContextVar("coming", default=0)
+"""The version that answers are made for before it is told; set in a follower's thread."""
 
 Listener = Callable[[str, int], None]
 """Called with (run, version) from a thread of the hub."""
@@ -49,6 +55,7 @@ class _Opened:
     def __init__(self, run: Run, changed: Callable[[], None], passes: Passes) -> None:
         self.run = run
         self.version = 0
+        self.watched = Watched()
         self.follower = Follower(run, changed, passes)
 
 
@@ -119,9 +126,42 @@ class Hub:
         """
         opened = self._open(name)
         answer: T = self.answers.get(
-            (name, opened.run, key), lambda: opened.version, lambda: compute(opened.run)
-        )
+            (name, opened.run, key), lambda: max(opened.version, _coming.get()),
+            lambda: compute(opened.run),
+        )  # fmt: skip
         return answer
+
+    def followed(self, name: str, key: Hashable, compute: Callable[[Run], T]) -> T:
+        """As `cached`, for what pages ask for again at each piece of news: while somebody does, it
+        is made before the news are told, and all who ask then find it kept.
+
+        `compute` must ask for everything anew: what it closes over may be of an older version.
+        """
+        watched = self._open(name).watched
+        watched.asked(key, compute)
+        return self.cached(name, key, watched.timed(key, compute))
+
+    def recent(self, name: str, key: Hashable, compute: Callable[[Run], T], seconds: float) -> T:
+        """As `cached`, for what depends on the time as well: made anew after so many seconds."""
+
+        def dated(run: Run) -> tuple[float, T]:
+            return time.monotonic(), compute(run)
+
+        made_s, answer = self.cached(name, key, dated)
+        if time.monotonic() - made_s > seconds:
+            self.answers.drop((name, self._open(name).run, key))
+            _, answer = self.cached(name, key, dated)
+        return answer
+
+    def at_hand(self, name: str, key: Hashable) -> object | None:
+        """What `followed` would answer without waiting for anything, None: it would have to."""
+        opened = self._used(name)
+        if opened is None:
+            return None
+        found = self.answers.kept((name, opened.run, key), opened.version)
+        if found is not None:
+            opened.watched.asked_again(key)
+        return found
 
     def kept(self, name: str, key: Hashable) -> object | None:
         """What `cached` would answer without computing anything, None: it would have to."""
@@ -200,13 +240,26 @@ class Hub:
     def _surplus(self) -> int:
         return max(0, len(self._opened) - self._most_open)
 
-    def _forget(self, opened: _Opened) -> None:
-        self.answers.forget(lambda key: isinstance(key, tuple) and key[1] is opened.run)
+    def _forget(self, opened: _Opened, before: int | None = None) -> None:
+        self.answers.forget(lambda key: isinstance(key, tuple) and key[1] is opened.run, before)
+
+    def _prepare(self, name: str, opened: _Opened, coming: int) -> None:
+        """Make the answers that people watch, before they are told that there is news."""
+        token = _coming.set(coming)
+        try:
+            for key, compute in opened.watched.due():
+                with suppress(UserError):  # whoever asks is told
+                    self.cached(name, key, opened.watched.timed(key, compute))
+        finally:
+            _coming.reset(token)
 
     def _changed(self, name: str, opened: _Opened) -> None:
         """Called by the run's follower."""
-        opened.version += 1
-        self._forget(opened)  # all of it is older than this version
+        coming = opened.version + 1
+        if not opened.follower.gone and not self._closed.is_set():
+            self._prepare(name, opened, coming)
+        opened.version = coming
+        self._forget(opened, before=coming)
         if opened.follower.gone:
             with self._lock:
                 if self._opened.get(name) is opened:

@@ -11,6 +11,8 @@ from app.views.kpis import Kpi, Scope, measured, with_heard
 from diagnosis.findings import Diagnosis
 from ingest.sandbox import Stop
 
+HEARD_EVERY_S = 1.0
+
 
 def scope_of(diagnosis: Diagnosis, view: View) -> Scope:
     """The steps of the view, against those before the first of all findings.
@@ -27,11 +29,15 @@ def kpis_of(
     """Tiles of a view's run; raises UserError.
 
     What was measured is kept until the run has news. Who is heard depends on the time as well, and
-    just when a job hangs there is no news: that is asked each time.
+    just when a job hangs there is no news: that is asked again each second.
     """
     assert view.run is not None
     scope = scope_of(diagnosis_of(hub, view.run, view.attempt, stop), view)
     key = ("kpis", view.attempt, scope)
-    kept = hub.cached(view.run, key, lambda run: measured(run, view.attempt, scope))
-    now_ns = time.time_ns() if now_ns is None else now_ns
-    return with_heard(hub.run(view.run), view.attempt, kept, now_ns)
+    kept = hub.followed(view.run, key, lambda run: measured(run, view.attempt, scope))
+    if now_ns is not None:
+        return with_heard(hub.run(view.run), view.attempt, kept, now_ns)
+    return hub.recent(
+        view.run, ("tiles", view.attempt, scope),
+        lambda run: with_heard(run, view.attempt, kept, time.time_ns()), HEARD_EVERY_S,
+    )  # fmt: skip

@@ -6,8 +6,7 @@ import time
 from dataclasses import asdict, dataclass
 
 from app.hub import Hub
-from app.views.runs import Card, activity_ns, live_state, written_ns
-from ingest.store import Run
+from app.views.runs import activity_ns, card_of, live_state
 
 _NS = 1e9
 
@@ -27,6 +26,10 @@ class Pulse:
     """Unix ns of this machine"""
     problem: str | None = None
     """why the index is behind, one sentence"""
+    progress: int = 0
+    """steps that ranks have finished, all ranks together: words and numbers change with it"""
+    bar: str = ""
+    """app.views.runs.Card.bar"""
 
     def as_json(self) -> dict[str, object]:
         """For JSON; server_ns as text, it exceeds what browsers count exactly."""
@@ -39,7 +42,7 @@ def pulse(hub: Hub, name: str, now_ns: int | None = None) -> Pulse:
     Raises UserError for an unknown run, and at once for one whose first index is not there yet.
     """
     version = hub.version(name, wait_s=0)
-    card = hub.cached(name, "pulse", _card)
+    card = hub.cached(name, "card", card_of)
     now_ns = time.time_ns() if now_ns is None else now_ns
     heard_ns = activity_ns(card)
     return Pulse(
@@ -50,12 +53,6 @@ def pulse(hub: Hub, name: str, now_ns: int | None = None) -> Pulse:
         data_age_s=round(max(0.0, (now_ns - heard_ns) / _NS), 3) if heard_ns else None,
         server_ns=now_ns,
         problem=hub.problem(name),
+        progress=card.facts["num_finished"] if card.facts else 0,
+        bar=card.bar,
     )
-
-
-def _card(run: Run) -> Card:
-    rows = run.ask("run_card").to_pylist()
-    return Card(
-        run.folder.name, run.info["source"] == "hooks", written_ns(run.folder),
-        facts=rows[0] if rows else None,
-    )  # fmt: skip

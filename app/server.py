@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from app.asset_files import assets_folder, assets_version
 from app.auth import Everybody, Forbidden, Guard, Prefix
 from app.hub import Hub
+from app.kept_pages import KeptPages
 from app.metrics import Measured
 from app.routes import (
     findings,
@@ -67,7 +68,7 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
         *overview.routes(hub),
         *timeline.routes(hub),
         Route("/api/{path:path}", _unknown, methods=_METHODS),
-        Mount("/", WSGIMiddleware(pages, workers=8)),
+        Mount("/", KeptPages(WSGIMiddleware(pages, workers=8))),
     ]
     templates = {route.endpoint: route.path for route in routes if isinstance(route, Route)} | {
         routes[-1].app: "pages"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from types import ModuleType
-from typing import Any
 
-from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from flask import Flask
 
@@ -70,6 +69,7 @@ def _frame() -> Component:
         dcc.Location(id="url", refresh="callback-nav"),
         dcc.Store(id="view"),  # {path, search}: the address, set by the browser as the view changes
         dcc.Store(id="pulse"),  # {run, version}: set by the browser when the run got something new
+        dcc.Store(id="bar"),  # set by the browser when the top bar says what is no longer so
         html.Div(id="topbar"),
         html.Div(id="strip-place"),
         *findings_frame.places(),
@@ -95,28 +95,17 @@ def _register(dash: Dash, hub: Hub, base: str) -> None:
             return _sentence(error, base), "page", None
 
     @dash.callback(
-        Output("topbar", "children"), Input("url", "pathname"), Input("pulse", "data"),
-        State("url", "search"), State("topbar", "children"),
+        Output("topbar", "children"), Input("url", "pathname"), Input("bar", "data"),
+        State("url", "search"),
     )  # fmt: skip
-    def show_topbar(pathname: str, _pulse: object, search: str | None, shown: Any) -> Any:
+    def show_topbar(pathname: str, _bar: str | None, search: str | None) -> Component:
         view, _ = parse_url(pathname or "/", search or "", base)
         try:
-            if ctx.triggered_id == "pulse" and not _is_restarted(hub, view, shown):
-                return no_update
             return topbar(hub, view, base)
         except UserError:
             return topbar(hub, View(), base)
 
     findings_frame.register(dash, hub, base)
-
-
-def _is_restarted(hub: Hub, view: View, shown: Any) -> bool:
-    """Whether the run has another newest attempt than the bar `shown` says, as JSON."""
-    if view.run is None:
-        return False
-    newest = hub.cached(view.run, "newest attempt", lambda run: run.newest_attempt)
-    said = (shown or {}).get("props", {}).get("data-attempt")
-    return bool(said != str(newest))
 
 
 def _sentence(error: UserError, base: str) -> Component:

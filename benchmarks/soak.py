@@ -24,6 +24,8 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -57,6 +59,10 @@ RANKS = 8
 WARM_UP_S = 60.0
 KEPT = "/_dash-component-suites/"
 """Scripts with a version in their address, which browsers ask for once."""
+FOUND = "found.data"
+"""Where a page keeps what banner and drawer say: the server leaves them alone while they do."""
+COUNT = "findings-count.children"
+"""Asked for when they say something else."""
 _ABORTED = "net::ERR_ABORTED"
 
 
@@ -78,6 +84,11 @@ class Ask:
             r"([?&](?:from|to)=)(\d+)", lambda m: f"{m[1]}{int(m[2]) + later_ns}", self.path
         )
         return re.sub(r"([?&]rank=)\d+", rf"\g<1>{rank}", path), self.body
+
+    @cached_property
+    def output(self) -> str:
+        """Of a callback of Dash: which elements it draws."""
+        return str(json.loads(self.body).get("output")) if (self.body or "")[:1] == "{" else ""
 
     @property
     def name(self) -> str:
@@ -141,12 +152,8 @@ def newest_of_each(asked: Iterable[Ask]) -> list[Ask]:
     """The last request of each route (Dash's callbacks: of each output), and how often it came."""
     found: dict[tuple[str, str], list[Ask]] = defaultdict(list)
     for ask in asked:
-        found[ask.name, _output(ask)].append(ask)
+        found[ask.name, ask.output].append(ask)
     return [replace(asks[-1], every_s=WATCH_S / len(asks)) for asks in found.values()]
-
-
-def _output(ask: Ask) -> str:
-    return str(json.loads(ask.body).get("output")) if ask.body and ask.body[0] == "{" else ""
 
 
 class Client:
@@ -159,6 +166,7 @@ class Client:
         self.random = random.Random(seed)
         self.rank = 0
         self.kept: set[str] = set()
+        self.found: object = None
         self.http = httpx.AsyncClient(
             base_url=url, timeout=30, limits=httpx.Limits(max_connections=6),
             headers={"Accept-Encoding": "gzip"},
@@ -184,7 +192,7 @@ class Client:
     async def follow(self, asks: list[Ask]) -> None:
         """Listen to the live socket; at news ask again for all, each as often as Chromium does."""
         address = f"{self.url.replace('http', 'ws')}/api/live?run={RUN}"
-        version, asked_s = None, dict.fromkeys(asks, time.monotonic())
+        version, said, asked_s = None, None, dict.fromkeys(asks, time.monotonic())
         try:
             async with websockets.connect(address, origin=self.url) as socket:
                 self.counts.numbers["sockets opened"] += 1
@@ -194,10 +202,18 @@ class Client:
                     if told["version"] != version:
                         version = told["version"]
                         self.counts.numbers["news"] += 1
-                        now_s = time.monotonic()
-                        due = [ask for ask in asks if now_s - asked_s[ask] >= ask.every_s]
+                        now_s, found = time.monotonic(), self.found
+                        is_told = (told["progress"], told["state"]) != said
+                        said = told["progress"], told["state"]
+                        due = [
+                            ask for ask in asks
+                            if now_s - asked_s[ask] >= ask.every_s and (is_told or not ask.output)
+                            and ask.output != COUNT
+                        ]  # fmt: skip
                         asked_s |= dict.fromkeys(due, now_s)
                         await self.ask_all(due)
+                        if self.found != found:
+                            await self.ask_all([ask for ask in asks if ask.output == COUNT])
                         await asyncio.sleep(NEWS_EVERY_S)
                 self.counts.failures.append("the live socket ended")
         except (OSError, websockets.WebSocketException) as error:
@@ -210,6 +226,7 @@ class Client:
     async def ask(self, ask: Ask) -> None:
         """One request, counted."""
         path, body = ask.moved(self.rank, time.time_ns())
+        body = body and self.with_found(body)
         headers = {"Content-Type": "application/json"} if body else {}
         begun = time.perf_counter()
         try:
@@ -219,8 +236,20 @@ class Client:
             return
         self.counts.times_ms[ask.name].append((time.perf_counter() - begun) * 1e3)
         self.counts.numbers["requests"] += 1
+        if FOUND in ask.output and answer.status_code == HTTPStatus.OK:
+            self.found = answer.json()["response"]["found"]["data"]
         if answer.status_code >= 400:
             self.counts.failures.append(f"{answer.status_code} {path}: {answer.text[:200]}")
+
+    def with_found(self, body: str) -> str:
+        """The body of a callback's request with what banner and drawer say here at present."""
+        if f'"{FOUND.partition(".")[0]}"' not in body:
+            return body
+        asked = json.loads(body)
+        for given in (*asked.get("inputs", []), *asked.get("state", [])):
+            if given.get("id") == "found":
+                given["value"] = self.found
+        return json.dumps(asked)
 
 
 async def wander(browser: Browser, url: str, counts: Counts, until_s: float) -> None:

@@ -6,10 +6,13 @@ question that gives it again. Its id holds no row number, so that links outlive 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 KINDS = (
@@ -245,6 +248,12 @@ class Diagnosis:
         return Diagnosis(
             tuple(replace(v, findings=tuple(map(retell, v.findings))) for v in self.verdicts)
         )
+
+    @cached_property
+    def digest(self) -> str:
+        """The same for two that say the same."""
+        said = json.dumps(self.to_json(), sort_keys=True, default=str)
+        return hashlib.blake2b(said.encode(), digest_size=12).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

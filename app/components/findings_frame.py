@@ -6,6 +6,7 @@ from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
 
 from app.components.banner import banner
 from app.components.drawer import drawer
@@ -24,39 +25,46 @@ def places() -> list[Component]:
         html.Div(id="banner-place"),
         html.Aside(id="drawer", hidden=True, tabIndex="-1", **{"aria-label": "findings"}),
         dcc.Store(id="theme"),  # set by the browser, for charts drawn here
+        dcc.Store(id="found"),  # what banner and drawer say at present, as a digest
         html.Div(id="toast", role="status", **{"aria-live": "polite"}),
     ]
 
 
 def register(dash: Dash, hub: Hub, base: str) -> None:
-    """Banner and drawer follow the address and live data; the count follows live data."""
+    """Banner and drawer follow the address and live data, and are left alone while both say the
+    same as before; the count follows them.
+    """
 
     @dash.callback(
-        Output("banner-place", "children"), Output("drawer", "children"),
+        Output("banner-place", "children"), Output("drawer", "children"), Output("found", "data"),
         Input("url", "pathname"), Input("pulse", "data"), Input("view", "data"),
-        State("url", "search"),
+        State("url", "search"), State("found", "data"),
     )  # fmt: skip
     def show_findings(
-        pathname: str | None, _pulse: object, address: Address, search: str | None
-    ) -> tuple[Any, Any]:
+        pathname: str | None, _pulse: object, address: Address, search: str | None,
+        shown: str | None,
+    ) -> tuple[Any, Any, str | None]:  # fmt: skip
         view = view_at(address, pathname, search, base)
         if view.run is None:
-            return None, None
+            return None, None, None
         try:
             diagnosis = diagnosis_of(hub, view.run, view.attempt)
         except UserError:  # the page itself says why
-            return None, None
-        shown = view.page == "overview" or view.finding is not None
-        line = banner(diagnosis, view, base) if shown else None
-        return line, drawer(diagnosis, view, base)
+            return None, None, None
+        found = f"{diagnosis.digest} {view.url(base)}"
+        if found == shown:
+            raise PreventUpdate
+        with_banner = view.page == "overview" or view.finding is not None
+        line = banner(diagnosis, view, base) if with_banner else None
+        return line, drawer(diagnosis, view, base), found
 
     @dash.callback(
         Output("findings-count", "children"),
-        Input("findings-count", "id"), Input("pulse", "data"), Input("view", "data"),
-        State("url", "pathname"), State("url", "search"),
+        Input("findings-count", "id"), Input("found", "data"),
+        State("view", "data"), State("url", "pathname"), State("url", "search"),
     )  # fmt: skip
     def show_count(
-        _id: str, _pulse: object, address: Address, pathname: str | None, search: str | None
+        _id: str, _found: str | None, address: Address, pathname: str | None, search: str | None
     ) -> Any:
         view = view_at(address, pathname, search, base)
         try:

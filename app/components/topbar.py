@@ -7,6 +7,7 @@ from dash.development.base_component import Component
 
 from app.hub import Hub
 from app.links import PAGES, View
+from app.views.runs import card_of
 from diagnosis.findings import Diagnosis
 from ingest.store import Run
 
@@ -23,10 +24,12 @@ def topbar(hub: Hub, view: View, base: str) -> Component:
         tools = html.Div([_theme(), _help()], className="right")
         return html.Header([brand, tools], className="topbar")
     run = hub.run(view.run)
+    card = hub.cached(view.run, "card", card_of)
     right = [*_chips(run, view), *_tools()]
     return html.Header(
         [brand, _tabs(view, base), html.Div(right, className="right")],
-        className="topbar", **{"data-attempt": str(run.newest_attempt)},
+        className="topbar",
+        **{"data-attempt": str(run.newest_attempt), "data-bar": card.bar},
     )  # fmt: skip
 
 

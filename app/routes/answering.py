@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from starlette.concurrency import run_in_threadpool
@@ -12,12 +14,15 @@ from starlette.responses import JSONResponse, Response
 
 from app.answers import asked_by
 from app.auth import Forbidden
+from app.hub import Hub
 from app.routes.turns import RETRY_S, Busy, Turns
 from ingest.errors import UserError
 from ingest.sandbox import Interrupted, Stop
+from ingest.store import Run
 
 T = TypeVar("T")
 _LOOK_EVERY_S = 0.1
+_WORTH_GZIP_BYTES = 500
 GONE = 499
 """Status of an answer that nobody waits for any more (as nginx logs it)."""
 
@@ -62,6 +67,53 @@ async def answer(
     finally:
         _under_way.discard(stop)
         watcher.cancel()
+
+
+@dataclass(frozen=True)
+class Body:
+    """An answer as it is sent; kept so, it costs those who come later next to nothing."""
+
+    content: bytes
+    media_type: str
+    is_gzip: bool
+
+    @classmethod
+    def of(cls, content: bytes, media_type: str) -> Body:
+        """Packed where that is worth it."""
+        if len(content) < _WORTH_GZIP_BYTES:
+            return cls(content, media_type, False)
+        return cls(gzip.compress(content, compresslevel=1), media_type, True)
+
+    def response(self, request: Request) -> Response:
+        """For a browser, or for who takes nothing that is packed."""
+        headers, content = {"Vary": "Accept-Encoding"}, self.content
+        if self.is_gzip and "gzip" in request.headers.get("accept-encoding", ""):
+            headers["Content-Encoding"] = "gzip"
+        elif self.is_gzip:
+            content = gzip.decompress(content)
+        return Response(content, media_type=self.media_type, headers=headers)
+
+
+async def answer_followed(
+    request: Request,
+    hub: Hub,
+    route: str,
+    compute: Callable[[Run, Stop], bytes],
+    media_type: str,
+) -> Response:
+    """As `answer`, for what pages of a live run ask for at each piece of news (Hub.followed).
+
+    Kept per run and query; `compute` must ask for everything anew.
+    """
+    name, key = request.path_params["run"], (route, request.url.query)
+    kept = hub.at_hand(name, key)
+    if isinstance(kept, Body):
+        return kept.response(request)
+
+    def asked(stop: Stop) -> Body:
+        return hub.followed(name, key, lambda run: Body.of(compute(run, stop), media_type))
+
+    return await answer(request, asked, lambda body: body.response(request))
 
 
 def stop_all() -> None:

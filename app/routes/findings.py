@@ -8,22 +8,23 @@ from starlette.routing import Route
 
 from app.findings import diagnosis_of
 from app.hub import Hub
-from app.routes.answering import answer
-from diagnosis.findings import Diagnosis
+from app.routes.answering import answer_followed
 from ingest.errors import UserError
 from ingest.sandbox import Stop
+from ingest.store import Run
 
 
 def routes(hub: Hub) -> list[Route]:
     """GET api/run/{run}/findings[?attempt=N]: diagnosis.findings.Diagnosis.to_json()."""
 
     async def findings(request: Request) -> Response:
-        name = request.path_params["run"]
+        name, given = request.path_params["run"], request.query_params.get("attempt")
 
-        def compute(stop: Stop) -> Diagnosis:
-            return diagnosis_of(hub, name, attempt_of(request.query_params.get("attempt")), stop)
+        def compute(_run: Run, stop: Stop) -> bytes:
+            found = diagnosis_of(hub, name, attempt_of(given), stop)
+            return bytes(JSONResponse(found.to_json()).body)
 
-        return await answer(request, compute, lambda found: JSONResponse(found.to_json()))
+        return await answer_followed(request, hub, "findings", compute, "application/json")
 
     return [Route("/api/run/{run}/findings", findings)]
 

@@ -8,8 +8,9 @@ newest state only, and nothing queues up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
@@ -28,6 +29,11 @@ AWAITED_S = 1.5
 """A socket waits so long for a first index: less than the page, so that one that was told there is
 nothing yet hears the same here, and looks again when there is.
 """
+SPREAD_S = 0.015
+MOST_SPREAD_S = 0.5
+"""News are told to one socket after the other so far apart, all within the latter: every page asks
+for what it shows when it hears of them, and whoever came last would wait for all the others.
+"""
 NUM_THREADS = 4
 SEND_LIMIT_S = 20.0
 """A browser that takes nothing for so long is let go of."""
@@ -42,20 +48,34 @@ def routes(hub: Hub) -> list[WebSocketRoute]:
 
     # own threads: sockets go on while all the others wait for queries
     limiter: CapacityLimiter | None = None
+    places: set[int] = set()
 
     async def live(websocket: WebSocket) -> None:
         nonlocal limiter
         limiter = limiter or CapacityLimiter(NUM_THREADS)
         await websocket.accept()
-        with METRICS.open_socket():
-            await _serve(hub, websocket, websocket.query_params.get("run"), limiter)
+        with METRICS.open_socket(), _place(places) as place:
+            told = websocket.query_params.get("run")
+            await _serve(hub, websocket, told, limiter, min(place * SPREAD_S, MOST_SPREAD_S))
 
     return [WebSocketRoute("/api/live", live)]
 
 
+@contextmanager
+def _place(taken: set[int]) -> Iterator[int]:
+    """The first place in the queue that nobody has, while the block runs."""
+    place = next(number for number in count() if number not in taken)
+    taken.add(place)
+    try:
+        yield place
+    finally:
+        taken.discard(place)
+
+
 async def _serve(
-    hub: Hub, websocket: WebSocket, name: str | None, limiter: CapacityLimiter
+    hub: Hub, websocket: WebSocket, name: str | None, limiter: CapacityLimiter, pause_s: float
 ) -> None:
+    """Tell one socket; its turn comes `pause_s` after there are news."""
     news = asyncio.Event()
     loop = asyncio.get_running_loop()
     told = 0  # of all runs
@@ -80,7 +100,7 @@ async def _serve(
                     raise
             await asyncio.sleep(AWAITED_S / 10)
 
-    sender = asyncio.create_task(_send(websocket, made, news))
+    sender = asyncio.create_task(_send(websocket, made, news, pause_s))
     receiver = asyncio.create_task(_wait_for_end(websocket))
     end = hub.listen(heard)
     try:
@@ -104,6 +124,7 @@ async def _send(
     websocket: WebSocket,
     message: Callable[[], Awaitable[dict[str, object]]],
     news: asyncio.Event,
+    pause_s: float,
 ) -> None:
     while True:
         news.clear()
@@ -112,6 +133,7 @@ async def _send(
         await asyncio.sleep(SHORTEST_S)
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(news.wait(), HEARTBEAT_S - SHORTEST_S)
+            await asyncio.sleep(pause_s)
 
 
 async def _wait_for_end(websocket: WebSocket) -> None:

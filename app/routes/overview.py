@@ -11,27 +11,24 @@ from starlette.routing import Route
 from app.arrays import MEDIA_TYPE, pack_arrays
 from app.findings import diagnosis_of
 from app.hub import Hub
-from app.routes.answering import answer
+from app.routes.answering import answer_followed
 from app.routes.findings import attempt_of
 from app.views.strip import Strip, strip_of
 from ingest.sandbox import Stop
+from ingest.store import Run
 
 
 def routes(hub: Hub) -> list[Route]:
     """GET api/run/{run}/strip[?attempt=N]: app.views.strip.Strip as binary arrays."""
 
     async def strip(request: Request) -> Response:
-        name = request.path_params["run"]
+        name, given = request.path_params["run"], request.query_params.get("attempt")
 
-        def compute(stop: Stop) -> bytes:
-            attempt = attempt_of(request.query_params.get("attempt"))
-            diagnosis = diagnosis_of(hub, name, attempt, stop)
-            return hub.cached(
-                name, ("strip", attempt),
-                lambda run: packed(strip_of(run, diagnosis, attempt, stop)),
-            )  # fmt: skip
+        def compute(run: Run, stop: Stop) -> bytes:
+            attempt = attempt_of(given)
+            return packed(strip_of(run, diagnosis_of(hub, name, attempt, stop), attempt, stop))
 
-        return await answer(request, compute, lambda body: Response(body, media_type=MEDIA_TYPE))
+        return await answer_followed(request, hub, "strip", compute, MEDIA_TYPE)
 
     return [Route("/api/run/{run}/strip", strip)]
 

@@ -24,7 +24,7 @@ from starlette.routing import Route
 from app.arrays import MEDIA_TYPE, pack_arrays
 from app.hub import Hub
 from app.rank_maps import Maps
-from app.routes.answering import answer
+from app.routes.answering import answer, answer_followed
 from app.views import grid as grids
 from app.views import heat_map as heat_maps
 from app.views import host_map as host_maps
@@ -39,6 +39,8 @@ from ingest.store import Run
 Pair = tuple[int, int]
 Compute = Callable[["Asked", Stop], Any]
 
+_PATH = "/api/run/{run}/ranks/"
+_STATES_EVERY_S = 1.0
 NO_STEPS = (0, -1)
 """Window of a run without a finished step."""
 
@@ -84,13 +86,8 @@ class _Answers:
         self._maps = Maps(hub)
 
     def layout(self, asked: Asked, stop: Stop) -> bytes:
-        attempt = asked.whole("attempt")
-
-        def compute(run: Run) -> bytes:
-            at = places(run, attempt, stop)
-            return pack_arrays(grids.layout_arrays(at), grids.layout_meta(at))
-
-        return self._hub.cached(asked.run, ("layout of ranks", attempt), compute)
+        at = places(self._hub.run(asked.run), asked.whole("attempt"), stop)
+        return pack_arrays(grids.layout_arrays(at), grids.layout_meta(at))
 
     def grid(self, asked: Asked, stop: Stop) -> bytes:
         found = self._values(asked, metric_of(asked.text("metric")), stop)
@@ -134,10 +131,13 @@ class _Answers:
 
         rows = self._hub.cached(asked.run, ("rank table", attempt, steps), compute)
         return tables.page(
-            rows, self._hub.run(asked.run).rank_states(), asked.text("sort", "slowdown"),
+            rows, self._states(asked.run), asked.text("sort", "slowdown"),
             asked.text("dir", "desc"), asked.text("filter"), asked.whole("page", 0) or 0,
             asked.whole("rank"),
         ) | {"steps": None if steps == NO_STEPS else list(steps)}  # fmt: skip
+
+    def _states(self, run: str) -> dict[int, str]:
+        return self._hub.recent(run, "rank states", lambda run: run.rank_states(), _STATES_EVERY_S)
 
     def metrics(self, _asked: Asked, _stop: Stop) -> Any:
         return {"metrics": [metric.to_json() for metric in METRICS.values()]}
@@ -163,19 +163,31 @@ class _Answers:
 def routes(hub: Hub) -> list[Route]:
     """The routes of this module."""
     answers = _Answers(hub)
-    binary = (answers.layout, answers.grid, answers.heat, answers.hosts)
+    followed = (answers.layout, answers.grid, answers.heat, answers.hosts)
     plain = (answers.cell, answers.worst, answers.table, answers.metrics)
     return [
-        *(_route(compute.__name__, compute, _arrays) for compute in binary),
-        *(_route(compute.__name__, compute, JSONResponse) for compute in plain),
+        *(_followed(hub, compute.__name__, compute) for compute in followed),
+        *(_plain(compute.__name__, compute) for compute in plain),
     ]
 
 
-def _route(name: str, compute: Compute, respond: Callable[[Any], Response]) -> Route:
+def _followed(hub: Hub, name: str, compute: Callable[[Asked, Stop], bytes]) -> Route:
     async def handle(request: Request) -> Response:
-        return await answer(request, lambda stop: compute(Asked(request), stop), respond)
+        if request.query_params.get("quick"):  # a part, until the whole is there
+            return await answer(request, lambda stop: compute(Asked(request), stop), _arrays)
+        return await answer_followed(
+            request, hub, f"ranks/{name}", lambda _run, stop: compute(Asked(request), stop),
+            MEDIA_TYPE,
+        )  # fmt: skip
 
-    return Route(f"/api/run/{{run}}/ranks/{name}", handle)
+    return Route(_PATH + name, handle)
+
+
+def _plain(name: str, compute: Compute) -> Route:
+    async def handle(request: Request) -> Response:
+        return await answer(request, lambda stop: compute(Asked(request), stop), JSONResponse)
+
+    return Route(_PATH + name, handle)
 
 
 def _arrays(content: bytes) -> Response:

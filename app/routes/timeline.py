@@ -12,9 +12,9 @@ from starlette.routing import Route
 from app.arrays import MEDIA_TYPE, pack_arrays
 from app.hub import Hub
 from app.links import SAFEST, View, parse_url
-from app.routes.answering import answer
+from app.routes.answering import answer, answer_followed
 from app.views.lanes import MOST_AT_ONCE, Place, choose, known
-from app.views.timeline import Extent, Tile, extent, tile
+from app.views.timeline import Extent, Tile, Window, extent, tile
 from app.views.timeline_sums import area, found, members
 from app.views.timeline_view import attempt_for, tile_meta, window_for
 from ingest.errors import UserError
@@ -30,14 +30,10 @@ def routes(hub: Hub) -> list[Route]:
     """Routes of the timeline."""
 
     async def timeline(request: Request) -> Response:
-        def compute(stop: Stop) -> bytes:
-            # kept as sent: all who follow a live run ask for the same newest steps
-            key = ("timeline tile", request.url.query)
-            return hub.cached(
-                request.path_params["run"], key, lambda run: _packed(_tile(hub, request, stop))
-            )
+        def compute(_run: Run, stop: Stop) -> bytes:
+            return _packed(_tile(hub, request, stop))
 
-        return await answer(request, compute, lambda tile: Response(tile, media_type=MEDIA_TYPE))
+        return await answer_followed(request, hub, "timeline", compute, MEDIA_TYPE)
 
     async def lanes(request: Request) -> Response:
         return await answer(request, lambda stop: _lanes(hub, request), JSONResponse)
@@ -121,14 +117,26 @@ def _tile(hub: Hub, request: Request, stop: Stop) -> Tile:
         asked = _asked(hub, request)
     except NothingYet as nothing:
         return Tile({}, {"nothing": str(nothing)})
-    run, attempt, have = asked.run, asked.attempt, asked.have
-    window = window_for(run, attempt, asked.chosen, asked.view, have, stop)
-    made = tile(run, attempt, asked.lanes, window, _width(request), have, stop)
-    return Tile(made.arrays, made.meta | tile_meta(run, attempt, asked.lanes, window, have) | {
+    window, made = _drawn(hub, name, asked, _width(request), stop)
+    meta = tile_meta(asked.run, asked.attempt, asked.lanes, window, asked.have)
+    return Tile(made.arrays, made.meta | meta | {
         "ranks": asked.chosen, "unknown": [r for r in asked.view.ranks if r not in asked.of],
         "state": hub.cached(name, "timeline state", lambda run: run.state),
         "num_ranks": len(asked.of),
     })  # fmt: skip
+
+
+def _drawn(hub: Hub, name: str, asked: _Asked, width: int, stop: Stop) -> tuple[Window, Tile]:
+    """Window and what is drawn in it: the same for all ranks that share these lanes."""
+
+    def compute(run: Run) -> tuple[Window, Tile]:
+        chosen, have = asked.chosen, asked.have
+        window = window_for(run, asked.attempt, chosen, asked.view, have, stop)
+        return window, tile(run, asked.attempt, asked.lanes, window, width, have, stop)
+
+    view = asked.view
+    key = ("drawn tile", asked.attempt, tuple(asked.chosen), view.steps, view.t, width)
+    return hub.cached(name, key, compute)
 
 
 def _area(hub: Hub, request: Request, stop: Stop) -> dict[str, object]:

@@ -49,6 +49,11 @@ class Card:
     judged: Judged | None = None
     """None: not judged yet, or not enough data"""
 
+    @property
+    def bar(self) -> str:
+        """What the top bar says of a run besides its state: drawn anew where this changes."""
+        return f"attempt {self.facts['attempt'] if self.facts else 0} {self.layout}".strip()
+
 
 @dataclass(frozen=True)
 class RunRow:
@@ -85,13 +90,20 @@ def read_card(folder: Path) -> Card:
     """Card of a run from its published snapshot; a damaged run's has its sentence."""
     try:
         with Run(folder) as run:
-            rows = run.ask("run_card").to_pylist()
-            layout = run.layout(rows[0]["attempt"]) if rows else None
-            sizes = " x ".join(f"{axis} {size}" for axis, size in layout.axes) if layout else ""
-            is_live = run.info["source"] == "hooks"
-            return Card(folder.name, is_live, written_ns(folder), sizes, rows[0] if rows else None)
+            return card_of(run)
     except UserError as error:
         return Card(folder.name, False, written_ns(folder), problem=str(error))
+
+
+def card_of(run: Run) -> Card:
+    """Card of an opened run; raises UserError."""
+    rows = run.ask("run_card").to_pylist()
+    layout = run.layout(rows[0]["attempt"]) if rows else None
+    sizes = " x ".join(f"{axis} {size}" for axis, size in layout.axes) if layout else ""
+    return Card(
+        run.folder.name, run.info["source"] == "hooks", written_ns(run.folder), sizes,
+        rows[0] if rows else None,
+    )  # fmt: skip
 
 
 def waiting_card(folder: Path) -> Card:

@@ -58,6 +58,7 @@ export class Frame {
       this.live = detail;
       this.liveAt = performance.now();
       this.#showLive();
+      this.#followBar();
     });
     setInterval(() => this.#showLive(), TICK_MS);
     app.addEventListener('view', () => this.#showTitle());
@@ -164,6 +165,13 @@ export class Frame {
 
   #tellTheme() {
     this.app.publish('theme', document.documentElement.dataset.theme);
+  }
+
+  /** Have the top bar drawn anew where the run has another attempt or layout than it says. */
+  #followBar() {
+    const { bar, paused } = this.live;
+    const said = document.querySelector('.topbar')?.dataset.bar;
+    if (said !== undefined && bar && bar !== said && !paused) this.app.publish('bar', bar);
   }
 
   #showLive() {

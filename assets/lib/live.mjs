@@ -1,8 +1,9 @@
 /**
  * News of the run in view, by the socket of app/routes/live.py. Dispatches on `app`:
  * 'run' {run, version, state, last_step}: the run has new data; at most every RUN_MS;
- * 'live' {connected, paused, data_age_s, state, problem}: with each message, and when that changes;
- * and publishes `pulse` {run, version} for Dash, at most every PULSE_MS.
+ * 'live' {connected, paused, data_age_s, state, problem, bar}: with each message, and when that changes;
+ * and publishes `pulse` {run, version, state} for Dash where words and numbers may have changed: when
+ * a rank has finished a step or the state is another, at most every PULSE_MS.
  * A hidden tab has no socket; when it returns it catches up. While paused nothing but 'live' comes.
  */
 
@@ -73,6 +74,11 @@ export function isDueAgain(message, sinceMs) {
   return message.state === 'silent' && sinceMs >= SILENT_PULSE_MS;
 }
 
+/** What words and numbers of a page depend on: where no step has been finished, on any news. */
+export function saidBy({ version, state, progress, problem, bar }) {
+  return JSON.stringify([state, progress || version, problem, bar]);
+}
+
 export class Live {
   #socket = null;
   #run;  // of the socket
@@ -84,6 +90,7 @@ export class Live {
   #last = {};
   #timer = null;
   #pulsedAt = -Infinity;
+  #pulsed = null;  // what the last pulse told of
   #watchdog = null;
 
   /** @param {import('./app.mjs').App} app */
@@ -127,6 +134,7 @@ export class Live {
     this.#wasUnknown = false;
     this.#waiting = null;
     this.#last = {};
+    this.#pulsed = null;
     this.#tries = 0;
     this.runThrottle.cancel();
     this.pulseThrottle.cancel();
@@ -212,18 +220,20 @@ export class Live {
   #pass(message) {
     const { run, version, state, last_step } = message;
     if (run !== null) this.runThrottle.push({ run, version, state, last_step });
-    this.#pulse(message);
+    if (saidBy(message) !== this.#pulsed) this.#pulse(message);
   }
 
-  #pulse({ run, version, state }) {
+  #pulse(message) {
+    const { run, version, state } = message;
     this.#pulsedAt = performance.now();
+    this.#pulsed = saidBy(message);
     this.pulseThrottle.push({ run, version, state });
   }
 
   #tell() {
-    const { data_age_s = null, state = null, problem = null } = this.#last;
+    const { data_age_s = null, state = null, problem = null, bar = null } = this.#last;
     this.#dispatch('live', {
-      connected: this.connected, paused: this.paused, data_age_s, state, problem,
+      connected: this.connected, paused: this.paused, data_age_s, state, problem, bar,
     });
   }
 

@@ -1,6 +1,7 @@
 /** The table of ranks: sorted, filtered and paged by the server, 50 rows at a time. */
 import { formatValue } from '../lib/colour.mjs';
-import { make, makeFetcher, stepsText } from './theme.mjs';
+import { makeFetcher } from '../lib/fetcher.mjs';
+import { make, stepsText } from './theme.mjs';
 
 const MS = { unit: 'ms', decimals: 1 };
 /** name, title, unit (null: text) and hint of each column. */

@@ -3,6 +3,7 @@
  * or Escape frees them, arrow keys move them; a table behind it says the same.
  */
 import { draw } from './draw.mjs';
+import { makeFetcher } from '../lib/fetcher.mjs';
 import {
   axisOf, brush, extent, marksNear, milliseconds, moved, pointAt, stepAt, told,
 } from './model.mjs';
@@ -10,10 +11,11 @@ import {
 const CLICK_PX = 4;
 const TABLE_ROWS = 40;
 const SIDE = 8;
+const REFETCH_MS = 500;
 
 export function mount(element, app) {
   const strip = new StripView(element, app);
-  strip.load();
+  strip.fetcher.now();
   return strip;
 }
 
@@ -21,9 +23,10 @@ class StripView {
   constructor(element, app) {
     Object.assign(this, { element, app, points: null, meta: null, dragged: null, hovered: null });
     this.stop = new AbortController();
+    this.fetcher = makeFetcher((asked) => this.#load(asked), REFETCH_MS);
     this.#build();
     const { signal } = this.stop;
-    app.addEventListener('run', ({ detail }) => { if (detail.run === app.view.run) this.load(); }, { signal });
+    app.addEventListener('run', ({ detail }) => { if (detail.run === app.view.run) this.fetcher.news(); }, { signal });
     app.addEventListener('view', () => this.#viewChanged(), { signal });
     app.addEventListener('link', ({ detail }) => this.#explain(detail.patch), { signal });
     this.sizes = new ResizeObserver(() => this.redraw());
@@ -60,20 +63,18 @@ class StripView {
     on('keydown', (event) => this.#key(event));
   }
 
-  /** Ask for the run's steps; an older question is dropped. */
-  async load() {
-    this.loading?.abort();
-    const loading = this.loading = new AbortController();
+  /** Ask for the run's steps. */
+  async #load(asked) {
     try {
       const url = this.app.api('strip', { attempt: this.app.view.attempt });
-      const { arrays, meta } = await this.app.arrays(url, loading.signal);
-      if (loading.signal.aborted) return;
+      const { arrays, meta } = await this.app.arrays(url, asked);
+      if (asked.aborted) return;
       Object.assign(this, { points: arrays, meta, range: extent(arrays), axis: axisOf(arrays) });
       this.element.classList.remove('failed');
       this.#say();
       this.redraw();
     } catch (error) {
-      if (error.name === 'AbortError' || loading.signal.aborted) return;
+      if (error.name === 'AbortError' || asked.aborted) return;
       this.element.classList.add('failed');
       this.canvas.setAttribute('aria-label', error.message);
       this.element.title = error.message;
@@ -83,7 +84,7 @@ class StripView {
   #viewChanged() {
     if (this.app.view.attempt !== this.attempt) {
       this.attempt = this.app.view.attempt;
-      this.load();
+      this.fetcher.now();
     } else {
       this.redraw();
     }
@@ -207,7 +208,7 @@ class StripView {
 
   destroy() {
     this.stop.abort();
-    this.loading?.abort();
+    this.fetcher.stop();
     this.sizes.disconnect();
     this.themes.disconnect();
     cancelAnimationFrame(this.frame);

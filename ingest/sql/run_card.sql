@@ -7,6 +7,7 @@
 -- column: first_step  first optimizer step of any attempt with data; NULL none yet
 -- column: last_step  last one; NULL none yet
 -- column: num_steps  different steps at least one rank finished
+-- column: num_finished  steps that ranks have finished, each rank's counted
 -- column: last_step_ms  step time of the last finished step, median over its ranks, ms
 -- column: num_bytes  size of the data files, bytes
 -- column: num_problems  files that were set aside, and what else could not be read
@@ -46,7 +47,8 @@ of_ranks AS (
 ),
 of_steps AS (
     SELECT min(step) AS first_step, max(step) AS last_step,
-        count(DISTINCT step) FILTER (finished) AS num_steps
+        count(DISTINCT step) FILTER (finished) AS num_steps,
+        count(*) FILTER (finished) AS num_finished
     FROM step_rollup WHERE step >= 0
 ),
 last_finished AS (
@@ -64,7 +66,7 @@ of_files AS (
 )
 SELECT (SELECT count(*) FROM starts) AS num_attempts, attempt, world_size,
     (SELECT count(*) FROM heard) AS num_ranks, num_hosts, first_step, last_step,
-    num_steps, last_step_ms, CAST(num_bytes AS BIGINT) AS num_bytes, num_problems,
+    num_steps, num_finished, last_step_ms, CAST(num_bytes AS BIGINT) AS num_bytes, num_problems,
     (SELECT max(arrived_ns) FROM arrivals) AS arrived_ns, ended_ns, num_open, oldest_seen_ns,
     newest_seen_ns, num_failed, num_stopped, failed_rank, error
 FROM newest, of_ranks, of_steps LEFT JOIN last_time ON true, of_files WHERE attempt IS NOT NULL

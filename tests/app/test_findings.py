@@ -16,6 +16,7 @@ from app.components.topbar import findings_button, topbar
 from app.findings import diagnosis_of
 from app.hub import Hub
 from app.links import View, parse_url
+from app.pulse import pulse
 from app.server import make_app
 from app.shell import make_dash
 from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Place, Verdict
@@ -176,7 +177,7 @@ def test_show_me_goes_where_waiting_is_seen(diagnosis: Diagnosis) -> None:
 
 def test_the_frame_on_every_page(hub: Hub) -> None:
     server = make_dash(hub, "").server
-    ask = "banner-place.children,drawer.children"
+    ask = "banner-place.children,drawer.children,found.data"
 
     def shown(path: str, search: str = "") -> dict:
         answer = call(
@@ -195,6 +196,11 @@ def test_the_frame_on_every_page(hub: Hub) -> None:
     assert "Rank 5 is slow." in plain_text(linked["banner-place"]["children"])
     assert shown("/")["drawer"]["children"] is None
     assert shown("/run/nobody/overview")["drawer"]["children"] is None
+
+    again = {"url__pathname": "/run/slow_rank/overview", "found__data": overview["found"]["data"]}
+    assert not call(server, ask, "pulse.data", **again)  # news that change nothing here
+    again["found__data"] = timeline["found"]["data"]
+    assert call(server, ask, "pulse.data", **again)["banner-place"] == overview["banner-place"]
 
 
 def test_the_count_follows(hub: Hub) -> None:
@@ -248,12 +254,14 @@ def test_the_top_bar_follows_a_restart(tmp_path: Path) -> None:
         assert first is not None
         bar = first["topbar"]["children"]
         assert bar["props"]["data-attempt"] == "1"
-        same = call(server, "topbar.children", "pulse.data", topbar__children=bar, **at)
-        assert not same  # left alone while nothing was restarted
+        assert bar["props"]["data-bar"] == pulse(hub, "again").bar  # left alone while they agree
         builder.rank_files(attempt=2)
         assert hub.catch_up("again", 20)
-        after = call(server, "topbar.children", "pulse.data", topbar__children=bar, **at)
+        told = pulse(hub, "again").bar
+        assert told != bar["props"]["data-bar"]
+        after = call(server, "topbar.children", "bar.data", bar__data=told, **at)
         assert after is not None
+        assert after["topbar"]["children"]["props"]["data-bar"] == told
         assert after["topbar"]["children"]["props"]["data-attempt"] == "2"
         assert "attempt 2" in plain_text(after["topbar"]["children"])
     finally:

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { makeFetcher } from '../../assets/ranks/theme.mjs';
+import { makeFetcher } from '../../assets/lib/fetcher.mjs';
 
 const wait = (ms) => new Promise((done) => { setTimeout(done, ms); });
 

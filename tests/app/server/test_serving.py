@@ -121,7 +121,7 @@ def test_a_slow_browser_gets_the_newest_only() -> None:
         async def message() -> dict[str, object]:
             return {"version": version}
 
-        sender = asyncio.create_task(live._send(slow, message, news))  # type: ignore[arg-type]
+        sender = asyncio.create_task(live._send(slow, message, news, 0.0))  # type: ignore[arg-type]
         await asyncio.sleep(0.1)
         for _ in range(50):
             version += 1
