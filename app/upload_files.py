@@ -26,6 +26,8 @@ _MAX_FILES = 16_384
 _MOST_FOLDERS = 8
 _LONGEST_NAME_BYTES = 160
 _LONGEST_TOLD = 2000
+_NOTES = (".yaml", ".yml", ".txt", ".log", ".md")
+"""Endings of what lies beside traces."""
 _NOT_IN_NAMES = re.compile(r"[^\w.+=@() -]")
 
 
@@ -113,6 +115,14 @@ def check_size(num_bytes: int, limit: int) -> None:
             f"the upload has {num_bytes / 1e6:,.0f} MB, more than the {limit / 1e6:,.0f} MB taken "
             f"here; use `rankscope import` on the server, or start it with {LIMIT_VARIABLE}"
         )
+
+
+def run_name(heads: Sequence[FileHead]) -> str:
+    """What its run is called: the folder all came from, else the first file that is no note."""
+    told = title(heads)
+    named = (h.name for h in heads if Path(h.name).suffix.lower() not in _NOTES)
+    is_counted = told == f"{len(heads)} files"
+    return safe_name(next(named, heads[0].name) if is_counted else told)
 
 
 def title(heads: Sequence[FileHead]) -> str:

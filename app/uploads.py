@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, finalize
 from app.hub import Hub
 from app.importing import import_paths
 from app.upload_errors import Busy, Stopping, TooBig, TooMany, Unknown, WrongOffset, no_room
-from app.upload_files import FileHead, check_room, title
+from app.upload_files import FileHead, check_room, run_name, title
 from app.upload_places import Place, keep_s, left_ids, new_place, remove_litter, taken_over
 from ingest.errors import UserError, printable
 from ingest.run_files import RUN_FILE, is_run_folder
@@ -39,6 +39,8 @@ class Import:
 
     done_bytes: int = 0
     num_bytes: int = 0
+    file: str = ""
+    """the one that is read now"""
     run: str | None = None
     is_known: bool = False
     """the same content was here already"""
@@ -260,17 +262,19 @@ class Uploads:
                 "read them with `rankscope import` to see why"
             )
         upload.place.tries = tries + 1
-        result = upload.result
+        result, files = upload.result, upload.place.files
 
         def progress(done_bytes: int, num_bytes: int) -> None:
             result.done_bytes, result.num_bytes = done_bytes, num_bytes
             if upload.cancelled or self._closed.is_set():
                 raise UserError("the import was cancelled")
 
+        def on_file(name: str) -> None:
+            result.file = name.replace(f"{files.folder}/", "")
+
         begun_ns = time.time_ns()
         progress(0, result.num_bytes)
-        files = upload.place.files
-        folder = import_paths(files.paths, self.runs, progress)
+        folder = import_paths(files.paths, self.runs, progress, run_name(files.heads), on_file)
         info = _without_place(folder / RUN_FILE, files.folder)
         result.problems, result.guesses = info["problems"], info["guesses"]
         result.is_known = (folder / RUN_FILE).stat().st_ctime_ns < begun_ns

@@ -8,6 +8,7 @@
  * @property {number} [done] @property {number} [total] bytes
  * @property {?number} [rate] bytes a second
  * @property {number} [from] bytes that had come before this page began to send
+ * @property {string} [file] reading: the one at hand
  * @property {string} [text] what went wrong
  * @property {number} [waitMs] broken: until the next try
  * @property {boolean} [canGoOn] failed: the same files may be sent on
@@ -158,7 +159,7 @@ export class Session extends EventTarget {
     this.#pace.note(found.done_bytes, performance.now());
     this.#say({
       phase: found.state === 'queued' ? 'queued' : 'reading', title: found.title,
-      done: found.done_bytes, total: found.num_bytes, rate: this.#pace.rate(),
+      done: found.done_bytes, total: found.num_bytes, rate: this.#pace.rate(), file: found.file,
     });
     return true;
   }

@@ -39,7 +39,7 @@ export function words(state) {
     case 'queued':
       return [`${name} waits until another import is done`, 'All bytes have come: this page may be closed.'];
     case 'reading':
-      return [`Reading ${name}`, `${amount}${amount ? '; ' : ''}all bytes have come: this page may be closed`];
+      return [state.file && state.file !== name ? `Reading ${name}: ${state.file}` : `Reading ${name}`, `${amount}${amount ? '; ' : ''}all bytes have come: this page may be closed`];
     case 'cancelled':
       return [`Given up ${name}; nothing of it was kept.`, ''];
     default:
@@ -60,7 +60,7 @@ function openRun(app, run) {
 function outcome(app, { run, is_known: isKnown, problems, guesses }) {
   const said = isKnown ? 'These files were here already: ' : 'Imported: ';
   return element('div', { class: 'upload-told' }, [element('p', {}, [said, openRun(app, run)]),
-    ...listed('Left out', problems), ...listed('Guessed', guesses)]);
+    ...listed('Problems', problems), ...listed('Guessed', guesses)]);
 }
 
 /** Buttons, progress and outcome of the page's upload. */

@@ -19,7 +19,7 @@ from app.hub import Hub
 from app.server import make_app
 from app.settings import Role, Settings, Token
 from app.upload_errors import Busy
-from app.upload_files import FileHead, Files, parse_list, safe_name, safe_place, title
+from app.upload_files import FileHead, Files, parse_list, run_name, safe_name, safe_place, title
 from app.uploads import Uploads, uploads_of
 from ingest.errors import UserError
 from tests.app.in_process import Client
@@ -417,6 +417,19 @@ def test_what_an_upload_is_called():
     assert called("a.json", "b.json") == "2 files"
 
 
+@pytest.mark.parametrize(
+    ("names", "called"),
+    [
+        (["a.json"], "a.json"),
+        (["job/a.json", "job/b.json"], "job"),
+        (["meta.yaml", "trace.parquet"], "trace.parquet"),
+        (["a.txt", "b.log"], "a.txt"),
+    ],
+)
+def test_what_a_run_is_called(names, called):
+    assert run_name([FileHead(name, 1) for name in names]) == called
+
+
 def test_bytes_are_written_as_they_come_whatever_their_borders(tmp_path):
     files = Files(
         tmp_path / "files", [FileHead(n, s) for n, s in (("e", 0), ("a", 3), ("f", 0), ("b", 2))]
@@ -439,7 +452,7 @@ def test_an_import_can_be_cancelled(client, runs, monkeypatch):
     assert left(runs) == []
 
 
-def endless(_paths, _folder, progress):
+def endless(_paths, _folder, progress, _name, _on_file):
     until = time.monotonic() + 20
     while time.monotonic() < until:
         progress(1, 2)

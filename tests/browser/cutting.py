@@ -11,13 +11,14 @@ from types import TracebackType
 class CutLine:
     """Passes bytes between a port of its own and a server's.
 
-    After `cut_after` bytes from the browser all connections are reset, and for as long as
-    `is_down` new ones are refused.
+    After `cut_after` bytes from the browser all connections are cut, once; while it `is_down`
+    (after such a cut, where it `stays_down`) new ones are cut at once.
     """
 
     def __init__(self, to_port: int) -> None:
         self.to_port = to_port
         self.is_down = False
+        self.stays_down = False
         self.cut_after: int | None = None
         self.num_cuts = 0
         self._sent = 0
@@ -32,9 +33,9 @@ class CutLine:
         """Where browsers reach the server through it."""
         return f"http://127.0.0.1:{self.port}"
 
-    def cut(self, then_down: bool = False) -> None:
-        """Reset every connection; `then_down`: and take no new one."""
-        self.is_down = then_down
+    def cut(self) -> None:
+        """End every connection."""
+        self.is_down = self.stays_down
         self.num_cuts += 1
         with self._lock:
             ends, self._open = self._open, []
@@ -70,7 +71,7 @@ class CutLine:
                 if is_upwards:
                     self._count(len(piece))
             target.shutdown(socket.SHUT_WR)
-        source.close() if is_upwards else None
+        source.close()
 
     def _count(self, num_bytes: int) -> None:
         self._sent += num_bytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from ingest.imports import import_paths
@@ -79,6 +80,41 @@ def kineto_file(path: Path, rank: int = 0) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document))
     return path
+
+
+def big_kineto(path: Path, num_bytes: int) -> Path:
+    """A torch.profiler trace of one rank of about this size: steps of operators and kernels."""
+    head = {
+        "schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "GPU"}],
+        "distributedInfo": {"rank": 0, "world_size": 1, "backend": "nccl"},
+        "baseTimeNanoseconds": 1_719_853_884_000_000_000,
+    }  # fmt: skip
+    with path.open("w") as file:
+        file.write(json.dumps(head)[:-1] + ', "traceEvents": [\n')
+        number = 0
+        while file.tell() < num_bytes:
+            file.write("".join(_step_events(number)))
+            number += 1
+        file.write('{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}]}')
+    return path
+
+
+def _step_events(number: int, num_ops: int = 2000) -> Iterator[str]:
+    """Lines of one step of 10 ms."""
+    begin = 10_000.0 * number
+    yield (
+        f'{{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#{number}", "pid": 1, '
+        f'"tid": 1, "ts": {begin:.3f}, "dur": 9990.0}},\n'
+    )
+    for op in range(num_ops):
+        ts, correlation = begin + 9900 * op / num_ops, number * num_ops + op
+        yield (
+            f'{{"ph": "X", "cat": "cpu_op", "name": "aten::op_{op % 90}", "pid": 1, "tid": 1, '
+            f'"ts": {ts:.3f}, "dur": 4.0, "args": {{"External id": {correlation}}}}},\n'
+            f'{{"ph": "X", "cat": "kernel", "name": "gemm_{op % 40}", "pid": 0, "tid": 7, '
+            f'"ts": {ts + 5:.3f}, "dur": 3.5, "args": {{"device": 0, "stream": 7, '
+            f'"correlation": {correlation}}}}},\n'
+        )
 
 
 def imported(runs: Path, scratch: Path) -> str:

@@ -114,6 +114,7 @@ test('every phase has its words', () => {
   assert.match(said('partly'), /1.00 MB of 3.00 MB of job have come .* same files .* 24 h/);
   assert.match(words({ ...state, phase: 'partly', keepHours: 0.5 })[1], /30 min/);
   assert.match(said('reading'), /Reading job .* may be closed/);
+  assert.match(words({ ...state, phase: 'reading', file: 'job/a.json' })[0], /^Reading job: job\/a.json$/);
   assert.match(said('failed'), /^Oh\./);
   assert.match(said('cancelled'), /nothing of it was kept/);
 });
