@@ -15,9 +15,10 @@ import numpy as np
 from diagnosis.clocks import Alignment, MatchedEnds, RankClock, align
 from ingest import imports
 from ingest.errors import UserError
-from ingest.imports import Progress, RunWriter
+from ingest.imports import OnFile, Progress
 from ingest.matched import matched_ends
 from ingest.readers.rows import rows
+from ingest.run_writer import RunWriter
 from ingest.store import Run
 
 OWN_CLOCKS = ("kineto", "flight_recorder", "nccl_inspector", "xpu_timer")
@@ -31,14 +32,17 @@ def import_paths(
     runs_folder: Path | str,
     progress: Progress | None = None,
     name: str | None = None,
+    on_file: OnFile | None = None,
 ) -> Path:
     """ingest.imports.import_paths, with clocks aligned."""
-    return imports.import_paths(paths, runs_folder, progress, name, finish=align_clocks)
+    return imports.import_paths(paths, runs_folder, progress, name, align_clocks, on_file)
 
 
-def open_any(path: Path | str, progress: Progress | None = None) -> Run:
+def open_any(
+    path: Path | str, progress: Progress | None = None, on_file: OnFile | None = None
+) -> Run:
     """ingest.imports.open_any, with clocks aligned where files are imported."""
-    return imports.open_any(path, progress, finish=align_clocks)
+    return imports.open_any(path, progress, align_clocks, on_file)
 
 
 def align_clocks(writer: RunWriter, format_name: str) -> None:

@@ -14,12 +14,14 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.content import content_hash, digests_of
 from ingest.errors import UserError, printable
 from ingest.parts import LEFT_OUT, format_of, parts_of, put_together
+from ingest.places import OwnerLock
 from ingest.pool import Pool
 from ingest.readers import native, readers
 from ingest.readers.inputs import cut_to_limit, files_of
@@ -41,6 +43,10 @@ Finish = Callable[[RunWriter, str], None]
 HERE_VARIABLE = "RANKSCOPE_READ_HERE"
 """Set to 1, files are read in this process: for debuggers, and where processes cannot be had."""
 _DIGITS_TOLD = 16
+_UNFINISHED = ".import-"
+_FOUND = "reading"
+"""Folder of what was read and not put together yet."""
+_BEFORE_LOCKED_S = 60.0
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _ENDINGS = re.compile(r"(\.(tar|tgz|gz|zip|jsonl?|parquet|pt|trace|sqlite|rpd|log|timeline))+$")
 
@@ -73,7 +79,8 @@ def import_paths(
     run = f"{_plain(name or given[0].resolve().name)}-{digest}"
     try:
         runs.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=".import-", dir=runs))
+        _remove_killed(runs)
+        temporary = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=runs))
     except OSError as error:
         raise UserError(f"{runs} cannot be written ({error.strerror}); name another") from None
     try:
@@ -130,29 +137,33 @@ class _Import:
 
     def write(self, folder: Path, run: str, finish: Finish | None) -> None:
         """Read all files and write the run; raises UserError."""
+        found = folder / _FOUND
+        found.mkdir()
+        with OwnerLock(found) as lock:
+            lock.acquire()
+            writer, format_name = self._read(found, folder)
+            if finish is not None:
+                finish(writer, format_name)
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            writer.publish(run, format_name, [*self._provenance(), f"imported {stamp}"])
+        shutil.rmtree(found)
+
+    def _read(self, found: Path, folder: Path) -> tuple[RunWriter, str]:
+        """What was read, all but the files that describe it, and the format's name."""
         files = list(self._files)
         beyond = cut_to_limit(files)
-        found = folder / "reading"
-        found.mkdir()
-        read = self._read_here if os.environ.get(HERE_VARIABLE) == "1" else self._read_in_processes
-        writer, format_name = read(files, found, folder)
-        shutil.rmtree(found)
+        if os.environ.get(HERE_VARIABLE) == "1":
+            writer, format_name = self._read_here(files, found, folder)
+        else:
+            with Pool(files, found, self._watch) as pool:
+                format_name = pool.read()
+                writer = RunWriter(folder, pool.put_together(format_name, folder))
         if beyond:
             writer.add_problem(beyond)
         if not writer.ranks:
             raise UserError(_nothing_readable(self._given, writer.found.problems))
         self._watch(sum(self._sizes), "")
-        if finish is not None:
-            finish(writer, format_name)
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        writer.publish(run, format_name, [*self._provenance(), f"imported {stamp}"])
-
-    def _read_in_processes(
-        self, files: list[Path], found: Path, folder: Path
-    ) -> tuple[RunWriter, str]:
-        with Pool(files, found, self._watch) as pool:
-            format_name = pool.read()
-            return RunWriter(folder, pool.put_together(format_name, folder)), format_name
+        return writer, format_name
 
     def _read_here(self, files: list[Path], found: Path, folder: Path) -> tuple[RunWriter, str]:
         def on_bytes(num_bytes: int) -> None:
@@ -188,6 +199,16 @@ def _nothing_readable(given: list[Path], problems: list[str]) -> str:
     first = problems[0] if problems else f"{given[0]} is empty"
     more = f" (and {len(problems) - 1} more like it)" if len(problems) > 1 else ""
     return f"no trace could be read: {first.removesuffix(LEFT_OUT)}{more}; {formats}"
+
+
+def _remove_killed(runs: Path) -> None:
+    """Remove what imports left that were killed: nobody holds their lock."""
+    for folder in runs.glob(f"{_UNFINISHED}*"):
+        with suppress(OSError):  # another import was faster
+            is_old = time.time() - folder.stat().st_mtime > _BEFORE_LOCKED_S
+            with OwnerLock(folder / _FOUND) as lock:
+                if is_old and lock.acquire():
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _moved(temporary: Path, final: Path) -> Path:

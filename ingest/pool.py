@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from ingest.errors import UserError
+from ingest.errors import UserError, printable
 from ingest.parts import Part, format_of
 from ingest.readers.limits import limits, variable
 from ingest.readers.shelf import Shelf
@@ -34,7 +34,9 @@ _LOOK_EVERY_S = 0.1
 _START_S = 60.0
 _BYTES_PER_PROCESS = 2 << 20
 """Starting a process costs as much as reading so many bytes of gzipped JSON."""
-_MOST_TOLD = 4000
+_MOST_TOLD = 400
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "ARROW_IO_THREADS"), "1")
+"""There is a process for every core; threads of libraries would only take address space."""
 _LAST = -1
 """Number of the job that is no file."""
 
@@ -86,7 +88,7 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             bufsize=0,
-            env={**os.environ, "TMPDIR": str(temporary)},
+            env={**os.environ, **_ONE_THREAD, "TMPDIR": str(temporary)},
             start_new_session=True,  # Ctrl-C is for whoever started the import
         )
 
@@ -130,10 +132,11 @@ class _Process:
         why = ", perhaps for want of memory" if -status == signal.SIGKILL else ""
         return f"the reader ended with signal {-status} ({name}{why})"
 
-    def said(self) -> str:
-        """The end of what it wrote to stderr."""
+    def last_words(self) -> str:
+        """The last line it wrote to stderr."""
         self._errors.seek(0)
-        return self._errors.read()[-_MOST_TOLD:].decode("utf-8", "replace")
+        lines = self._errors.read().decode("utf-8", "replace").split("\n")
+        return next((printable(line)[:_MOST_TOLD] for line in reversed(lines) if line), "it ended")
 
     def end(self) -> None:
         """End it at once, whatever it does."""
@@ -263,7 +266,7 @@ class Pool:
         """A process has ended, which it never does by itself."""
         ending, job = process.ending(), process.job
         if not process.is_ready:
-            raise UserError(f"no process to read with could be started: {process.said()}")
+            raise UserError(f"no process to read with could be started: {process.last_words()}")
         self._part_with(process)
         if job is None:
             return

@@ -44,6 +44,8 @@ class RunSummary(TypedDict):
     events_per_rank: dict[str, int]
     problems: list[str]
     guesses: list[str]
+    provenance: list[str]
+    """files an import read, each with its bytes and a hash, and when"""
     clock: ClockSummary
 
 
@@ -70,6 +72,7 @@ def info(run: Run) -> RunSummary:
         events_per_rank=run.info.get("events_per_rank", {}),
         problems=run.problems,
         guesses=run.info.get("guesses", []),
+        provenance=run.info.get("provenance", []),
         clock=_clock(run, len(ranks)),
     )
 

@@ -155,8 +155,8 @@ def _limit_process() -> None:
 def _limit_cpu(num_bytes: int) -> None:
     """For the case that whoever gives orders is gone and cannot end this process."""
     used_s = time.process_time()
-    threads = os.cpu_count() or 1  # Arrow has some; time is what ingest.pool measures
-    _limit(resource.RLIMIT_CPU, int(used_s) + 1 + threads * seconds_allowed(num_bytes))
+    # twice as much: a thread of a library may help; ingest.pool measures the time that passes
+    _limit(resource.RLIMIT_CPU, int(used_s) + 2 * seconds_allowed(num_bytes))
 
 
 def _orders() -> Iterator[Order]:

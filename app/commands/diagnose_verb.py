@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the diagnosis; trace files are imported to a temporary place first."""
     with reading_progress() as progress:
-        opened = open_any(arguments.path, progress)
+        opened = open_any(arguments.path, progress, progress.on_file)
     with opened:
         if arguments.attempt is not None and arguments.attempt not in opened.attempts:
             known = ", ".join(map(str, opened.attempts)) or "none"

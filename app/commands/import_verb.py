@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from pathlib import Path
 
 from app.commands.progress import reading_progress
 from app.importing import import_paths
 from ingest.errors import printable
+from ingest.run_files import RUN_FILE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,15 +24,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Import and say where the run is and what was wrong with the files."""
+    begun_ns = time.time_ns()
     with reading_progress() as progress:
-        folder = import_paths(arguments.files, arguments.into, progress, arguments.name)
-    run_info = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        folder = import_paths(
+            arguments.files, arguments.into, progress, arguments.name, progress.on_file
+        )
+    is_known = (folder / RUN_FILE).stat().st_mtime_ns < begun_ns
+    run_info = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
     problems, guesses = run_info["problems"], run_info["guesses"]
     if arguments.json:
         answer = {"run": run_info["run"], "folder": str(folder), "format": run_info["source"]}
-        print(json.dumps(answer | {"problems": problems, "guesses": guesses}))
+        told = {"known": is_known, "problems": problems, "guesses": guesses}
+        print(json.dumps(answer | told))
         return 0
     print(printable(str(folder)))
+    if is_known:
+        print("these files were imported before: this is their run")
     for kind, texts in (("problem", problems), ("guess", guesses)):
         for text in texts:
             print(printable(f"{kind}: {text}"))

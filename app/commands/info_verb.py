@@ -12,6 +12,7 @@ from ingest.errors import printable
 from ingest.summary import LAYOUT_WORDS, RunSummary, info
 
 _STEPS_SHOWN = 8
+_FILES_SHOWN = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the summary; trace files are imported to a temporary place first."""
     with reading_progress() as progress:
-        opened = open_any(arguments.path, progress)
+        opened = open_any(arguments.path, progress, progress.on_file)
     with opened:
         summary = info(opened)
     print(json.dumps(summary) if arguments.json else as_text(summary))
@@ -46,9 +47,19 @@ def as_text(summary: RunSummary) -> str:
         f"spans     {summary['num_spans']:,}",
         f"clock     {clock['kind']}, alignment {clock['method']}, {error}",
     ]
+    lines += _from_text(summary["provenance"])
     lines += [f"guess     {text}" for text in summary["guesses"]]
     lines += [f"problem   {text}" for text in summary["problems"]]
     return "\n".join(map(printable, lines))
+
+
+def _from_text(provenance: list[str]) -> list[str]:
+    """The first files and what is said last: when they were imported."""
+    shown = [*provenance[:_FILES_SHOWN], *provenance[_FILES_SHOWN:][-1:]]
+    num_more = len(provenance) - len(shown)
+    if num_more:
+        shown.insert(-1, f"and {num_more} files more")
+    return [f"from      {text}" for text in shown]
 
 
 def _layout_text(layout: dict[str, int] | None, known_from: str | None) -> str:

@@ -1,46 +1,77 @@
-"""Progress of reading files, on stderr and only where someone watches."""
+"""Progress of reading files on stderr: one line that changes on a terminal, few lines elsewhere."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import PurePath
+
+from ingest.errors import printable
 
 MB = 1e6
 _EVERY_S = 0.2
+_EVERY_S_IN_LOGS = 10.0
 _CLEAR_LINE = "\r\x1b[K"
 
 
-@contextmanager
-def reading_progress() -> Iterator[Callable[[int, int], None] | None]:
-    """A callback (bytes read, bytes in all) that draws one line; None where stderr is no tty."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    began_s = time.monotonic()
-    shown_s = 0.0
+class ReadingProgress:
+    """Called with (bytes read, bytes in all); `on_file` with the name of what is read now."""
 
-    def show(done: int, total: int) -> None:
-        nonlocal shown_s
+    def __init__(self, is_terminal: bool) -> None:
+        self._is_terminal = is_terminal
+        self._name = ""
+        self._begun_s: float | None = None
+        # a log tells nothing of what is over soon
+        self._shown_s = 0.0 if is_terminal else time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show it, unless it was shown a moment ago."""
         now_s = time.monotonic()
-        if now_s - shown_s >= _EVERY_S:
-            shown_s = now_s
-            text = progress_line(done, total, now_s - began_s)
-            print(f"{_CLEAR_LINE}{text}", end="", file=sys.stderr, flush=True)
+        if done and self._begun_s is None:
+            self._begun_s = now_s
+        if now_s - self._shown_s < (_EVERY_S if self._is_terminal else _EVERY_S_IN_LOGS):
+            return
+        self._shown_s = now_s
+        elapsed_s = 0.0 if self._begun_s is None else now_s - self._begun_s
+        text = progress_line(done, total, elapsed_s, self._name)
+        if self._is_terminal:
+            text = _CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1]
+        print(text, end="" if self._is_terminal else "\n", file=sys.stderr, flush=True)
 
+    def on_file(self, name: str) -> None:
+        """What is read now."""
+        self._name = PurePath(name).name
+
+    def clear(self) -> None:
+        """Leave the terminal's line empty."""
+        if self._is_terminal:
+            print(_CLEAR_LINE, end="", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def reading_progress() -> Iterator[ReadingProgress]:
+    """Progress of one import."""
+    progress = ReadingProgress(sys.stderr.isatty())
     try:
-        yield show
+        yield progress
     finally:
-        print(_CLEAR_LINE, end="", file=sys.stderr, flush=True)
+        progress.clear()
 
 
-def progress_line(done: int, total: int, elapsed_s: float) -> str:
-    """Bytes, rate and remaining time in words.
+def progress_line(done: int, total: int, elapsed_s: float, name: str) -> str:
+    """Bytes, rate, remaining time and the file in work, in words.
 
-    >>> progress_line(25_000_000, 100_000_000, 1.0)
-    'reading 25 of 100 MB, 25 MB/s, 3 s left'
+    >>> progress_line(25_000_000, 100_000_000, 1.0, "rank-3.json")
+    'reading 25 of 100 MB, 25 MB/s, 3 s left: rank-3.json'
+    >>> progress_line(0, 100_000_000, 0.0, "")
+    'looking whether 100 MB are known'
     """
+    if not done and not name:
+        return f"looking whether {total / MB:.0f} MB are known"
     rate = done / elapsed_s if elapsed_s > 0 else 0.0
-    left = f", {(total - done) / rate:.0f} s left" if rate else ""
-    return f"reading {done / MB:.0f} of {total / MB:.0f} MB, {rate / MB:.0f} MB/s{left}"
+    told = f", {rate / MB:.0f} MB/s, {(total - done) / rate:.0f} s left" if rate else ""
+    file = f": {printable(name)}" if name else ""
+    return f"reading {done / MB:.0f} of {total / MB:.0f} MB{told}{file}"

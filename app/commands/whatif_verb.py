@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the metrics; 4 where the data do not allow them."""
     with reading_progress() as progress:
-        opened = open_any(arguments.path, progress)
+        opened = open_any(arguments.path, progress, progress.on_file)
     with opened:
         try:
             answer = whatif_of(opened)

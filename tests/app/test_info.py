@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import VERBS, main
-from app.commands.progress import progress_line, reading_progress
+from app.commands.progress import reading_progress
 from ingest.imports import import_paths
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
@@ -22,8 +22,8 @@ needs_traces = pytest.mark.skipif(
     not TRACES.is_dir(), reason="the shared real traces (../shared/traces) are not here"
 )
 KEYS = [
-    "run", "format", "num_ranks", "world_size", "layout", "layout_from", "attempts", "steps", "num_spans",
-    "events_per_rank", "problems", "guesses", "clock",
+    "run", "format", "num_ranks", "world_size", "layout", "layout_from", "attempts", "steps",
+    "num_spans", "events_per_rank", "problems", "guesses", "provenance", "clock",
 ]  # fmt: skip
 EVENT = '{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1.5, "dur": 2}'
 TRACE = f'{{"schemaVersion": 1, "traceEvents": [{EVENT}], "baseTimeNanoseconds": 1700000000}}'
@@ -101,6 +101,7 @@ def test_a_run_of_the_hooks_with_a_restart(
         "events_per_rank": {},
         "problems": ["a note"],
         "guesses": [],
+        "provenance": [],
         "clock": {"kind": "absolute", "max_err_ns": 700, "method": "same_host"},
     }
 
@@ -186,6 +187,9 @@ def test_import_prints_the_run_and_its_guesses(
     assert main([*arguments, "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert (again["folder"], again["format"]) == (str(folder), "kineto")
+    assert again["known"]
+    assert main(arguments) == 0
+    assert "these files were imported before" in capsys.readouterr().out
 
 
 def test_ctrl_c_leaves_nothing_and_exits_130(
@@ -202,17 +206,22 @@ def test_ctrl_c_leaves_nothing_and_exits_130(
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_progress_is_drawn_for_a_terminal_only(
+def test_progress_is_one_line_of_a_terminal_and_few_lines_of_a_log(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with reading_progress() as nobody_watches:
-        assert nobody_watches is None
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with reading_progress() as progress:
-        assert progress is not None
-        progress(50_000_000, 100_000_000)
-    assert "reading 50 of 100 MB" in capsys.readouterr().err
-    assert progress_line(0, 10, 0.0) == "reading 0 of 0 MB, 0 MB/s"
+    for is_terminal, shown in ((True, 4), (False, 1)):
+        monkeypatch.setattr("sys.stderr.isatty", lambda tty=is_terminal: tty)
+        now_s = iter(range(100, 200, 3))
+        monkeypatch.setattr("time.monotonic", lambda now=now_s: float(next(now)))
+        with reading_progress() as progress:
+            progress(0, 100_000_000)
+            progress.on_file("folder/rank-3.json")
+            for done in (1, 25_000_000, 50_000_000):
+                progress(done, 100_000_000)
+        told = capsys.readouterr().err
+        assert told.count("of 100 MB") == shown - is_terminal
+        assert "reading 50 of 100 MB, 8 MB/s, 6 s left: rank-3.json" in told
+        assert told.endswith("\r\x1b[K" if is_terminal else "rank-3.json\n")
 
 
 def test_help_lists_every_verb_without_importing_any(capsys: pytest.CaptureFixture[str]) -> None:

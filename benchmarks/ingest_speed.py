@@ -1,0 +1,230 @@
+"""How fast, and in how much memory, traces are imported; beside HolisticTraceAnalysis and pandas.
+
+python benchmarks/ingest_speed.py [--mb 500] [--rounds 3] [--quick] [--json] [--source PROFILE]
+
+Everything is measured in this one run, in processes of their own and in turns: a real profile of
+torch.profiler repeated to the wanted size (distinct times, ids and steps), 16 files of as much
+together with one reading process and with one for every core, and a folder of full Flight
+Recorders. HTA from PyPI gets an environment of its own in the user's cache, without jupyterlab,
+which it names and does not need to load traces. Seconds are those of whole processes, start and
+imports of modules included; peaks are sums of the resident memory of a process and its children,
+looked at every 20 ms, pages they share counted in each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from made_traces import MB, Profile, write_flight_recorders
+
+SOURCE = Path("../shared/traces/kineto/tracelens/mi300__resnet_act_checkpoint.json.gz")
+HTA = "HolisticTraceAnalysis==0.5.0"
+HTA_NEEDS = ("numpy", "pandas", "networkx", "plotly", "pydot")
+NUM_FILES = 16
+_LOOK_EVERY_S = 0.02
+
+IMPORT = """
+import sys
+from app.importing import import_paths
+from ingest import pool
+cores = int(sys.argv[3])
+if cores:
+    pool.num_cores = lambda: cores
+import_paths([sys.argv[1]], sys.argv[2])
+"""
+LOAD_WITH_HTA = """
+import sys
+from hta.common.trace import Trace
+trace = Trace(trace_files={0: sys.argv[1]}, trace_dir="/")
+trace.load_traces(include_last_profiler_step=True, use_memory_profiling=False)
+assert len(trace.get_trace(0))
+"""
+LOAD_WITH_PANDAS = """
+import json, sys
+import pandas
+with open(sys.argv[1]) as file:
+    frame = pandas.DataFrame(json.load(file)["traceEvents"])
+assert len(frame)
+"""
+
+
+@dataclass
+class Way:
+    """One way of reading, and what its turns cost."""
+
+    name: str
+    num_bytes: int
+    command: Callable[[Path], list[str]]
+    """from a folder to write to"""
+    seconds: list[float] = field(default_factory=list)
+    peak_mb: list[float] = field(default_factory=list)
+
+    def turn(self) -> None:
+        """Read once."""
+        with tempfile.TemporaryDirectory() as out:
+            begun_s = time.perf_counter()
+            process = subprocess.Popen(self.command(Path(out)), stdout=subprocess.DEVNULL)
+            peak = 0
+            while process.poll() is None:
+                peak = max(peak, resident_bytes(process.pid))
+                time.sleep(_LOOK_EVERY_S)
+            self.seconds.append(time.perf_counter() - begun_s)
+            self.peak_mb.append(peak / MB)
+        if process.returncode:
+            raise SystemExit(f"{self.name} ended with status {process.returncode}")
+
+    @property
+    def median_s(self) -> float:
+        """Of all turns."""
+        return statistics.median(self.seconds)
+
+    @property
+    def rate(self) -> float:
+        """MB of files a second."""
+        return self.num_bytes / MB / self.median_s
+
+
+def resident_bytes(pid: int) -> int:
+    """Of a process and all that it started; 0 once it has ended."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return 0
+    own = pages * os.sysconf("SC_PAGE_SIZE")
+    return own + sum(resident_bytes(int(child)) for child in children)
+
+
+def hta_python() -> Path:
+    """The interpreter of an environment with HTA, made where it is not there yet."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    folder = cache / "rankscope-benchmarks" / HTA
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        venv.create(folder, with_pip=True)
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *HTA_NEEDS], check=True)
+        subprocess.run([*pip, "--no-deps", HTA], check=True)
+        (folder / "complete").touch()
+    return python
+
+
+def imports(path: Path, cores: int = 0) -> Callable[[Path], list[str]]:
+    """The command that imports `path`, with as many processes as there are cores, or so many."""
+    return lambda out: [sys.executable, "-c", IMPORT, str(path), str(out), str(cores)]
+
+
+def ways(folder: Path, source: Path, num_bytes: int) -> list[Way]:
+    """Everything to be measured, with its files in `folder`."""
+    profile = Profile(source)
+    one, many, dumps = folder / "rank-0.json", folder / "many", folder / "dumps"
+    size, num_events = profile.write(one, num_bytes)
+    print(f"{one.name}: {size / MB:.0f} MB, {num_events:,} events", file=sys.stderr)
+    many.mkdir()
+    sizes = [
+        profile.write(many / f"rank-{rank}.json", num_bytes // NUM_FILES, rank)[0]
+        for rank in range(NUM_FILES)
+    ]
+    dumps.mkdir()
+    dump_bytes = write_flight_recorders(dumps, NUM_FILES)
+    python = str(hta_python())
+    return [
+        Way("rankscope", size, imports(one)),
+        Way("HTA", size, lambda _: [python, "-c", LOAD_WITH_HTA, str(one)]),
+        Way("json + pandas", size, lambda _: [python, "-c", LOAD_WITH_PANDAS, str(one)]),
+        Way("16 files, 1 process", sum(sizes), imports(many, 1)),
+        Way("16 files, all cores", sum(sizes), imports(many)),
+        Way("16 Flight Recorders", dump_bytes, imports(dumps)),
+    ]
+
+
+def report(found: list[Way]) -> dict[str, float]:
+    """The ratios that are aimed at."""
+    way = {one.name: one for one in found}
+    alone, together = way["16 files, 1 process"], way["16 files, all cores"]
+    return {
+        "times_hta": way["rankscope"].rate / way["HTA"].rate,
+        "times_pandas": way["rankscope"].rate / way["json + pandas"].rate,
+        "peak_mb": max(way["rankscope"].peak_mb),
+        "times_one_process": alone.median_s / together.median_s,
+        "flight_recorders_s": way["16 Flight Recorders"].median_s,
+    }
+
+
+AIMS = {
+    "times_hta": "at least 5",
+    "times_pandas": "no aim",
+    "peak_mb": "at most 400",
+    "times_one_process": "at least 1.6",
+    "flight_recorders_s": "at most 1",
+}
+
+
+def conditions() -> dict[str, object]:
+    """What the numbers depend on."""
+    return {
+        "cores": os.cpu_count(),
+        "load_before": round(os.getloadavg()[0], 1),
+        "python": platform.python_version(),
+        "pyarrow": version("pyarrow"),
+        "hta": HTA,
+    }
+
+
+def show(found: list[Way], ratios: dict[str, float]) -> None:
+    """The table for people, in Markdown."""
+    print("| | MB | s | MB/s | peak MB |\n|---|---|---|---|---|")
+    for one in found:
+        size = f"{one.num_bytes / MB:,.0f}"
+        print(
+            f"| {one.name} | {size} | {one.median_s:.2f} | {one.rate:.0f} | "
+            f"{statistics.median(one.peak_mb):,.0f} |"
+        )
+    print("\n| | | aim |\n|---|---|---|")
+    for name, value in ratios.items():
+        print(f"| {name} | {value:.2f} | {AIMS[name]} |")
+
+
+def main() -> None:
+    """Measure in turns and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--mb", type=int, default=500, help="size of the large file, and of the 16")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each way (3)")
+    parser.add_argument("--quick", action="store_true", help="60 MB, one round")
+    parser.add_argument("--source", type=Path, default=SOURCE, help="a real profile to repeat")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    given = parser.parse_args()
+    rounds, num_bytes = (1, 60 * MB) if given.quick else (given.rounds, given.mb * MB)
+    told = {**conditions(), "rounds": rounds}
+    with tempfile.TemporaryDirectory() as folder:
+        found = ways(Path(folder), given.source, num_bytes)
+        for _ in range(rounds):
+            for one in found:
+                one.turn()
+                print(f"{one.name}: {one.seconds[-1]:.2f} s", file=sys.stderr)
+    ratios = report(found)
+    if given.json:
+        plain = [{**asdict(one), "command": None} for one in found]
+        print(json.dumps({"conditions": told, "ways": plain, "ratios": ratios}))
+        return
+    show(found, ratios)
+    print("\n" + ", ".join(f"{name} {value}" for name, value in told.items()))
+
+
+if __name__ == "__main__":
+    main()
