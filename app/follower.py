@@ -57,6 +57,7 @@ class Follower:
         self._changed = changed
         self._passes = passes
         self._stop = threading.Event()
+        self._awake = threading.Event()
         self._ready = threading.Event()
         self._rest_s: float | None = None
         self._published: Path | None = None
@@ -81,6 +82,7 @@ class Follower:
     def catch_up(self, timeout_s: float) -> bool:
         """Wait until all that has been written before this call is indexed; whether it is."""
         asked_s = time.monotonic()
+        self._awake.set()
         while self._caught_up_s < asked_s and self._thread.is_alive():
             if time.monotonic() - asked_s > timeout_s or self._stop.wait(LOOK_EVERY_S / 2):
                 return False
@@ -89,6 +91,7 @@ class Follower:
     def ask_to_stop(self) -> None:
         """Have the thread end soon."""
         self._stop.set()
+        self._awake.set()
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait for the thread; whether it has ended."""
@@ -122,7 +125,8 @@ class Follower:
             if not self._ready.is_set():
                 self._tell(None)
             if self._rest_s is not None:
-                self._stop.wait(self._rest_s)
+                self._awake.wait(self._rest_s)
+                self._awake.clear()
                 return
         with Indexer(folder) as indexer:
             self._index(indexer)

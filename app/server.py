@@ -23,6 +23,7 @@ from app.metrics import Measured
 from app.routes import (
     findings,
     health,
+    layout,
     live,
     overview,
     query,
@@ -64,6 +65,7 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
         *share.routes(hub, turns, public_root),
         *query.routes(hub, turns),
         *ranks.routes(hub),
+        *layout.routes(hub),
         *findings.routes(hub),
         *overview.routes(hub),
         *timeline.routes(hub),

@@ -8,6 +8,7 @@ import { Frame } from './lib/frame.mjs';
 import { Live } from './lib/live.mjs';
 
 const VIEWS = {
+  about: () => import('./about/view.mjs'),
   grid: () => import('./grid/view.mjs'),
   heat: () => import('./heat/view.mjs'),
   'metric-picker': () => import('./ranks/picker.mjs'),

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from ingest.errors import UserError
 from ingest.manifest import Connection
-from ingest.run_files import RankFiles, read_correction
+from ingest.rank_files import RankFiles
+from ingest.run_files import read_correction
 from trace_hooks.layout import ParallelLayout
 
 Axes = dict[tuple[int, int], str]
@@ -61,9 +62,10 @@ class CorrectedAxes:
 
     def _layout(self) -> ParallelLayout | None:
         try:
-            return read_correction(self.run_folder)
+            found = read_correction(self.run_folder)
         except UserError:  # RankFiles tells it as a problem of the run
             return None
+        return None if found is None else found.layout
 
     def _correct(self, layout: ParallelLayout) -> None:
         """In the attempts whose ranks follow it."""

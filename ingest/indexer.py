@@ -29,8 +29,9 @@ from ingest.places import (
     remember_look,
     remove_leftovers,
 )
+from ingest.rank_files import RankFiles, rank_file_stamps
 from ingest.rollup_pass import TOUCHING, RollupPass, touched_steps
-from ingest.run_files import RankFiles, rank_file_stamps, read_run_info
+from ingest.run_files import read_run_info
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import RankInfo
 

@@ -16,16 +16,9 @@ from ingest.errors import UserError
 from ingest.manifest import Narrowing
 from ingest.places import current_snapshot, index_folder, is_up_to_date
 from ingest.questions import Question, question
+from ingest.rank_files import RankFiles, is_told
 from ingest.readers import native
-from ingest.run_files import (
-    RUN_FILE,
-    RankFiles,
-    dense_decoder,
-    existing,
-    is_run_folder,
-    is_told,
-    read_run_info,
-)
+from ingest.run_files import RUN_FILE, dense_decoder, existing, is_run_folder, read_run_info
 from ingest.sandbox import FREE_SQL_MEMORY, Snapshot, Stop
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import RankInfo, RunInfo

@@ -8,6 +8,7 @@ from typing import Any
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
+from app.components import about_run
 from app.components.banner import chosen, show_me
 from app.components.findings_frame import Address, view_at
 from app.components.kpi_tiles import tiles
@@ -30,9 +31,11 @@ def render(hub: Hub, view: View) -> Component:
     diagnosis = None
     if len(hub.run(view.run).ranks) <= MOST_RANKS_AT_ONCE:
         diagnosis = diagnosis_of(hub, view.run, view.attempt)
+    first, last = about_run.places(hub, view)
     return html.Div(
         [
             html.Div(tiles(kpis_of(hub, view)) if diagnosis else _later(), id="kpi-place"),
+            *first,
             html.Div(
                 [
                     _picture("grid", "Ranks in the parallel grid", {"compact": True}),
@@ -40,11 +43,13 @@ def render(hub: Hub, view: View) -> Component:
                 ],
                 className="two-pictures",
             ),
+            about_run.note_place(hub, view),
             html.Div(
                 _timeline(hub, diagnosis, view) if diagnosis else _later("picture timeline"),
                 id="overview-timeline",
             ),
             _breakdown_place(),
+            *last,
         ],
         className="overview",
     )
@@ -58,6 +63,7 @@ def _later(kind: str = "kpis-later") -> Component:
 def register(dash: Dash, hub: Hub) -> None:
     """Tiles and the timeline's place follow live data and the address."""
     base = (dash.config.requests_pathname_prefix or "/").rstrip("/")
+    about_run.register(dash, hub, base)
 
     @dash.callback(
         Output("kpi-place", "children"), Output("overview-timeline", "children"),

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dash import Dash, html
 from dash.development.base_component import Component
 
+from app.components.about_run import note_place
 from app.hub import Hub
 from app.links import View
 
 
 def render(hub: Hub, view: View) -> Component:
     """The page for a view; the lanes follow the address by themselves."""
-    return html.Section(
+    lanes = html.Section(
         html.Div(**{"data-view": "timeline", "data-options": "{}"}),
         className="panel timeline-page", **{"aria-label": "Timeline"},
     )  # fmt: skip
+    return html.Div([note_place(hub, view), lanes], className="with-note")
 
 
 def register(dash: Dash, hub: Hub) -> None:

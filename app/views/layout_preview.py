@@ -42,6 +42,8 @@ def _groups_said(run: Run, layout: ParallelLayout) -> str:
     )
     if not rows:
         return "No process group was recorded that could tell whether this fits."
+    if all(len(row["ranks"]) == layout.world_size for row in rows):
+        return "The recorded process groups span the whole job: they cannot tell whether this fits."
     along = Counter(layout.axis_of(row["ranks"]) for row in rows)
     unfit = along.pop("unknown", 0)
     fit = ", ".join(

@@ -54,6 +54,21 @@ def profile(
     }
 
 
+def work(num_steps: int, step_s: float, slow_from: int) -> list[Json]:
+    """Steps with a kernel that takes a tenth of each, three times as long from one step on."""
+    events: list[Json] = []
+    for step in range(num_steps):
+        begin_us, whole_us = step * step_s * 1e6, step_s * 1e6
+        dur_us = whole_us * (0.3 if step >= slow_from else 0.1)
+        events += [
+            {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1,
+             "tid": 1, "ts": begin_us, "dur": whole_us - 1},
+            {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 8, "ts": begin_us,
+             "dur": dur_us},
+        ]  # fmt: skip
+    return events
+
+
 def write_job(
     folder: Path,
     groups: list[list[int]],
@@ -64,9 +79,13 @@ def write_job(
     step_s: float = 0.1,
     offset_us: dict[int, float] | None = None,
     drift: dict[int, float] | None = None,
+    slow_rank: int | None = None,
     **header: Any,
 ) -> Path:
-    """Files of some ranks of a job; rank r shows true - offset - drift x true."""
+    """Files of some ranks of a job; rank r shows true - offset - drift x true.
+
+    Where a rank is to be slow, all have steps, and it computes longer from the sixth on.
+    """
     random = np.random.default_rng(7)
     ends_us = (np.arange(num_steps)[:, None] + random.random((num_steps, len(groups)))) * step_s
     ends_us = np.sort(ends_us * 1e6, axis=1)
@@ -75,6 +94,9 @@ def write_job(
         seen_us = ends_us + random.normal(0, 5, ends_us.shape)
         seen_us = seen_us * (1 - (drift or {}).get(rank, 0)) - (offset_us or {}).get(rank, 0)
         told = profile(rank, world_size, groups, seen_us.round(3).tolist(), **header)
+        if slow_rank is not None:
+            slow_from = 6 if rank == slow_rank else num_steps
+            told["traceEvents"] += work(num_steps, step_s, slow_from)
         (folder / f"rank{rank}.json").write_text(json.dumps(told))
     return folder
 
@@ -146,6 +168,32 @@ def test_50_ppm_of_a_run_of_eleven_minutes_come_out(tmp_path: Path) -> None:
         true_ns = (row["ts_ns"] - BASE_NS) * true_ppb * 1e-9 + (700 * US if rank == 2 else 0)
         assert row["offset_ns"] == pytest.approx(true_ns, abs=row["err_ns"])
     assert "rank 5 drifts most, by 50." in guess
+
+
+ENDS_APART = """
+SELECT step_of, max(apart_ns) AS apart_ns, max(shown_ns) AS shown_ns FROM (
+    SELECT c.seq AS step_of, max(c.end_ns + s.shift_ns) - min(c.end_ns + s.shift_ns) AS apart_ns,
+        max(c.end_ns) - min(c.end_ns) AS shown_ns
+    FROM collectives c, LATERAL (SELECT o.offset_ns + CAST(
+        o.drift_ppb * ((c.end_ns - o.ts_ns) / 1e9) AS BIGINT) AS shift_ns
+        FROM clock_offsets o WHERE o.rank = c.rank) s
+    GROUP BY c.group_id, c.seq)
+GROUP BY step_of ORDER BY step_of
+"""
+
+
+def test_aligned_ends_agree_from_the_first_to_the_last_of_eleven_minutes(tmp_path: Path) -> None:
+    """What pages compare: times of the store, brought together by its own clocks."""
+    sizes: Json = {"ranks": list(range(8)), "world_size": 8, "num_steps": 330, "step_s": 2.0}
+    folder = write_job(tmp_path / "job", DP_TP, **sizes, drift={5: 50e-6})
+    with open_any(folder) as run:
+        found = run.sql(ENDS_APART).to_pylist()
+        worst_ns = max(row["err_ns"] for row in clocks(run).values())
+    assert len(found) == 330
+    assert found[-1]["shown_ns"] > 30 * MS  # 50 ppm of 660 s are 33 ms
+    noise_ns = 50 * US  # ends of the made job scatter by 5 us around the true one
+    for row in (found[0], found[len(found) // 2], found[-1]):
+        assert row["apart_ns"] <= 2 * worst_ns + noise_ns
 
 
 def test_two_ranks_of_128_are_unaligned_and_it_is_said(tmp_path: Path) -> None:

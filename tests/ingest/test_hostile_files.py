@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ingest import run_files
+from ingest import rank_files
 from ingest.errors import UserError, printable
 from ingest.indexer import Indexer
-from ingest.run_files import RankFiles, existing, read_run_info
+from ingest.rank_files import RankFiles
+from ingest.run_files import existing, read_run_info
 from ingest.store import open_run
 from tests.runs_builder import RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout
@@ -166,7 +167,8 @@ def test_rank_files_are_read_again_only_when_they_change(tmp_path, monkeypatch):
     builder = RunBuilder(tmp_path / "run", 4, ParallelLayout.from_sizes(dp=4))
     builder.rank_files()
     opened = []
-    monkeypatch.setattr(run_files, "_rank_info", _counting(run_files._rank_info, opened))
+    counted = _counting(rank_files.read_rank_info, opened)
+    monkeypatch.setattr(rank_files, "read_rank_info", counted)
     files = RankFiles(builder.folder)
     assert len(files.read()[0]) == 4
     assert len(files.read()[0]) == 4

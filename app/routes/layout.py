@@ -1,0 +1,128 @@
+"""The layout of a run: what it is, what another would mean, and correcting it by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from app.auth import require
+from app.hub import Hub
+from app.routes.answering import answer
+from app.settings import Role
+from app.views.layout_preview import layout_preview
+from ingest import layout_correction
+from ingest.errors import UserError
+from ingest.layout_correction import ORDER, check_fits, layout_of
+from ingest.sandbox import Stop
+from ingest.store import Run
+from ingest.summary import layout_from
+from trace_hooks.layout import AXES, EXPERT_AXES, ParallelLayout
+
+INDEXED_S = 20.0
+"""How long the answer to a correction waits for the index to follow it."""
+_MOST_BYTES = 4096
+_LONGEST_SIZE = 9
+
+
+class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of a correction."""
+
+    sizes: dict[str, int]
+    order: str = ORDER
+
+
+def routes(hub: Hub) -> list[Route]:
+    """GET, POST and DELETE api/run/RUN/layout; GET ?tp=2&dp=4&order=dp-tp says what it would mean.
+
+    POST takes {"sizes": {axis: size}, "order": axes slowest first}; it and DELETE, which takes the
+    correction back, need the role uploader.
+    """
+
+    async def told(request: Request) -> Response:
+        name, given = request.path_params["run"], dict(request.query_params)
+
+        def compute(_stop: Stop) -> dict[str, Any]:
+            run = hub.run(name)
+            return _preview(run, given) if given else _told(run)
+
+        return await answer(request, compute, JSONResponse)
+
+    async def correct(request: Request) -> Response:
+        require(request, Role.uploader)
+        asked = await _asked(request)
+        layout = layout_of(asked.sizes, asked.order)
+        return await _change(request, lambda run: layout_correction.correct(run, layout))
+
+    async def undo(request: Request) -> Response:
+        require(request, Role.uploader)
+        return await _change(request, lambda run: layout_correction.undo(run))
+
+    async def _change(request: Request, change: Any) -> Response:
+        name = request.path_params["run"]
+
+        def compute(_stop: Stop) -> dict[str, Any]:
+            change(hub.run(name))
+            is_indexed = hub.catch_up(name, INDEXED_S)
+            return {**_told(hub.run(name)), "is_indexed": is_indexed}
+
+        return await answer(request, compute, JSONResponse)
+
+    path = "/api/run/{run}/layout"
+    return [
+        Route(path, told, methods=["GET"]),
+        Route(path, correct, methods=["POST"]),
+        Route(path, undo, methods=["DELETE"]),
+    ]
+
+
+async def _asked(request: Request) -> _Asked:
+    """The body, checked; raises UserError."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _MOST_BYTES:
+            raise UserError(f"a layout takes no more than {_MOST_BYTES} bytes")
+    try:
+        return msgspec.json.decode(bytes(body), type=_Asked)
+    except msgspec.DecodeError as error:
+        raise UserError(f"this is no layout: {error}") from None
+
+
+def _told(run: Run) -> dict[str, Any]:
+    """The layout as it is, and what a form needs to ask for another."""
+    layout = run.layout()
+    sizes = {axis: layout.size(axis) if layout else 1 for axis in (*AXES, *EXPERT_AXES)}
+    ranks = run.ranks_as_read
+    world_size = max((info["world_size"] for info in ranks), default=-1)
+    return {
+        "layout": None if layout is None else str(layout),
+        "layout_from": layout_from(run),
+        "sizes": sizes,
+        "order": _order(layout),
+        "world_size": world_size if world_size > 0 else None,
+        "num_ranks": len({info["rank"] for info in ranks}),
+        "refusal": layout_correction.refusal(run),
+    }
+
+
+def _order(layout: ParallelLayout | None) -> str:
+    return "-".join(name for name, _ in layout.axes) if layout else ORDER
+
+
+def _preview(run: Run, given: Mapping[str, str]) -> dict[str, Any]:
+    sizes = {axis: _size(axis, text) for axis, text in given.items() if axis != "order"}
+    layout = layout_of(sizes, given.get("order", ORDER))
+    check_fits(layout, run.ranks_as_read)
+    return asdict(layout_preview(run, layout))
+
+
+def _size(axis: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > _LONGEST_SIZE:
+        raise UserError(f"axis {axis[:20]} has size {text[:20]!r}; give a whole number from 1")
+    return int(text)
