@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.errors import UserError
-from ingest.indexer import Busy, Indexer
+from ingest.indexer import Busy, Indexer, PassResult
 from ingest.places import current_snapshot, index_folder, is_up_to_date, look
 from ingest.run_files import is_run_folder
 from ingest.store import Run
@@ -30,6 +30,9 @@ PASS_GAP_S = 0.15
 """Between two passes: readers make everything anew after each."""
 PASS_EVERY_S = 5.0
 """A pass is made this often in any case: to merge, and where time stamps are not to be trusted."""
+MERGE_EVERY_S = 5.0
+MERGE_MOST_S = 0.5
+"""Small files are merged at least so often, for so long at a time: news wait no longer."""
 OWN_EVERY_S = 1.0
 """How often a run that another process indexes is tried to be owned."""
 RETRY_S = 2.0
@@ -133,15 +136,18 @@ class Follower:
 
     def _index(self, indexer: Indexer) -> None:
         """Refresh until stopped, or until the run is at rest and all of it is published."""
-        seen, passed_s, merged = None, 0.0, False
+        seen, passed_s, merged_s, merged = None, 0.0, time.monotonic(), False
         while not self._stop.is_set() and self._exists():
             looked_s, now = time.monotonic(), _look(self.run.folder)
             is_due = time.monotonic() - passed_s >= PASS_EVERY_S
             if now != seen or is_due or not merged:
-                merged = now == seen  # merging waits for a quiet moment: news come first
-                published = self._pass(indexer, merged)
+                # merging waits for a quiet moment, but not for ever: some runs have none
+                merge = now == seen or time.monotonic() - merged_s >= MERGE_EVERY_S
+                result = self._pass(indexer, merge)
+                merged = merge and not result.merged_files  # else more may be due
+                merged_s = time.monotonic() if merge else merged_s
                 seen = now if _is_settled(now) else None
-                if published or not self._ready.is_set() or self.problem:
+                if result.published or not self._ready.is_set() or self.problem:
                     self._tell(None)
                 passed_s = time.monotonic()
                 self._see_state()
@@ -152,12 +158,12 @@ class Follower:
             gap_s = max(PASS_GAP_S, passed_s - looked_s) if passed_s > looked_s else LOOK_EVERY_S
             self._stop.wait(gap_s)
 
-    def _pass(self, indexer: Indexer, merge: bool) -> bool:
+    def _pass(self, indexer: Indexer, merge: bool) -> PassResult:
         begun_s = time.monotonic()
-        published = indexer.refresh(merge).published
+        result = indexer.refresh(merge, MERGE_MOST_S)
         self._passes.number += 1
         self._passes.seconds += time.monotonic() - begun_s
-        return published
+        return result
 
     def _watch(self) -> None:
         """Follow for a moment what another owner publishes."""

@@ -9,6 +9,7 @@ merged file and leaves its inputs out. Inputs are deleted when readers had time 
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import defaultdict
@@ -49,11 +50,13 @@ class Compaction:
         self.owner = owner
         self.grace_s = GRACE_S
 
-    def merge_due(self) -> int:
-        """Merge what is due; returns the number of files merged away."""
-        merged = 0
+    def merge_due(self, limit_s: float = math.inf) -> int:
+        """Merge what is due, for about limit_s; returns the number of files merged away."""
+        merged, until_s = 0, time.monotonic() + limit_s
         for entries in self._groups():
             for batch in self._batches(entries):
+                if time.monotonic() >= until_s:
+                    return merged
                 merged += self._merge(batch)
         return merged
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from dataclasses import dataclass, replace
@@ -139,20 +140,21 @@ class Indexer:
             # a pass never takes more than half of the time of the thread it runs on
             stop.wait(max(pause_s, time.monotonic() - begun))
 
-    def refresh(self, merge: bool = True) -> PassResult:
-        """One pass: new files into manifest and rollups, merge what is due, publish.
+    def refresh(self, merge: bool = True, merge_s: float = math.inf) -> PassResult:
+        """One pass: new files into manifest and rollups, merge what is due (for about merge_s),
+        publish.
 
         Raises UserError where a disk is full or a right is missing; another pass can then follow.
         """
         try:
-            return self._refresh(merge)
+            return self._refresh(merge, merge_s)
         except (OSError, duckdb.IOException, duckdb.FatalException) as error:
             raise UserError(
                 f"the index of {self.folder} cannot be brought up to date: {error}; check "
                 "the disk's free space and the folder's rights"
             ) from error
 
-    def _refresh(self, merge: bool) -> PassResult:
+    def _refresh(self, merge: bool, merge_s: float) -> PassResult:
         seen = look(self.folder)
         entries, replaced = self._new_entries()
         ranks_changed = self._ranks_changed() or not self._axes.is_current()
@@ -163,7 +165,7 @@ class Indexer:
                 self._known -= {entry.path for entry in entries}
                 self._rank_stamps = {}
                 raise
-        merged = self.compaction.merge_due() if merge and self.may_merge else 0
+        merged = self.compaction.merge_due(merge_s) if merge and self.may_merge else 0
         state = self._state()
         fresh = state != published_state(self.index_folder)
         if fresh:
@@ -187,7 +189,9 @@ class Indexer:
     def _new_entries(self) -> tuple[list[FileEntry], list[str]]:
         entries: list[FileEntry] = []
         replaced: list[str] = []
-        for path in sorted(self._listing() - self._known):
+        listing = self._listing()
+        self._known &= listing  # what was merged away and deleted does not come back
+        for path in sorted(listing - self._known):
             entry, inputs = read_entry(self.folder, path, tier=int(path.startswith("compacted/")))
             is_gone = bool(entry.problem) and not os.path.lexists(self.folder / path)
             if is_gone or entry.path in self._known:

@@ -13,6 +13,7 @@ import pytest
 from app import follower
 from app.hub import ALL_RUNS, Awaited, Hub
 from app.pulse import pulse
+from ingest import compaction
 from ingest.errors import UserError
 from ingest.indexer import Indexer
 from ingest.places import OwnerLock, index_folder
@@ -85,6 +86,24 @@ def test_answers_are_kept_until_there_is_news(hub: Hub, tmp_path: Path) -> None:
     assert count() == 2
 
 
+def test_a_run_without_a_quiet_moment_is_merged_too(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "MERGE_EVERY_S", 0.3)
+    monkeypatch.setattr(compaction, "FIRST_FAN_IN", 8)
+    run = two_rank_run(tmp_path / "job")
+    hub.run("job")
+    begun_s, step = time.monotonic(), 3
+    while not list((run.folder / "compacted").glob("*.parquet")):
+        more(run, step)  # without a pause: each look sees something new
+        step += 1
+        assert time.monotonic() - begun_s < WAIT_S
+    more(run, step)
+    assert hub.catch_up("job", WAIT_S)
+    rows = hub.run("job").ask("steps", step_min=3)
+    assert rows.column("step").to_pylist() == list(range(3, step + 1))
+
+
 def test_catching_up_means_everything_written_before(hub: Hub, tmp_path: Path) -> None:
     run = two_rank_run(tmp_path / "job")
     for step in range(3, 8):
@@ -124,9 +143,9 @@ def test_a_first_index_that_takes_long_is_awaited(
 ) -> None:
     refresh, go_on = Indexer.refresh, threading.Event()
 
-    def slow(self: Indexer, merge: bool = True) -> object:
+    def slow(self: Indexer, *how: object) -> object:
         go_on.wait(WAIT_S)
-        return refresh(self, merge)
+        return refresh(self, *how)
 
     monkeypatch.setattr(Indexer, "refresh", slow)
     two_rank_run(tmp_path / "job")
@@ -156,7 +175,7 @@ def test_an_error_becomes_a_problem_and_is_got_over(
     hub.run("job")
     refresh = Indexer.refresh
 
-    def failing(self: Indexer, merge: bool = True) -> object:
+    def failing(self: Indexer, *how: object) -> object:
         raise RuntimeError("the disk is on fire")
 
     monkeypatch.setattr(Indexer, "refresh", failing)
@@ -180,7 +199,7 @@ def test_a_run_that_cannot_be_indexed_says_why(hub: Hub, tmp_path: Path) -> None
 def test_a_first_pass_that_fails_says_why(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(self: Indexer, merge: bool = True) -> object:
+    def failing(self: Indexer, *how: object) -> object:
         raise UserError("the disk is full")
 
     two_rank_run(tmp_path / "job")

@@ -191,3 +191,32 @@ def test_files_of_an_older_minor_lack_nullable_columns(tmp_path, eager, merge):
         assert run.problems == []
         assert spans(run) == truth(2)
         assert run.sql("SELECT count(args) AS n FROM spans").to_pylist() == [{"n": 0}]
+
+
+def test_merging_ends_when_its_time_is_over_and_goes_on_in_the_next_pass(tmp_path, eager):
+    builder = RunBuilder(tmp_path / "run", 2)
+    for number in range(4):
+        grow(builder, number)
+    with Indexer(builder.folder) as indexer:
+        assert indexer.refresh(merge_s=0.0).merged_files == 0
+        assert indexer.refresh(merge_s=60.0).merged_files > 0
+    with open_run(builder.folder) as run:
+        assert spans(run) == truth(4)
+
+
+def test_files_that_were_merged_away_are_forgotten(tmp_path, eager):
+    builder = RunBuilder(tmp_path / "run", 2)
+    with Indexer(builder.folder) as indexer:
+        indexer.compaction.grace_s = 0.0
+        for number in range(6):
+            grow(builder, number)
+            indexer.refresh()
+        indexer.refresh()
+        on_disk = {
+            f"{folder}/{file.name}"
+            for folder in ("segments", "compacted")
+            for file in (builder.folder / folder).glob("*.parquet")
+        }
+        assert indexer._known == on_disk
+    with open_run(builder.folder) as run:
+        assert spans(run) == truth(6)
