@@ -33,7 +33,7 @@ from made_traces import MB, Profile, write_flight_recorders
 
 SOURCE = Path("../shared/traces/kineto/tracelens/mi300__resnet_act_checkpoint.json.gz")
 HTA = "HolisticTraceAnalysis==0.5.0"
-HTA_NEEDS = ("numpy", "pandas", "networkx", "plotly", "pydot")
+HTA_NEEDS = ("numpy", "pandas", "networkx", "plotly", "pydot", "psutil", "pyyaml")
 NUM_FILES = 16
 _LOOK_EVERY_S = 0.02
 
@@ -132,7 +132,7 @@ def imports(path: Path, cores: int = 0) -> Callable[[Path], list[str]]:
 def ways(folder: Path, source: Path, num_bytes: int) -> list[Way]:
     """Everything to be measured, with its files in `folder`."""
     profile = Profile(source)
-    one, many, dumps = folder / "rank-0.json", folder / "many", folder / "dumps"
+    one, many = folder / "rank-0.json", folder / "many"
     size, num_events = profile.write(one, num_bytes)
     print(f"{one.name}: {size / MB:.0f} MB, {num_events:,} events", file=sys.stderr)
     many.mkdir()
@@ -140,8 +140,9 @@ def ways(folder: Path, source: Path, num_bytes: int) -> list[Way]:
         profile.write(many / f"rank-{rank}.json", num_bytes // NUM_FILES, rank)[0]
         for rank in range(NUM_FILES)
     ]
-    dumps.mkdir()
-    dump_bytes = write_flight_recorders(dumps, NUM_FILES)
+    dumps, stacks = folder / "dumps", folder / "stacks"
+    dump_bytes = write_flight_recorders(dumps, NUM_FILES, 0)
+    stack_bytes = write_flight_recorders(stacks, NUM_FILES, 8)
     python = str(hta_python())
     return [
         Way("rankscope", size, imports(one)),
@@ -150,6 +151,7 @@ def ways(folder: Path, source: Path, num_bytes: int) -> list[Way]:
         Way("16 files, 1 process", sum(sizes), imports(many, 1)),
         Way("16 files, all cores", sum(sizes), imports(many)),
         Way("16 Flight Recorders", dump_bytes, imports(dumps)),
+        Way("16 Flight Recorders, stacks of 8", stack_bytes, imports(stacks)),
     ]
 
 

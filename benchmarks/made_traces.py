@@ -59,17 +59,18 @@ def _later(by: int):  # type: ignore[no-untyped-def]
     return lambda match: match[1] + str(int(match[2]) + by).encode()
 
 
-def write_flight_recorders(folder: Path, num_ranks: int) -> int:
-    """A dump of each rank of a job, its ring full; returns the bytes of all."""
+def write_flight_recorders(folder: Path, num_ranks: int, num_frames: int) -> int:
+    """A dump of each rank of a job, its ring full, with stacks so deep; returns their bytes."""
+    folder.mkdir()
     size = 0
     for rank in range(num_ranks):
         path = folder / f"nccl_trace_rank_{rank}"
-        path.write_bytes(pickle.dumps(_dump(rank, num_ranks), protocol=2))
+        path.write_bytes(pickle.dumps(_dump(rank, num_ranks, num_frames), protocol=2))
         size += path.stat().st_size
     return size
 
 
-def _dump(rank: int, num_ranks: int) -> dict[str, object]:
+def _dump(rank: int, num_ranks: int, num_frames: int) -> dict[str, object]:
     ranks = json.dumps(list(range(num_ranks)))
     return {
         "version": "2.10",
@@ -82,19 +83,18 @@ def _dump(rank: int, num_ranks: int) -> dict[str, object]:
                 "last_completed_collective": _ENTRIES - 1,
             }
         },
-        "entries": list(_entries(rank)),
+        "entries": list(_entries(rank, num_frames)),
     }
 
 
-def _entries(rank: int) -> Iterator[dict[str, object]]:
-    names = ("forward", "backward", "all_reduce", "step", "train_step", "train", "main", "<module>")
+def _entries(rank: int, num_frames: int) -> Iterator[dict[str, object]]:
     for number in range(_ENTRIES):
         begun_ns = 1_751_410_836_000_000_000 + number * 2_000_000 + rank * 1000
         done = number < _ENTRIES - 1
         yield {
             "frames": [
-                {"name": name, "filename": f"/job/{name}.py", "line": 10 + number % 7}
-                for name in names
+                {"name": f"call_{depth}", "filename": f"/job/{depth}.py", "line": 10 + number % 7}
+                for depth in range(num_frames)
             ],
             "record_id": number, "pg_id": 0, "process_group": ("0", "default_pg"),
             "collective_seq_id": number + 1, "p2p_seq_id": 0, "op_id": number + 1,

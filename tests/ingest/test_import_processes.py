@@ -192,7 +192,7 @@ def test_formats_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
 def test_no_process_to_read_with_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = [sys.executable, "-c", "raise SystemExit('it is broken')"]
     monkeypatch.setattr(pool, "worker_command", lambda: command)
-    with pytest.raises(UserError, match="could be started: it is broken$"):
+    with pytest.raises(UserError, match=r"could be started: it is broken$"):
         import_paths([_planted(tmp_path / "in", "fine")], tmp_path / "runs")
 
 
