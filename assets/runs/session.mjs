@@ -120,7 +120,7 @@ export class Session extends EventTarget {
     await sendAll(this.#app, this.#id, new Blob(chosen.map(({ file }) => file)), {
       signal: this.#ending.signal, hurry: this, onBytes: sending,
       onFrom: (offset) => { from ??= offset; this.#pace = new Pace(); sending(offset); },
-      onBreak: (text, ms) => this.#say({ ...this.state, phase: 'broken', text, waitMs: ms }),
+      onBreak: (text, ms) => this.#say({ ...this.state, phase: 'broken', text, waitMs: ms, rate: null }),
     });
   }
 
@@ -137,7 +137,7 @@ export class Session extends EventTarget {
         this.#ending.signal.throwIfAborted();
         if (!passes(error.status)) throw error;
         failures += 1;
-        this.#say({ ...this.state, phase: 'broken', text: error.message, waitMs: waitMs(failures) });
+        this.#say({ ...this.state, phase: 'broken', text: error.message, waitMs: waitMs(failures), rate: null });
         await pause(waitMs(failures), this.#ending.signal, this);
         continue;
       }

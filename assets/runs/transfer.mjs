@@ -88,7 +88,8 @@ function patch(url, blob, offset, signal, onBytes) {
       if (request.status === 204) { resolve(Number(request.getResponseHeader('Upload-Offset'))); return; }
       let said = {};
       try { said = JSON.parse(request.responseText); } catch { /* a proxy answered, or nobody */ }
-      reject(new UploadError(said.error ?? `The server answered ${request.status}.`, request.status));
+      const answer = request.status ? `The server answered ${request.status}.` : 'The connection broke.';
+      reject(new UploadError(said.error ?? answer, request.status));
     };
     signal.addEventListener('abort', onAbort, { once: true });
     alive();
