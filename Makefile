@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-kill lint bench samples clean
+.PHONY: demo test test-kill fuzz lint bench samples clean
 
 # CPU torch first: with it in place no later requirement can pull a CUDA build
 $(VENV)/.torch: Makefile
@@ -27,6 +27,10 @@ test: lint
 
 test-kill: $(VENV)/.ready
 	KILL_ROUNDS=20 $(BIN)/python -m pytest -q -m kill
+
+# 1,000 mutated files of each format; SEED=n repeats a campaign
+fuzz: $(VENV)/.ready
+	$(BIN)/python -m tests.hostile.fuzz $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

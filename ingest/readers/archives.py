@@ -56,7 +56,7 @@ def is_zip(head: bytes) -> bool:
 
 
 def _is_hidden(name: str) -> bool:
-    return PurePath(name).name.startswith(".")
+    return PurePath(name.replace("\\", "/")).name.startswith(".")
 
 
 def tar_members(read: Read) -> Iterator[Member]:

@@ -20,6 +20,7 @@ from ingest.readers.streams import (
     Allowance,
     Damage,
     Read,
+    as_utf_8,
     counted,
     inflated,
     natural_key,
@@ -28,6 +29,8 @@ from ingest.readers.streams import (
 HEAD_BYTES = 1 << 20
 """How much of a file may be looked at to say what it is."""
 _LONGEST_NAME = 1000
+_UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+"""Byte order marks of text that Windows has saved again."""
 
 
 @dataclass
@@ -132,6 +135,10 @@ def _source(
         raw = Ahead(inflated(raw.read, inflating, allowance))
         damage = [*damage, inflating]
         path = None
+    encoding = _UTF_16.get(raw.look(2))
+    if encoding is not None:
+        raw = Ahead(as_utf_8(raw.read, encoding))
+        path = None
     return Source(name, raw.look(HEAD_BYTES), raw.read, path, damage)
 
 
@@ -140,7 +147,7 @@ def _members_of(
 ) -> Iterator[Source]:
     """Files of an archive; what is wrong with the archive itself comes as a source, too."""
     for member in members:
-        inside = printable(member.name)[:_LONGEST_NAME]
+        inside = printable(member.name.replace("\\", "/"))[:_LONGEST_NAME]  # Windows packs so
         name = f"{archive.name}/{inside}" if inside else archive.name
         if member.read is None:
             why = "; ".join([*(archive.damages() if not inside else []), member.damage.text])

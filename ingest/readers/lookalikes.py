@@ -35,6 +35,10 @@ _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
         "a PyTorch Flight Recorder dump",
         lambda head: (_is_pickle(head) or _is_json(head)) and _is_flight_recorder(head),
     ),
+    (
+        "a PyTorch memory snapshot (what was allocated, no operations in time)",
+        lambda head: _is_pickle(head) and b"device_traces" in head and b"segments" in head,
+    ),
     ("a Python pickle, which could run code", _is_pickle),
     ("a Parquet file with other columns than a trace has", lambda head: head[:4] == b"PAR1"),
     (

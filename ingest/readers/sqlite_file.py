@@ -29,6 +29,8 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
+_DAMAGED = (sqlite3.Error, OverflowError, MemoryError, UnicodeError)
+"""What sqlite3 raises on damage; names of columns are decoded whatever text_factory says."""
 _GENERATED = (2, 3)
 """PRAGMA table_xinfo's mark of columns that are computed, which could call functions."""
 
@@ -52,7 +54,7 @@ class Database:
             raise Unreadable(f"cannot be opened: {error}") from None
         try:
             self._restrict()
-        except (sqlite3.Error, OverflowError, MemoryError) as error:
+        except _DAMAGED as error:
             self._connection.close()
             raise Unreadable(f"is a damaged SQLite database: {error}") from None
 
@@ -109,7 +111,7 @@ class Database:
                 self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})")
             ) as found:
                 return {row[1] for row in found if row[6] not in _GENERATED}
-        except sqlite3.Error as error:
+        except _DAMAGED as error:
             raise Unreadable(f"table {table} is damaged: {error}") from None
 
     def rows(self, table: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
@@ -128,7 +130,7 @@ class Database:
             with closing(self._connection.execute(text)) as cursor:
                 while batch := cursor.fetchmany(_ROWS_AT_ONCE):
                     yield from batch
-        except (sqlite3.Error, OverflowError, MemoryError) as error:
+        except _DAMAGED as error:
             why = str(error)
             if self._is_late():
                 why = f"reading takes longer than {variable('max_seconds')}={limits().max_seconds}"

@@ -11,6 +11,7 @@ import hashlib
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ import yaml
 from ingest.errors import UserError
 from ingest.readers import Sink
 from ingest.readers.inputs import Source
+from ingest.readers.limits import limits
 from ingest.readers.nesting import depths
 from ingest.readers.rows import Coded, rank_info, rows
 from ingest.readers.shelf import Shelf
@@ -62,6 +64,10 @@ _LONGEST_S = 2e9
 _SIZES = ("dp_size", "pp_size", "tp_size", "dsp_size", "world_size")
 
 Ints = npt.NDArray[np.int64]
+
+
+_MOST = {"step": 2**53, "dp_rank": 2**17, "stage": 2**15, "gmc": 2**15, "mc": 2**15, "mb_id": 2**31}
+"""Numbers from here on are damage."""
 
 
 def recognises(source: Source) -> bool:
@@ -106,7 +112,9 @@ def read(source: Source, shelf: Shelf) -> _Trace | _Sizes:
         data = source.path or io.BytesIO(b"".join(iter(lambda: source.read(1 << 20), b"")))
         with pq.ParquetFile(data) as file:
             names = [n for n in (*_COLUMNS, *_OPTIONAL) if n in file.schema_arrow.names]
-            trace.table = _arrow_stream(file.read(columns=names))
+            table = file.read(columns=names)
+            table.validate(full=True)  # what is damaged must not be met later, outside of here
+            trace.table = _arrow_stream(table)
             trace.told_sizes = _sizes_in_metadata(file.schema_arrow.metadata or {})
     except (pa.ArrowException, OSError) as error:
         shelf.add_problem(f"{source.name}: damaged Parquet: {' '.join(str(error).split())}")
@@ -140,20 +148,36 @@ class Reading:
             raise UserError(
                 f"these are {len(self._traces)} traces of their own, open one: {listed}"
             )
-        if not self._traces or not self._traces[0].table:
+        if not self._traces:
+            for name in self._sizes:
+                self._sink.add_problem(f"{name} holds the sizes of a trace that is not here")
             return
         trace = self._traces[0]
-        all_rows = pa.ipc.open_stream(trace.table).read_all()
-        table = _with_times(all_rows)
-        if table.num_rows < all_rows.num_rows:
-            lost = all_rows.num_rows - table.num_rows
-            self._sink.add_problem(f"{trace.name}: {lost:,} operations without a time left out")
-        operations = _Operations(table)
+        if not trace.table:
+            return
+        try:
+            operations = self._operations(trace.name, pa.ipc.open_stream(trace.table).read_all())
+        except (pa.ArrowException, ValueError) as error:
+            said = " ".join(str(error).split())
+            self._sink.add_problem(f"{trace.name}: columns of other types than a trace has: {said}")
+            return
         sizes = self._own_sizes(trace)
         layout = self._layout(sizes, operations)
         self._sink.set_clock("per_step_relative")
         for rank in np.unique(operations.rank_N).tolist():
             operations.write(self._sink, rank, layout, sizes)
+
+    def _operations(self, name: str, all_rows: pa.Table) -> _Operations:
+        """The operations that a trace can have; the others are told."""
+        timed = _with_times(all_rows)
+        placed = _with_places(timed)
+        for lost, of in (
+            (all_rows.num_rows - timed.num_rows, "time"),
+            (timed.num_rows - placed.num_rows, "rank, step or stage of any job"),
+        ):
+            if lost:
+                self._sink.add_problem(f"{name}: {lost:,} operations without a {of} left out")
+        return _Operations(placed)
 
     def _own_sizes(self, trace: _Trace) -> Mapping[str, int]:
         """Sizes from the Parquet metadata, else from the yaml that was given or lies beside."""
@@ -310,6 +334,18 @@ def _with_times(table: pa.Table) -> pa.Table:
         for name in ("start_ts", "duration")
     ]
     return table.filter(pc.and_(*usable))
+
+
+def _with_places(table: pa.Table) -> pa.Table:
+    """The operations whose numbers a job can have."""
+    usable = []
+    for name, most in _MOST.items():
+        if name in table.column_names:
+            numbers = pc.cast(table[name], pa.int64())
+            usable.append(pc.and_(pc.greater(numbers, -most), pc.less(numbers, most)))
+    ranks = pc.cast(table["rank"], pa.int64())
+    usable.append(pc.and_(pc.greater_equal(ranks, 0), pc.less(ranks, limits().max_ranks)))
+    return table.filter(reduce(pc.and_, usable))
 
 
 def _ns(seconds: pa.ChunkedArray) -> Ints:

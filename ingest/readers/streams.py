@@ -5,6 +5,7 @@ A damaged or endless gzip ends early and says where; nothing here raises.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -131,6 +132,23 @@ def inflated(read: Read, damage: Damage, allowance: Allowance) -> Read:
                 ended = True
                 damage.text = f"its gzip is cut off after {done_bytes:,} bytes of content"
         return b""
+
+    return next_piece
+
+
+def as_utf_8(read: Read, encoding: str) -> Read:
+    """Reads text of another encoding as UTF-8; what is no text of it becomes U+FFFD."""
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    waiting, ended = b"", False
+
+    def next_piece(num_bytes: int) -> bytes:
+        nonlocal waiting, ended
+        while not waiting and not ended:
+            piece = read(num_bytes)
+            ended = not piece
+            waiting = decoder.decode(piece, ended).encode("utf-8", "replace")
+        piece, waiting = waiting[:num_bytes], waiting[num_bytes:]
+        return piece
 
     return next_piece
 

@@ -10,7 +10,10 @@ import sqlite3
 import tarfile
 import tempfile
 import zipfile
+from functools import cache
 from pathlib import Path
+
+import pyarrow.parquet as pq
 
 from ingest.exports.perfetto import write_perfetto
 from ingest.exports.window import Window
@@ -18,6 +21,7 @@ from ingest.store import open_run
 from tests.ingest import test_reader_flight_recorder as flight
 from tests.ingest import test_reader_nccl_inspector as nccl
 from tests.ingest import test_reader_sqlite as sqlite
+from tests.ingest import test_reader_straggler_analysis as straggler
 from tests.ingest import test_reader_xpu_timer as xpu
 from tests.reader_results import TRACES
 from tests.runs_builder import two_rank_run
@@ -26,6 +30,7 @@ _LARGEST = 64 << 10
 _HEAD_LINES = 40
 
 
+@cache
 def seeds() -> dict[str, list[tuple[str, bytes]]]:
     """Format -> (name, content) of its seeds; real files where they are here."""
     found = _made()
@@ -87,8 +92,20 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
         "rocpd": [("a.rpd", _database(sqlite.ROCPD))],
         "chrome_trace": [("a.json", json.dumps(chrome).encode())],
         "rankscope_trace": [("a.json", _exported())],
-        "straggler_analysis": [("meta-ST.yaml", b"dp_size: 2\npp_size: 4\ntp_size: 1\n")],
+        "straggler_analysis": [
+            ("meta-ST.yaml", b"dp_size: 2\npp_size: 4\ntp_size: 1\n"),
+            *[(name, _parquet()) for name in ("a.parquet", "b.parquet")],
+        ],
     }  # fmt: skip
+
+
+def _parquet() -> bytes:
+    """With its sizes in the metadata and its values as they are, so that they can be changed."""
+    packed = io.BytesIO()
+    sizes = {name: str(size) for name, size in straggler.SIZES.items()}
+    table = straggler._table().replace_schema_metadata(sizes)
+    pq.write_table(table, packed, compression="none", use_dictionary=False)
+    return packed.getvalue()
 
 
 def _exported() -> bytes:

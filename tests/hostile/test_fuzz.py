@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile.fuzz import PLANTS, Worker, campaign, mutated
+from tests.hostile.fuzz import Worker, campaign
+from tests.hostile.fuzz_worker import PLANTS
+from tests.hostile.mutations import members_of, mutated
+from tests.hostile.seeds import seeds
 
 PER_FORMAT = 6
 
@@ -17,8 +20,9 @@ def test_mutated_files_end_as_a_run_or_a_sentence(tmp_path: Path) -> None:
     print(f"random seed {seed}")
     report = campaign(PER_FORMAT, seed, tmp_path)
     assert report.wrong == [], seed
-    assert len(report.num_files) >= 8
-    assert sum(report.num_known.values()) * 3 > sum(report.num_files.values()), seed
+    assert len(report.tallies) >= 8
+    known = sum(tally.num_known for tally in report.tallies.values())
+    assert known * 3 > sum(tally.num_files for tally in report.tallies.values()), seed
 
 
 @pytest.mark.parametrize("plant", PLANTS)
@@ -39,6 +43,17 @@ def test_what_is_planted_is_caught(tmp_path: Path, plant: str) -> None:
     finally:
         one.close()
     assert not list(tmp_path.rglob("escaped"))
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "rank-1.json.gz", "a.zip"])
+def test_members_of_archives_are_changed_and_their_checksums_right(name: str) -> None:
+    content = dict(seeds()["archives"])[name]
+    whole = 0
+    for seed in range(60):
+        made = mutated(content, [content], random.Random(seed))
+        assert made != content
+        whole += bool(members_of(made))  # none of those that were changed as bytes
+    assert whole > 30
 
 
 def test_mutations_come_from_the_seed_alone() -> None:

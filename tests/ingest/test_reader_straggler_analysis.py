@@ -194,3 +194,25 @@ def test_the_real_traces(
     ]
     assert np.array_equal(np.sort(np.concatenate(found)), np.sort(expected))
     assert len(expected) == num_spans
+
+
+def test_sizes_alone_are_no_trace(tmp_path: Path, runs: Path) -> None:
+    (tmp_path / "meta-X.yaml").write_text(yaml.safe_dump(SIZES))
+    with pytest.raises(UserError, match="holds the sizes of a trace that is not here"):
+        import_paths([tmp_path / "meta-X.yaml"], runs)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("rank", 2**40), ("rank", -1), ("stage", 2**40), ("mb_id", 2**40)]
+)
+def test_numbers_no_job_has_cost_their_operation(
+    tmp_path: Path, runs: Path, column: str, value: int
+) -> None:
+    path = _write(tmp_path / "in", sizes=None)
+    table = _table()
+    numbers = [value, *table[column].to_pylist()[1:]]
+    at = table.column_names.index(column)
+    pq.write_table(table.set_column(at, column, pa.array(numbers, pa.int64())), path)
+    run = Imported(path, runs)
+    assert len(run.rows("spans")) == table.num_rows - 1
+    assert any("1 operations without a rank, step or stage" in p for p in run.info["problems"])
