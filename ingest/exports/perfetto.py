@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ingest.errors import UserError
+from ingest.exports.beside import beside_events
 from ingest.exports.tracks import Arrow, Flows, Lanes
-from ingest.exports.window import Window, published
+from ingest.exports.window import Window, microseconds, published
 from ingest.store import Run
 from trace_hooks.schema import SCHEMA_VERSION, RankInfo
 
@@ -92,7 +93,7 @@ def _about(run: Run, attempt: int, t0_ns: int) -> dict[str, Any]:
 def _events(
     run: Run, window: Window, parts: list[_Part], t0_ns: int, written: Written
 ) -> Iterator[bytes]:
-    """Every event of the trace: ranks and groups, clocks, steps, then spans in order of time."""
+    """Every event of the trace: ranks, groups, clocks, steps, memory, marks, then spans by time."""
     for info in run.ranks:
         if info["attempt"] == window.attempt and window.has_rank(info["rank"]):
             yield from _rank_events(info)
@@ -100,6 +101,7 @@ def _events(
     yield from _told_rows(run, window, "rankscope_clock", _CLOCKS)
     shifts = {step: part.shift_ns for part in parts for step in _steps_of(part)}
     yield from _step_events(run, window, shifts, t0_ns)
+    yield from beside_events(run, window, shifts, t0_ns)
     yield from _span_events(run, window, parts, t0_ns, written)
 
 
@@ -249,7 +251,8 @@ def _span_events(
 def _flow(arrow: Arrow, name: bytes) -> bytes:
     end = b',"bp":"e"' if arrow.phase == "f" else b""
     return b'{"ph":"%s","id":%d,"pid":%d,"tid":%d,"ts":%s,"cat":"collective","name":%s%s}' % (
-        arrow.phase.encode(), arrow.number, arrow.rank, arrow.tid, _us(arrow.at_ns), name, end,
+        arrow.phase.encode(), arrow.number, arrow.rank, arrow.tid, microseconds(arrow.at_ns), name,
+        end,
     )  # fmt: skip
 
 
@@ -288,14 +291,8 @@ def _complete(
     rank: int, tid: int, at_ns: int, dur_ns: int, cat: bytes, name: bytes, args: dict[str, Any]
 ) -> bytes:
     return b'{"ph":"X","pid":%d,"tid":%d,"ts":%s,"dur":%s,"cat":%s,"name":%s,"args":%s}' % (
-        rank, tid, _us(at_ns), _us(max(dur_ns, 0)), cat, name, _json(args),
+        rank, tid, microseconds(at_ns), microseconds(max(dur_ns, 0)), cat, name, _json(args),
     )  # fmt: skip
-
-
-def _us(ns: int) -> bytes:
-    """Microseconds with three decimals."""
-    whole, part = divmod(abs(ns), 1000)
-    return b"%s%d.%03d" % (b"-" if ns < 0 else b"", whole, part)
 
 
 def _json(args: dict[str, Any]) -> bytes:

@@ -22,7 +22,7 @@ _ROWS_AT_ONCE = 1 << 16
 _NO_TIME = ("groups",)
 
 
-class _Clocks:
+class Clocks:
     """What to add to the ranks' own times, as the table clock_offsets says."""
 
     def __init__(self, run: Run) -> None:
@@ -57,7 +57,7 @@ def table_batches(run: Run, table: str, window: Window) -> Iterator[pa.RecordBat
 
     Raises UserError where a file is damaged or was merged away meanwhile.
     """
-    clocks = _Clocks(run) if window.t is not None and table not in _NO_TIME else None
+    clocks = Clocks(run) if window.t is not None and table not in _NO_TIME else None
     for path in run.snapshot.files(table, window.narrowing()):
         try:
             with pq.ParquetFile(path) as file:
@@ -83,7 +83,7 @@ def _as_schema(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _kept(rows: pa.RecordBatch, window: Window, run: Run, clocks: _Clocks | None) -> pa.RecordBatch:
+def _kept(rows: pa.RecordBatch, window: Window, run: Run, clocks: Clocks | None) -> pa.RecordBatch:
     mask = np.ones(rows.num_rows, np.bool_)
     if window.attempt is not None:
         mask &= rows["attempt"].to_numpy() == window.attempt

@@ -50,6 +50,12 @@ class Window:
         return not self.ranks or rank in self.ranks
 
 
+def microseconds(ns: int) -> bytes:
+    """Nanoseconds as a JSON number of microseconds, exactly: with three decimals."""
+    whole, part = divmod(abs(ns), 1000)
+    return b"%s%d.%03d" % (b"-" if ns < 0 else b"", whole, part)
+
+
 @contextmanager
 def published(out: Path) -> Iterator[BinaryIO]:
     """A file to write into, renamed to `out` at the end; nothing is left where that fails.

@@ -85,6 +85,14 @@ class _Args(msgspec.Struct):
     world_size: _Int32 | None = None
     started_ns: _Time | None = None
     ended_ns: _Time | None = None
+    table: str = ""
+    allocated: _Int64 = -1
+    reserved: _Int64 = -1
+    peak: _Int64 = -1
+    retries: _Int64 = -1
+    rss: _Int64 = -1
+    kind: str = ""
+    text: str = ""
 
 
 class _Event(msgspec.Struct):
@@ -111,6 +119,10 @@ _OF_SPANS = (
 )  # fmt: skip
 _OF_STEPS = ("step", "loss", "grad_norm", "tokens", "flops", "lr")
 _OF_GROUPS = ("group_id", "name", "desc", "axis", "ranks")
+_OF_TABLES = {
+    "memory": ("step", "ts_ns", "allocated", "reserved", "peak", "retries", "rss"),
+    "marks": ("step", "ts_ns", "kind", "text", "args"),
+}
 _OF_CLOCKS = ("step", "ts_ns", "offset_ns", "err_ns", "drift_ppb", "method")
 
 
@@ -137,6 +149,8 @@ def read(source: Source, shelf: Shelf) -> _Found | None:
         file.take(batch)
     for problem in (*source.damages(), *stream.problems, *file.close()):
         shelf.add_problem(f"{source.name}: {problem}")
+    if not file.shelves:
+        shelf.add_problem(f"{source.name}: no event could be read")
     return source.name, file.shelves
 
 
@@ -183,11 +197,14 @@ class _File:
         self._shelf = shelf
         self._t0_ns = about.t0_ns
         self._layout = None if about.layout is None else ParallelLayout.from_json(about.layout)
+        if self._layout is not None and self._layout.world_size > limits().max_ranks:
+            raise ValueError(f"a layout of {self._layout.world_size} ranks")
         self._tracks: dict[tuple[int, int], str] = {}
         self._told: dict[int, _Args] = {}
         self._spans: dict[int, list[_Timed]] = defaultdict(list)
         self._steps: dict[int, list[_Timed]] = defaultdict(list)
         self._clocks: dict[int, list[_Args]] = defaultdict(list)
+        self._rows: dict[tuple[str, int], list[_Args]] = defaultdict(list)
         self._groups: list[_Args] = []
         self._groups_of: dict[int, list[_Args]] = {}
         self._num_events: dict[int, int] = defaultdict(int)
@@ -238,6 +255,9 @@ class _File:
             self._clocks[event.pid].append(told)
         elif event.name == "rankscope_group":
             self._groups.append(told)
+        elif event.name == "rankscope_row" and told.table in _OF_TABLES:
+            self._rows[told.table, event.pid].append(told)
+            self._num_held += 1
 
     def _shelf_of(self, rank: int) -> Shelf:
         if rank not in self.shelves:
@@ -248,6 +268,10 @@ class _File:
         for rank in sorted({*self._spans, *self._steps}):
             self._write_spans(rank, self._spans.get(rank, []))
             self._write_steps(rank, self._steps.get(rank, []))
+        for (table, rank), told in self._rows.items():
+            columns = {name: [getattr(row, name) for row in told] for name in _OF_TABLES[table]}
+            self._add(table, rank, len(told), columns)
+        self._rows.clear()
         self._spans.clear()
         self._steps.clear()
         self._num_held = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 import shutil
 from decimal import Decimal
 from pathlib import Path
@@ -73,6 +74,19 @@ def random_run(folder: Path, seed: int) -> Path:
                 "clocks", rank, 0, ts_ns=T0 + rng.randint(-span_ns, span_ns),
                 offset_ns=rng.randint(-(10**9), 10**9), drift_ppb=rng.randint(-50_000, 50_000),
             )  # fmt: skip
+        run.add(
+            "memory", rank, rng.randint(-1, 6), ts_ns=T0 + rng.randint(-span_ns, span_ns),
+            allocated=rng.choice([-1, 0, 2**53 + 1]), reserved=5, peak=7, retries=1, rss=-1,
+        )  # fmt: skip
+        run.add(
+            "marks",
+            rank,
+            2,
+            ts_ns=T0,
+            kind="fault",
+            text=rng.choice(NAMES),
+            args=rng.choice(["", None]),
+        )
     for step in range(6):
         run.step(0, step, step * 100.0, step * 100.0 + rng.choice([0, 50, 100]), loss=rng.random())
     run.rank_files()
@@ -96,12 +110,43 @@ def test_a_trace_reads_back_as_the_same_spans(
             for text in (
                 "SELECT * FROM steps ORDER BY ALL",
                 "SELECT * FROM clocks ORDER BY ALL",
+                "SELECT * FROM memory ORDER BY ALL",
+                "SELECT * FROM marks ORDER BY ALL",
                 "SELECT * FROM clock_offsets ORDER BY ALL",
             ):
                 assert back.sql(text).to_pylist() == run.sql(text).to_pylist()
             assert back.layout() == run.layout()
             assert back.info["problems"] == []
     assert min(event.get("ts", 0) for event in events) >= 0  # Perfetto drops negative times
+
+
+def test_memory_is_a_counter_and_a_mark_an_instant(tmp_path: Path) -> None:
+    builder = two_rank_run(tmp_path / "run", num_steps=2)
+    builder.add("clocks", 1, 0, ts_ns=T0, offset_ns=5 * US)
+    for step in range(2):
+        builder.add(
+            "memory",
+            1,
+            step,
+            ts_ns=T0 + (100 * step + 50) * US + 1,
+            allocated=10 + step,
+            reserved=-1,
+            rss=-1,
+        )
+    builder.add("marks", 0, 1, ts_ns=T0 + 120 * US, kind="fault", text="a <fault>")
+    builder.publish()
+    with open_run(builder.folder) as run:
+        write_perfetto(run, Window(), tmp_path / "all.json")
+        write_perfetto(run, Window(ranks=(1,), steps=(0, 0)), tmp_path / "part.json")
+    events = json.loads((tmp_path / "all.json").read_text(), parse_float=Decimal)["traceEvents"]
+    counters = [(e["pid"], e["ts"], e["args"]) for e in events if e["ph"] == "C"]
+    assert counters == [
+        (1, Decimal("55.001"), {"allocated": 10}), (1, Decimal("155.001"), {"allocated": 11}),
+    ]  # fmt: skip
+    (mark,) = [e for e in events if e["ph"] == "i"]
+    assert (mark["pid"], mark["ts"], mark["name"]) == (0, Decimal(120), "a <fault>")
+    part = json.loads((tmp_path / "part.json").read_text())["traceEvents"]
+    assert [e["args"] for e in part if e["ph"] in ("C", "i")] == [{"allocated": 10}]
 
 
 def test_the_recorded_job_comes_back_with_its_ranks_groups_and_steps(tmp_path: Path) -> None:
@@ -348,3 +393,29 @@ def test_a_second_file_of_a_rank_is_left_out_and_told(tmp_path: Path) -> None:
     assert "shows rank 0, as" in imported.problems[0]
     with open_any(imported.folder) as back, open_run(tmp_path / "run") as run:
         assert spans(back) == spans(run)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (b'"axes":{"tp":922337203685477580}', "a layout of 922337203685477580 ranks"),
+        (b'"axes":{"tp":0}', "is of no use"),
+    ],
+)
+def test_a_head_that_claims_too_much_is_refused(tmp_path: Path, change: bytes, says: str) -> None:
+    out = tmp_path / "out.json"
+    exported(two_rank_run(tmp_path / "run").folder, out, Window())
+    head, axes, rest = re.split(rb'("axes":\{[^}]*\})', out.read_bytes(), maxsplit=1)
+    assert axes
+    out.write_bytes(head + change + rest)
+    with pytest.raises(UserError, match=says):
+        import_paths([out], tmp_path / "runs")
+
+
+def test_a_head_without_any_event_is_a_sentence(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    exported(two_rank_run(tmp_path / "run").folder, out, Window())
+    head, _, _ = out.read_bytes().partition(b'"traceEvents":[')
+    out.write_bytes(head + b'"traceEvents":[]}')
+    with pytest.raises(UserError, match="no event could be read"):
+        import_paths([out], tmp_path / "runs")
