@@ -18,9 +18,11 @@ from dash.exceptions import PreventUpdate
 from app.components.findings_frame import Address, view_at
 from app.hub import Hub
 from app.links import View
-from app.views.about_run import METHOD_WORDS, AboutRun, Clocks, Said, about_run
+from app.views.about_run import METHOD_WORDS, RECORDED, AboutRun, Clocks, Said, about_run
 from ingest.errors import UserError
 
+MOST_RANKS_AT_ONCE = 1024
+"""Of greater jobs the panel comes after the page, as the numbers do."""
 _FEW_FILES = 4
 _UNKNOWN = "unknown"
 
@@ -121,7 +123,7 @@ def _files(about: AboutRun) -> Component:
 def _problems(about: AboutRun) -> Component:
     if not about.num_problems:
         return html.Div(html.P("Everything in it could be read.", className="quiet"))
-    title = f"{_count(about.num_problems, 'problem')}: lost or left out"
+    title = f"{_count(about.num_problems, 'problem')}: lost, left out or not known"
     return html.Div([html.H3(title), _sentences(about.problems)], className="problems")
 
 
@@ -197,16 +199,25 @@ def places(hub: Hub, view: View) -> tuple[list[Component], list[Component]]:
 
     An import's stands first: what was guessed of it matters to all below.
     """
-    about = about_of(hub, view)
-    place = html.Div(about_panel(about), id="about-place")
+    assert view.run is not None
+    run = hub.run(view.run)
+    is_first = run.info["source"] not in RECORDED
+    if len(run.ranks) > MOST_RANKS_AT_ONCE:
+        panel = html.Section(className="panel about-run loading", **{"data-view": "about"})
+    else:
+        about = about_of(hub, view)
+        panel, is_first = about_panel(about), is_first or needs_a_look(about)
+    place = html.Div(panel, id="about-place")
     store = dcc.Store(id="about-news")  # set by the browser when the run got something new
-    is_first = about.is_import or needs_a_look(about)
     return ([place, store], []) if is_first else ([store], [place])
 
 
 def note_place(hub: Hub, view: View) -> Component:
     """Where a timeline says that its lanes cannot be compared."""
-    return html.Div(unaligned_note(about_of(hub, view).clocks), id="clock-note")
+    assert view.run is not None
+    is_great = len(hub.run(view.run).ranks) > MOST_RANKS_AT_ONCE
+    note = None if is_great else unaligned_note(about_of(hub, view).clocks)
+    return html.Div(note, id="clock-note")
 
 
 def about_of(hub: Hub, view: View) -> AboutRun:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -43,42 +43,53 @@ def routes(hub: Hub) -> list[Route]:
     POST takes {"sizes": {axis: size}, "order": axes slowest first}; it and DELETE, which takes the
     correction back, need the role uploader.
     """
+    of = _Layouts(hub)
+    path = "/api/run/{run}/layout"
+    return [
+        Route(path, of.told, methods=["GET"]),
+        Route(path, of.correct, methods=["POST"]),
+        Route(path, of.undo, methods=["DELETE"]),
+    ]
 
-    async def told(request: Request) -> Response:
+
+class _Layouts:
+    """What the routes do."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def told(self, request: Request) -> Response:
+        """The layout as it is, or what the one asked for would mean."""
         name, given = request.path_params["run"], dict(request.query_params)
 
         def compute(_stop: Stop) -> dict[str, Any]:
-            run = hub.run(name)
+            run = self._hub.run(name)
             return _preview(run, given) if given else _told(run)
 
         return await answer(request, compute, JSONResponse)
 
-    async def correct(request: Request) -> Response:
+    async def correct(self, request: Request) -> Response:
+        """Have the ranks stand in another layout."""
         require(request, Role.uploader)
         asked = await _asked(request)
         layout = layout_of(asked.sizes, asked.order)
-        return await _change(request, lambda run: layout_correction.correct(run, layout))
+        return await self._change(request, lambda run: layout_correction.correct(run, layout))
 
-    async def undo(request: Request) -> Response:
+    async def undo(self, request: Request) -> Response:
+        """Take a correction back."""
         require(request, Role.uploader)
-        return await _change(request, lambda run: layout_correction.undo(run))
+        return await self._change(request, layout_correction.undo)
 
-    async def _change(request: Request, change: Any) -> Response:
+    async def _change(self, request: Request, change: Callable[[Run], object]) -> Response:
+        """Answers once the index follows: whoever asks from then on sees it."""
         name = request.path_params["run"]
 
         def compute(_stop: Stop) -> dict[str, Any]:
-            change(hub.run(name))
-            is_indexed = hub.catch_up(name, INDEXED_S)
-            return {**_told(hub.run(name)), "is_indexed": is_indexed}
+            change(self._hub.run(name))
+            is_indexed = self._hub.catch_up(name, INDEXED_S)
+            return {**_told(self._hub.run(name)), "is_indexed": is_indexed}
 
         return await answer(request, compute, JSONResponse)
-
-    path = "/api/run/{run}/layout"
-    return [
-        Route(path, told, methods=["GET"]),
-        Route(path, correct, methods=["POST"]),
-        Route(path, undo, methods=["DELETE"]),
-    ]
 
 
 async def _asked(request: Request) -> _Asked:

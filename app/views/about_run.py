@@ -220,10 +220,7 @@ def _unaligned(unaligned: Sequence[int], num_ranks: int) -> str:
         are = "is" if len(unaligned) == 1 else "are"
         also = f" and {more} more" if more > 0 else ""
         who = f"The {verb} of {noun} {shown}{also} {are} not aligned with the others"
-    return (
-        f"{who}: lanes show each rank's own times, and nobody is named from when one was late "
-        "against another."
-    )
+    return f"{who}: lanes show each rank's own times, and nobody is named for coming late."
 
 
 def _aligned(rows: Sequence[ClockRow], worst_err_us: float | None) -> str:

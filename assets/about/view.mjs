@@ -1,7 +1,7 @@
 /** The panel about the run: follows news of it, and has the form that corrects its layout. */
 import { layoutForm } from './form.mjs';
 
-const NEWS_MS = 3000;
+const NEWS_MS = 10_000;
 const ANSWER_MS = 5000;
 let correctedAt = -Infinity;  // the panel that comes soon after takes the focus from the form that goes
 
@@ -38,6 +38,7 @@ export function mount(panel, app) {
   panel.addEventListener('toggle', open, true);  // toggle does not bubble
   app.addEventListener('run', onRun);
   open();
+  if (!panel.dataset.key) ask();  // of a great job it comes after the page
   if (performance.now() - correctedAt < ANSWER_MS) focusLayout();
   return {
     destroy() {

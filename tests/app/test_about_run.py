@@ -113,6 +113,22 @@ def test_two_ranks_of_128_are_said_to_be_unaligned_and_nobody_is_named(hub: Hub)
     assert main(["diagnose", str(run.folder)]) == 4
 
 
+def test_of_a_great_job_the_panel_comes_after_the_page(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.components.about_run.MOST_RANKS_AT_ONCE", 1)
+    view = View(name_of(hub, "two"))
+    (panel,) = having(places(hub, view)[0], data_view="about")
+    assert "loading" in panel.className
+    server = make_dash(hub, "").server
+    at = {"view__data": None, "url__pathname": view.url(), "url__search": ""}
+    asked = ("about-place.children,clock-note.children", "about-news.data")
+    answer = call(server, *asked, about_news__data={"open": []}, **at)
+    assert answer is not None
+    assert "layout unknown" in plain_text(answer["about-place"]["children"])
+    assert UNALIGNED in plain_text(answer["clock-note"]["children"])
+
+
 def test_aligned_runs_have_no_note(hub: Hub) -> None:
     for name in (name_of(hub, "eight"), "recorded"):
         assert having(timeline.render(hub, View(name)), role="note") == []
@@ -181,13 +197,13 @@ def test_the_panel_follows_news_and_keeps_open_what_was(tmp_path: Path) -> None:
         hub.close()
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[Hub, Client, str]]:
-    """A server with a token for each role, and an import whose layout is unknown."""
-    job = write_job(tmp_path / "job", DP_TP, ranks=list(range(8)), world_size=8)
-    folder = import_paths([job], tmp_path / "runs")
-    two_rank_run(tmp_path / "runs" / "recorded", num_steps=4)
-    hub = Hub(tmp_path / "runs")
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Hub, Client, str]]:
+    """A server with a token for each role, and an import whose layout is unknown: so it is left."""
+    scratch = tmp_path_factory.mktemp("served")
+    job = write_job(scratch / "job", DP_TP, ranks=list(range(8)), world_size=8)
+    folder = import_paths([job], scratch / "runs")
+    hub = Hub(scratch / "runs")
     tokens = tuple(Token(secret, role) for role, secret in TOKENS.items())
     yield hub, Client(make_app(hub, settings=Settings(tokens=tokens))), folder.name
     hub.close()
