@@ -59,8 +59,27 @@ class _Dump:
     rank: int | None
 
 
-def read(source: Source, shelf: Shelf) -> _Dump | None:
-    """Read one dump."""
+@dataclass
+class _Written:
+    """One dump whose rows are written."""
+
+    name: str
+    rank: int
+    layout: str
+    """empty where it is not known"""
+    newest_ns: int
+    """when the last entry was made; 0 without entries"""
+    note: str
+    """what it says as a whole"""
+    last: str
+    """the last numbers of each group, JSON"""
+
+
+_Found = tuple[_Written, Shelf] | _Dump
+
+
+def read(source: Source, shelf: Shelf) -> _Found | None:
+    """Read one dump, and put its rows on a shelf of their own unless it tells no rank."""
     told = _pickled(source) if _PICKLE.match(source.head) else _in_json(source)
     for problem in (*source.damages(), *told.problems):
         shelf.add_problem(f"{source.name}: {problem}")
@@ -76,7 +95,10 @@ def read(source: Source, shelf: Shelf) -> _Dump | None:
     bad = len(told.entries) - len(dump.entries)
     if bad:
         shelf.add_problem(f"{source.name}: {bad:,} damaged entries left out")
-    return dump
+    if dump.rank is None:
+        return dump
+    rows_of_dump = shelf.another()
+    return _write(dump, dump.rank, rows_of_dump), rows_of_dump
 
 
 class Reading:
@@ -84,62 +106,66 @@ class Reading:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._names: dict[int, str] = {}
+        self._written: dict[int, _Written] = {}
         self._waiting: list[_Dump] = []
-        self._marks: list[tuple[int, int, str, str]] = []  # rank, newest time or 0, text, JSON
-        self._layouts: set[str] = set()
-        self._newest_ns = 0
 
-    def take(self, dump: _Dump) -> None:
+    def take(self, found: _Found) -> None:
         """One dump."""
-        if dump.rank is None:
-            self._waiting.append(dump)
-        else:
-            self._take(dump, dump.rank)
+        if isinstance(found, _Dump):
+            self._waiting.append(found)
+            return
+        written, rows_of_dump = found
+        name, rank = written.name, written.rank
+        if rank in self._written:
+            earlier = self._written[rank].name
+            self._sink.add_problem(
+                f"{name}: its name says rank {rank}, as {earlier} does; left out"
+            )
+            rows_of_dump.drop()
+            return
+        rows_of_dump.give_to(self._sink)
+        self._written[rank] = written
 
     def finish(self) -> None:
         """Place the dumps without a rank, then write what each rank had enqueued last."""
-        if self._names:
+        if self._written:
             self._sink.add_guess("the ranks are taken from the file names: dumps tell none")
         for dump in self._waiting:
-            rank = next(r for r in range(len(self._names) + 1) if r not in self._names)
+            rank = next(r for r in range(len(self._written) + 1) if r not in self._written)
             self._sink.add_guess(f"{dump.name} has no number in its name: shown as rank {rank}")
-            self._take(dump, rank)
-        if self._layouts == {""} and len(self._names) > 1:
+            self._written[rank] = _write(dump, rank, self._sink)
+        layouts = {written.layout for written in self._written.values()}
+        if layouts == {""} and len(self._written) > 1:
             self._sink.add_guess(
                 "the parallel layout is unknown: the groups' descriptions do not spell it out"
             )
-        for rank, ts_ns, text, args in self._marks:
+        newest_ns = max((written.newest_ns for written in self._written.values()), default=0)
+        for rank, written in self._written.items():
             columns = {
-                "rank": rank, "ts_ns": ts_ns or self._newest_ns, "kind": "note", "text": text,
-                "args": [args],
+                "rank": rank, "ts_ns": written.newest_ns or newest_ns, "kind": "note",
+                "text": written.note, "args": [written.last],
             }  # fmt: skip
             self._sink.add_rows("marks", rank, rows("marks", 1, columns))
 
-    def _take(self, dump: _Dump, rank: int) -> None:
-        if rank in self._names:
-            self._sink.add_problem(
-                f"{dump.name}: its name says rank {rank}, as {self._names[rank]} does; left out"
-            )
-            return
-        times = [entry.created_ns for entry in dump.entries]
-        layout = dump.info.layout()
-        info = rank_info(
-            rank,
-            world_size=dump.info.world_size,
-            layout=layout,
-            started_ns=min(times, default=0),
-            ended_ns=max(times, default=0),
-        )
-        self._sink.add_rank(info)
-        self._names[rank] = dump.name
-        self._layouts.add("" if layout is None else str(layout))
-        self._newest_ns = max(self._newest_ns, *times, 0)
-        used = _write_collectives(self._sink, rank, dump)
-        _write_groups(self._sink, rank, [*dump.groups.values(), *used])
-        if times:
-            add_imported_clock(self._sink, rank, min(times))
-        self._marks.append((rank, max(times, default=0), *_note(dump)))
+
+def _write(dump: _Dump, rank: int, sink: Sink) -> _Written:
+    """Give the rows of a dump to the sink."""
+    times = [entry.created_ns for entry in dump.entries]
+    layout = dump.info.layout()
+    info = rank_info(
+        rank,
+        world_size=dump.info.world_size,
+        layout=layout,
+        started_ns=min(times, default=0),
+        ended_ns=max(times, default=0),
+    )
+    sink.add_rank(info)
+    used = _write_collectives(sink, rank, dump)
+    _write_groups(sink, rank, [*dump.groups.values(), *used])
+    if times:
+        add_imported_clock(sink, rank, min(times))
+    told = "" if layout is None else str(layout)
+    return _Written(dump.name, rank, told, max(times, default=0), *_note(dump))
 
 
 @dataclass
