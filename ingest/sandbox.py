@@ -72,12 +72,16 @@ def _quoted(text: str | Path) -> str:
     return "'" + str(text).replace("'", "''") + "'"
 
 
+_making_empty_files = threading.Lock()
+
+
 def _empty_file(table: str, index_folder: Path) -> Path:
     """A file of the table without rows: what an empty list of files reads."""
     path = index_folder / "empty" / f"{table}.parquet"
-    if not path.exists():
-        path.parent.mkdir(exist_ok=True)
-        publish_table(TABLES[table].schema.empty_table(), path)
+    with _making_empty_files:  # temporary names differ by process only
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            publish_table(TABLES[table].schema.empty_table(), path)
     return path
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 
@@ -37,6 +39,21 @@ def test_a_run_knows_what_it_is(run):
     assert str(run.layout(0)) == "tp 2"
     assert run.layout(5) is None
     assert run.problems == []
+
+
+def test_a_run_that_many_open_at_once_for_the_first_time_is_opened(tmp_path):
+    with Indexer(two_rank_run(tmp_path / "new").folder) as owner:
+        owner.refresh()
+    threads = 8
+    together = Barrier(threads)
+
+    def opened(_number):
+        together.wait()
+        with open_run(tmp_path / "new") as one:
+            return one.sql("SELECT count(*) AS n FROM heartbeats").to_pylist()
+
+    with ThreadPoolExecutor(threads) as pool:
+        assert list(pool.map(opened, range(threads))) == [[{"n": 0}]] * threads
 
 
 def test_sql_sees_raw_tables_and_rollups(run):
