@@ -35,7 +35,7 @@ def mutated(content: bytes, others: list[bytes], rng: random.Random) -> bytes:
         return _packed_again(content, members, others, rng)
     kept = _KEPT_HEAD if rng.random() < 0.5 and len(content) > 2 * _KEPT_HEAD else 0
     has_end = content[-4:] == b"PAR1" or content[:2] == b"PK"
-    end = len(content) * 2 // 3 if has_end and rng.random() < 0.67 else len(content)
+    end = _before_directory(content) if has_end and rng.random() < 0.67 else len(content)
     head, data, tail = content[:kept], bytearray(content[kept:end]), content[end:]
     has_places = has_end or content[:6] == b"SQLite"
     in_place = has_places and rng.random() < _IN_PLACE
@@ -45,6 +45,12 @@ def mutated(content: bytes, others: list[bytes], rng: random.Random) -> bytes:
             break
         changes[rng.randrange(len(changes))](data, others, rng)
     return head + bytes(data) + tail
+
+
+def _before_directory(content: bytes) -> int:
+    if content[-4:] == b"PAR1":
+        return max(len(content) - 8 - int.from_bytes(content[-8:-4], "little"), 0)
+    return len(content) * 2 // 3
 
 
 def members_of(content: bytes) -> Members:
