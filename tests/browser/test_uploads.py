@@ -89,7 +89,7 @@ def num_ranks_told(tab: Tab, run: str) -> int:
         if row["num_ranks"] is not None:
             return int(row["num_ranks"])
         tab.page.wait_for_timeout(100)
-    raise AssertionError(f"still {row['state']}")
+    raise AssertionError(f"still {row['state']}: {row['problem']}")
 
 
 def drop(tab: Tab, *paths: Path) -> None:
