@@ -5,7 +5,7 @@ import { LABEL_OF_KIND } from './theme.mjs';
 
 const NOTE_MS = 6000;
 const CHOICES = [
-  ['', 'as linked'], ['default', 'pipeline + TP peers'], ['pipeline', 'pipeline group'],
+  ['', 'choose lanes'], ['default', 'pipeline + TP peers'], ['pipeline', 'pipeline group'],
   ['tp', 'TP group'], ['dp', 'DP group'], ['all', 'all ranks'],
 ];
 
