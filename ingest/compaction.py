@@ -105,8 +105,7 @@ class Compaction:
         except (pa.ArrowException, OSError):
             return self._set_damaged_aside(batch)
         inputs = [entry.path for entry in batch]
-        still_there = owner.connection.execute("SELECT path FROM retired ORDER BY path").fetchall()
-        _publish_merged(rows, folder / name, inputs + [path for (path,) in still_there])
+        _publish_merged(rows, folder / name, inputs + self._replaced_by(batch))
         entry, _ = read_entry(owner.folder, f"compacted/{name}", tier)
         if entry.problem:
             raise OSError(entry.problem)
@@ -121,6 +120,19 @@ class Compaction:
             raise
         owner.remember(entry.path)
         return len(batch)
+
+    def _replaced_by(self, batch: list[FileEntry]) -> list[str]:
+        """What files that were merged before replaced and is not deleted yet: theirs will be gone."""
+        named = {
+            path
+            for entry in batch
+            if entry.tier
+            for path in read_entry(self.owner.folder, entry.path, entry.tier)[1]
+        }
+        known = (
+            self.owner.connection.execute("SELECT path FROM retired").fetchall() if named else []
+        )
+        return sorted(named & {path for (path,) in known})
 
     def _set_damaged_aside(self, batch: list[FileEntry]) -> int:
         for entry in batch:

@@ -220,3 +220,25 @@ def test_files_that_were_merged_away_are_forgotten(tmp_path, eager):
         assert indexer._known == on_disk
     with open_run(builder.folder) as run:
         assert spans(run) == truth(6)
+
+
+def test_a_merged_file_names_what_it_replaces_and_no_other(tmp_path, eager):
+    """Also what its inputs replaced, as long as that is there; nothing of other tables or tiers."""
+    builder = RunBuilder(tmp_path / "run", 2)
+    with Indexer(builder.folder) as indexer:
+        for number in range(12):
+            grow(builder, number)
+            indexer.refresh()
+    segments = {f"segments/{file.name}" for file in (builder.folder / "segments").iterdir()}
+    lists = []
+    for file in (builder.folder / "compacted").glob("*.parquet"):
+        _, named = compaction.read_entry(builder.folder, f"compacted/{file.name}", 1)
+        lists.append(named)
+        table = file.name.partition("-")[0]
+        assert named
+        assert {path.partition("/")[2].partition("-")[0] for path in named} == {table}
+        assert len(named) == len(set(named))
+    assert any(  # one of the second tier: what the first tier replaced is still there
+        any(path.startswith("compacted/") for path in named) and segments & set(named)
+        for named in lists
+    )
