@@ -122,7 +122,7 @@ class Compaction:
         return len(batch)
 
     def _replaced_by(self, batch: list[FileEntry]) -> list[str]:
-        """What files that were merged before replaced and is not deleted yet: theirs will be gone."""
+        """What the batch itself replaced and is not deleted yet: nobody else will name it."""
         named = {
             path
             for entry in batch
