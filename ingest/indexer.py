@@ -39,6 +39,8 @@ from trace_hooks.schema import RankInfo
 RELATIVE_CLOCK = "per_step_relative"
 FOLLOW_S = 0.25
 """Pause between two looks at the folder while following a run."""
+RECONNECT_EVERY = 40
+"""Passes after which the database is opened anew."""
 
 _SETUP = "".join(index_sql(name) for name in ("tables", "bus_bytes", "corrected_kinds"))
 _COORDS = ("pp", "dp", "cp", "tp", "ep")
@@ -76,15 +78,14 @@ class Indexer:
             remove_leftovers(self.index_folder)
             if self.may_merge:
                 remove_leftovers(self.folder / "compacted")
-            self.connection = self._open_database()
+            self._rank_files = RankFiles(run_folder)
+            self._connect()
         except BaseException:
             self._lock.release()
             raise
-        self.manifest = Manifest(self.connection)
         self.compaction = Compaction(self)
         self._known = self.manifest.known_paths()
-        self._rank_files = RankFiles(run_folder)
-        self._axes = CorrectedAxes(self.connection, run_folder, self._rank_files)
+        self._num_passes = 0
         self._rank_stamps: dict[str, tuple[int, int, int]] = {}
         self._first_pass = True
 
@@ -96,6 +97,18 @@ class Indexer:
     def remember(self, path: str) -> None:
         """Do not take a file for a new one: the manifest has it."""
         self._known.add(path)
+
+    def _connect(self) -> None:
+        self.connection = self._open_database()
+        self.manifest = Manifest(self.connection)
+        self._axes = CorrectedAxes(self.connection, self.folder, self._rank_files)
+
+    def _reconnect_at_times(self) -> None:
+        """DuckDB keeps some kB of every query as long as a database is open: megabytes a minute."""
+        self._num_passes += 1
+        if self._num_passes % RECONNECT_EVERY == 0:
+            self.connection.close()
+            self._connect()
 
     def _open_database(self) -> duckdb.DuckDBPyConnection:
         path = self.index_folder / DATABASE
@@ -155,6 +168,7 @@ class Indexer:
             ) from error
 
     def _refresh(self, merge: bool, merge_s: float) -> PassResult:
+        self._reconnect_at_times()
         seen = look(self.folder)
         entries, replaced = self._new_entries()
         ranks_changed = self._ranks_changed() or not self._axes.is_current()

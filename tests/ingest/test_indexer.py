@@ -9,6 +9,7 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
+from ingest import indexer as indexer_module
 from ingest.indexer import Busy, Indexer
 from ingest.manifest import Narrowing
 from ingest.places import DATABASE
@@ -180,3 +181,21 @@ def test_an_empty_segment_is_fine(tmp_path):
     with open_run(builder.folder) as run:
         assert run.problems == []
         assert run.sql("SELECT count(*) AS n FROM spans").to_pylist() == [{"n": 30}]
+
+
+def test_the_database_is_opened_anew_at_times_and_nothing_is_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr(indexer_module, "RECONNECT_EVERY", 2)
+    builder = RunBuilder(tmp_path / "run", 1)
+    with Indexer(builder.folder) as indexer:
+        connections = {id(indexer.connection): indexer.connection}
+        for step in range(6):
+            builder.span(0, step, "forward", step * 100, step * 100 + 50)
+            builder.publish()
+            assert indexer.refresh().new_files > 0
+            connections[id(indexer.connection)] = indexer.connection
+            assert indexer.manifest.connection is indexer.connection
+        assert len(connections) == 4
+    with open_run(builder.folder, refresh=False) as run:
+        assert run.sql("SELECT step FROM spans ORDER BY step").column("step").to_pylist() == list(
+            range(6)
+        )
