@@ -1,14 +1,18 @@
 """The import step: readers write the tables as the files tell them, then clocks are aligned.
 
 Files of processes on several hosts have a clock each. Where collectives were recorded by all their
-members, their ends say how far the clocks are apart (diagnosis.clocks), and the run's clocks table
-is written anew; where they do not connect a rank, its clock counts as unknown and the run says so.
+members, or by enough of them, their ends say how far the clocks are apart (diagnosis.clocks), and
+the run's clocks table is written anew; where they do not connect a rank, its clock counts as
+unknown and the run says so.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,13 +20,16 @@ from diagnosis.clocks import Alignment, MatchedEnds, RankClock, align
 from ingest import imports
 from ingest.errors import UserError
 from ingest.imports import OnFile, Progress
-from ingest.matched import matched_ends
 from ingest.readers.rows import rows
 from ingest.run_writer import RunWriter
-from ingest.store import Run
+
+if TYPE_CHECKING:
+    from ingest.store import Run
 
 OWN_CLOCKS = ("kineto", "flight_recorder", "nccl_inspector", "xpu_timer")
 """Formats with a file per process; others have one clock in one file, or times of each step."""
+_MATCHING = "ingest.matched"
+"""Module that matches collectives: DuckDB, whose loading takes as long as reading a few MB."""
 _MOST_NAMED = 8
 _UNKNOWN: Mapping[str, int | str] = {"offset_ns": 0, "drift_ppb": 0, "method": "none"}
 
@@ -35,6 +42,7 @@ def import_paths(
     on_file: OnFile | None = None,
 ) -> Path:
     """ingest.imports.import_paths, with clocks aligned."""
+    threading.Thread(target=import_module, args=(_MATCHING,)).start()  # while files are read
     return imports.import_paths(paths, runs_folder, progress, name, align_clocks, on_file)
 
 
@@ -72,13 +80,15 @@ def _row(clock: RankClock) -> Mapping[str, int | str]:
 
 
 def _alignment(writer: RunWriter) -> Alignment:
+    from ingest.matched import matched_ends
+
     ranks = sorted(writer.ranks)
     try:
         table = matched_ends(writer.folder / "segments")
     except UserError as error:
         writer.add_problem(str(error))
-        return Alignment(None, {}, ranks, [])
-    wanted = ("group_id", "instance", "rank", "end_ns", "spent_ns")
+        return Alignment(None, {}, ranks)
+    wanted = ("group_id", "instance", "rank", "end_ns", "spent_ns", "num_missing")
     columns = [table[name].to_numpy().astype(np.int64) for name in wanted]
     told = np.isin(columns[2], ranks)
     return align(MatchedEnds(*(column[told] for column in columns)), ranks)
@@ -95,8 +105,9 @@ def _tell(found: Alignment, writer: RunWriter) -> None:
     if found.unaligned:
         writer.add_problem(
             f"the clocks of {_named(found.unaligned)} are not aligned: no collective that all "
-            "members of its group recorded, with ends that fit, connects them to the other ranks; "
-            "nobody is named from their timing against others"
+            "members of its group recorded (or three, and half of them), with ends that fit, "
+            f"connects them to the other ranks{_unproven(found)}; nobody is named from their "
+            "timing against others"
         )
     for misfit in found.misfits:
         writer.add_problem(
@@ -118,7 +129,31 @@ def _aligned(found: Alignment) -> str:
     return (
         f"the clocks of {len(clocks)} ranks are aligned to rank {found.reference} by the ends of "
         f"their collectives: off by up to {offset_ms:.3f} ms, known within {err_us:.1f} us{drift}"
+        f"{_of_some(found)}"
     )
+
+
+def _of_some(found: Alignment) -> str:
+    """That of some groups not all members are here; empty where all are."""
+    if not found.incomplete:
+        return ""
+    return (
+        f"; members of {_counted(found.incomplete, 'group')} are missing, and the ends of the "
+        "others fit each other only as they are numbered"
+    )
+
+
+def _unproven(found: Alignment) -> str:
+    if not found.unproven:
+        return ""
+    return (
+        f" (members of {_counted(found.unproven, 'group')} are missing, and the ends of the others "
+        "do not prove that they are numbered alike)"
+    )
+
+
+def _counted(things: Sequence[int], noun: str) -> str:
+    return f"{len(things)} {noun}{'s' if len(things) > 1 else ''}"
 
 
 def _named(ranks: Sequence[int]) -> str:

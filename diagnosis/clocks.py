@@ -4,7 +4,8 @@ No member of an all-reduce (all-gather, ...) can be through before all have begu
 end at nearly the same moment, however late one of them came: ends compare clocks, starts do not.
 Within a group each member's ends are compared with the members' mean, instance by instance, and
 joined robustly over time; groups that share ranks are joined by weighted least squares. Members
-whose ends do not fit (a group recorded wrongly, instances numbered differently) are left out.
+whose ends do not fit (a group recorded wrongly, instances numbered differently) are left out
+(diagnosis.clock_numbering, also on groups of which some members are missing).
 
 Source: Doleschal et al., Internal timer synchronization for parallel event tracing (2008), here
 with the ends of collectives only.
@@ -17,6 +18,7 @@ Shape suffixes: N ends, K instances of one group, M its members, T ties (a group
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,6 +33,7 @@ from diagnosis.clock_graph import (
     least_squares,
     misfits,
 )
+from diagnosis.clock_numbering import LEAST_MEMBERS, PLAINLY, fits_better_elsewhere, sharpness
 
 LARGEST_ERR_NS = 5e6
 """An offset known worse than this aligns nothing."""
@@ -53,10 +56,11 @@ _MOST_ROUNDS = 50
 
 @dataclass(frozen=True)
 class MatchedEnds:
-    """Ends of complete instances, one row per member; instances are numbered over all groups.
+    """Ends of instances, one row per member that saw it; instances are numbered over all groups.
 
     `spent_ns_N` is how long the member was in it; the shortest of an instance bounds how far its
-    ends can lie apart. Raises ValueError for columns of different lengths.
+    ends can lie apart. `num_missing_N` says how many members of the group did not record it.
+    Raises ValueError for columns of different lengths.
     """
 
     group_N: Ints
@@ -64,6 +68,7 @@ class MatchedEnds:
     rank_N: Ints
     end_ns_N: Ints
     spent_ns_N: Ints
+    num_missing_N: Ints
 
     def __post_init__(self) -> None:
         sizes = {len(column) for column in vars(self).values()}
@@ -104,12 +109,16 @@ class Alignment:
     reference: int | None
     clocks: Mapping[int, RankClock]
     unaligned: Sequence[int]
-    misfits: Sequence[Misfit]
+    misfits: Sequence[Misfit] = ()
+    incomplete: Sequence[int] = ()
+    """groups of which members are missing, but whose ends were used"""
+    unproven: Sequence[int] = ()
+    """those whose ends were not, because they might belong to different instances"""
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Instances of one group that all of `rank_M` took part in, in order of time."""
+    """Instances of one group that exactly `rank_M` recorded, in order of time."""
 
     group: int
     rank_M: Ints
@@ -117,6 +126,8 @@ class _Group:
     """ns since the trace's origin"""
     apart_ns: float
     """the most that ends can lie apart, where there are too few to see it"""
+    num_missing: int
+    """members that recorded none of them"""
 
     def without(self, member: int) -> _Group | None:
         """The group without one member; None where that leaves nobody to compare."""
@@ -143,7 +154,7 @@ class _Worst:
 def align(ends: MatchedEnds, ranks: Sequence[int]) -> Alignment:
     """Offset and drift of each of `ranks` against the lowest rank of the largest connected part."""
     origin_ns = int(np.median(ends.end_ns_N)) if len(ends.end_ns_N) else 0
-    groups, left_out = _consistent(_groups(ends, origin_ns))
+    groups, left_out, unproven = _consistent(_groups(ends, origin_ns))
     clocks: dict[int, RankClock] = {}
     for _ in range(_MOST_ROUNDS if groups else 0):
         ties = _Solution(groups, origin_ns)
@@ -159,45 +170,67 @@ def align(ends: MatchedEnds, ranks: Sequence[int]) -> Alignment:
         clocks=known,
         unaligned=[rank for rank in sorted(ranks) if rank not in known],
         misfits=left_out,
+        incomplete=sorted({group.group for group in groups if group.num_missing}),
+        unproven=sorted(unproven - {group.group for group in groups}),
     )
 
 
 def _groups(ends: MatchedEnds, origin_ns: int) -> list[_Group]:
-    """Groups with their instances as matrices; instances that lack a member are left out."""
+    """Groups with their instances as matrices: one for each set of members that recorded some."""
     order = np.lexsort((ends.rank_N, ends.instance_N, ends.group_N))
-    borders = np.flatnonzero(np.diff(ends.group_N[order])) + 1
-    found = []
+    instance_N = ends.instance_N[order]
+    borders = np.flatnonzero(np.diff(instance_N)) + 1
+    rows_of: dict[tuple[int, bytes], list[Ints]] = defaultdict(list)
     for rows in np.split(order, borders) if len(order) else []:
-        rank_M = np.unique(ends.rank_N[rows])
-        _, instance, count = np.unique(
-            ends.instance_N[rows], return_inverse=True, return_counts=True
-        )
-        whole = rows[count[instance] == len(rank_M)]
-        if len(rank_M) < 2 or not len(whole):
+        rows_of[int(ends.group_N[rows[0]]), ends.rank_N[rows].tobytes()].append(rows)
+    found = []
+    for (group, _), rows_K in rows_of.items():
+        rows_KM = np.stack(rows_K)
+        if rows_KM.shape[1] < 2:
             continue
-        end_KM = (ends.end_ns_N[whole] - origin_ns).reshape(-1, len(rank_M))
-        spent_KM = ends.spent_ns_N[whole].reshape(-1, len(rank_M))
+        end_KM = (ends.end_ns_N[rows_KM] - origin_ns).astype(np.float64)
         in_time = np.argsort(np.median(end_KM, axis=1))
-        apart_ns = float(np.median(spent_KM.min(axis=1)))
-        group = int(ends.group_N[rows[0]])
-        found.append(_Group(group, rank_M, end_KM[in_time].astype(float), apart_ns))
+        apart_ns = float(np.median(ends.spent_ns_N[rows_KM].min(axis=1)))
+        rank_M, num_missing = ends.rank_N[rows_KM[0]], int(ends.num_missing_N[rows_KM].min())
+        found.append(_Group(group, rank_M, end_KM[in_time], apart_ns, num_missing))
     return found
 
 
-def _consistent(groups: Sequence[_Group]) -> tuple[list[_Group], list[Misfit]]:
-    """Groups without members whose ends scatter against the others' from instance to instance."""
-    kept, left_out = [], []
+def _consistent(groups: Sequence[_Group]) -> tuple[list[_Group], list[Misfit], set[int]]:
+    """Groups without members that do not fit the others, these, and groups that prove nothing.
+
+    Files of members may be missing because they are unreadable, or because those that are here are
+    of different times: groups that are not whole must be plainly numbered alike.
+    """
+    kept, left_out, unproven = [], [], set()
     for found in groups:
-        group: _Group | None = found
-        while group is not None:
-            noise_M = _noise(_detrended(group), group.apart_ns)
-            worst = int(np.argmax(noise_M))
-            if noise_M[worst] <= LARGEST_ERR_NS / _COVERAGE:
-                kept.append(group)
-                break
-            left_out += group.misfits(worst, float(noise_M[worst]))
-            group = group.without(worst)
-    return kept, left_out
+        group, gone = _without_misfits(found)
+        if found.num_missing and not (group and _is_numbered_alike(group)):
+            unproven.add(found.group)
+            continue
+        left_out += gone
+        kept += [group] if group else []
+    return kept, left_out, unproven
+
+
+def _without_misfits(found: _Group) -> tuple[_Group | None, list[Misfit]]:
+    """The group without members whose ends scatter against the others' or fit other instances."""
+    group: _Group | None = found
+    left_out: list[Misfit] = []
+    while group is not None:
+        noise_M = _noise(_detrended(group), group.apart_ns)
+        shifted = fits_better_elsewhere(group.end_KM)
+        worst = int(np.argmax(noise_M)) if shifted is None else shifted
+        if shifted is None and noise_M[worst] <= LARGEST_ERR_NS / _COVERAGE:
+            break
+        left_out += group.misfits(worst, float(noise_M[worst]))
+        group = group.without(worst)
+    return group, left_out
+
+
+def _is_numbered_alike(group: _Group) -> bool:
+    enough = len(group.rank_M) >= LEAST_MEMBERS
+    return enough and bool((sharpness(group.end_KM) >= PLAINLY).all())
 
 
 def _without(groups: Sequence[_Group], worst: _Worst) -> tuple[list[_Group], list[Misfit]]:

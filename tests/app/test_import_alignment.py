@@ -209,6 +209,36 @@ def test_two_ranks_of_128_are_unaligned_and_it_is_said(tmp_path: Path) -> None:
         assert {row["method"] for row in run.ask("clock_error").to_pylist()} == {None}
 
 
+def test_one_file_of_eight_that_is_missing_costs_one_clock(tmp_path: Path) -> None:
+    """Also where it is there and cannot be read."""
+    sizes: Json = {"world_size": 8, "offset_us": {3: -90_000.0, 6: 250.0}}
+    folder = write_job(tmp_path / "job", [list(range(8))], ranks=list(range(8)), **sizes)
+    (folder / "rank2.json").write_bytes(b"\x93NUMPY" * 99)
+    with open_any(folder) as run:
+        found = clocks(run)
+        assert {row["method"] for row in found.values()} == {"matched_collectives"}
+        assert sorted(found) == [0, 1, 3, 4, 5, 6, 7]
+        for rank, true_us in ((3, -90_000), (6, 250), (7, 0)):
+            assert abs(found[rank]["offset_ns"] - true_us * US) <= found[rank]["err_ns"] <= 60 * US
+        (problem,) = run.problems
+        assert "rank2.json" in problem
+        assert any("members of 1 group are missing" in guess for guess in info(run)["guesses"])
+
+
+def test_shifted_numbers_of_one_member_of_those_that_are_here_are_not_used(tmp_path: Path) -> None:
+    folder = write_job(tmp_path / "job", [list(range(8))], ranks=[0, 1, 2, 5, 6], world_size=8)
+    path = folder / "rank5.json"
+    told = json.loads(path.read_text())
+    for event, later in zip(told["traceEvents"], told["traceEvents"][1:], strict=False):
+        event["ts"] = later["ts"]
+    path.write_text(json.dumps(told))
+    with open_any(folder) as run:
+        assert sorted(clocks(run)) == [0, 1, 2, 6]
+        said = " ".join(run.problems)
+        assert "the ends of rank 5 do not fit the other members'" in said
+        assert "the clocks of rank 5 are not aligned" in said
+
+
 def test_a_rank_without_a_complete_group_is_unaligned_even_rank_0(tmp_path: Path) -> None:
     groups = [[0, 9], [1, 2], [2, 3]]
     folder = write_job(
@@ -257,7 +287,7 @@ def test_ends_that_cannot_be_matched_cost_the_alignment_only(
     def fails(_: Path) -> None:
         raise UserError("collectives cannot be matched: no memory")
 
-    monkeypatch.setattr("app.importing.matched_ends", fails)
+    monkeypatch.setattr("ingest.matched.matched_ends", fails)
     folder = write_job(tmp_path / "job", [[0, 1]], ranks=[0, 1], world_size=2)
     with open_run(import_paths([folder], tmp_path / "runs")) as run:
         assert clocks(run) == {}

@@ -34,16 +34,15 @@ class Job:
     ) -> None:
         random = np.random.default_rng(seed)
         self.offset_ns, self.drift = offset_ns or {}, drift or {}
-        columns: list[tuple[int, int, int, int, int]] = []
+        columns: list[tuple[int, int, int, int, int, int]] = []
         for step in range(num_steps):
             for group, ranks in enumerate(groups):
                 end_ns = (step + (group + 1) / (len(groups) + 1)) * step_s * S
                 end_ns += random.uniform(0, 1 * MS)
                 for rank in ranks:
                     true_ns = end_ns + random.normal(0, noise_ns)
-                    columns.append(
-                        (group, step * len(groups) + group, rank, self.shown(rank, true_ns), MS)
-                    )
+                    instance = step * len(groups) + group
+                    columns.append((group, instance, rank, self.shown(rank, true_ns), MS, 0))
         self.ends = MatchedEnds(*np.array(columns).T)
         self.ranks = sorted({rank for ranks in groups for rank in ranks})
 
@@ -128,7 +127,7 @@ def test_some_ends_far_off_change_nothing() -> None:
 def test_ranks_without_a_path_of_groups_are_unaligned() -> None:
     found = Job([[0, 1], [1, 2], [4, 5]]).align()
     assert (found.reference, sorted(found.clocks), found.unaligned) == (0, [0, 1, 2], [4, 5])
-    nothing = MatchedEnds(*np.empty((5, 0), np.int64))
+    nothing = MatchedEnds(*np.empty((6, 0), np.int64))
     found = align(nothing, [3, 77])
     assert (found.reference, found.clocks, found.unaligned) == (None, {}, [3, 77])
 
@@ -155,6 +154,70 @@ def test_a_member_numbered_differently_is_left_out_and_the_others_stay() -> None
     assert (sorted(found.clocks), found.unaligned) == ([0, 1, 2], [3])
     assert [(m.group, m.rank) for m in found.misfits] == [(0, 3)]
     assert found.misfits[0].residual_ns > LARGEST_ERR_NS / 2
+    assert within(job.errors(found), 60 * US)
+
+
+def without(job: Job, *missing: int) -> Job:
+    """The job without the files of some ranks."""
+    gone = np.isin(job.ends.rank_N, missing)
+    lacking = np.bincount(job.ends.instance_N[gone], minlength=job.ends.instance_N.max() + 1)
+    columns = vars(job.ends) | {"num_missing_N": lacking[job.ends.instance_N]}
+    job.ends = MatchedEnds(**{name: column[~gone] for name, column in columns.items()})
+    job.ranks = [rank for rank in job.ranks if rank not in missing]
+    return job
+
+
+def shifted(job: Job, rank: int, by: int, period_ns: int) -> Job:
+    """A rank's ends as those of later instances."""
+    later = np.roll(job.ends.end_ns_N[job.ends.rank_N == rank], -by)
+    later[-by:] += len(later) * period_ns
+    end_ns_N = job.ends.end_ns_N.copy()
+    end_ns_N[job.ends.rank_N == rank] = later
+    job.ends = replace(job.ends, end_ns_N=end_ns_N)
+    return job
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_missing_members_cost_the_others_nothing(seed: int) -> None:
+    job = without(Job([list(range(8))], {3: -90 * MS, 6: 12 * MS}, seed=seed), 2)
+    found = job.align()
+    assert (sorted(found.clocks), found.unaligned) == ([0, 1, 3, 4, 5, 6, 7], [])
+    assert (found.incomplete, found.unproven, found.misfits) == ([0], [], [])
+    assert within(job.errors(found), 60 * US)
+
+
+@pytest.mark.parametrize("by", [1, 7])
+@pytest.mark.parametrize("missing", [(), (2,)])
+def test_a_member_whose_numbers_are_shifted_is_left_out(missing: tuple[int, ...], by: int) -> None:
+    """Collectives come every 100 ms, give or take one: ends scatter little, whatever they mean."""
+    job = shifted(without(Job([list(range(8))]), *missing), 5, by, 100 * MS)
+    found = job.align()
+    assert [(misfit.group, misfit.rank) for misfit in found.misfits] == [(0, 5)]
+    assert found.unaligned == [5]
+    assert within(job.errors(found), 60 * US)
+
+
+def test_ends_of_some_that_come_like_clockwork_prove_nothing() -> None:
+    job = without(Job([list(range(8))]), 2)
+    regular_ns = T0 + job.ends.instance_N * 100 * MS
+    found = job.changed(job.ends.rank_N >= 0, regular_ns - job.ends.end_ns_N).align()
+    assert (found.clocks, found.incomplete, found.unproven) == ({}, [], [0])
+
+
+def test_a_few_instances_of_some_prove_nothing() -> None:
+    found = without(Job([list(range(8))], num_steps=10), 2).align()
+    assert (found.clocks, found.unproven) == ({}, [0])
+
+
+def test_instances_that_only_some_recorded_add_to_those_of_all() -> None:
+    """A member whose ring is short: the clocks of the others are known as well as without it."""
+    job = Job([[0, 1, 2, 3]], {1: 3 * MS})
+    short = (job.ends.rank_N == 3) & (job.ends.instance_N < 40)
+    lacking = np.isin(job.ends.instance_N, job.ends.instance_N[short]).astype(np.int64)
+    columns = vars(job.ends) | {"num_missing_N": lacking}
+    job.ends = MatchedEnds(**{name: column[~short] for name, column in columns.items()})
+    found = job.align()
+    assert (found.unaligned, found.incomplete) == ([], [0])
     assert within(job.errors(found), 60 * US)
 
 
@@ -209,4 +272,4 @@ def test_thousands_of_ranks_without_a_path_are_no_thousandfold_work() -> None:
 def test_columns_of_different_lengths_are_refused() -> None:
     one = np.zeros(1, np.int64)
     with pytest.raises(ValueError, match="give each column for all ends"):
-        MatchedEnds(one, one, one, one, np.zeros(2, np.int64))
+        MatchedEnds(one, one, one, one, one, np.zeros(2, np.int64))

@@ -33,7 +33,7 @@ def rows(run: Run, **values: int) -> list[dict[str, Any]]:
     return run.ask("matched_ends", **values).to_pylist()
 
 
-def test_complete_instances_that_nobody_leaves_early(tmp_path: Path) -> None:
+def test_instances_that_nobody_leaves_early(tmp_path: Path) -> None:
     with open_run(built(tmp_path / "run").folder) as run:
         found = rows(run)
     assert [(row["group_id"], row["instance"], row["rank"]) for row in found] == [
@@ -41,6 +41,24 @@ def test_complete_instances_that_nobody_leaves_early(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [row["end_ns"] for row in found[:3]] == [T0 + us * US for us in (50, 51, 52)]
     assert [row["spent_ns"] for row in found] == [40 * US, 40 * US, 40 * US, 10 * US, 10 * US]
+
+
+def test_enough_of_the_members_and_no_fewer(tmp_path: Path) -> None:
+    builder = RunBuilder(tmp_path / "run", 4)
+    builder.group(7, [0, 1, 2, 3], "dp")
+    builder.group(9, list(range(8)), "world")
+    for rank in range(4):
+        builder.collective(rank, 0, 9, 1, 10, 20)  # half
+        if rank:
+            builder.collective(rank, 0, 9, 2, 30, 40)  # three of eight
+            builder.collective(rank, 0, 7, 1, 50, 60)  # three of four
+        if rank > 1:
+            builder.collective(rank, 0, 7, 2, 70, 80)  # two of four
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as run:
+        found = [(row["group_id"], row["rank"], row["num_missing"]) for row in rows(run)]
+    assert found == [(7, 1, 1), (7, 2, 1), (7, 3, 1), *[(9, rank, 4) for rank in range(4)]]
 
 
 def test_files_without_an_index_say_the_same(tmp_path: Path) -> None:
