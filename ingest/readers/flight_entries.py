@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from ingest.readers.kineto_collectives import op_name
 from ingest.readers.kineto_events import DTYPES
@@ -17,12 +17,12 @@ from trace_hooks.schema import UNKNOWN
 _STATES = {"scheduled": "enqueued", "started": "started", "completed": "completed"}
 _PROFILED = re.compile(r"(?:\w+:)?(\w+)(?: (\d{1,9})(?:->|<-)(\d{1,9}))?")
 _LONGEST_OP = 64
+_MOST_KEPT = 1024
 APART = 1 << 40
 """Numbers from here on belong to messages whose number on the other side is not known."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """What is kept of an entry; times in Unix ns, 0 where unknown, numbers -1 where unknown."""
 
     record_id: int
@@ -48,13 +48,13 @@ class Entry:
             return None
         state = _STATES.get(str(_scalar(told.get("state"))))
         created_ns = _count(told.get("time_created_ns"))
-        match = _PROFILED.fullmatch(str(_scalar(told.get("profiling_name")))[:256])
-        if state is None or match is None or not 0 < created_ns < MAX_NS:
+        profiled = _profiled(str(_scalar(told.get("profiling_name")))[:256])
+        if state is None or profiled is None or not 0 < created_ns < MAX_NS:
             return None
+        op, peer_in_group = profiled
         group = told.get("process_group")
-        named = list(group)[:2] if isinstance(group, list | tuple) else []
-        name, desc = ([str(_scalar(part)) for part in named] + ["", ""])[:2]
-        op = op_name(match[1]) or match[1].lower()[:_LONGEST_OP]
+        named = group if isinstance(group, list | tuple) else ()
+        name, desc = (str(_scalar(part)) for part in (*named[:2], "", "")[:2])
         side = "output" if op == "recv" else "input"
         dtype, num_bytes = _payload(told.get(f"{side}_sizes"), told.get(f"{side}_dtypes"))
         return cls(
@@ -63,8 +63,8 @@ class Entry:
             group=name,
             desc=desc,
             op=op,
-            peer_in_group=int(match[3]) if match[3] else UNKNOWN,
-            is_p2p=bool(match[3]) or told.get("is_p2p") is True,
+            peer_in_group=peer_in_group,
+            is_p2p=peer_in_group >= 0 or told.get("is_p2p") is True,
             collective_seq=_count(told.get("collective_seq_id")),
             p2p_seq=_count(told.get("p2p_seq_id")),
             created_ns=created_ns,
@@ -106,6 +106,22 @@ class Numbering:
         return self._seen[pair] - 1
 
 
+@lru_cache(_MOST_KEPT)
+def _profiled(text: str) -> tuple[str, int] | None:
+    """Operation, and place in the group of a message's other side (-1 none)."""
+    match = _PROFILED.fullmatch(text)
+    if match is None:
+        return None
+    op = op_name(match[1]) or match[1].lower()[:_LONGEST_OP]
+    return op, int(match[3]) if match[3] else UNKNOWN
+
+
+@lru_cache(_MOST_KEPT)
+def _dtype(text: str) -> tuple[str, int]:
+    """Torch's name and bytes of an element; 0 unknown."""
+    return DTYPES.get(text.lower(), ("", 0))
+
+
 def _scalar(value: object) -> object:
     """Texts and numbers as they are; anything that could be deep or large as nothing."""
     return value if isinstance(value, str | int) else ""
@@ -123,7 +139,7 @@ def _time(value: object) -> int:
 def _payload(sizes: object, dtypes: object) -> tuple[str, int]:
     """Torch's name of the first dtype, and the bytes of all tensors; -1 unknown."""
     listed = dtypes if isinstance(dtypes, list | tuple) else []
-    known = [DTYPES.get(str(_scalar(dtype)).lower(), ("", 0)) for dtype in listed]
+    known = [_dtype(str(_scalar(dtype))) for dtype in listed]
     shapes = sizes if isinstance(sizes, list | tuple) else []
     name = known[0][0] if known else ""
     if not shapes or len(shapes) != len(known):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -296,20 +296,27 @@ def _write_collectives(sink: Sink, rank: int, dump: _Dump) -> list[Group]:
     """Rows of `collectives`; returns groups that only the entries name."""
     others: dict[str, Group] = {}
     numbering = Numbering(dump.entries)
-    table: dict[str, list[Any]] = defaultdict(list)
+    groups: list[Group] = []
+    peers: list[int] = []
+    seqs: list[int] = []
     for entry in dump.entries:
         group = dump.groups.get(entry.group) or others.setdefault(
             entry.group, Group(entry.group, entry.desc, (), "unknown")
         )
         peer = entry.peer_of(group.ranks)
-        values = {
-            "group_id": group.group_id, "seq": numbering.seq(entry, rank, group, peer),
-            "op": entry.op, "dtype": entry.dtype, "num_bytes": entry.num_bytes, "peer": peer,
-            "enqueue_ns": entry.created_ns, "start_ns": entry.started_ns or entry.created_ns,
-            "end_ns": entry.completed_ns or UNKNOWN, "state": entry.state,
-        }  # fmt: skip
-        for column, value in values.items():
-            table[column].append(value)
+        groups.append(group)
+        peers.append(peer)
+        seqs.append(numbering.seq(entry, rank, group, peer))
+    table: dict[str, list[Any]] = {
+        "group_id": [group.group_id for group in groups], "seq": seqs, "peer": peers,
+        "op": [entry.op for entry in dump.entries],
+        "dtype": [entry.dtype for entry in dump.entries],
+        "num_bytes": [entry.num_bytes for entry in dump.entries],
+        "enqueue_ns": [entry.created_ns for entry in dump.entries],
+        "start_ns": [entry.started_ns or entry.created_ns for entry in dump.entries],
+        "end_ns": [entry.completed_ns or UNKNOWN for entry in dump.entries],
+        "state": [entry.state for entry in dump.entries],
+    }  # fmt: skip
     for start in range(0, len(dump.entries), _ROWS_AT_ONCE):
         part = {name: values[start : start + _ROWS_AT_ONCE] for name, values in table.items()}
         columns = {"rank": rank, "source": NAME, **part}

@@ -1,6 +1,8 @@
-"""Pickles of plain containers, decoded without Python's pickle: no opcode here can name code.
+"""Pickles of plain containers, decoded so that no opcode can name code.
 
-Known are the opcodes that build None, booleans, numbers, texts, bytes, lists, tuples and dicts. Any
+What ingest.readers.pickle_check vouches for is built by Python's own unpickler, in C. Damaged and
+odd pickles go through the machine here, which says what is wrong and keeps what came before. Known
+to it are the opcodes that build None, booleans, numbers, texts, bytes, lists, tuples and dicts. Any
 other one (a global, a call, a persistent id, a buffer from outside) is refused by name, before it
 does anything. Nothing is recursive, and nothing is allocated that the file does not hold.
 
@@ -10,8 +12,11 @@ Opcodes: https://github.com/python/cpython/blob/main/Lib/pickletools.py
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
+
+from ingest.readers.pickle_check import built, is_plain
 
 MARK, STOP = ord("("), ord(".")
 _REFUSED = {
@@ -30,6 +35,8 @@ _FLOAT8 = struct.Struct(">d")
 _SIZES = {"\x8c": 1, "\x8d": 8, "B": 4, "C": 1, "\x8e": 8, "T": 4, "U": 1}
 _SIZE_OF = {ord(code): size for code, size in _SIZES.items()}
 _TEXT = frozenset(map(ord, "\x8c\x8dTU"))
+_KEYS = frozenset({str, int, float, bool, bytes, type(None)})
+"""Types of keys. Not tuples: of deep ones the hash is recursive, in C and without a limit."""
 
 
 class NotPlain(ValueError):
@@ -49,6 +56,9 @@ def loads(data: bytes) -> Any:
 
     Raises NotPlain for anything that is none, CutShort for damage.
     """
+    if is_plain(data, _MOST_STEPS):
+        with suppress(ValueError):  # damaged: the machine says where, and keeps what is before
+            return built(data)
     machine = _Machine(data)
     try:
         return machine.run()
@@ -103,7 +113,7 @@ class _Machine:
                 marks.append(len(stack))
             elif code == 0x75:  # u SETITEMS
                 items = self.from_mark()
-                stack[-1].update(zip(items[::2], items[1::2], strict=True))
+                stack[-1].update(_pairs(items))
             elif code == 0x7D:  # } EMPTY_DICT
                 push({})
             elif code == 0x4B:  # K BININT1
@@ -213,14 +223,22 @@ def _put(container: Any, items: list[Any]) -> None:
         container.update((key, value) for key, value in pairs if isinstance(key, str | int))
 
 
+def _pairs(items: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """Keys with their values; raises TypeError for keys that are no scalars."""
+    keys = items[::2]
+    if not _KEYS.issuperset(map(type, keys)):
+        raise TypeError("key")
+    return zip(keys, items[1::2], strict=True)
+
+
 def _append_items(machine: _Machine) -> None:
     items = machine.from_mark()
     machine.top().extend(items)
 
 
 def _set_item(machine: _Machine) -> None:
-    key, value = machine.pop(2)
-    machine.top()[key] = value
+    pair = machine.pop(2)
+    machine.top().update(_pairs(pair))
 
 
 def _append_item(machine: _Machine) -> None:
@@ -229,8 +247,7 @@ def _append_item(machine: _Machine) -> None:
 
 
 def _make_dict(machine: _Machine) -> None:
-    items = machine.from_mark()
-    machine.push(dict(zip(items[::2], items[1::2], strict=True)))
+    machine.push(dict(_pairs(machine.from_mark())))
 
 
 _OPERATIONS: dict[int, Callable[[_Machine], object]] = {

@@ -61,7 +61,8 @@ def _array(column: Column, num_rows: int, columns: Mapping[str, Any]) -> pa.Arra
     if isinstance(value, bool | int | float):
         return pa.repeat(pa.scalar(value, column.type), num_rows)
     if _is_text(column):
-        value = [text if text is None else utf8(text) for text in value]
+        fit = {text: text if text is None else utf8(text) for text in set(value)}
+        value = [fit[text] for text in value]
     return pa.array(value, column.type)
 
 

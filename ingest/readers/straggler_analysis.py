@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import yaml
 
 from ingest.errors import UserError
 from ingest.readers import Sink
@@ -329,6 +327,8 @@ def _arrow_stream(table: pa.Table) -> bytes:
 
 def _with_times(table: pa.Table) -> pa.Table:
     """The operations whose start and duration are numbers that nanoseconds can hold."""
+    import pyarrow.compute as pc  # here: every reading process would pay for it
+
     usable = [
         pc.less(pc.abs(pc.cast(table[name], pa.float64())), _LONGEST_S)
         for name in ("start_ts", "duration")
@@ -338,6 +338,8 @@ def _with_times(table: pa.Table) -> pa.Table:
 
 def _with_places(table: pa.Table) -> pa.Table:
     """The operations whose numbers a job can have."""
+    import pyarrow.compute as pc  # here: every reading process would pay for it
+
     usable = []
     for name, most in _MOST.items():
         if name in table.column_names:
@@ -375,6 +377,8 @@ def _sizes_in(text: bytes) -> dict[str, int] | None:
         return None
     if text.count(b"[") + text.count(b"{") > _MOST_BRACKETS:
         return None
+    import yaml  # here: every reading process would pay for it
+
     try:
         return _checked(yaml.safe_load(text))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError):

@@ -120,7 +120,7 @@ def _do_what_is_planted(content: bytes) -> None:
 def main(folder: Path) -> None:
     """Import the files named on stdin, beside each; one result line each on stdout."""
     readers()
-    for name in ("array", "sqlite3", "yaml", "pyarrow.parquet"):
+    for name in ("array", "sqlite3", "yaml", "pyarrow.compute", "pyarrow.parquet"):
         __import__(name)
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, LIMIT_BYTES))
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)

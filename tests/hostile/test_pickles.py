@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle  # noqa: TID251  # to make what must be refused
+import pickletools
+import random
 import struct
 import sys
 from pathlib import Path
@@ -13,7 +15,9 @@ import pytest
 
 from ingest.errors import UserError
 from ingest.imports import import_paths
+from ingest.readers.pickle_check import built, is_plain
 from ingest.readers.plain_pickle import CutShort, NotPlain, loads
+from tests.hostile.mutations import mutated
 
 WORDS = {"version": "2.9", "entries": [], "pg_config": {}, "pg_status": {}}
 
@@ -64,8 +68,10 @@ OPCODES = {
 
 @pytest.mark.parametrize("name", OPCODES)
 def test_opcodes_that_are_no_plain_data(name: str) -> None:
+    data = b"\x80\x04" + OPCODES[name] + b"."
+    assert not is_plain(data, len(data))
     with pytest.raises(NotPlain, match=r"asks for|opcode"):
-        loads(b"\x80\x04" + OPCODES[name] + b".")
+        loads(data)
 
 
 CUT = {
@@ -125,3 +131,81 @@ def test_plain_data_is_what_pickle_makes_of_it() -> None:
         if protocol > 2:  # before, bytes are a call
             value["bytes"] = b"\0\xff" * 300
         assert loads(pickle.dumps(value, protocol)) == value
+
+
+BUILDING = {
+    "PROTO", "MARK", "STOP", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1",
+    "BINFLOAT", "BINUNICODE", "EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_TUPLE", "TUPLE", "TUPLE1",
+    "TUPLE2", "TUPLE3", "EMPTY_DICT", "SETITEM", "SETITEMS", "BINGET", "LONG_BINGET", "BINPUT",
+    "LONG_BINPUT",
+}  # fmt: skip
+"""What the C unpickler may be given: of these opcodes none reaches out of the pickle."""
+
+
+def test_the_check_knows_no_opcode_that_reaches_out() -> None:
+    """Whatever follows an opcode: one that is let through is among those that build."""
+    rng = random.Random(5)
+    known = {}
+    for opcode in pickletools.opcodes:
+        for _ in range(300):
+            behind = bytes(rng.choice((0, 1, 2, 46, rng.randrange(256))) for _ in range(12))
+            data = opcode.code.encode("latin-1") + behind + b"."
+            if is_plain(data, len(data)):
+                first = next(iter(pickletools.genops(data)))[0].name
+                known[first] = data
+    assert set(known) <= BUILDING
+    assert len(known) >= len(BUILDING) - 6  # by chance not every one is followed by a whole pickle
+
+
+def _honest() -> dict[str, Any]:
+    frame = {"name": "a" * 30, "filename": "/home/ü/" + "x" * 300, "line": 70_000}
+    entry = {
+        "frames": [frame, frame], "process_group": ("0", "default_pg"), "sizes": [[1, -5], []],
+        "ns": 1_751_410_836_000_000_000, "none": None, "is": [True, False], 7: 1.5, "pair": (1, 2),
+    }  # fmt: skip
+    return {**WORDS, "entries": [{**entry, "record_id": number} for number in range(300)]}
+
+
+def test_what_torch_writes_is_built_in_c() -> None:
+    data = pickle.dumps(_honest(), 2)
+    assert is_plain(data, len(data))
+    assert built(data) == loads(data) == _honest()
+    assert not is_plain(data, len(data) - 1)  # more steps than allowed, perhaps
+
+
+def test_what_the_check_lets_through_holds_plain_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Built in C or by the machine, a damaged pickle gives the same, or its damage is said."""
+    honest = pickle.dumps(_honest(), 2)[:3000]
+    small = pickle.dumps({"a": [1, ("x",), None], 5: {"b": 2.5}}, 2)
+    rng = random.Random(11)
+    results = []
+    num_in_c = 0
+    for _ in range(1500):
+        data = mutated(rng.choice((small, honest)), [small, honest], rng)
+        found: list[str] = []
+        for most in (len(data), -1):
+            monkeypatch.setattr(
+                "ingest.readers.plain_pickle.is_plain",
+                lambda data, _, most=most: is_plain(data, most),
+            )
+            try:
+                found.append(repr(loads(data)))
+            except (CutShort, NotPlain) as error:
+                found.append(f"{type(error).__name__} {error}")
+        num_in_c += is_plain(data, len(data))
+        if found[0] != found[1]:
+            results.append((data, found))
+    assert num_in_c > 100
+    # the machine forgives what C does not, never the other way round: then both are the machine
+    assert results == []
+
+
+def test_tuples_in_tuples_as_a_key_do_not_end_the_process() -> None:
+    """Their hash is recursive: 200,000 of them are more than any stack holds."""
+    for depth in (10_000, 200_000):
+        data = b"\x80\x02})" + b"\x85" * depth + b"Ns."
+        if is_plain(data, len(data)):
+            assert len(loads(data)) == 1
+        else:
+            with pytest.raises(CutShort):
+                loads(data)
