@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.readers import Sink
+from ingest.readers.done_collectives import Communicator, Done, Members, write_collectives
 from ingest.readers.inputs import Source
 from ingest.readers.json_lines import JsonLines, Line, first_objects
 from ingest.readers.kineto_collectives import op_name
 from ingest.readers.limits import limits, variable
-from ingest.readers.rows import rank_info, rows
+from ingest.readers.rows import rank_info
 from ingest.readers.shelf import Shelf
-from ingest.readers.span_list import ROWS_AT_ONCE, SpanList
+from ingest.readers.span_list import SpanList
 from ingest.readers.trace_events import MAX_COUNT, MAX_NS
 from ingest.readers.whole import add_imported_clock
 from trace_hooks.schema import UNKNOWN
@@ -103,7 +104,10 @@ class Reading:
             f"({world.comm}, {world.num_ranks} ranks)"
         )
         of_rank = self._placed(world)
-        members = _members(of_rank)
+        members = Members(world.num_ranks)
+        for rank, (_, calls) in of_rank.items():
+            for call in calls:
+                members.see(call.comm, call.num_ranks, call.rank_in_comm, rank)
         missing = _num_missing(of_rank)
         if missing:
             self._sink.add_guess(
@@ -170,7 +174,7 @@ class Reading:
         log: _Log,
         calls: list[_Call],
         world_size: int,
-        members: dict[str, tuple[int, ...]],
+        members: Members,
     ) -> None:
         calls = sorted(calls, key=lambda call: call.start_ns)
         spans = SpanList()
@@ -197,45 +201,26 @@ class Reading:
             )
         )
         spans.write(self._sink, rank)
-        for start in range(0, len(calls), ROWS_AT_ONCE):
-            part = calls[start : start + ROWS_AT_ONCE]
-            columns = {
-                "rank": rank,
-                "group_id": [_group_id(call.comm) for call in part],
-                "seq": [call.seq for call in part],
-                "op": [call.op for call in part],
-                "num_bytes": [call.num_bytes for call in part],
-                "enqueue_ns": [call.enqueue_ns for call in part],
-                "start_ns": [call.start_ns for call in part],
-                "end_ns": [call.end_ns for call in part],
-                "state": "completed",
-                "source": NAME,
-            }
-            self._sink.add_rows("collectives", rank, rows("collectives", len(part), columns))
-        comms = sorted({call.comm for call in calls})
-        groups = {
-            "rank": rank,
-            "group_id": [_group_id(comm) for comm in comms],
-            "name": comms,
-            "axis": ["world" if len(members[c]) == world_size else "unknown" for c in comms],
-            "ranks": [list(members[comm]) for comm in comms],
-        }
-        self._sink.add_rows("groups", rank, rows("groups", len(comms), groups))
+        done = [
+            Done(
+                group_id=_group_id(call.comm),
+                seq=call.seq,
+                op=call.op,
+                dtype="",
+                num_bytes=call.num_bytes,
+                enqueue_ns=call.enqueue_ns,
+                start_ns=call.start_ns,
+                end_ns=call.end_ns,
+            )
+            for call in calls
+        ]
+        comms = []
+        for comm in sorted({call.comm for call in calls}):
+            ranks = members.of(comm)
+            axis = "world" if len(ranks) == world_size else "unknown"
+            comms.append(Communicator(_group_id(comm), comm, axis, ranks))
+        write_collectives(self._sink, rank, NAME, done, comms)
         add_imported_clock(self._sink, rank, begin_ns)
-
-
-def _members(of_rank: dict[int, tuple[_Log, list[_Call]]]) -> dict[str, tuple[int, ...]]:
-    """Global ranks of every communicator in its order; empty where not all of them are here."""
-    seen: dict[str, dict[int, int]] = defaultdict(dict)
-    sizes: dict[str, int] = {}
-    for rank, (_, calls) in of_rank.items():
-        for call in calls:
-            seen[call.comm][call.rank_in_comm] = rank
-            sizes[call.comm] = call.num_ranks
-    return {
-        comm: tuple(rank for _, rank in sorted(ranks.items())) if len(ranks) == sizes[comm] else ()
-        for comm, ranks in seen.items()
-    }
 
 
 def _num_missing(of_rank: dict[int, tuple[_Log, list[_Call]]]) -> int:

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from ingest.readers import Sink
+from ingest.readers.done_collectives import Communicator, Done, Members, write_collectives
 from ingest.readers.flight_entries import APART
 from ingest.readers.inputs import Source
 from ingest.readers.kineto_collectives import op_of_name
 from ingest.readers.kineto_events import DTYPES
 from ingest.readers.limits import limits
 from ingest.readers.protobuf import Damaged, fields
-from ingest.readers.rows import rank_info, rows
+from ingest.readers.rows import rank_info
 from ingest.readers.shelf import Shelf
-from ingest.readers.span_list import ROWS_AT_ONCE, SpanList
+from ingest.readers.span_list import SpanList
 from ingest.readers.trace_events import MAX_NS
 from ingest.readers.whole import TooLarge, add_imported_clock, all_of
 from trace_hooks.schema import UNKNOWN
@@ -196,24 +196,20 @@ class Reading:
                 f"{nameless} timelines have no .timeline.meta: their kernels have numbers for names"
             )
 
-    def _members(self) -> dict[int, tuple[int, ...]]:
-        """Ranks of each communicator all of whose members are here."""
-        seen: dict[int, set[int]] = defaultdict(set)
-        sizes: dict[int, int] = {}
+    def _members(self) -> Members:
+        """Who is in each communicator."""
+        members = Members(max(timeline.world_size for timeline in self._timelines.values()))
         for rank, timeline in self._timelines.items():
             for call in timeline.calls:
-                seen[call.comm_hash].add(rank)
-                sizes[call.comm_hash] = call.num_ranks
-        return {
-            comm: tuple(sorted(ranks)) for comm, ranks in seen.items() if len(ranks) == sizes[comm]
-        }
+                members.see(call.comm_hash, call.num_ranks, rank, rank)
+        return members
 
     def _write(
         self,
         rank: int,
         timeline: _Timeline,
         names: dict[int, str],
-        members: dict[int, tuple[int, ...]],
+        members: Members,
     ) -> None:
         begin_ns, end_ns = timeline.spans.extent()
         info = rank_info(
@@ -225,38 +221,26 @@ class Reading:
         )
         self._sink.add_rank(info)
         timeline.spans.write(self._sink, rank, rename=lambda code: _named(code, names))
-        calls = sorted(timeline.calls, key=lambda call: call.start_ns)
-        for start in range(0, len(calls), ROWS_AT_ONCE):
-            part = calls[start : start + ROWS_AT_ONCE]
-            ops = [call.side or op_of_name(_named(call.code, names)) or "unknown" for call in part]
-            columns = {
-                "rank": rank,
-                "group_id": [_group_id(call.comm_hash) for call in part],
-                "seq": [
-                    APART + call.seq if op in ("send", "recv", "send_recv") else call.seq
-                    for call, op in zip(part, ops, strict=True)
-                ],
-                "op": ops,
-                "dtype": [call.dtype for call in part],
-                "num_bytes": [call.num_bytes for call in part],
-                "enqueue_ns": [call.enqueue_ns for call in part],
-                "start_ns": [call.start_ns for call in part],
-                "end_ns": [call.end_ns for call in part],
-                "state": "completed",
-                "source": NAME,
-            }
-            self._sink.add_rows("collectives", rank, rows("collectives", len(part), columns))
-        comms = sorted({call.comm_hash for call in calls})
-        groups = {
-            "rank": rank,
-            "group_id": [_group_id(comm) for comm in comms],
-            "name": [f"{comm:#x}" for comm in comms],
-            "axis": "unknown",
-            "ranks": [list(members.get(comm, ())) for comm in comms],
-        }
-        if comms:
-            self._sink.add_rows("groups", rank, rows("groups", len(comms), groups))
+        done = [_done(call, names) for call in timeline.calls]
+        hashes = sorted({call.comm_hash for call in timeline.calls})
+        comms = [Communicator(_group_id(h), f"{h:#x}", "unknown", members.of(h)) for h in hashes]
+        write_collectives(self._sink, rank, NAME, done, comms)
         add_imported_clock(self._sink, rank, begin_ns)
+
+
+def _done(call: _Call, names: dict[int, str]) -> Done:
+    op = call.side or op_of_name(_named(call.code, names)) or "unknown"
+    is_message = op in ("send", "recv", "send_recv")
+    return Done(
+        group_id=_group_id(call.comm_hash),
+        seq=APART + call.seq if is_message else call.seq,
+        op=op,
+        dtype=call.dtype,
+        num_bytes=call.num_bytes,
+        enqueue_ns=call.enqueue_ns,
+        start_ns=call.start_ns,
+        end_ns=call.end_ns,
+    )
 
 
 def _take_kernel(timeline: _Timeline, data: bytes) -> bool:
