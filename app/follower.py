@@ -30,8 +30,8 @@ PASS_GAP_S = 0.15
 """Between two passes: readers make everything anew after each."""
 PASS_EVERY_S = 5.0
 """A pass is made this often in any case: to merge, and where time stamps are not to be trusted."""
-MERGE_EVERY_S = 5.0
-MERGE_MOST_S = 0.5
+MERGE_EVERY_S = 2.0
+MERGE_MOST_S = 0.25
 """Small files are merged at least so often, for so long at a time: news wait no longer."""
 OWN_EVERY_S = 1.0
 """How often a run that another process indexes is tried to be owned."""

@@ -132,8 +132,8 @@ class Hub:
         return answer
 
     def followed(self, name: str, key: Hashable, compute: Callable[[Run], T]) -> T:
-        """As `cached`, for what pages ask for again at each piece of news: while somebody does, it
-        is made before the news are told, and all who ask then find it kept.
+        """As `cached`, for what pages ask for again at each piece of news: while many do, it is
+        made before the news are told, and all who ask then find it kept.
 
         `compute` must ask for everything anew: what it closes over may be of an older version.
         """

@@ -14,6 +14,10 @@ WATCHED_S = 4.0
 """An answer is watched for so long after it was asked for; pages ask each second or two."""
 MOST = 64
 """Answers watched at once; the ones asked for least recently are let go of."""
+SHARED = 3
+"""So many askings of an answer since the last news: below that it is made for whoever asks first,
+who then need not wait for those of others.
+"""
 MOST_EACH_S = 0.8
 """An answer that takes longer keeps nobody waiting: it is made when it is asked for."""
 MOST_ALL_S = 1.2
@@ -28,6 +32,8 @@ class _Watch:
     compute: Compute
     asked_s: float
     took_s: float
+    times: int
+    """asked for since it was due last"""
 
 
 class Watched:
@@ -41,8 +47,8 @@ class Watched:
         """Note that somebody asked for `key`, which `compute` makes."""
         with self._lock:
             known = self._found.pop(key, None)
-            took_s = known.took_s if known else 0.0
-            self._found[key] = _Watch(compute, time.monotonic(), took_s)
+            took_s, times = (known.took_s, known.times) if known else (0.0, 0)
+            self._found[key] = _Watch(compute, time.monotonic(), took_s, times + 1)
             while len(self._found) > MOST:
                 del self._found[next(iter(self._found))]
 
@@ -52,6 +58,7 @@ class Watched:
             known = self._found.pop(key, None)
             if known is not None:
                 known.asked_s = time.monotonic()
+                known.times += 1
                 self._found[key] = known
 
     def timed(self, key: Hashable, compute: Callable[[Run], T]) -> Callable[[Run], T]:
@@ -68,12 +75,19 @@ class Watched:
         return make
 
     def due(self) -> Iterator[tuple[Hashable, Compute]]:
-        """What is to be made anew now, most recently asked for first, within MOST_ALL_S."""
+        """What many ask for and is to be made anew now, most recently asked for first, within
+        MOST_ALL_S.
+        """
         begun_s = time.monotonic()
         with self._lock:
             for key in [k for k, w in self._found.items() if begun_s - w.asked_s > WATCHED_S]:
                 del self._found[key]
-            due = [(k, w) for k, w in reversed(self._found.items()) if w.took_s <= MOST_EACH_S]
+            due = [
+                (key, watch) for key, watch in reversed(self._found.items())
+                if watch.took_s <= MOST_EACH_S and watch.times >= SHARED
+            ]  # fmt: skip
+            for watch in self._found.values():
+                watch.times = 0
         for key, watch in due:
             if time.monotonic() - begun_s > MOST_ALL_S:
                 return

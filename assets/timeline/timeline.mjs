@@ -38,6 +38,7 @@ export class Timeline extends EventTarget {
     this.window = null;
     this.serverChooses = true;  // the window: of the steps chosen, else the newest
     this.following = false;
+    this.followedAt = -Infinity;  // when news were taken last
   }
 
   /** The attempt on screen: with steps of before a restart it is not the newest. */
@@ -154,12 +155,14 @@ export class Timeline extends EventTarget {
       if (!this.loading) this.load(0);
     } else if (this.following) {
       if (this.followTimer) return;
+      const wait = Math.max(this.followedAt + FOLLOW_MS - performance.now(), 0);
       this.followTimer = setTimeout(() => {
         this.followTimer = null;
+        this.followedAt = performance.now();
         if (!this.following) return;
         if (this.loading) this.isOutdated = true;  // news must not cut off what they wait for
         else this.load(0);
-      }, FOLLOW_MS);
+      }, wait);
     } else if (this.window && this.extent && this.window.end > this.extent.end) {
       this.load(FOLLOW_MS);
     }

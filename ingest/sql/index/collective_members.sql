@@ -22,10 +22,11 @@ placed AS (
 ),
 instances AS (
     SELECT group_id, src, dst, tag, seq, count(*) AS seen,
-        CASE WHEN any_value(is_p2p) THEN 2 ELSE any_value(len(g.ranks)) END AS expected,
+        CASE WHEN any_value(is_p2p) THEN 2 ELSE any_value(g.size) END AS expected,
         bool_and(shift_ns IS NOT NULL) AS aligned, bool_and(end_ns >= 0) AS complete,
         max(start_al, 2) AS latest, arg_max(rank, start_al) AS last_rank, min(end_al) AS first_end
-    FROM placed LEFT JOIN (SELECT * FROM group_members WHERE attempt = $attempt) g USING (group_id)
+    FROM placed LEFT JOIN (SELECT group_id, len(ranks) AS size FROM group_members WHERE attempt = $attempt) g
+        USING (group_id)
     GROUP BY group_id, src, dst, tag, seq
 )
 SELECT p.rank, p.step, p.group_id, p.seq, p.num_bytes,
