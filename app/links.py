@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 if TYPE_CHECKING:
     from ingest.store import Run
 
-PAGES = ("overview", "timeline", "ranks", "query")
+PAGES = ("overview", "timeline", "ranks", "query", "what-if")
 """Tabs of a run, in order; the first one opens by default."""
 
 _MOST_RANKS = 4096
@@ -43,6 +43,8 @@ class View:
     """first and last step, both included"""
     t: tuple[int, int] | None = None
     """window of time, ns since the run's t0"""
+    replay: int | None = None
+    """step that the what-if page replays"""
     metric: str | None = None
     finding: str | None = None
     q: str | None = None
@@ -220,6 +222,7 @@ _FIELDS: dict[str, tuple[Callable[[str], Any], Callable[[Any], str]]] = {
     "ranks": (_ranks, format_ranks),
     "steps": (_pair, _format_pair),
     "t": (_pair, _format_pair),
+    "replay": (_natural, _plain),
     "metric": (_name, _plain),
     "finding": (_name, _plain),
     "q": (_name, _plain),

@@ -32,6 +32,7 @@ from app.routes import (
     share,
     timeline,
     uploads,
+    whatif,
 )
 from app.routes.turns import Turns
 from app.safe_headers import SafeHeaders
@@ -69,6 +70,7 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
         *findings.routes(hub),
         *overview.routes(hub),
         *timeline.routes(hub),
+        *whatif.routes(hub, turns),
         Route("/api/{path:path}", _unknown, methods=_METHODS),
         Mount("/", KeptPages(WSGIMiddleware(pages, workers=8))),
     ]

@@ -15,11 +15,11 @@ from app.components.topbar import topbar
 from app.dash_posts import refuse_malformed
 from app.hub import Awaited, Hub
 from app.links import View, explain, parse_url
-from app.pages import overview, query, ranks, runs, timeline
+from app.pages import overview, query, ranks, runs, timeline, whatif
 from ingest.errors import UserError
 
 PAGES: dict[str, ModuleType] = {
-    "overview": overview, "timeline": timeline, "ranks": ranks, "query": query,
+    "overview": overview, "timeline": timeline, "ranks": ranks, "query": query, "what-if": whatif,
 }  # fmt: skip
 
 _INDEX = """<!DOCTYPE html>

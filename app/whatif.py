@@ -10,7 +10,7 @@ from diagnosis.whatif.analysis import Prepared, WhatIf, prepare, what_if
 from diagnosis.whatif.operations import NotAnswerable, Sizes, dense
 from diagnosis.whatif.recorded import recorded_operations
 from ingest.readers import straggler_analysis
-from ingest.sandbox import Stop
+from ingest.sandbox import Interrupted, Stop
 from ingest.store import Run
 
 MOST_SPANS = 2_000_000
@@ -22,19 +22,68 @@ MOST_INFIDELITY = 0.05
 _FEWEST_STEPS = 3
 """With as many steps the first of an attempt, which warms up, is left out."""
 
+Steps = tuple[int, int]
+"""First and last, both included."""
+_ALL_STEPS: Steps = (0, 2**62)
+
 
 @dataclass(frozen=True)
 class Answer:
     """The metrics, what a timeline of them needs, and everything that was assumed."""
 
+    attempt: int
     metrics: WhatIf
     prepared: Prepared
     notes: tuple[str, ...]
 
 
-def whatif_of(run: Run, attempt: int | None = None, stop: Stop | None = None) -> Answer:
-    """Ask and replay one attempt (default: the newest); raises NotAnswerable and UserError."""
-    wanted = run.newest_attempt if attempt is None else attempt
+@dataclass(frozen=True)
+class Refusal:
+    """Why a run does not allow the analysis, in one sentence."""
+
+    reason: str
+
+
+def whatif_or_why_not(
+    run: Run, attempt: int | None = None, steps: Steps | None = None, stop: Stop | None = None
+) -> Answer | Refusal:
+    """As `whatif_of`; what the data do not allow is an answer, too, and worth keeping."""
+    try:
+        return whatif_of(run, attempt, steps, stop)
+    except NotAnswerable as error:
+        return Refusal(str(error))
+
+
+def can_tell(run: Run) -> bool:
+    """Whether the newest attempt seems to have what the analysis needs: a layout, and forwards,
+    with stages those of several micro-batches. `whatif_of` looks closer, and says what is missing.
+    """
+    layout = run.layout()
+    if layout is None:
+        return False
+    found = run.index_rows(
+        "SELECT 1 FROM kind_rollup WHERE attempt = $attempt AND kind = 'forward'"
+        " AND num_spans >= $least LIMIT 1",
+        attempt=run.newest_attempt, least=2 if layout.size("pp") > 1 else 1,
+    )  # fmt: skip
+    return run.info["source"] == straggler_analysis.NAME or bool(found)
+
+
+def stop_here(stop: Stop | None) -> None:
+    """Raise Interrupted where whoever asked has left: replays look here, queries by themselves."""
+    if stop is not None and stop.called:
+        raise Interrupted("the replay was given up: nobody waits for it any more")
+
+
+def whatif_of(
+    run: Run, attempt: int | None = None, steps: Steps | None = None, stop: Stop | None = None
+) -> Answer:
+    """Ask and replay one attempt (default: the newest), or only some of its steps, first and last
+    included; raises NotAnswerable and UserError.
+    """
+    wanted = attempt
+    if wanted is None:
+        wanted = run.newest_attempt if steps is None else run.attempt_with(steps[0])
     layout = run.layout(wanted)
     if layout is None:
         raise NotAnswerable(
@@ -43,11 +92,13 @@ def whatif_of(run: Run, attempt: int | None = None, stop: Stop | None = None) ->
             "beside it, a recorded job its parallel sizes"
         )
     sizes = Sizes(layout.size("dp"), layout.size("pp"), layout.size("cp"))
-    rows, notes = _operations(run, wanted, sizes, stop)
+    rows, notes = _operations(run, wanted, sizes, steps, stop)
+    stop_here(stop)
     prepared = prepare(dense(rows, sizes))
+    stop_here(stop)
     metrics = what_if(prepared)
     notes = (*notes, *prepared.ops.notes, *_fidelity_note(metrics.fidelity))
-    return Answer(metrics, prepared, notes)
+    return Answer(wanted, metrics, prepared, notes)
 
 
 def _fidelity_note(fidelity: float) -> tuple[str, ...]:
@@ -66,35 +117,40 @@ def _fidelity_note(fidelity: float) -> tuple[str, ...]:
 
 
 def _operations(
-    run: Run, attempt: int, sizes: Sizes, stop: Stop | None
+    run: Run, attempt: int, sizes: Sizes, chosen: Steps | None, stop: Stop | None
 ) -> tuple[pa.Table, tuple[str, ...]]:
     if run.info["source"] == straggler_analysis.NAME:
-        return run.ask("whatif_ops", attempt=attempt, stop=stop), ()
-    first, last, notes = _steps(run, attempt)
+        low, high = chosen or _ALL_STEPS
+        return run.ask(
+            "whatif_ops", attempt=attempt, step_min=low, step_max=high, stop=stop
+        ), ()  # fmt: skip
+    first, last, notes = _steps(run, attempt, chosen)
     spans = run.ask("whatif_spans", attempt=attempt, step_min=first, step_max=last, stop=stop)
     rows, assumed = recorded_operations(spans, sizes)
     return rows, (*notes, *assumed)
 
 
-def _steps(run: Run, attempt: int) -> tuple[int, int, tuple[str, ...]]:
-    """First and last step to look at: the newest that all cells have finished."""
+def _steps(run: Run, attempt: int, chosen: Steps | None) -> tuple[int, int, tuple[str, ...]]:
+    """First and last step to look at: the newest (of the chosen) that all cells have finished."""
+    low, high = chosen or _ALL_STEPS
     found = run.index_rows(
         "WITH cells AS (SELECT min(rank) AS rank FROM ranks WHERE attempt = $attempt"
         " GROUP BY pp, dp)"
         " SELECT step, CAST(sum(num_spans) AS BIGINT) AS num_spans FROM step_rollup"
-        " SEMI JOIN cells USING (rank) WHERE attempt = $attempt AND step >= 0"
+        " SEMI JOIN cells USING (rank) WHERE attempt = $attempt AND step BETWEEN $low AND $high"
         " GROUP BY step HAVING bool_and(finished) AND count(*) = (SELECT count(*) FROM cells)"
         " ORDER BY step DESC",
-        attempt=attempt,
-    )
+        attempt=attempt, low=low, high=high,
+    )  # fmt: skip
     if not found:
-        raise NotAnswerable("no step is finished on all ranks yet, so there is nothing to replay")
+        which = "no step" if chosen is None else f"none of the steps {low} to {high}"
+        raise NotAnswerable(f"{which} is finished on all ranks yet, so there is nothing to replay")
     taken, num_spans = 0, 0
     while taken < len(found) and (num_spans := num_spans + found[taken]["num_spans"]) <= MOST_SPANS:
         taken += 1
     taken = max(taken, 1)
     notes = []
-    if taken == len(found) >= _FEWEST_STEPS:
+    if chosen is None and taken == len(found) >= _FEWEST_STEPS:
         taken -= 1
         notes.append(f"The first step ({found[-1]['step']}) is left out: it warms up.")
     elif taken < len(found):

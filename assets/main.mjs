@@ -19,6 +19,7 @@ const VIEWS = {
   timeline: () => import('./timeline/view.mjs'),
   'finding-timeline': () => import('./strip/finding_timeline.mjs'),
   strip: () => import('./strip/view.mjs'),
+  'what-if': () => import('./whatif/view.mjs'),
   'when-seen': () => import('./lib/when_seen.mjs'),
 };
 

@@ -8,6 +8,7 @@ from dash.development.base_component import Component
 from app.hub import Hub
 from app.links import PAGES, View
 from app.views.runs import card_of
+from app.whatif import can_tell
 from diagnosis.findings import Diagnosis
 from ingest.store import Run
 
@@ -27,19 +28,21 @@ def topbar(hub: Hub, view: View, base: str) -> Component:
     card = hub.cached(view.run, "card", card_of)
     right = [*_chips(run, view), *_tools()]
     return html.Header(
-        [brand, _tabs(view, base), html.Div(right, className="right")],
+        [brand, _tabs(hub, view, base), html.Div(right, className="right")],
         className="topbar",
         **{"data-attempt": str(run.newest_attempt), "data-bar": card.bar},
     )  # fmt: skip
 
 
-def _tabs(view: View, base: str) -> Component:
+def _tabs(hub: Hub, view: View, base: str) -> Component:
+    assert view.run is not None
+    tells = view.page == "what-if" or hub.cached(view.run, "can tell what-if", can_tell)
     tabs = [
         html.A(
             page.capitalize(), href=View(view.run, page).url(base),
             **{"data-page": page, "aria-current": "page" if page == view.page else "false"},
         )
-        for page in PAGES
+        for page in PAGES if tells or page != "what-if"
     ]  # fmt: skip
     return html.Nav(tabs, **{"aria-label": "pages"})
 

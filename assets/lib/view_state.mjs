@@ -10,6 +10,7 @@
  * @property {number[]} ranks lanes of the timeline
  * @property {?[number, number]} steps first and last, both included
  * @property {?[number, number]} t window, ns since the run's t0
+ * @property {?number} replay step that the what-if page replays
  * @property {?string} metric
  * @property {?string} finding
  * @property {?string} q
@@ -17,7 +18,7 @@
  * @property {Object<string, string>} args
  */
 
-export const PAGES = ['overview', 'timeline', 'ranks', 'query'];
+export const PAGES = ['overview', 'timeline', 'ranks', 'query', 'what-if'];
 const MOST_RANKS = 4096;
 const LONGEST = 4000;
 
@@ -25,7 +26,7 @@ const LONGEST = 4000;
 export function emptyView() {
   return {
     run: null, page: PAGES[0], attempt: null, rank: null, ranks: [], steps: null, t: null,
-    metric: null, finding: null, q: null, sql: null, args: {},
+    replay: null, metric: null, finding: null, q: null, sql: null, args: {},
   };
 }
 
@@ -71,6 +72,7 @@ const FIELDS = {
   ranks: [parseRanks, formatRanks],
   steps: [pair, formatPair],
   t: [pair, formatPair],
+  replay: [natural, plain],
   metric: [name, plain],
   finding: [name, plain],
   q: [name, plain],

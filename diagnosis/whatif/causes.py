@@ -80,11 +80,15 @@ class _Suspect:
     """makes own times (O, S, D), in place, what they would be without it"""
 
 
-def causes(prepared: Prepared) -> tuple[Cause, ...]:
-    """Causes that cost at least MIN_COST of the step, the costliest first."""
+def causes(prepared: Prepared, look: Callable[[], None] = lambda: None) -> tuple[Cause, ...]:
+    """Causes that cost at least MIN_COST of the step, the costliest first.
+
+    `look` is called before each replay; what it raises ends the work.
+    """
     everywhere = Scenarios(1, [(0,)] * len(prepared.ideal_O))
 
     def mean_s(own_OSD: Floats) -> float:
+        look()
         times_KS, _ = step_times(prepared.graph, own_OSD, prepared.ideal_O, everywhere)
         return float(times_KS.mean())
 

@@ -67,7 +67,8 @@ def test_help_opens_and_closes(tab: Tab) -> None:
 
 def test_pages_by_keys(tab: Tab) -> None:
     tab.open(View("slow_rank", "overview").url())
-    for key, page in (("t", "timeline"), ("r", "ranks"), ("q", "query"), ("o", "overview")):
+    keys = {"t": "timeline", "r": "ranks", "q": "query", "w": "what-if", "o": "overview"}
+    for key, page in keys.items():
         tab.page.keyboard.press("g")
         tab.page.keyboard.press(key)
         tab.page.wait_for_url(f"**/run/slow_rank/{page}*")

@@ -43,6 +43,7 @@ def test_a_job_that_has_written_nothing_yet(tab: Tab, page: str) -> None:
     wanted = {
         "overview": "no step is finished yet", "timeline": "nothing yet",
         "ranks": "no finished step yet", "query": "no rows",
+        "what-if": "no step is finished",
     }  # fmt: skip
     assert wanted[page] in said
 

@@ -8,7 +8,7 @@ import pytest
 from app.commands.whatif_verb import as_json
 from diagnosis.whatif.analysis import prepare, what_if
 from diagnosis.whatif.operations import dense
-from diagnosis.whatif.timeline import timeline
+from diagnosis.whatif.timeline import replica, timeline
 from tests.whatif_traces import TRACES, TRIALS, check_against, expected, needs_traces, published
 
 pytestmark = needs_traces
@@ -46,7 +46,7 @@ def test_the_timeline_has_the_lengths_of_its_step() -> None:
     prepared = prepare(dense(*published("ST")))
     metrics = what_if(prepared)
     step = int(metrics.step_S[3])
-    shown = [timeline(prepared, step, dp).rows for dp in (0, 1)]
+    shown = [timeline(prepared, step, replica(prepared, dp)).rows for dp in (0, 1)]
     for column, wanted in (
         ("ideal_end_s", metrics.T_ideal_s_S[3]), ("replayed_end_s", metrics.T_s_S[3]),
         ("end_s", metrics.T_base_s_S[3]),

@@ -1,0 +1,21 @@
+"""What-if: what stragglers cost, who they are, and how a step would go without them."""
+
+from __future__ import annotations
+
+from dash import Dash, html
+from dash.development.base_component import Component
+
+from app.hub import Hub
+from app.links import View
+
+
+def render(hub: Hub, view: View) -> Component:
+    """The page for a view; assets/whatif/view.mjs asks for the numbers and draws them."""
+    return html.Div([
+        html.H1("What-if", className="visually-hidden"),
+        html.Div(className="whatif", **{"data-view": "what-if"}),
+    ])  # fmt: skip
+
+
+def register(dash: Dash, hub: Hub) -> None:
+    """Nothing: the view asks the server itself."""

@@ -1,0 +1,101 @@
+"""Data of the what-if page.
+
+what-if           the numbers, or {"reason": sentence} where the data do not allow them
+what-if/causes    who costs how much, beyond the paper
+what-if/replay    one step as it is replayed and without stragglers, as arrays
+
+All take `attempt` and `steps=FIRST..LAST`; replay also `step` and `rank`. While a run has news they
+are made anew every NEW_EVERY_S at most; the numbers say whether there is newer data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from app.arrays import MEDIA_TYPE, pack_arrays
+from app.hub import Hub
+from app.routes.answering import answer
+from app.routes.ranks import Asked
+from app.routes.turns import Turns
+from app.steady import Made, Steady
+from app.views.whatif import causes_told, cell_of, numbers, replayed
+from app.whatif import Answer, Refusal, Steps, stop_here, whatif_or_why_not
+from diagnosis.whatif.causes import causes
+from ingest.sandbox import Stop
+
+Compute = Callable[[Asked, Stop], Response]
+
+NEW_EVERY_S = 5.0
+_PATH = "/api/run/{run}/what-if"
+
+
+class _Answers:
+    """What each route answers."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._steady = Steady(hub, NEW_EVERY_S)
+
+    def numbers(self, asked: Asked, stop: Stop) -> Response:
+        made = self._made(asked, stop)
+        told = _refused(made.value) if isinstance(made.value, Refusal) else numbers(made.value)
+        return JSONResponse(told | {"is_outdated": self._steady.is_outdated(asked.run, made)})
+
+    def causes(self, asked: Asked, stop: Stop) -> Response:
+        made = self._made(asked, stop)
+        found = made.value
+        if isinstance(found, Refusal):
+            return JSONResponse(_refused(found))
+        named = self._steady.get(
+            asked.run, ("causes", made.version, _scope(asked)),
+            lambda _run: causes(found.prepared, lambda: stop_here(stop)),
+        )  # fmt: skip
+        return JSONResponse(causes_told(named.value, found))
+
+    def replay(self, asked: Asked, stop: Stop) -> Response:
+        found = self._made(asked, stop).value
+        if isinstance(found, Refusal):
+            return Response(pack_arrays({}, _refused(found)), media_type=MEDIA_TYPE)
+        cell = cell_of(self._hub.run(asked.run), found, asked.whole("rank"))
+        stop_here(stop)
+        made = replayed(found, asked.whole("step"), cell)
+        return Response(pack_arrays(made.arrays, made.meta), media_type=MEDIA_TYPE)
+
+    def _made(self, asked: Asked, stop: Stop) -> Made[Answer | Refusal]:
+        attempt, steps = _scope(asked)
+        return self._steady.get(
+            asked.run, ("numbers", attempt, steps),
+            lambda run: whatif_or_why_not(run, attempt, steps, stop),
+        )  # fmt: skip
+
+
+def _scope(asked: Asked) -> tuple[int | None, Steps | None]:
+    """Attempt and steps that are looked at."""
+    return asked.whole("attempt"), asked.pair("steps")
+
+
+def _refused(found: Refusal) -> dict[str, object]:
+    return {"reason": found.reason}
+
+
+def routes(hub: Hub, turns: Turns) -> list[Route]:
+    """The routes of this module, worked on in turns."""
+    answers = _Answers(hub)
+
+    def route(path: str, compute: Compute) -> Route:
+        async def handle(request: Request) -> Response:
+            return await answer(
+                request, lambda stop: compute(Asked(request), stop), lambda made: made, turns
+            )
+
+        return Route(_PATH + path, handle)
+
+    return [
+        route("", answers.numbers),
+        route("/causes", answers.causes),
+        route("/replay", answers.replay),
+    ]

@@ -1,0 +1,83 @@
+/** The numbers of the what-if page: headline, tiles, tables with bars, causes. */
+import { make } from '../ranks/theme.mjs';
+import { bars, headline, notesOf, percent, ratio, seconds, stepsSaid, tiles } from './words.mjs';
+
+const MOST_ROWS = 12;
+const MOST_LINKS = 8;
+const NOISE = 1.03;
+
+/** A link to a rank's timeline that opens without a reload. */
+export function rankLink(app, rank, text = String(rank)) {
+  const link = make('a', { href: app.link({ page: 'timeline', rank, ranks: [] }) }, text);
+  link.addEventListener('click', (event) => {
+    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    app.open({ page: 'timeline', rank, ranks: [] });
+  });
+  return link;
+}
+
+function rankLinks(app, ranks) {
+  const links = ranks.slice(0, MOST_LINKS).flatMap((rank, i) => [i ? ', ' : '', rankLink(app, rank, `rank ${rank}`)]);
+  return ranks.length > MOST_LINKS ? [...links, ` and ${ranks.length - MOST_LINKS} more`] : links;
+}
+
+/** Headline, tiles and notes. */
+export function showHead(element, app, told) {
+  const notes = notesOf(told);
+  element.classList.toggle('healthy', !isStraggling(told));
+  element.replaceChildren(
+    make('header', {}, [make('h2', { class: 'whatif-headline' }, headline(told)), make('span', { class: 'quiet' }, stepsSaid(told.steps))]),
+    make('dl', { class: 'whatif-tiles' }, tiles(told).map((tile) => make('div', { class: tile.warns ? 'warns' : null }, [
+      make('dt', {}, tile.label), make('dd', { class: 'whatif-value' }, tile.value),
+      make('dd', { class: 'quiet' }, tile.ranks ? [`${tile.detail} `, ...rankLinks(app, tile.ranks)] : tile.detail),
+    ]))),
+    ...notes.warning.map((text) => make('p', { class: 'note' }, text)),
+    ...(notes.plain.length ? [make('details', { class: 'whatif-notes' }, [
+      make('summary', {}, notes.plain.length === 1 ? '1 assumption' : `${notes.plain.length} assumptions`),
+      make('ul', {}, notes.plain.map((text) => make('li', {}, text))),
+    ])] : []),
+  );
+}
+
+/**
+ * A table of slowdowns with bars.
+ * @param {{title: string, hint: string, first: string, entries: [string, number, ?number][]}} what
+ */
+export function showBars(element, app, { title, hint, first, entries }) {
+  const { rows, left } = bars(entries, MOST_ROWS);
+  const cell = (row) => {
+    const bar = make('i', { 'aria-hidden': 'true', class: row.value < NOISE ? 'noise' : null });
+    bar.style.width = `${(100 * row.share).toFixed(1)}%`;
+    return make('td', { class: 'whatif-bar' }, bar);
+  };
+  element.replaceChildren(
+    make('header', {}, [make('h2', {}, title), make('span', { class: 'quiet' }, hint)]),
+    make('table', {}, [
+      make('caption', { class: 'visually-hidden' }, `${title}: ${hint}`),
+      make('thead', {}, make('tr', {}, [make('th', { scope: 'col' }, first), make('th', { scope: 'col', class: 'number' }, 'slowdown'), make('th', { 'aria-hidden': 'true' })])),
+      make('tbody', {}, rows.map((row) => make('tr', {}, [
+        make('th', { scope: 'row' }, row.rank === null ? row.name : rankLink(app, row.rank, row.name)),
+        make('td', { class: 'number' }, `${ratio(row.value)} x`), cell(row),
+      ]))),
+    ]),
+    ...(left ? [make('p', { class: 'map-note' }, `and ${left} more, none of them slower`)] : []),
+  );
+}
+
+/** Causes with what they cost. @param {?Object} answer of what-if/causes; null: still at work */
+export function showCauses(element, app, answer) {
+  const head = make('header', {}, [make('h2', {}, 'Causes'), make('span', { class: 'quiet' }, 'medians compared, costs by replay')]);
+  if (!answer) return element.replaceChildren(head, make('p', { class: 'quiet', role: 'status' }, 'Replaying without each suspect.'));
+  const items = answer.causes.map((cause) => make('li', {}, [
+    make('strong', {}, cause.kind.replaceAll('_', ' ')), `: ${cause.text}. `,
+    make('span', { class: 'quiet' }, `Costs ${seconds(cause.cost_s)} a step, ${percent(cause.share)}. `),
+    ...(cause.ranks.length && cause.ranks.length <= MOST_LINKS ? ['Timeline of ', ...rankLinks(app, cause.ranks), '.'] : []),
+  ]));
+  return element.replaceChildren(
+    head,
+    items.length ? make('ol', { class: 'whatif-causes' }, items)
+      : make('p', {}, 'No worker, stage, link or network stands out from its peers by more than their noise.'),
+    make('p', { class: 'map-note' }, answer.not_identifiable),
+  );
+}

@@ -1,0 +1,122 @@
+"""The what-if page in a real browser: an import of StragglerAnalysis, and our own sample run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from app.links import View
+from benchmarks.browser import Server
+from ingest.imports import import_paths
+from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
+from tests.browser.conftest import OpenTab
+from tests.browser.tabs import PHONE, Tab
+
+JOB = MegatronJob(pp=4, dp=4, tp=2, num_steps=8, slow=((2, 1, 1.7),))
+SLOW_RANK = 2 * 8 + 1 * 2
+MAP, REPLAY = "section.whatif-map", "section.whatif-replay"
+
+
+@pytest.fixture(scope="module")
+def straggler_run(runs: Path) -> str:
+    """Name of a run imported from a StragglerAnalysis trace with one slow worker."""
+    folder = runs.parent / "straggler"
+    folder.mkdir()
+    pq.write_table(straggler_trace(JOB), folder / "trace-W.parquet")
+    (folder / "meta-W.yaml").write_text(yaml.safe_dump(JOB.metadata))
+    return import_paths([folder / "trace-W.parquet", folder / "meta-W.yaml"], runs).name
+
+
+def test_an_import_says_who_costs_how_much(tab: Tab, straggler_run: str) -> None:
+    tab.open(View(straggler_run, "overview").url())
+    tab.settle()
+    tab.page.locator('.topbar a[data-page="what-if"]').click()
+    tab.page.wait_for_selector("ol.whatif-causes")
+    tab.settle()
+    text = tab.page.locator(".whatif-head").inner_text()
+    assert "Stragglers cost " in text
+    assert f"rank {SLOW_RANK}" in text
+    assert "slow worker" in tab.page.locator("ol.whatif-causes").inner_text()
+    assert "forward-compute" in tab.page.locator(".whatif-types").inner_text()
+    stage = tab.page.locator(f"{MAP} canvas")
+    assert tab.num_colours(stage) > 20
+    assert tab.num_pixels(tab.page.locator(f"{REPLAY} canvas"), "--forward") > 500
+    tab.assert_sound()
+
+
+def test_a_cell_opens_the_timeline_of_its_rank(tab: Tab, straggler_run: str) -> None:
+    tab.open(View(straggler_run, "what-if").url())
+    tab.settle()
+    canvas = tab.page.locator(f"{MAP} canvas")
+    canvas.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowDown"):
+        tab.page.keyboard.press(key)
+    said = tab.page.locator(f"{MAP} [role=status]").inner_text()
+    assert said.startswith(f"stage 2, dp rank 1: rank {SLOW_RANK}")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_url(f"**/run/{straggler_run}/timeline?rank={SLOW_RANK}*")
+    tab.settle()
+    tab.page.go_back()
+    tab.page.wait_for_selector(f"{MAP} canvas")
+    tab.settle()
+    box = tab.page.locator(f"{MAP} canvas").bounding_box()
+    assert box is not None
+    tab.page.mouse.click(box["x"] + 80, box["y"] + 20)
+    tab.page.wait_for_url(f"**/run/{straggler_run}/timeline?rank=0*")
+
+
+def test_steps_narrow_it_and_a_link_opens_the_same_step(tab: Tab, straggler_run: str) -> None:
+    tab.open(View(straggler_run, "what-if", steps=(2, 5)).url())
+    tab.settle()
+    assert "4 steps, 2 to 5" in tab.page.locator(".whatif-head").inner_text()
+    step = tab.page.locator(".whatif-step")
+    before = int(step.input_value())
+    tab.page.get_by_role("button", name="step after" if before < 5 else "step before").click()
+    wanted = before + 1 if before < 5 else before - 1
+    tab.wait_for(f"document.querySelector('.whatif-step').value === '{wanted}'")
+    tab.page.locator(f"{REPLAY} select").select_option(index=3)
+    tab.wait_for("window.rankscope.view.rank === 6")
+    tab.settle()
+    tab.page.locator('[data-act="copy-link"]').click()
+    link = tab.page.evaluate("navigator.clipboard.readText()")
+    assert f"replay={wanted}" in link
+    assert "steps=2..5" in link
+    tab.page.goto(link)
+    tab.page.wait_for_selector(f"{REPLAY} canvas")
+    tab.settle()
+    assert tab.page.locator(".whatif-step").input_value() == str(wanted)
+    assert tab.page.locator(f"{REPLAY} select").input_value() == "6"
+    tab.page.evaluate("window.rankscope.set({steps: [3, 3]})")
+    tab.wait_for("document.querySelector('.whatif-head').innerText.includes('step 3')")
+
+
+@pytest.mark.parametrize(
+    ("theme", "size"), [("dark", (1400, 900)), ("light", (1400, 900)), ("light", PHONE)]
+)
+def test_the_recorded_sample(
+    tabs: OpenTab, server: Server, theme: str, size: tuple[int, int]
+) -> None:
+    tab = tabs(server.url, theme, size)
+    tab.open(View("slow_rank", "what-if").url())
+    tab.page.wait_for_selector(f"{REPLAY} canvas")
+    tab.settle()
+    assert "rank 4" in tab.page.locator(".whatif-head").inner_text()
+    assert tab.num_pixels(tab.page.locator(f"{REPLAY} canvas"), "--backward") > 200
+    rows = tab.page.locator(f"{REPLAY} table tbody tr")
+    assert rows.count() == 2
+    tab.assert_sound()
+
+
+def test_what_cannot_be_replayed_is_told_in_one_sentence(tab: Tab, imported_run: str) -> None:
+    tab.open(View(imported_run, "overview").url())
+    tab.settle()
+    assert tab.page.locator('.topbar a[data-page="what-if"]').count() == 0
+    tab.open(View(imported_run, "what-if").url())
+    tab.settle()
+    said = tab.page.locator(".whatif [role=status]").inner_text()
+    assert said.startswith("No what-if analysis: ")
+    assert "layout" in said
+    tab.assert_sound()
