@@ -74,7 +74,9 @@ export class ReplayView {
 
   /** What of this view a link has to say. */
   state() {
-    return this.ops ? { replay: this.ops.meta.step, rank: this.app.view.rank ?? this.ops.meta.lanes[0].rank } : {};
+    if (!this.ops) return {};
+    const { step: replay, dp, lanes } = this.ops.meta;
+    return dp === null ? { replay } : { replay, rank: this.app.view.rank ?? lanes[0].rank };
   }
 
   #showReplicas({ dp }) {

@@ -25,7 +25,6 @@ function rankLinks(app, ranks) {
 /** Headline, tiles and notes. */
 export function showHead(element, app, told) {
   const notes = notesOf(told);
-  element.classList.toggle('healthy', !isStraggling(told));
   element.replaceChildren(
     make('header', {}, [make('h2', { class: 'whatif-headline' }, headline(told)), make('span', { class: 'quiet' }, stepsSaid(told.steps))]),
     make('dl', { class: 'whatif-tiles' }, tiles(told).map((tile) => make('div', { class: tile.warns ? 'warns' : null }, [
