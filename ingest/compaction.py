@@ -144,8 +144,8 @@ class Compaction:
                 self.owner.manifest.set_aside(entry.path, f"{entry.path} was set aside: {reason}")
         return 0
 
-    def delete_retired(self) -> int:
-        """Delete files that were merged away long enough ago; returns how many."""
+    def delete_retired(self) -> list[str]:
+        """Delete files that were merged away long enough ago; returns their paths."""
         connection = self.owner.connection
         before_ns = time.time_ns() - int(self.grace_s * 1e9)
         rows = connection.execute(
@@ -158,7 +158,7 @@ class Compaction:
             connection.execute(
                 "DELETE FROM retired WHERE path IN (SELECT unnest($paths))", {"paths": paths}
             )
-        return len(paths)
+        return paths
 
 
 def _cut_by_rows(entries: list[FileEntry]) -> list[list[FileEntry]]:

@@ -187,7 +187,7 @@ class Indexer:
             publish_snapshot(self.index_folder, self.index_folder / DATABASE, state)
         remember_look(self.index_folder, seen)
         if self.may_merge:
-            self.compaction.delete_retired()
+            self._known -= set(self.compaction.delete_retired())
         self._first_pass = False
         problems = sum(entry.problem is not None for entry in entries)
         return PassResult(len(entries), problems, merged, fresh)
@@ -203,9 +203,7 @@ class Indexer:
     def _new_entries(self) -> tuple[list[FileEntry], list[str]]:
         entries: list[FileEntry] = []
         replaced: list[str] = []
-        listing = self._listing()
-        self._known &= listing  # what was merged away and deleted does not come back
-        for path in sorted(listing - self._known):
+        for path in sorted(self._listing() - self._known):
             entry, inputs = read_entry(self.folder, path, tier=int(path.startswith("compacted/")))
             is_gone = bool(entry.problem) and not os.path.lexists(self.folder / path)
             if is_gone or entry.path in self._known:
