@@ -135,7 +135,8 @@ def _source(
         raw = Ahead(inflated(raw.read, inflating, allowance))
         damage = [*damage, inflating]
         path = None
-    encoding = _UTF_16.get(raw.look(2))
+    # the whole head at once: isal tells damage too early after a first read of two bytes
+    encoding = _UTF_16.get(raw.look(HEAD_BYTES)[:2])
     if encoding is not None:
         raw = Ahead(as_utf_8(raw.read, encoding))
         path = None
