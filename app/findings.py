@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from app.hub import Hub
-from diagnosis.detectors import detectors, diagnose
-from diagnosis.findings import Diagnosis, Finding
+from diagnosis import baseline, late_arrival
+from diagnosis.detectors import Detector, detectors, diagnose
+from diagnosis.episodes import MIN_VOTES
+from diagnosis.findings import Diagnosis, Finding, Verdict
 from ingest.questions import question
 from ingest.sandbox import Stop
 from ingest.store import Run
@@ -38,10 +41,20 @@ def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None)
 
 
 def tables_of(
-    run: Run, attempt: int, steps: tuple[int, int], stop: Stop | None = None, pp: int | None = None
+    run: Run,
+    attempt: int,
+    steps: tuple[int, int],
+    stop: Stop | None = None,
+    pp: int | None = None,
+    chosen: Sequence[Detector] | None = None,
 ) -> dict[str, pa.Table]:
-    """Answers of the questions of all detectors, over steps (both included), of one stage."""
-    names = sorted({name for detector in detectors() for name in detector.questions})
+    """Answers of the questions of detectors (default: all), over steps (both included), of one
+    stage. Questions that read every collective are asked of few steps only.
+    """
+    asked = detectors() if chosen is None else chosen
+    names = sorted({name for detector in asked for name in detector.questions})
+    if steps[1] - steps[0] + 1 >= MIN_VOTES:
+        names = [name for name in names if name != late_arrival.COUNTS]
     given = {"step_min": steps[0], "step_max": steps[1], "attempt": attempt, "pp": pp}
     tables = {}
     for name in names:
@@ -49,6 +62,17 @@ def tables_of(
         chosen = {key: value for key, value in given.items() if key in takes}
         tables[name] = run.ask(name, stop=stop, **chosen)
     return tables
+
+
+def against_baseline(run: Run, attempt: int, good: Run, stop: Stop | None = None) -> Verdict:
+    """What a run that is known to be good (its newest attempt) tells of an attempt; UserError."""
+    tables = []
+    for one, chosen in ((run, attempt), (good, good.newest_attempt)):
+        steps = _steps(one, chosen)
+        first, last = steps.within(steps.num_ranks)
+        asked = one.ask("rank_phases", stop=stop, step_min=first, step_max=last, attempt=chosen)
+        tables.append(asked)
+    return baseline.compare(tables[0], tables[1], attempt)
 
 
 @dataclass(frozen=True)
@@ -94,9 +118,10 @@ def _from_its_onset(run: Run, finding: Finding, steps: _Steps, stop: Stop | None
         attempt=finding.attempt, pp=pp,
     )  # fmt: skip
     further = steps.within(of_stage[0]["ranks"])
-    tables = tables_of(run, finding.attempt, further, stop, pp)
+    telling = [detector for detector in detectors() if finding.kind in detector.kinds]
+    tables = tables_of(run, finding.attempt, further, stop, pp, telling)
     same = [
-        one for one in diagnose(tables, finding.attempt).findings
+        one for one in diagnose(tables, finding.attempt, telling).findings
         if (one.kind, one.culprits) == (finding.kind, finding.culprits)
         and one.first_step <= finding.first_step <= one.last_step
     ]  # fmt: skip

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from diagnosis import slow_worker
+from diagnosis import data_loader, gc_pauses, late_arrival, late_start, slow_stage, slow_worker
 from diagnosis.findings import KINDS, Diagnosis, Verdict
 
-Detect = Callable[[Mapping[str, pa.Table], int], Verdict]
+Detect = Callable[[Mapping[str, pa.Table], int], Verdict | None]
+"""None: it has nothing to say of a run like this."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,17 @@ def detectors() -> tuple[Detector, ...]:
     """Every detector, in the order in which findings of equal urgency stand."""
     return (
         Detector(slow_worker.NAME, ("slow_worker",), slow_worker.QUESTIONS, slow_worker.detect),
-    )
+        Detector(
+            late_arrival.NAME, ("slow_worker",), late_arrival.QUESTIONS, late_arrival.detect
+        ),
+        Detector(slow_stage.NAME, ("slow_stage",), slow_stage.QUESTIONS, slow_stage.detect),
+        Detector(data_loader.NAME, ("data_loader",), data_loader.QUESTIONS, data_loader.detect),
+        Detector(gc_pauses.NAME, ("gc_pauses",), gc_pauses.QUESTIONS, gc_pauses.detect),
+        Detector(
+            late_start.NAME, ("launch_skew", "host_contention", "slow_worker"),
+            late_start.QUESTIONS, late_start.detect,
+        ),
+    )  # fmt: skip
 
 
 def diagnose(
@@ -42,4 +53,5 @@ def diagnose(
 ) -> Diagnosis:
     """What the detectors (default: all) say of one attempt."""
     asked = detectors() if chosen is None else tuple(chosen)
-    return Diagnosis(tuple(detector.detect(tables, attempt) for detector in asked))
+    said = (detector.detect(tables, attempt) for detector in asked)
+    return Diagnosis(tuple(verdict for verdict in said if verdict is not None))

@@ -22,6 +22,9 @@ MIN_VOTES = 4.0
 healthy rank of Gaussian noise gets there less than once in 1e9 steps (tests: none in 20 runs)."""
 
 
+OVER_AFTER_STEPS = 3
+"""An episode is over when this many steps without it have followed."""
+
 BEGUN_VOTES = 2.0
 """So many at the newest steps are worth a note: what began may last, or be over."""
 

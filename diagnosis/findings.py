@@ -73,10 +73,14 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Cost:
-    """What it costs per step: GPU-ms that others wait, and their share of the job's time."""
+    """What it costs per step: GPU-ms that others wait, and their share of the job's time.
+
+    `ms_per_step`: by how much a step is longer for it, on average over the ranks; None unknown.
+    """
 
     wait_caused_ms: float
     share: float
+    ms_per_step: float | None = None
 
     def __post_init__(self) -> None:
         if not (self.wait_caused_ms >= 0 and 0 <= self.share <= 1):
@@ -90,8 +94,9 @@ class Cost:
 class Finding:
     """Something wrong with a run. Checks itself; raises ValueError naming the value.
 
-    Steps are of attempt `attempt`, both included. `slowdown`: x against `compared_with`. `cost`:
-    None where clocks or waits are unknown.
+    Steps are of attempt `attempt`, both included. `slowdown`: x against its peers. `cost`: None
+    where clocks or waits are unknown. `stages`, `hosts`: what is meant as a whole; a rank's own
+    stage and host stand in its Place. `cause`: one sentence.
     """
 
     kind: str
@@ -110,6 +115,9 @@ class Finding:
     evidence: tuple[Evidence, ...]
     alternatives: tuple[str, ...]
     next_step: str
+    stages: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
+    cause: str = ""
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -144,13 +152,21 @@ class Finding:
 
     @property
     def id(self) -> str:
-        """kind-attempt-ranks-first step: the same after the index was built again."""
-        who = "_".join(str(place.rank) for place in self.culprits) or "job"
+        """kind-attempt-ranks-first step: the same after the index was built again.
+
+        For ranks stand stages where whole ones are meant, else `job`.
+        """
+        ranks = "_".join(str(place.rank) for place in self.culprits)
+        stages = "_".join(f"stage{stage}" for stage in self.stages)
+        who = ranks or stages or "job"
         return f"{self.kind}-{self.attempt}-{who}-{self.first_step}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, with the id and the culprits' ranks beside their places."""
+        """Plain values, with the id, the culprits' ranks, both steps and the cost by themselves."""
         plain = asdict(self)
+        plain["ranks"] = [place.rank for place in self.culprits]
+        plain["steps"] = [self.first_step, self.last_step]
+        plain["cost_ms_per_step"] = self.cost.ms_per_step if self.cost else None
         plain["culprit_ranks"] = [place.rank for place in self.culprits]
         plain["victim_ranks"] = list(plain.pop("victims"))
         plain["culprits"] = [{**asdict(p), "coords": dict(p.coords)} for p in self.culprits]
@@ -162,7 +178,7 @@ class Finding:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Finding:
         """The finding of `to_json`'s values; raises ValueError, KeyError or TypeError."""
-        derived = ("id", "culprit_ranks", "victim_ranks")
+        derived = ("id", "culprit_ranks", "victim_ranks", "ranks", "steps", "cost_ms_per_step")
         values = {key: value for key, value in plain.items() if key not in derived}
         values["culprits"] = tuple(
             Place(p["rank"], p["host"], tuple(p["coords"].items())) for p in plain["culprits"]
@@ -177,7 +193,8 @@ class Finding:
         )  # fmt: skip
         values["cost"] = None if plain["cost"] is None else Cost(**plain["cost"])
         values["victims"] = tuple(plain["victim_ranks"])
-        values["alternatives"] = tuple(plain["alternatives"])
+        for name in ("alternatives", "stages", "hosts"):
+            values[name] = tuple(plain.get(name, ()))
         return cls(**values)
 
 

@@ -29,6 +29,8 @@ NOISE_MADS = 3.0
 _KNOWN_SHARE = 0.9
 """CPU time is the measure where at least this share of the cells has it."""
 _FEWEST_PAST = 3
+_MOST_SPLITS = 1000
+"""Looking for the greatest change takes time by its square."""
 
 AXES = ("pp", "dp", "cp", "tp", "ep")
 
@@ -71,28 +73,36 @@ class Peers:
 
 def work_of(rank_work: pa.Table, rank_places: pa.Table) -> Work:
     """Matrices of the questions `rank_work` and `rank_places`."""
-    rank, step = _ints(rank_work, "rank"), _ints(rank_work, "step")
-    rank_R, row = np.unique(rank, return_inverse=True)
-    step_S, column = np.unique(step, return_inverse=True)
-
-    def spread(name: str) -> Floats:
-        cells_RS = np.full((rank_R.size, step_S.size), np.nan)
-        cells_RS[row, column] = _floats(rank_work, name)
-        return cells_RS
-
-    ranks = _placed(rank_R, rank_places)
-    compute_RS, cpu_RS = spread("compute_ms"), spread("cpu_ms")
+    rank_R, step_S, cells = spread_cells(rank_work)
+    ranks = placed(rank_R, rank_places)
+    compute_RS, cpu_RS = cells["compute_ms"], cells["cpu_ms"]
     compute_RS[compute_RS <= 0] = np.nan
     known = np.isfinite(compute_RS)
     by_cpu = ranks.on_cpu and bool(np.isfinite(cpu_RS[known]).sum() >= _KNOWN_SHARE * known.sum())
     by_cpu &= bool(known.any())
     return Work(
-        ranks, step_S, cpu_RS if by_cpu else compute_RS, spread("step_ms"),
-        spread("wait_caused_ms"), "cpu" if by_cpu else "wall",
+        ranks, step_S, cpu_RS if by_cpu else compute_RS, cells["step_ms"],
+        cells["wait_caused_ms"], "cpu" if by_cpu else "wall",
     )  # fmt: skip
 
 
-def _placed(rank_R: Ints, places: pa.Table) -> Ranks:
+def spread_cells(table: pa.Table) -> tuple[Ints, Ints, dict[str, Floats]]:
+    """Sorted ranks and steps of a table with one row per (rank, step), and its other columns.
+
+    Those are matrices (ranks, steps), NaN where there is no row.
+    """
+    rank_R, row = np.unique(_ints(table, "rank"), return_inverse=True)
+    step_S, column = np.unique(_ints(table, "step"), return_inverse=True)
+    cells = {}
+    for name in table.column_names:
+        if name not in ("rank", "step"):
+            cells[name] = np.full((rank_R.size, step_S.size), np.nan)
+            cells[name][row, column] = _floats(table, name)
+    return rank_R, step_S, cells
+
+
+def placed(rank_R: Ints, places: pa.Table) -> Ranks:
+    """Where the ranks sit, of the question `rank_places`."""
     rows = {row["rank"]: row for row in places.to_pylist()}
     found = [rows.get(int(rank), {}) for rank in rank_R]
     coords_R = {
@@ -165,15 +175,20 @@ def _against_past(values_NS: Floats, trusted_N: Bools) -> Floats:
     """Each rank against its level before its own greatest change, less what the others changed."""
     if len(values_NS) <= MIN_PEERS:  # a change of the workload could not be told apart
         return np.full(values_NS.shape, np.nan)
-    past_N = np.array([_level_before(row_S) for row_S in values_NS])
+    past_N = np.array([level_before(row_S) for row_S in values_NS])
     ratio_NS = values_NS / past_N[:, None]
     relative_NS: Floats = ratio_NS / medians_of_others(ratio_NS, trusted_N)
     return relative_NS
 
 
-def _level_before(row_S: Floats) -> float:
-    """Median before the split that leaves the least absolute deviation on both sides."""
-    log_S = np.log(row_S[np.isfinite(row_S)])
+def level_before(row_S: Floats) -> float:
+    """Median before the split that leaves the least absolute deviation on both sides; NaN of fewer
+    than 6 known values. Values are above 0; many are taken together as medians of blocks.
+    """
+    known_S = row_S[np.isfinite(row_S)]
+    if known_S.size > _MOST_SPLITS:
+        known_S = np.array([np.median(block) for block in np.array_split(known_S, _MOST_SPLITS)])
+    log_S = np.log(known_S)
     if log_S.size < 2 * _FEWEST_PAST:
         return float("nan")
     splits = range(_FEWEST_PAST, log_S.size - _FEWEST_PAST + 1)

@@ -23,7 +23,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from diagnosis.episodes import MIN_VOTES, Episode, begun, episodes, may_be_slow
+from diagnosis.episodes import (
+    MIN_VOTES,
+    OVER_AFTER_STEPS,
+    Episode,
+    begun,
+    episodes,
+    may_be_slow,
+)
 from diagnosis.findings import NotEnoughData, Verdict
 from diagnosis.peers import (
     Bools,
@@ -48,9 +55,6 @@ MIN_EXCESS = 0.03
 
 _NEWEST_STEPS = 10
 """What has begun is looked for in so many of the newest steps."""
-
-OVER_AFTER_STEPS = 3
-"""An episode is over when this many steps without it have followed."""
 
 
 @dataclass(frozen=True)

@@ -40,11 +40,18 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
         victims=_victims(work, suspect, groups),
         first_step=first, last_step=last, ongoing=suspect.ongoing,
         slowdown=round(suspect.slowdown, 4),
-        cost=None if waits is None else Cost(round(waits.per_step_ms, 3), round(waits.share, 5)),
+        cost=None if waits is None else _cost(work, suspect, waits),
         evidence=evidence_of(work, suspect, waits, attempt),
         alternatives=_alternatives(work, suspect, waits),
         next_step=_next_step(work, suspect),
+        cause=f"Rank {rank} takes longer to compute the same work than its peers.",
     )  # fmt: skip
+
+
+def _cost(work: Work, suspect: Suspect, waits: Waits) -> Cost:
+    steps_RS = work.step_ms_RS[:, suspect.episode.first : suspect.episode.last + 1]
+    per_step_ms = waits.share * float(np.nanmean(steps_RS))
+    return Cost(round(waits.per_step_ms, 3), round(waits.share, 5), round(per_step_ms, 3))
 
 
 def begun_text(work: Work, new: dict[int, Episode]) -> str:

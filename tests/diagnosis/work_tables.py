@@ -71,3 +71,45 @@ _GROUPS = pa.schema([
     ("rank", pa.int32()), ("group_id", pa.int64()), ("axis", pa.string()),
     ("ranks", pa.list_(pa.int32())), ("wait_caused_ms", pa.float64()),
 ])  # fmt: skip
+
+
+Phases = Callable[[int, int], dict[str, float]]
+"""(rank, step) -> what differs from PHASES, ms"""
+
+PHASES = {
+    "step_ms": 200.0, "compute_ms": 150.0, "comm_ms": 40.0, "data_ms": 2.0, "covered_ms": 195.0,
+    "gc_ms": 0.0, "checkpoint_ms": 0.0, "host_ms": 0.0,
+}  # fmt: skip
+_UNKNOWN_PHASES = ("cpu_ms", "forward_idle_ms", "backward_idle_ms")
+
+
+def phase_tables(
+    layout: ParallelLayout, num_steps: int, phases: Phases, *, device: str = "cuda:0",
+    known_layout: bool = True, seed: int = 1, noise: float = 0.01, ranks_per_host: int = 8,
+) -> dict[str, pa.Table]:  # fmt: skip
+    """Answers of rank_phases and rank_places; noise: sigma of the logarithm of compute.
+
+    Who does not compute longer communicates meanwhile: steps end together.
+    """
+    random = np.random.default_rng(seed)
+    rows = []
+    for rank in range(layout.world_size):
+        for step in range(num_steps):
+            changed = phases(rank, step)
+            cells: dict[str, Any] = {**dict.fromkeys(_UNKNOWN_PHASES), **PHASES, **changed}
+            if "compute_ms" not in changed:
+                longer = cells["compute_ms"] * float(random.normal(0, noise))
+                cells["compute_ms"] += longer
+                cells["comm_ms"] = max(cells["comm_ms"] - longer, 0.0)
+            rows.append({"rank": rank, "step": step, **cells})
+    places = tables(
+        layout, 1, lambda rank, step: 1.0, device=device, known_layout=known_layout,
+        ranks_per_host=ranks_per_host,
+    )["rank_places"]  # fmt: skip
+    return {"rank_phases": pa.Table.from_pylist(rows, _CELLS), "rank_places": places}
+
+
+_CELLS = pa.schema([
+    ("rank", pa.int32()), ("step", pa.int64()),
+    *((name, pa.float64()) for name in (*PHASES, *_UNKNOWN_PHASES)),
+])  # fmt: skip

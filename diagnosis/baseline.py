@@ -1,0 +1,142 @@
+"""step_regression, comm_regression: the whole job is slower than a run that is known to be good.
+
+What is slow everywhere alike shows nowhere within one run. Against a baseline of the same job,
+steps that take longer are step_regression; where communication takes longer while nobody waits, it
+is comm_regression (F12). That floor is the least communication of any rank in a step: the last to
+arrive waits for nobody, so what it communicates is transfer.
+
+Source: F12 and the order of decision of the fault list. Assumes: the same model, layout and number
+of ranks; the first steps (compiling, warming up) are left out of both. Known false positives:
+another batch size, sequence length or data. Blind spots: a regression below 5 % of a step. Cost:
+one pass over the cells of both runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from diagnosis.episodes import MIN_VOTES
+from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.late_finding import URGENT_SHARE
+from diagnosis.own_time import middle
+from diagnosis.peers import Floats, Ints, spread_cells
+from diagnosis.slow_worker_evidence import in_ms
+
+NAME = "baseline"
+QUESTIONS = ("rank_phases",)
+KINDS = ("step_regression", "comm_regression")
+
+MIN_RISE = 0.05
+"""Of a step: two good runs on one machine differ by a few percent."""
+BEYOND_NOISE = 3.0
+"""And by more than this many MAD of the baseline's own steps."""
+_MAIN = 0.5
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """How long steps and communication take. S steps."""
+
+    rank_R: Ints
+    step_S: Ints
+    window_S: Floats  # ms, median over ranks
+    floor_S: Floats  # ms, least communication of a rank
+
+    @classmethod
+    def of(cls, rank_phases: pa.Table) -> _Pace:
+        rank_R, step_S, cells = spread_cells(rank_phases)
+        warm = slice(min(int(step_S.size - MIN_VOTES), step_S.size // 10), None)
+        window_S = np.array([middle(column_R) for column_R in cells["step_ms"].T[warm]])
+        comm_RS = np.where(np.isfinite(cells["comm_ms"]), cells["comm_ms"], np.inf)[:, warm]
+        floor_S = comm_RS.min(axis=0) if rank_R.size else np.empty(0)
+        return cls(rank_R, step_S[warm], window_S, np.where(np.isfinite(floor_S), floor_S, np.nan))
+
+
+def compare(rank_phases: pa.Table, baseline_phases: pa.Table, attempt: int) -> Verdict:
+    """Verdict on an attempt against a good one: answers of rank_phases of both."""
+    both = (rank_phases, baseline_phases)
+    if any(pc.count_distinct(cells.column("step")).as_py() < MIN_VOTES for cells in both):
+        said = f"Run and baseline need {MIN_VOTES:.0f} finished steps each to be compared."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+    now, good = _Pace.of(rank_phases), _Pace.of(baseline_phases)
+    if now.rank_R.size != good.rank_R.size:
+        said = (
+            f"The run has {now.rank_R.size} ranks and the baseline {good.rank_R.size}: give a "
+            "baseline of the same job."
+        )
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+    step_ms, comm_ms = middle(good.window_S), middle(good.floor_S)
+    least_ms = max(MIN_RISE * step_ms, BEYOND_NOISE * _mad(good.window_S))
+    longer_ms = middle(now.window_S) - step_ms
+    comm_longer_ms = middle(now.floor_S) - comm_ms
+    found = []
+    if comm_longer_ms > max(MIN_RISE * step_ms, BEYOND_NOISE * _mad(good.floor_S)):
+        found.append(_finding("comm_regression", now, comm_longer_ms, comm_ms, attempt))
+    if longer_ms > least_ms and (not found or comm_longer_ms < _MAIN * longer_ms):
+        found.append(_finding("step_regression", now, longer_ms, step_ms, attempt))
+    checked = (
+        f"Against the baseline: steps take {in_ms(middle(now.window_S))} (there {in_ms(step_ms)}), "
+        f"of it at least {in_ms(middle(now.floor_S))} communication (there {in_ms(comm_ms)})."
+    )
+    return Verdict(NAME, tuple(found), checked)
+
+
+def _mad(values_S: Floats) -> float:
+    return middle(np.abs(values_S - middle(values_S)))
+
+
+def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: int) -> Finding:
+    first, last = int(now.step_S[0]), int(now.step_S[-1])
+    share = min(longer_ms / middle(now.window_S), 1.0)
+    title, what, cause, others, then = _TOLD[kind]
+    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    rank = int(now.rank_R[0])
+    link = (
+        ("page", "timeline"), ("attempt", attempt), ("rank", rank), ("ranks", (rank,)),
+        ("steps", (first, min(first + 1, last))),
+    )  # fmt: skip
+    return Finding(
+        kind=kind, attempt=attempt, severity="urgent" if share >= URGENT_SHARE else "warning",
+        confidence="medium", title=title,
+        text=f"{what} {in_ms(good_ms + longer_ms)} per step since step {first}, {in_ms(longer_ms)} "
+        f"more than in the baseline ({100 * share:.0f} % of the step).",
+        culprits=(), victims=(), first_step=first, last_step=last, ongoing=True,
+        slowdown=round((good_ms + longer_ms) / good_ms, 4) if good_ms > 0 else None,
+        cost=Cost(
+            round(longer_ms * now.rank_R.size, 3), round(share, 5), round(longer_ms, 3)
+        ),
+        evidence=(
+            Evidence(
+                f"{what} {in_ms(good_ms + longer_ms)} in steps {first} to {last}; in the baseline "
+                f"{in_ms(good_ms)}.",
+                round(good_ms + longer_ms, 3), "ms per step", "rank_phases", asked, link,
+            ),
+        ),
+        alternatives=others, next_step=then, cause=cause,
+    )  # fmt: skip
+
+
+_TOLD: dict[str, tuple[str, str, str, tuple[str, ...], str]] = {
+    "step_regression": (
+        "Steps are longer than in the baseline",
+        "A step takes",
+        "The whole job is slower than the baseline, and communication is not the reason.",
+        ("Another batch, sequence length or model than the baseline's.",),
+        "Compare the versions, flags and devices of both runs, and their phases on the overview.",
+    ),
+    "comm_regression": (
+        "Communication takes longer than in the baseline",
+        "Communication without any waiting takes",
+        "All transfers take longer than in the baseline: another algorithm, topology or network.",
+        (
+            "More bytes than in the baseline: another layout, dtype or number of micro-batches.",
+            "One slow network that all groups pass: within one run it is not told apart.",
+        ),
+        "Compare NCCL versions, its environment and the topology it logs (NCCL_DEBUG=INFO) in both "
+        "runs, then time the same collective alone.",
+    ),
+}

@@ -1,0 +1,81 @@
+"""data_loader on hand-built tables: one rank's loader, the whole job's, and their healthy twins."""
+
+from __future__ import annotations
+
+import pytest
+
+from diagnosis.data_loader import detect
+from diagnosis.findings import Verdict
+from tests.diagnosis.work_tables import Phases, phase_tables
+from trace_hooks.layout import ParallelLayout
+
+PP2_DP4_TP2 = ParallelLayout.from_sizes(pp=2, dp=4, tp=2)
+STEPS, FROM, LAST = 40, 10, 29
+
+
+def judged(phases: Phases, seed: int = 1, layout: ParallelLayout = PP2_DP4_TP2) -> Verdict:
+    return detect(phase_tables(layout, STEPS, phases, seed=seed), attempt=0)
+
+
+def slow_loader(ms: float, rank: int | None, last: int = STEPS) -> Phases:
+    """Blocked for `ms` more; the others meet it in communication."""
+
+    def phases(who: int, step: int) -> dict[str, float]:
+        if not FROM <= step <= last:
+            return {}
+        blocked = who == rank or rank is None
+        longer = {"step_ms": 200 + ms, "covered_ms": 195 + ms}
+        return {**longer, "data_ms": 2 + ms} if blocked else {**longer, "comm_ms": 40 + ms}
+
+    return phases
+
+
+@pytest.mark.parametrize("ms", [100.0, 30.0, 16.0])
+def test_the_rank_whose_loader_is_slow(ms: float) -> None:
+    (finding,) = judged(slow_loader(ms, 5, LAST)).findings
+    assert (finding.kind, [p.rank for p in finding.culprits]) == ("data_loader", [5])
+    assert (finding.first_step, finding.last_step, finding.severity) == (FROM, LAST, "past")
+    assert finding.cost is not None
+    assert finding.cost.ms_per_step == pytest.approx(ms, abs=5)
+    assert 5 not in finding.victims
+    assert f"from step {FROM} to {LAST}" in finding.text
+
+
+@pytest.mark.parametrize("ms", [100.0, 30.0])
+def test_a_slow_loader_of_the_whole_job_names_no_rank(ms: float) -> None:
+    (finding,) = judged(slow_loader(ms, None)).findings
+    assert (finding.culprits, finding.first_step, finding.ongoing) == ((), FROM, True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_healthy_job_waits_for_no_data(seed: int) -> None:
+    verdict = judged(lambda rank, step: {"data_ms": 1.0 + (rank * 7 + step) % 3}, seed)
+    assert verdict.findings == ()
+    assert verdict.checked is not None
+
+
+def test_data_that_nobody_waits_for_is_no_fault() -> None:
+    """Blocked longer, but with so much less to compute that it comes as early as the others."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        return {"data_ms": 42.0, "compute_ms": 110.0} if rank == 5 else {}
+
+    assert judged(phases).findings == ()
+
+
+def test_what_a_fault_stirs_up_is_set_aside() -> None:
+    def phases(rank: int, step: int) -> dict[str, float]:
+        if rank == 2 and 2 <= step < 7:
+            return {"data_ms": 18.0, "comm_ms": 24.0}
+        return slow_loader(150.0, 5, LAST)(rank, step)
+
+    verdict = judged(phases)
+    assert [f.culprits[0].rank for f in verdict.findings] == [5]
+    assert verdict.set_aside[0].startswith("Rank 2 came late by")
+
+
+def test_what_was_not_recorded_is_said() -> None:
+    assert "No wait for data" in judged(lambda r, s: {"data_ms": 0.0}).not_enough[0].missing
+    few = detect(phase_tables(PP2_DP4_TP2, 3, lambda r, s: {}), attempt=0)
+    assert few.checked is None
+    assert "3 finished steps are too few" in few.not_enough[0].missing

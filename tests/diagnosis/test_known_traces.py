@@ -1,0 +1,82 @@
+"""`rankscope diagnose --json` on every real trace with a known answer, through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli import main
+
+TRACES = Path(__file__).parents[3] / "shared" / "traces"
+FAULTS = TRACES / "fault_injection"
+
+pytestmark = pytest.mark.skipif(
+    not TRACES.is_dir(), reason="no folder of real traces beside the checkout"
+)
+
+
+def diagnosed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, Any]:
+    code = main(["diagnose", *map(str, arguments), "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "ranks", "stages"),
+    [
+        ("fault_injection/p1-ext-a-loud/injected", "slow_worker", [7], []),
+        ("fault_injection/p3-sw-a-loud/injected", "data_loader", [7], []),
+        ("megascan/pp4", "slow_stage", [], [3]),
+        ("megascan/pp4-aggregated.json", "slow_stage", [], [3]),
+        ("kineto/dlrm8.tar.gz", "slow_worker", [7], []),
+        ("kineto/megatron_tp2", "slow_worker", [0], []),
+        ("straggler_analysis/trace-AR.parquet", "slow_worker", [0], []),
+    ],
+)
+def test_the_one_finding(
+    path: str, kind: str, ranks: list[int], stages: list[int],
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    code, said = diagnosed(capsys, TRACES / path)
+    assert code == 3
+    (finding,) = said["findings"]
+    assert (finding["kind"], finding["ranks"], finding["stages"]) == (kind, ranks, stages)
+    assert {"steps", "cost_ms_per_step", "confidence", "cause", "evidence", "alternatives"} <= set(
+        finding
+    )
+
+
+@pytest.mark.parametrize("case", ["p1-ext-a-loud", "p3-sw-a-loud"])
+def test_the_steps_of_the_injected_faults(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, said = diagnosed(capsys, FAULTS / case / "injected")
+    first, last = said["findings"][0]["steps"]
+    assert abs(first - 100) <= 2
+    assert abs(last - 299) <= 2
+
+
+@pytest.mark.parametrize("path", ["p1-ext-a-loud/baseline", "p2-sw-c-loud/injected"])
+def test_healthy_or_not_identifiable(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = diagnosed(capsys, FAULTS / path)
+    assert (code, said["findings"]) == (0, [])
+    unseen = {one["kind"]: one for one in said["not_identifiable"]}
+    assert "--baseline" in unseen["comm_regression"]["remedy"]
+    assert said["clock"]["num_ranks"] == 16
+
+
+def test_a_baseline_shows_what_is_slow_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    """The baseline of another mode of the same job: what it lacks is the communication."""
+    good = FAULTS / "p1-ext-a-loud" / "baseline"
+    code, said = diagnosed(capsys, FAULTS / "p2-sw-c-loud" / "injected", "--baseline", good)
+    assert (code, [finding["kind"] for finding in said["findings"]]) == (3, ["comm_regression"])
+    assert said["not_identifiable"] == []
+
+
+def test_a_loader_without_workers_starves_the_job(capsys: pytest.CaptureFixture[str]) -> None:
+    (starving,) = (TRACES / "kineto" / "resnet50").glob("workers0__*")
+    code, said = diagnosed(capsys, starving)
+    assert (code, [finding["kind"] for finding in said["findings"]]) == (3, ["data_loader"])
+    (fed,) = (TRACES / "kineto" / "resnet50").glob("workers4__*")
+    code, said = diagnosed(capsys, fed)
+    assert (code, said["findings"]) == (0, [])

@@ -1,0 +1,71 @@
+"""slow_stage on hand-built tables: whole stages, not single ranks, and no healthy pipeline."""
+
+from __future__ import annotations
+
+import pytest
+
+from diagnosis.findings import Verdict
+from diagnosis.slow_stage import detect
+from tests.diagnosis.work_tables import Compute, tables
+from trace_hooks.layout import ParallelLayout
+
+PP4_DP2_TP2 = ParallelLayout.from_sizes(pp=4, dp=2, tp=2)
+STEPS, FROM = 30, 9
+
+
+def stage_of(layout: ParallelLayout, stage: int, x: float, first: int = FROM) -> Compute:
+    return lambda rank, step: (
+        100.0 * (x if layout.coords(rank)["pp"] == stage and step >= first else 1.0)
+    )
+
+
+def judged(layout: ParallelLayout, compute: Compute, seed: int = 1) -> Verdict:
+    return detect(tables(layout, STEPS, compute, seed=seed, noise=0.01), attempt=0)
+
+
+@pytest.mark.parametrize("x", [1.5, 1.15, 1.07])
+@pytest.mark.parametrize("first", [0, FROM])
+def test_the_stage_and_its_first_step(x: float, first: int) -> None:
+    (finding,) = judged(PP4_DP2_TP2, stage_of(PP4_DP2_TP2, 3, x, first)).findings
+    assert (finding.kind, finding.stages, finding.culprits) == ("slow_stage", (3,), ())
+    assert abs(finding.first_step - first) <= 2
+    assert finding.slowdown == pytest.approx(x, abs=0.03)
+    assert finding.id == f"slow_stage-0-stage3-{finding.first_step}"
+
+
+def test_of_two_stages_a_change_is_told_and_a_difference_is_not() -> None:
+    layout = ParallelLayout.from_sizes(pp=2, dp=4)
+    assert [f.stages for f in judged(layout, stage_of(layout, 1, 1.3)).findings] == [(1,)]
+    assert judged(layout, stage_of(layout, 1, 1.3, first=0)).findings == ()
+
+
+def test_a_stage_of_one_rank_is_told_where_it_was_always_so() -> None:
+    layout = ParallelLayout.from_sizes(pp=4)
+    (finding,) = judged(layout, stage_of(layout, 3, 1.3, first=0)).findings
+    assert (finding.stages, finding.confidence) == ((3,), "medium")
+    assert "slow_worker" in finding.alternatives[0]
+    assert judged(layout, stage_of(layout, 3, 1.3)).findings == ()  # that is a slow worker
+
+
+def test_single_slow_ranks_make_no_slow_stage() -> None:
+    slow = [rank for rank in range(16) if PP4_DP2_TP2.coords(rank)["pp"] == 2][:3]
+    verdict = judged(PP4_DP2_TP2, lambda rank, step: 150.0 if rank in slow else 100.0)
+    assert verdict.findings == ()
+
+
+def test_only_the_longest_stage_sets_the_pace() -> None:
+    pace = (1.08, 1.0, 1.0, 1.3)
+    verdict = judged(PP4_DP2_TP2, lambda rank, step: 100.0 * pace[PP4_DP2_TP2.coords(rank)["pp"]])
+    assert [finding.stages for finding in verdict.findings] == [(3,)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_healthy_pipeline(seed: int) -> None:
+    verdict = judged(PP4_DP2_TP2, lambda rank, step: 100.0 + step % 2, seed)
+    assert verdict.findings == ()
+    assert verdict.checked is not None
+
+
+def test_one_stage_is_none_to_compare() -> None:
+    verdict = judged(ParallelLayout.from_sizes(dp=8), lambda rank, step: 100.0)
+    assert "Fewer than two pipeline stages" in verdict.not_enough[0].missing
