@@ -171,3 +171,23 @@ def restarted_run(folder: Path, world_sizes: tuple[int, int] = (2, 2)) -> RunBui
         run.rank_files(attempt)
         run.publish()
     return run
+
+
+def collectives_only_run(folder: Path) -> RunBuilder:
+    """Three ranks without spans and steps, as of a Flight Recorder: 0 and 1 (group 7, tp) reduce
+    from 10 and 30 to 50 us, then 0 in vain; in group 8 (dp) 0 waits in vain for 2, which recorded
+    nothing; 1 sends something whose other side is not known.
+    """
+    run = RunBuilder(folder, 3, source="flight_recorder")
+    run.group(7, [0, 1], "tp")
+    run.group(8, [0, 2], "dp")
+    run.collective(0, -1, 7, 0, 10, 50)
+    run.collective(1, -1, 7, 0, 30, 50)
+    run.collective(0, -1, 7, 1, 60, -1, state="started")
+    run.collective(0, -1, 8, 0, 20, -1, op="broadcast", state="enqueued")
+    run.collective(1, -1, 7, 1 << 40, 70, 90, op="send", peer=0)
+    for rank in range(3):
+        run.add("clocks", rank, -1, ts_ns=T0)
+    run.rank_files()
+    run.publish()
+    return run

@@ -15,9 +15,9 @@ _MOST_POINTS = 120
 
 
 def tiles(kpis: Sequence[Kpi]) -> Component:
-    """A row of tiles; a run without a finished step has a sentence besides."""
+    """A row of tiles; a run that may still finish its first step has a sentence besides."""
     row = html.Div([_tile(kpi) for kpi in kpis], className="kpis", role="list")
-    if any(kpi.key == "step_time" for kpi in kpis):
+    if any(kpi.key in ("step_time", "recorded") for kpi in kpis):
         return row
     text = "No step is finished yet: the numbers appear with the first one."
     return html.Div([html.P(text, className="panel sentence"), *([row] if kpis else [])])

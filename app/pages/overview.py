@@ -12,10 +12,13 @@ from app.components import about_run
 from app.components.banner import chosen, show_me
 from app.components.findings_frame import Address, view_at
 from app.components.kpi_tiles import tiles
+from app.components.outstanding import outstanding
 from app.findings import diagnosis_of
 from app.hub import Hub
 from app.kpis import kpis_of
 from app.links import View
+from app.views.cells import last_steps
+from app.views.recorded import Recorded, recorded
 from diagnosis.findings import Diagnosis
 from ingest.errors import UserError
 from ingest.store import Run
@@ -32,15 +35,13 @@ def render(hub: Hub, view: View) -> Component:
     if len(hub.run(view.run).ranks) <= MOST_RANKS_AT_ONCE:
         diagnosis = diagnosis_of(hub, view.run, view.attempt)
     first, last = about_run.places(hub, view)
+    has_steps, beside = _beside(hub, view)
     return html.Div(
         [
             html.Div(tiles(kpis_of(hub, view)) if diagnosis else _later(), id="kpi-place"),
             *first,
             html.Div(
-                [
-                    _picture("grid", "Ranks in the parallel grid", {"compact": True}),
-                    _picture("heat", "Slowdown, rank x step", {"compact": True}),
-                ],
+                [_picture("grid", "Ranks in the parallel grid", {"compact": True}), beside],
                 className="two-pictures",
             ),
             about_run.note_place(hub, view),
@@ -48,7 +49,7 @@ def render(hub: Hub, view: View) -> Component:
                 _timeline(hub, diagnosis, view) if diagnosis else _later("picture timeline"),
                 id="overview-timeline",
             ),
-            _breakdown_place(),
+            *([_breakdown_place()] if has_steps else []),
             *last,
         ],
         className="overview",
@@ -114,6 +115,23 @@ def _picture(name: str, title: str, options: dict[str, Any]) -> Component:
     )  # fmt: skip
 
 
+def _beside(hub: Hub, view: View) -> tuple[bool, Component | None]:
+    """Whether the run has steps or may get some, and what stands beside the grid."""
+    assert view.run is not None
+    key = ("instead of steps", view.attempt)
+    found = hub.cached(view.run, key, lambda run: _instead(run, view))
+    if found is None:
+        return True, _picture("heat", "Slowdown, rank x step", {"compact": True})
+    return False, outstanding(found, view)
+
+
+def _instead(run: Run, view: View) -> Recorded | None:
+    """What a run has instead of steps; None where it has some or may get them."""
+    if run.state != "finished" or last_steps(run, view.attempt) is not None:
+        return None
+    return recorded(run, run.newest_attempt if view.attempt is None else view.attempt)
+
+
 def _breakdown_place() -> Component:
     """The empty panel; assets/lib/when_seen.mjs sets `breakdown-seen` when it comes into sight."""
     return html.Section(
@@ -160,6 +178,7 @@ def _timeline(hub: Hub, diagnosis: Diagnosis, view: View) -> Component:
 def _has_rows(run: Run, view: View) -> bool:
     attempt = run.newest_attempt if view.attempt is None else view.attempt
     found = run.index_rows(
-        "SELECT 1 FROM step_rollup WHERE attempt = $attempt LIMIT 1", attempt=attempt
-    )
+        "(SELECT 1 FROM step_rollup WHERE attempt = $attempt LIMIT 1) UNION ALL"
+        " (SELECT 1 FROM collective_rollup WHERE attempt = $attempt LIMIT 1)", attempt=attempt,
+    )  # fmt: skip
     return bool(found)

@@ -91,7 +91,8 @@ class _Answers:
 
     def grid(self, asked: Asked, stop: Stop) -> bytes:
         found = self._values(asked, metric_of(asked.text("metric")), stop)
-        return pack_arrays(found.arrays(), found.meta())
+        nothing = "No step times were recorded: ranks and groups only."
+        return pack_arrays(found.arrays(), found.meta() | self._nothing(asked, nothing))
 
     def hosts(self, asked: Asked, stop: Stop) -> bytes:
         found = self._values(asked, metric_of(asked.text("metric")), stop)
@@ -109,7 +110,12 @@ class _Answers:
             asked.whole("height", 600) or 0, asked.whole("width", 1200) or 0,
         )  # fmt: skip
         told = {"legend": whole.legend, "is_part": part is not None, "is_cut": is_cut}
+        nothing = "This run has no step times, so there is nothing to compare from step to step."
+        told |= self._nothing(asked, nothing)
         return pack_arrays(found.arrays(), {**found.meta(), **told})
+
+    def _nothing(self, asked: Asked, sentence: str) -> dict[str, str]:
+        return {"nothing": grids.why_no_steps(self._hub.run(asked.run), sentence)}
 
     def cell(self, asked: Asked, stop: Stop) -> Any:
         whole, _ = self._whole(asked, stop)

@@ -14,9 +14,11 @@ from app.hub import Hub
 from app.links import SAFEST, View, parse_url
 from app.routes.answering import answer, answer_followed
 from app.views.lanes import MOST_AT_ONCE, Place, choose, known
-from app.views.timeline import Extent, Tile, Window, extent, tile
+from app.views.tile_arrays import Tile
+from app.views.timeline import tile
 from app.views.timeline_sums import area, found, members
 from app.views.timeline_view import attempt_for, tile_meta, window_for
+from app.views.timeline_window import Extent, Window, extent
 from ingest.errors import UserError
 from ingest.sandbox import Stop
 from ingest.store import Run
@@ -142,7 +144,7 @@ def _drawn(hub: Hub, name: str, asked: _Asked, width: int, stop: Stop) -> tuple[
 def _area(hub: Hub, request: Request, stop: Stop) -> dict[str, object]:
     asked = _asked(hub, request)
     window = window_for(asked.run, asked.attempt, asked.chosen, asked.view, asked.have, stop)
-    return area(asked.run, asked.attempt, asked.lanes, window, stop)
+    return area(asked.run, asked.attempt, asked.lanes, window, asked.have, stop)
 
 
 def _collective(hub: Hub, request: Request, stop: Stop) -> dict[str, object]:
@@ -158,7 +160,7 @@ def _collective(hub: Hub, request: Request, stop: Stop) -> dict[str, object]:
 def _search(hub: Hub, request: Request, stop: Stop) -> dict[str, object]:
     asked = _asked(hub, request)
     text = request.query_params.get("name", "")[:200]
-    return found(asked.run, asked.attempt, asked.chosen, text, stop)
+    return found(asked.run, asked.attempt, asked.chosen, text, asked.have, stop)
 
 
 def _view(request: Request) -> View:

@@ -20,8 +20,9 @@ from app.views.kpis import Kpi
 from app.views.lanes import Place, choose, known
 from app.views.rank_table import RankRow, rank_rows
 from app.views.scales import metric_of
-from app.views.timeline import extent, tile
+from app.views.timeline import tile
 from app.views.timeline_view import attempt_for, tile_meta, window_for
+from app.views.timeline_window import extent
 from diagnosis.findings import Finding
 from ingest.errors import UserError
 from ingest.sandbox import Stop

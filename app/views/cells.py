@@ -180,13 +180,16 @@ def _peers(
 
 
 def last_steps(run: Run, attempt: int | None = None) -> Steps | None:
-    """First and last of the newest 20 finished steps; None while none is finished."""
+    """First and last of the finished steps among the newest 20; None while none is finished."""
     text = (
-        "SELECT max(step) AS last FROM step_rollup WHERE finished AND step >= 0"
-        " AND ($attempt IS NULL OR attempt = $attempt)"
+        "SELECT min(step) AS first, max(step) AS last FROM step_rollup WHERE finished"
+        " AND step >= $least AND ($attempt IS NULL OR attempt = $attempt)"
     )
-    last = run.index_rows(text, attempt=attempt)[0]["last"]
-    return None if last is None else (max(0, int(last) - LAST_STEPS + 1), int(last))
+    last = run.index_rows(text, attempt=attempt, least=0)[0]["last"]
+    if last is None:
+        return None
+    least = max(0, int(last) - LAST_STEPS + 1)  # a profile may begin at step 10
+    return int(run.index_rows(text, attempt=attempt, least=least)[0]["first"]), int(last)
 
 
 def newest_part(run: Run, attempt: int | None, most_cells: int) -> Steps | None:

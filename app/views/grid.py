@@ -15,6 +15,7 @@ from app.views.cells import LAST_STEPS, Cells
 from app.views.peers import spread_within_step
 from app.views.places import Places
 from app.views.scales import Bytes, Floats, Ints
+from ingest.store import Run
 
 UNKNOWN = 65_535
 
@@ -96,6 +97,11 @@ def _median(value_RS: Floats) -> Floats:
     found_R = np.full(len(value_RS), np.nan, dtype=np.float32)
     found_R[known_R] = np.nanmedian(value_RS[known_R], axis=1)
     return found_R
+
+
+def why_no_steps(run: Run, otherwise: str) -> str:
+    """Why there is no value where no step is finished; `otherwise`: where none will come."""
+    return otherwise if run.state == "finished" else "No finished step yet."
 
 
 def layout_arrays(places: Places) -> dict[str, np.ndarray]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from app.views.recorded import Recorded, ranks_text, recorded
 from ingest.store import Run
 
 NOW_STEPS = 5
@@ -79,6 +80,9 @@ def measured(run: Run, attempt: int | None, scope: Scope) -> Measured:
     """The tiles but for who is heard; raises UserError."""
     asked: dict[str, Any] = {} if attempt is None else {"attempt": attempt}
     job = run.ask("steps", step_min=0, **asked).to_pylist()
+    if not job and run.state == "finished":  # no step will come
+        newest = run.newest_attempt if attempt is None else attempt
+        return Measured(tuple(recorded_kpis(recorded(run, newest))), ())
     shares = run.ask("job_shares", **asked).to_pylist()
     lost = run.ask("time_lost", **asked).to_pylist()
     speed = run.ask("throughput", **asked).to_pylist() if _has_flops(run, job) else []
@@ -92,6 +96,37 @@ def measured(run: Run, attempt: int | None, scope: Scope) -> Measured:
     ]
     ended = tuple(_series(job, "num_finished"))
     return Measured(tuple(kpi for kpi in found if kpi is not None), ended)
+
+
+def recorded_kpis(found: Recorded) -> list[Kpi]:
+    """The tiles of a run without steps: what it has, and what is open in it."""
+    if not found.num_collectives:
+        by = f"by {_many(found.num_ranks, 'rank')}"
+        meaning = "No step of this run is known."
+        return [Kpi("recorded", "Spans recorded", f"{found.num_spans:,}", "", by, meaning)]
+    num_open, apart = sum(f.num_open for f in found.fronts), [f for f in found.fronts if f.is_apart]
+    groups = sum(front.num_open > 0 for front in found.fronts)
+    kpis = [
+        Kpi("recorded", "Collectives recorded", f"{found.num_collectives:,}", "",
+            f"by {_many(found.num_ranks, 'rank')}, in {_many(len(found.fronts), 'group')}",
+            "Collectives, sends and receives, counted once per member."),
+        Kpi("open", "Not completed", f"{num_open:,}", "",
+            f"in {_many(groups, 'group')}" if num_open else "all were seen to end",
+            "What nobody saw end before the record did."),
+    ]  # fmt: skip
+    if apart:
+        first = apart[0]
+        kpis.append(Kpi(
+            "apart", "Groups apart", f"{len(apart):,}", "",
+            f"{first.op} {first.seq:,} open on {ranks_text(first.behind, 16)}",
+            "Groups with members at different collectives: who is behind or silent holds up the "
+            "others.", "bad",
+        ))  # fmt: skip
+    return kpis
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def with_heard(run: Run, attempt: int | None, known: Measured, now_ns: int) -> tuple[Kpi, ...]:

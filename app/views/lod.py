@@ -59,6 +59,13 @@ class Rectangles:
     pixel_ns: float
     """what was merged is shorter than this; more than asked for where there was too much"""
 
+    def joined(self, other: Rectangles) -> Rectangles:
+        """The rectangles of both; the coarser of their pixels."""
+        names = ("row_R", "begin_R", "end_R", "kind_R", "ref_R", "count_R", "busy_R")
+        columns = [np.concatenate((getattr(self, name), getattr(other, name))) for name in names]
+        order = np.lexsort((columns[1], columns[0]))
+        return Rectangles(*(c[order] for c in columns), max(self.pixel_ns, other.pixel_ns))
+
 
 def owned(spans: SpanTable) -> Segments:
     """Each instant of a track belongs to its innermost span: communication inside forward on one

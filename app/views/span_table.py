@@ -6,7 +6,7 @@ aligned clock, relative to the run's t0. Shape suffixes: S spans, C step windows
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +17,9 @@ from ingest.intervals import Bools, Ints
 from trace_hooks.schema import KINDS, UNKNOWN
 
 _Columns = TypeVar("_Columns", "SpanTable", "StepWindows", "Instances")
+
+NO_STEP = -2
+"""Number of the window of a lane of which no step is known."""
 
 
 def lane_of(rank: Ints, ranks: tuple[int, ...]) -> Ints:
@@ -54,7 +57,9 @@ def _taken(value: Any, chosen: npt.NDArray[Any]) -> Any:
 
 @dataclass(frozen=True)
 class SpanTable:
-    """Spans; kind is an index into KINDS, name into `names`, group into `groups` (-1 none)."""
+    """Spans; kind is an index into KINDS, name into `names`, group into `groups` (-1 none); open:
+    nobody saw it end, so its end is that of the record.
+    """
 
     lane_S: Ints
     begin_S: Ints
@@ -71,6 +76,7 @@ class SpanTable:
     seq_S: Ints
     peer_S: Ints
     bytes_S: Ints
+    open_S: Bools
     names: list[str]
     groups: list[int]
 
@@ -90,14 +96,27 @@ class SpanTable:
             number_of[kind_S], name_S, dictionary(rows, "track")[0], ints(rows, "step"),
             ints(rows, "microbatch"), ints(rows, "chunk"), ints(rows, "recompute", 0).astype(bool),
             group_S, ints(rows, "coll_seq"), ints(rows, "peer"),
-            ints(rows, "num_bytes"), names, groups,
+            ints(rows, "num_bytes"), np.zeros(begin_S.size, dtype=np.bool_), names, groups,
         )  # fmt: skip
 
     @classmethod
     def none(cls) -> SpanTable:
         """No span at all."""
         empty, no = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
-        return cls(*[empty] * 10, no, *[empty] * 4, [], [])
+        return cls(*[empty] * 10, no, *[empty] * 4, no, [], [])
+
+    def joined(self, other: SpanTable) -> SpanTable:
+        """The spans of both, which have no lane in common."""
+        moved = replace(
+            other, name_S=other.name_S + len(self.names),
+            group_S=np.where(other.group_S < 0, -1, other.group_S + len(self.groups)),
+        )  # fmt: skip
+        columns = (getattr(self, f.name) for f in fields(self)[:-2])
+        others = (getattr(moved, f.name) for f in fields(self)[:-2])
+        return SpanTable(
+            *(np.concatenate(pair) for pair in zip(columns, others, strict=True)),
+            [*self.names, *other.names], [*self.groups, *other.groups],
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return self.lane_S.size
@@ -122,6 +141,11 @@ class StepWindows:
             ints(rows, "end_ns") - t0_ns, ints(rows, "finished", 0).astype(bool),
             ints(rows, "num_spans", 0),
         )  # fmt: skip
+
+    def joined(self, other: StepWindows) -> StepWindows:
+        """The windows of both."""
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return StepWindows(*(np.concatenate(pair) for pair in pairs))
 
 
 _NONE = np.iinfo(np.int64).min

@@ -36,7 +36,8 @@ def step_rectangles(
     time_K, begin_K = ints(rows, "time_ns"), ints(rows, "begin_ns") - t0_ns
     line_K = lane_K * lines[0] + row_of_kind[kind_K] * lines[1]
     order = np.lexsort((time_K, step_K, line_K))  # the greatest kind comes last
-    last = np.append(np.diff(line_K[order]) | np.diff(step_K[order]), 1) != 0
+    last = np.ones(order.size, dtype=np.bool_)
+    last[:-1] = (np.diff(line_K[order]) | np.diff(step_K[order])) != 0
     cell_K = np.concatenate(([0], np.cumsum(last)[:-1])) if order.size else order
     chosen = order[last]
     busy = np.bincount(cell_K, time_K[order], chosen.size).astype(np.int64)

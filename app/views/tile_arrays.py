@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from app.views.lod import Rectangles
-from app.views.span_table import Instances, SpanTable, StepWindows
+from app.views.span_table import NO_STEP, Instances, SpanTable, StepWindows, take
 from app.views.waits import IDLE_KINDS
 from ingest.intervals import Ints
 from trace_hooks.schema import KINDS
@@ -95,6 +95,7 @@ def _span_arrays(
         "span_seq": spans.seq_S[used].astype(np.int32),
         "span_peer": spans.peer_S[used].astype(np.int32),
         "span_bytes": spans.bytes_S[used].astype(np.float32),
+        "span_open": spans.open_S[used].astype(np.uint8),
     }
 
 
@@ -119,6 +120,7 @@ def _wait_arrays(
 
 
 def _window_arrays(windows: StepWindows, origin_ns: int) -> dict[str, np.ndarray]:
+    windows = take(windows, windows.step_C != NO_STEP)
     return {
         "step_lane": windows.lane_C.astype(np.uint16),
         "step": windows.step_C.astype(np.int32),

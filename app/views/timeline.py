@@ -9,22 +9,23 @@ one step at a time.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
+from app.views import collective_lanes
 from app.views.lanes import MOST_AT_ONCE, Place
 from app.views.lod import Pieces, Rectangles, depths, innermost, nested, owned, rectangles
-from app.views.span_table import Instances, SpanTable, StepWindows
+from app.views.span_table import NO_STEP, Instances, SpanTable, StepWindows
 from app.views.step_overview import step_rectangles
 from app.views.tile_arrays import COMM, COMPUTE, HOST, IDLE, LINES, WAIT, Tile, line, made_of
+from app.views.timeline_window import Extent, Window
 from app.views.waits import IDLE_KINDS, Idle, has_kernels, idle, waits
 from ingest.errors import UserError
 from ingest.intervals import Bools, Ints
 from ingest.sandbox import Stop
 from ingest.store import Run
-from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS, KINDS
+from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS, KINDS, UNKNOWN
 
 _NESTED_PX = 10
 """Nesting is shown where a span has at least so many pixels on the average."""
@@ -46,88 +47,6 @@ _ROW_OF_KIND = np.array(
 )
 
 
-@dataclass(frozen=True)
-class Window:
-    """What part of time is wanted, ns since t0; `step` only where times are relative to steps."""
-
-    begin_ns: int
-    end_ns: int
-    step: int | None = None
-
-    @property
-    def length_ns(self) -> int:
-        """Length, at least 1."""
-        return max(self.end_ns - self.begin_ns, 1)
-
-
-@dataclass(frozen=True)
-class Extent:
-    """From when to when there is something, ns since t0, and the newest steps all have finished."""
-
-    begin_ns: int
-    end_ns: int
-    first_step: int
-    last_step: int
-    finished_step: int | None
-    before_step: int | None
-
-
-def is_relative(run: Run) -> bool:
-    """Whether times count from each step's begin, so that steps cannot be compared by time."""
-    return run.info["clock"] == "per_step_relative"
-
-
-def extent(run: Run, attempt: int, ranks: list[int], stop: Stop | None = None) -> Extent | None:
-    """Extent of the data of these ranks, None without any."""
-    rows = run.ask("step_extent", ranks=_text(ranks), attempt=attempt, stop=stop).to_pylist()
-    if not rows:
-        return None
-    row, t0_ns = rows[0], run.info["created_ns"]
-    return Extent(
-        row["begin_ns"] - t0_ns, row["end_ns"] - t0_ns, row["first_step"], row["last_step"],
-        row["finished_step"], row["before_step"],
-    )  # fmt: skip
-
-
-def window_of_steps(
-    run: Run, attempt: int, ranks: list[int], steps: tuple[int, int], stop: Stop | None = None
-) -> Window:
-    """Window of some steps of these ranks; raises UserError where they have none of them."""
-    first, last = steps
-    if is_relative(run):
-        first = last
-
-    def windows(step_min: int, step_max: int) -> pa.Table:
-        return run.ask(
-            "step_windows", ranks=_text(ranks), attempt=attempt, step_min=step_min,
-            step_max=step_max, stop=stop,
-        )  # fmt: skip
-
-    borders = [windows(step, step) for step in {first, last}]  # those between say nothing more
-    rows = pa.concat_tables(borders if all(b.num_rows for b in borders) else [windows(first, last)])
-    if not rows.num_rows:
-        raise UserError(f"these ranks have no step {first} to {last} in attempt {attempt}")
-    t0_ns = run.info["created_ns"]
-    begin_ns = int(rows.column("begin_ns").to_numpy().min()) - t0_ns
-    end_ns = int(rows.column("end_ns").to_numpy().max()) - t0_ns
-    return Window(begin_ns, end_ns, last if is_relative(run) else None)
-
-
-def default_window(
-    run: Run, attempt: int, ranks: list[int], have: Extent, stop: Stop | None = None
-) -> Window:
-    """The last two steps that all of these ranks have finished, and what came after them."""
-    if have.finished_step is None:
-        if is_relative(run):
-            return window_of_steps(run, attempt, ranks, (have.last_step, have.last_step), stop)
-        return Window(have.begin_ns, have.end_ns)
-    first = have.finished_step if have.before_step is None else have.before_step
-    found = window_of_steps(run, attempt, ranks, (first, have.finished_step), stop)
-    if is_relative(run):
-        return found
-    return Window(found.begin_ns, max(found.end_ns, have.end_ns))
-
-
 def tile(
     run: Run, attempt: int, lanes: list[Place], window: Window, width_px: int, have: Extent,
     stop: Stop | None = None,
@@ -140,14 +59,15 @@ def tile(
     steps = _steps_in(window, have)
     if steps * len(lanes) > MOST_WINDOWS:
         pool = math.ceil(steps * _POOL_PX / width_px)
-        return _overview(run, attempt, lanes, window, pixel_ns, max(pool, 1), stop)
-    windows = _windows(run, attempt, ranks, window, stop)
+        return _overview(run, attempt, lanes, window, pixel_ns, max(pool, 1), have, stop)
+    windows = _windows(run, attempt, lanes, window, have, stop)
     num_spans = int(windows.num_spans_C.sum())
     if num_spans > (MANY_SPANS if steps * _STEP_PX > width_px else MOST_SPANS):
-        return _overview(run, attempt, lanes, window, pixel_ns, 1, stop)
-    spans = _spans(run, attempt, lanes, window, stop)
-    instances = _instances(run, attempt, ranks, window, windows, stop)
-    return drawn(spans, instances, windows, window, pixel_ns, len(lanes))
+        return _overview(run, attempt, lanes, window, pixel_ns, 1, have, stop)
+    spans = _spans(run, attempt, lanes, window, have, stop)
+    instances = _instances(run, attempt, lanes, window, windows, stop)
+    alone = np.array([rank in have.alone for rank in ranks])
+    return drawn(spans, instances, windows, window, pixel_ns, len(lanes), alone)
 
 
 def _steps_in(window: Window, have: Extent) -> float:
@@ -160,39 +80,46 @@ def _steps_in(window: Window, have: Extent) -> float:
 
 def _overview(
     run: Run, attempt: int, lanes: list[Place], window: Window, pixel_ns: float, pool: int,
-    stop: Stop | None,
+    have: Extent, stop: Stop | None,
 ) -> Tile:  # fmt: skip
-    """The tile of the sums per step, `pool` steps taken together."""
+    """The tile of the sums per step, `pool` steps taken together; of lanes without steps that of
+    the collectives, those of a pixel taken together.
+    """
     ranks, t0_ns = tuple(place.rank for place in lanes), run.info["created_ns"]
     from_ns, to_ns = _own_clocks(lanes, window, t0_ns)
     rows = run.ask(
         "step_shares", ranks=_text(ranks), attempt=attempt, from_ns=from_ns, to_ns=to_ns, pool=pool,
         stop=stop,
     )  # fmt: skip
+    num_spans = int(np.sum(rows.column("num_spans").to_numpy()))
     rects, windows = step_rectangles(
         rows, ranks, t0_ns, np.append(_ROW_OF_KIND, [IDLE] * len(IDLE_KINDS)), (LINES, 8), pixel_ns
     )
     rects = _without_slivers(rects, pixel_ns)
+    if any(rank in have.alone for rank in ranks):
+        seen_ns = window.begin_ns, min(window.end_ns, have.end_ns)
+        pooled = collective_lanes.pooled(run, attempt, lanes, have.alone, seen_ns, pixel_ns, stop)
+        num_spans += int(pooled.count_R.sum())
+        rects = rects.joined(pooled)
+    told = {"detail": "steps", "pool": pool} if rows.num_rows else {"detail": "innermost"}
     made = made_of(rects, SpanTable.none(), _NO_FRAMES, Instances.none(), windows, window.begin_ns)
-    num_spans = int(np.sum(rows.column("num_spans").to_numpy()))
-    return Tile(made.arrays, made.meta | {"detail": "steps", "pool": pool, "num_spans": num_spans})
+    return Tile(made.arrays, made.meta | told | {"num_spans": num_spans})
 
 
 def load(
-    run: Run, attempt: int, lanes: list[Place], window: Window, stop: Stop | None
+    run: Run, attempt: int, lanes: list[Place], window: Window, have: Extent, stop: Stop | None
 ) -> tuple[SpanTable, Instances, StepWindows]:
     """Everything recorded of some lanes in a window."""
-    ranks = tuple(place.rank for place in lanes)
-    windows = _windows(run, attempt, ranks, window, stop)
-    spans = _spans(run, attempt, lanes, window, stop)
-    return spans, _instances(run, attempt, ranks, window, windows, stop), windows
+    windows = _windows(run, attempt, lanes, window, have, stop)
+    spans = _spans(run, attempt, lanes, window, have, stop)
+    return spans, _instances(run, attempt, lanes, window, windows, stop), windows
 
 
 def drawn(
     spans: SpanTable, instances: Instances, windows: StepWindows, window: Window, pixel_ns: float,
-    num_lanes: int,
+    num_lanes: int, alone: Bools | None = None,
 ) -> Tile:  # fmt: skip
-    """The tile of what was loaded. Pure."""
+    """The tile of what was loaded; `alone`: lanes of which there are only collectives. Pure."""
     row_S = spans.lane_S * 3 + np.where(
         has_kernels(spans) & (_ROW_OF_KIND[spans.kind_S] == COMPUTE) & ~_is_kernel(spans),
         HOST, _ROW_OF_KIND[spans.kind_S],
@@ -204,6 +131,10 @@ def drawn(
     else:
         shown = innermost(spans, segments, row_S)
         level_E = np.zeros(shown.ref_E.size, dtype=np.int64)
+    if alone is not None and alone.any():
+        shown, level_E = collective_lanes.by_group(
+            shown, level_E, spans, segments, alone[spans.lane_S]
+        )
     pieces = Pieces.joined([
         Pieces(
             line(shown.row_E // 3, shown.row_E % 3, level_E), shown.begin_E, shown.end_E,
@@ -269,19 +200,35 @@ def _text(ranks: list[int] | tuple[int, ...]) -> str:
 
 
 def _windows(
-    run: Run, attempt: int, ranks: tuple[int, ...], window: Window, stop: Stop | None
+    run: Run, attempt: int, lanes: list[Place], window: Window, have: Extent, stop: Stop | None
 ) -> StepWindows:
-    t0_ns = run.info["created_ns"]
+    ranks, t0_ns = tuple(place.rank for place in lanes), run.info["created_ns"]
     wanted: dict[str, int] = (
         {"begin_ns": window.begin_ns + t0_ns, "end_ns": window.end_ns + t0_ns}
         if window.step is None
         else {"step_min": window.step, "step_max": window.step}
     )
     rows = run.ask("step_windows", ranks=_text(ranks), attempt=attempt, stop=stop, **wanted)
-    return StepWindows.from_arrow(rows, ranks, t0_ns)
+    found = StepWindows.from_arrow(rows, ranks, t0_ns)
+    if not have.alone:
+        return found
+    seen_ns, extent_ns = (window.begin_ns, window.end_ns), (have.begin_ns, have.end_ns)
+    return found.joined(collective_lanes.windows(lanes, have.alone, seen_ns, extent_ns))
 
 
 def _spans(
+    run: Run, attempt: int, lanes: list[Place], window: Window, have: Extent, stop: Stop | None
+) -> SpanTable:
+    """Spans of the lanes, and the collectives of those that have none."""
+    spans = _own_spans(run, attempt, lanes, window, stop)
+    if not any(place.rank in have.alone for place in lanes):
+        return spans
+    return spans.joined(collective_lanes.spans(
+        run, attempt, lanes, have.alone, (window.begin_ns, window.end_ns), have.end_ns, stop
+    ))  # fmt: skip
+
+
+def _own_spans(
     run: Run, attempt: int, lanes: list[Place], window: Window, stop: Stop | None
 ) -> SpanTable:
     t0_ns = run.info["created_ns"]
@@ -310,14 +257,22 @@ _DRIFT_NS = 1_000_000_000
 
 
 def _instances(
-    run: Run, attempt: int, ranks: tuple[int, ...], window: Window, windows: StepWindows,
+    run: Run, attempt: int, lanes: list[Place], window: Window, windows: StepWindows,
     stop: Stop | None,
 ) -> Instances:  # fmt: skip
-    t0_ns = run.info["created_ns"]
+    """None where no lane's clock is known: then no instance can have a verdict."""
+    if all(place.shift_min_ns is None for place in lanes):
+        return Instances.none()
+    ranks, t0_ns = tuple(place.rank for place in lanes), run.info["created_ns"]
+    step_C = windows.step_C
+    steps: dict[str, int] = {}  # all of them where those of a lane are not known
+    if not (step_C == NO_STEP).any():
+        steps = {
+            "step_min": int(step_C.min()) if step_C.size else UNKNOWN,
+            "step_max": int(step_C.max()) if step_C.size else UNKNOWN,
+        }
     rows = run.ask(
         "window_waits", ranks=_text(ranks), attempt=attempt, begin_ns=window.begin_ns + t0_ns,
-        end_ns=window.end_ns + t0_ns,
-        step_min=int(windows.step_C.min()) if windows.step_C.size else -1,
-        step_max=int(windows.step_C.max()) if windows.step_C.size else -1, stop=stop,
+        end_ns=window.end_ns + t0_ns, stop=stop, **steps,
     )  # fmt: skip
     return Instances.from_arrow(rows, ranks, t0_ns, window.end_ns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from app.views.lanes import MOST_AT_ONCE, Place
 from app.views.lod import owned
 from app.views.span_table import Instances, SpanTable, StepWindows
-from app.views.timeline import Window, cut_windows, load
+from app.views.timeline import cut_windows, load
+from app.views.timeline_window import Extent, Window
 from app.views.waits import IDLE_KINDS, idle
 from ingest.errors import UserError
 from ingest.intervals import pieces
@@ -21,11 +23,12 @@ MOST_FOUND = 500
 
 
 def area(
-    run: Run, attempt: int, lanes: list[Place], window: Window, stop: Stop | None = None
-) -> dict[str, Any]:
+    run: Run, attempt: int, lanes: list[Place], window: Window, have: Extent,
+    stop: Stop | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Sums of `sums` for a window, as JSON: {ranks, kinds, time_ns, count, waited_for}."""
     lanes = lanes[:MOST_AT_ONCE]
-    loaded = load(run, attempt, lanes, window, stop)
+    loaded = load(run, attempt, lanes, window, have, stop)
     made = sums(*loaded, window, len(lanes))
     return {"ranks": [place.rank for place in lanes], "kinds": [*KINDS, *IDLE_KINDS], **made}
 
@@ -82,23 +85,42 @@ def members(
 
 
 def found(
-    run: Run, attempt: int, ranks: list[int], text: str, stop: Stop | None = None
+    run: Run, attempt: int, ranks: list[int], text: str, have: Extent, stop: Stop | None = None
 ) -> dict[str, Any]:
-    """Spans whose name contains a text: at most MOST_FOUND of them, and how many there are."""
+    """Spans whose name contains a text: at most MOST_FOUND of them, and how many there are.
+
+    Of ranks without spans: collectives whose operation does.
+    """
     if not text.strip():
         raise UserError("the name to search for is empty")
-    rows = run.ask(
-        "span_search", ranks=",".join(map(str, ranks)), text=text, rank_min=min(ranks),
-        rank_max=max(ranks), attempt=attempt, top=MOST_FOUND, stop=stop,
-    ).to_pylist()  # fmt: skip
+    alone = [rank for rank in ranks if rank in have.alone]
+    others = [rank for rank in ranks if rank not in have.alone]
+    parts = [
+        _search(run, attempt, others, text, stop),
+        _search(run, attempt, alone, text, stop, "collective_search"),
+    ]
+    rows = sorted(chain(*parts), key=lambda row: (row["begin_ns"], row["rank"]))
     t0_ns = run.info["created_ns"]
     return {
-        "num_found": rows[0]["num_found"] if rows else 0,
+        "num_found": sum(part[0]["num_found"] for part in parts if part),
         "spans": [
             {
                 "rank": row["rank"], "begin": row["begin_ns"] - t0_ns, "dur": row["dur_ns"],
                 "kind": row["kind"], "name": row["name"], "step": row["step"],
             }
-            for row in rows
+            for row in rows[:MOST_FOUND]
         ],
     }  # fmt: skip
+
+
+def _search(
+    run: Run, attempt: int, ranks: list[int], text: str, stop: Stop | None,
+    question: str = "span_search",
+) -> list[dict[str, Any]]:  # fmt: skip
+    if not ranks:
+        return []
+    rows: list[dict[str, Any]] = run.ask(
+        question, ranks=",".join(map(str, ranks)), text=text, rank_min=min(ranks),
+        rank_max=max(ranks), attempt=attempt, top=MOST_FOUND, stop=stop,
+    ).to_pylist()  # fmt: skip
+    return rows

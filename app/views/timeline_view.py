@@ -8,7 +8,13 @@ from typing import Any
 
 from app.links import View
 from app.views.lanes import Place
-from app.views.timeline import Extent, Window, default_window, is_relative, window_of_steps
+from app.views.timeline_window import (
+    Extent,
+    Window,
+    default_window,
+    is_relative,
+    window_of_steps,
+)
 from ingest.errors import UserError
 from ingest.sandbox import Stop
 from ingest.store import Run
@@ -46,7 +52,9 @@ def tile_meta(
     return {
         "from": window.begin_ns, "to": window.end_ns, "relative_step": window.step,
         "lanes": [_described(place) for place in lanes], "attempt": attempt,
-        "t0_ns": str(run.info["created_ns"]), "clock": run.info["clock"], "extent": asdict(have),
+        "t0_ns": str(run.info["created_ns"]), "clock": run.info["clock"],
+        "extent": {key: value for key, value in asdict(have).items() if key != "alone"},
+        "only_comm": all(place.rank in have.alone for place in lanes),
     }  # fmt: skip
 
 

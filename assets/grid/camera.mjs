@@ -11,6 +11,7 @@
 import { FIRST_PITCH } from './layout.mjs';
 
 const HALF = 0.5;
+const LARGEST = 96;  // pixels of a cube before zooming: one rank alone need not fill the picture
 
 /** @returns {Camera} */
 export function makeCamera({ flat, yaw = 0 }) {
@@ -29,7 +30,7 @@ export function aim(camera, size, width, height, margin) {
   camera.forward.set([sy * cp, -sp, -cy * cp]);
   const reach = (axis) => size[0] * Math.abs(axis[0]) + size[1] * Math.abs(axis[1]) + size[2] * Math.abs(axis[2]);
   const [freeX, freeY] = [width - margin.left - margin.right, height - margin.top - margin.bottom];
-  camera.scale = camera.zoom * Math.min(freeX / reach(camera.right), freeY / reach(camera.up));
+  camera.scale = camera.zoom * Math.min(freeX / reach(camera.right), freeY / reach(camera.up), LARGEST);
   camera.width = width;
   camera.height = height;
   camera.centreX = margin.left + freeX / 2 + camera.panX;

@@ -164,7 +164,12 @@ class GridView {
     this.renderer.setPositions(this.placed.positions);
     this.state.hover = -1;
     this.marks = null;
-    const notes = [layout.reason, this.isFlat && 'This browser has no WebGL2, so the ranks are drawn as flat blocks.'];
+  }
+
+  /** What the picture lacks, in words below it. */
+  #tellLacks() {
+    const notes = [!this.values.steps && (this.values.nothing ?? 'No finished step yet.'), this.layout.reason,
+      this.isFlat && 'This browser has no WebGL2, so the ranks are drawn as flat blocks.'];
     this.note.textContent = notes.filter(Boolean).join(' ');
     this.note.hidden = this.note.textContent === '';
   }
@@ -172,14 +177,17 @@ class GridView {
   #show(values) {
     this.values = values;
     const { metric } = values.legend;
-    this.title.textContent = `${metric.title} by rank`;
     const { steps } = values;
-    const many = this.places.rank.length.toLocaleString('en');
-    this.about.textContent = steps ? `${many} ranks, ${stepsText(steps)}` : `${many} ranks`;
-    const nothing = values.code.every((code) => code === NO_DATA);
-    this.#say(!this.places.rank.length ? 'No rank has been heard of yet.'
-      : !steps ? 'No finished step yet.' : nothing ? `${metric.title} was not recorded in these steps.` : '');
+    const count = this.places.rank.length;
+    const many = `${count.toLocaleString('en')} rank${count === 1 ? '' : 's'}`;
+    this.title.textContent = steps ? `${metric.title} by rank` : 'Grid of ranks';
+    this.about.textContent = steps ? `${many}, ${stepsText(steps)}` : many;
+    const nothing = steps && values.code.every((code) => code === NO_DATA);
+    this.#say(!count ? 'No rank has been heard of yet.'
+      : nothing ? `${metric.title} was not recorded in these steps.` : '');
     this.foot.hidden = this.veil.textContent !== '';
+    this.legend.hidden = !steps;
+    this.#tellLacks();
     this.renderer.setCodes(values.code);
     this.#keys();
     this.#restyle();
@@ -199,7 +207,7 @@ class GridView {
       .map((name) => [name, `${name.toUpperCase()} group`]);
     const marks = [[this.found.culprits, 'culprit', 'culprit'], [this.found.victims, 'victim', 'waits for it']]
       .filter(([ranks]) => ranks.size).map(([, name, text]) => [name, text]);
-    if (this.values.code.includes(NO_DATA)) marks.push(['missing', 'not recorded']);
+    if (this.values.steps && this.values.code.includes(NO_DATA)) marks.push(['missing', 'not recorded']);
     const shown = this.layout.reason || this.state.selected < 0 ? marks : [...marks, ...groups];
     this.keyLine.replaceChildren(...shown.map(([name, text]) => {
       const sign = make('i', { class: name });

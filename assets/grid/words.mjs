@@ -17,7 +17,8 @@ export function rankSentences(i, { places, layout, values, found }) {
   const host = layout.hosts[places.host[i]];
   const peers = values.peers[i];
   return [
-    `rank ${rank}`, where, host && `host ${host}`, `${metric.title} ${formatValue(values.value[i], metric)}`,
+    `rank ${rank}`, where, host && `host ${host}`,
+    values.steps !== null && `${metric.title} ${formatValue(values.value[i], metric)}`,
     Number.isFinite(peers) && `peers' median ${formatValue(peers, metric)}`,
     values.code[i] === IN_NOISE && 'within noise', found.culprits.has(rank) && 'named as culprit',
     found.victims.has(rank) && 'waits for the culprit',

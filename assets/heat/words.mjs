@@ -21,7 +21,7 @@ export function aboutMap(data) {
 
 /** Why there is nothing to see, or ''. */
 export function emptyMap(data) {
-  if (data.kind === 'hosts' ? !data.allSteps : !data.width) return 'No finished step yet.';
+  if (data.kind === 'hosts' ? !data.allSteps : !data.width) return data.nothing ?? 'No finished step yet.';
   const isNothing = data.code.every((code) => code === NO_DATA);
   return isNothing ? `${data.legend.metric.title} was not recorded in this run.` : '';
 }

@@ -53,8 +53,9 @@ export function showLegend(element, legend, theme) {
     return tick;
   }));
   const { metric, noise, centre } = legend;
-  const limit = noise === null ? '' : centre !== null
-    ? `grey: within noise, ${formatValue(Math.max(0, 1 - noise), metric).replace(` ${metric.unit}`, '')} to ${formatValue(1 + noise, metric)}`
+  const [low, high] = [Math.max(0, 1 - noise), 1 + noise].map((value) => formatValue(value, metric));
+  const limit = !noise || low === high ? '' : centre !== null
+    ? `grey: within noise, ${low.replace(` ${metric.unit}`, '')} to ${high}`
     : `grey: within noise, ${formatValue(noise, metric)} around the peers`;
   const scaleUnit = centre === null ? `${metric.unit} more or less than the peers; ` : '';
   element.replaceChildren(

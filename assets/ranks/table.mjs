@@ -105,7 +105,7 @@ class RankTable {
   #show({ rows, page, num_pages: pages, num_rows: count, num_ranks: all, steps }) {
     this.page = page;
     const of = count === all ? `${all.toLocaleString('en')} ranks` : `${count.toLocaleString('en')} of ${all.toLocaleString('en')} ranks`;
-    this.about.textContent = steps ? `${of}, means per step over ${stepsText(steps)}` : `${of}, no finished step yet`;
+    this.about.textContent = steps ? `${of}, means per step over ${stepsText(steps)}` : `${of}, no finished step`;
     for (const header of this.headers) {
       const isSorted = header.dataset.name === this.sort;
       if (isSorted) header.setAttribute('aria-sort', this.dir === 'desc' ? 'descending' : 'ascending');

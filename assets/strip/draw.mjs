@@ -38,7 +38,7 @@ export function draw(canvas, shown) {
   if (!points) return;
   if (!axis) {
     context.fillStyle = colours.quiet;
-    context.fillText('Step times appear here with the first step.', side, height / 2);
+    context.fillText('No finished step: step times appear here where steps are recorded.', side, height / 2);
     return;
   }
   const plot = {

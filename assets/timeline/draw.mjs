@@ -94,9 +94,9 @@ function* rectsOf(place, row, level = 0) {
 
 function drawRow(place, row) {
   const { ctx, tile, theme, geometry, shown } = place;
-  const { kind, count, busy, dur, ref, span_name: names } = tile.arrays;
+  const { kind, count, busy, dur, ref, span_name: names, span_open: open } = tile.arrays;
   const { kinds } = tile.meta;
-  const box = rowBox(geometry.laneHeight, row);
+  const box = rowBox(geometry.laneHeight, row, geometry.onlyComm);
   const levels = tile.levels[row];
   const height = Math.max(box.height / levels, 2);
   for (let level = 0; level < levels; level++) {
@@ -106,7 +106,8 @@ function drawRow(place, row) {
       const colour = theme.kind[kinds[kind[i]]] ?? theme.ink.faint;
       const share = count[i] > 1 ? Math.min(busy[i] / Math.max(dur[i], 1), 1) : 1;
       const dimmed = shown.found && !(ref[i] !== NO_REF && shown.found.has(names[ref[i]]));
-      ctx.globalAlpha = (0.4 + 0.6 * share) * (dimmed ? 0.18 : 1);
+      const isOpen = ref[i] !== NO_REF && open?.[ref[i]] === 1;
+      ctx.globalAlpha = (0.4 + 0.6 * share) * (dimmed ? 0.18 : 1) * (isOpen ? 0.45 : 1);
       ctx.fillStyle = colour;
       const inset = levels > 1 && height > 5 ? 1 : 0;
       const gap = width > 4 ? 0.5 : 0;
@@ -117,10 +118,15 @@ function drawRow(place, row) {
         ctx.fillRect(x, y, width - gap, height - inset);
       }
       ctx.globalAlpha = 1;
-      if (levels > 1 && height >= 10 && width > 34 && ref[i] !== NO_REF) {
-        const text = tile.meta.names[names[ref[i]]] + (level === 0 ? microbatchOf(tile, ref[i]) : '');
+      if (isOpen) {  // it begins here, and nobody saw it end
+        ctx.fillStyle = colour;
+        ctx.fillRect(x, y, Math.min(width, 2), height - inset);
+      }
+      if ((levels > 1 || geometry.onlyComm) && height >= 10 && width > 34 && ref[i] !== NO_REF) {
+        const name = tile.meta.names[names[ref[i]]];
+        const text = isOpen ? name.split(',')[0] : name + (level === 0 ? microbatchOf(tile, ref[i]) : '');
         const from = Math.max(x, geometry.left);
-        drawText(ctx, theme, text, from, y, x + width - from, height - 1, inkOn(colour));
+        drawText(ctx, theme, text, from, y, x + width - from, height - 1, isOpen ? theme.ink.text : inkOn(colour));
       }
     }
   }
@@ -166,7 +172,7 @@ function fitting(ctx, text, size, room) {
 function drawFrames(place) {
   const { ctx, tile, theme, geometry, number, y } = place;
   if (tile.levels[COMPUTE] > 1) return;  // nested: names are in the boxes
-  const box = rowBox(geometry.laneHeight, COMPUTE);
+  const box = rowBox(geometry.laneHeight, COMPUTE, geometry.onlyComm);
   const { frame, span_lane: lanes, span_start: starts, span_dur: durs, span_kind: kinds,
     span_microbatch: microbatches } = tile.arrays;
   for (const s of framesOf(tile, frame, lanes, number)) {
@@ -186,7 +192,7 @@ function drawGhost(place) {
   const { ctx, geometry, theme, shown } = place;
   const { ghost } = shown;
   if (!ghost?.tile || place.tile.meta.lanes[place.number].rank !== ghost.rank) return;
-  const box = rowBox(geometry.laneHeight, COMPUTE);
+  const box = rowBox(geometry.laneHeight, COMPUTE, geometry.onlyComm);
   const height = Math.round(box.height * GHOST_SHARE);
   const y = place.y + box.y + box.height - height;
   ctx.fillStyle = theme.ink.panel;
@@ -237,7 +243,7 @@ function drawNumber({ ctx, theme }, text, x, y, height, colour) {
 
 function drawIdle(place) {
   const { ctx, tile, theme, geometry, y } = place;
-  const box = rowBox(geometry.laneHeight, COMPUTE);
+  const box = rowBox(geometry.laneHeight, COMPUTE, geometry.onlyComm);
   for (const [i, x, width] of rectsOf(place, IDLE)) {
     const kind = tile.meta.kinds[tile.arrays.kind[i]];
     if (kind === 'not_visible') {
@@ -258,7 +264,7 @@ function drawIdle(place) {
 /** Communication that is only waiting loses its fill: the outline says for whom. */
 function drawWaits(place) {
   const { ctx, tile, theme, geometry, y } = place;
-  const box = rowBox(geometry.laneHeight, COMM);
+  const box = rowBox(geometry.laneHeight, COMM, geometry.onlyComm);
   const isNested = tile.levels[COMPUTE] > 1;  // whole spans hide the reason behind compute
   for (const [i, x, width] of rectsOf(place, WAIT)) {
     if (width < 2) continue;
@@ -311,7 +317,7 @@ function drawChosen(ctx, geometry, theme, shown) {
     if (!slice) continue;
     const lane = geometry.ranks.indexOf(slice.rank);
     if (lane < 0) continue;
-    const box = rowBox(geometry.laneHeight, slice.row ?? 0);
+    const box = rowBox(geometry.laneHeight, slice.row ?? 0, geometry.onlyComm);
     const x = Math.max(xOf(geometry, slice.begin), geometry.left - 4);
     const end = Math.min(xOf(geometry, slice.end), geometry.width + 4);
     if (end < geometry.left || x > geometry.width) continue;

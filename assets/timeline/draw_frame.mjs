@@ -15,9 +15,10 @@ export function drawFrame(ctx, tile, geometry, theme, shown) {
   ctx.beginPath();
   ctx.rect(left, 0, width - left, height);
   ctx.clip();
-  const steps = tile ? stepsShown(tile, geometry) : [];
+  const hasSteps = tile && !(tile.meta.extent?.last_step < 0);  // else all is before step 0
+  const steps = hasSteps ? stepsShown(tile, geometry) : [];
   drawSteps(ctx, geometry, theme, steps);
-  const origin = originOf(steps, geometry.window);
+  const origin = originOf(steps, geometry.window, tile?.meta.extent?.begin_ns);
   ctx.font = `10px ${theme.font}`;
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'left';
@@ -29,7 +30,8 @@ export function drawFrame(ctx, tile, geometry, theme, shown) {
     ctx.fillRect(x, top, 1, height - top);
     ctx.globalAlpha = 1;
     ctx.fillStyle = theme.ink.quiet;
-    ctx.fillText(label, x + 3, 26);
+    const room = ctx.measureText(label).width + 3;
+    ctx.fillText(label, x + room > width ? x - room : x + 3, 26);
   }
   for (const t of shown.marks ?? []) {
     const x = Math.round(xOf(geometry, t));
@@ -46,11 +48,14 @@ export function drawFrame(ctx, tile, geometry, theme, shown) {
   ctx.restore();
 }
 
-/** Where the axis counts from: the begin of the first step in sight, else of the one around it. */
-export function originOf(steps, window) {
+/**
+ * Where the axis counts from: the begin of the first step in sight, else of the one around it, else
+ * of the record.
+ */
+export function originOf(steps, window, recorded = window.begin) {
   const begun = steps.find((step) => step.begin >= window.begin && step.begin < window.end);
   const around = steps.find((step) => step.begin <= window.begin && step.end > window.begin);
-  return (begun ?? around)?.begin ?? window.begin;
+  return (begun ?? around)?.begin ?? recorded;
 }
 
 /** Where each lane's steps begin: ranks need not begin a step together. */
@@ -112,9 +117,11 @@ function drawSteps(ctx, geometry, theme, steps) {
     ctx.fillRect(Math.round(x), 2, 1, geometry.top - 2);
     ctx.globalAlpha = 1;
     const from = Math.max(x, geometry.left) + 5;
-    if (every > 1 || Math.min(past, geometry.width) - from > STEP_TEXT_PX) {
+    const text = step < 0 ? 'before step 0' : `step ${step}`;
+    const isWhole = from + ctx.measureText(text).width <= geometry.width;
+    if (isWhole && (every > 1 || Math.min(past, geometry.width) - from > STEP_TEXT_PX)) {
       ctx.fillStyle = theme.ink.text;
-      ctx.fillText(step < 0 ? 'before step 0' : `step ${step}`, from, 9);
+      ctx.fillText(text, from, 9);
     }
   }
 }
@@ -165,7 +172,10 @@ function drawLabel(ctx, tile, theme, rank, y, geometry, isSelected, shown) {
   const room = ctx.measureText(`${pin}${name} `).width + 10;
   ctx.font = `10px ${theme.font}`;
   ctx.fillStyle = theme.ink.quiet;
-  const text = place.join(' ') + (known && !known.aligned && tile.meta.clock === 'absolute' ? ' clock?' : '');
+  const placed = place.join(' ');
+  const doubted = known && !known.aligned && tile.meta.clock === 'absolute' ? `${placed} clock?` : placed;
+  const free = geometry.left - (twoLines ? 10 : room + 2);
+  const text = ctx.measureText(doubted).width <= free ? doubted : placed;
   if (twoLines) ctx.fillText(text, 10, middle + 7);
   else if (room < geometry.left - 20) ctx.fillText(text, room + 2, middle);
 }

@@ -7,8 +7,9 @@
  * @property {number} laneHeight @property {number} scroll lanes moved up by, px
  * @property {number[]} ranks rank of each lane @property {Object<number, number>} pinned order
  * @property {import('./scale.mjs').Span} window
+ * @property {boolean} [onlyComm] the ranks recorded collectives only: these have the whole lane
  */
-import { HOST } from './tile.mjs';
+import { COMM, HOST } from './tile.mjs';
 
 export const LEAST_LANE = 24;
 export const MOST_LANE = 112;
@@ -29,8 +30,9 @@ export function laneTop(geometry, lane) {
 }
 
 /** Top and height of a row within its lane: compute, communication, host. */
-export function rowBox(laneHeight, row) {
+export function rowBox(laneHeight, row, onlyComm = false) {
   const room = laneHeight - GAP;
+  if (onlyComm) return { y: 0, height: room };
   const compute = Math.round(room * 0.58);
   const comm = Math.round(room * 0.27);
   if (row === 1 || row === 4) return { y: compute + 1, height: comm };
@@ -48,6 +50,9 @@ export function laneAt(geometry, y) {
 /** Row and share of its height (0 top, 1 bottom) at a height within a lane. */
 export function rowAt(geometry, lane, y) {
   const inside = y - laneTop(geometry, lane);
+  if (geometry.onlyComm) {
+    return { row: COMM, share: Math.min(Math.max(inside / (geometry.laneHeight - GAP), 0), 0.999) };
+  }
   for (const row of [0, 1, HOST]) {
     const box = rowBox(geometry.laneHeight, row);
     if (inside <= box.y + box.height + (row === HOST ? GAP : 1)) {

@@ -104,6 +104,7 @@ export class Tile {
       step: arrays.span_step[s], microbatch: arrays.span_microbatch[s], chunk: arrays.span_chunk[s],
       recompute: arrays.span_recompute[s] === 1, group: group < 0 ? null : meta.groups[group],
       seq: arrays.span_seq[s], peer: arrays.span_peer[s], bytes: arrays.span_bytes[s],
+      open: arrays.span_open?.[s] === 1,
     };
   }
 

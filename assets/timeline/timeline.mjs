@@ -121,6 +121,7 @@ export class Timeline extends EventTarget {
   #take(tile, asked) {
     const isFirst = !this.tile;
     this.tile = tile;
+    this.geometry.onlyComm = tile.meta.only_comm === true;
     this.extent = tile.meta.extent
       ? { begin: tile.meta.extent.begin_ns, end: tile.meta.extent.end_ns } : { begin: tile.from, end: tile.to };
     if (isFirst) this.#setRanks(tile.meta.ranks);
@@ -278,12 +279,12 @@ export class Timeline extends EventTarget {
     const { tile } = this;
     const { row, share } = rowAt(geometry, lane, y);
     const slack = 3 * (this.window.end - this.window.begin) / Math.max(geometry.width - geometry.left, 1);
-    const levels = tile.levels[row];
-    for (let level = Math.floor(share * levels); level >= 0; level--) {
-      const i = tile.at(number, row, level, t, level === Math.floor(share * levels) ? slack : 0);
+    const lowest = Math.floor(share * tile.levels[row]);
+    for (let level = lowest; level >= (geometry.onlyComm ? lowest : 0); level--) {
+      const i = tile.at(number, row, level, t, level === lowest ? slack : 0);
       if (i >= 0) return this.#slice(i);
     }
-    const behind = row === COMPUTE ? tile.at(number, IDLE, 0, t) : -1;
+    const behind = row === COMPUTE || geometry.onlyComm ? tile.at(number, IDLE, 0, t) : -1;
     return behind >= 0 ? this.#slice(behind) : null;
   }
 

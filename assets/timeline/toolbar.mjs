@@ -70,7 +70,7 @@ export function makeToolbar(timeline, actions) {
     const { tile } = timeline;
     if (!tile) return;
     const unknown = tile.meta.unknown.length ? ` \u00B7 no rank ${tile.meta.unknown.slice(0, 5).join(', ')} here` : '';
-    note.textContent = `${timeline.geometry.ranks.length} of ${tile.meta.num_ranks} ranks \u00B7 `
+    note.textContent = `${timeline.geometry.ranks.length} of ${tile.meta.num_ranks} rank${tile.meta.num_ranks === 1 ? '' : 's'} \u00B7 `
       + `${formatNs(timeline.window.end - timeline.window.begin)} \u00B7 ${clockSentence(tile.meta)}${unknown}`;
     follow.hidden = timeline.following || tile.meta.state === 'finished';
   };
@@ -113,6 +113,9 @@ export function makeLegend(timeline) {
       if (timeline.theme.kind[kind]) swatch.style.setProperty('--c', timeline.theme.kind[kind]);
       return make('span', {}, swatch, LABEL_OF_KIND[kind] ?? kind);
     });
+    if (tile.arrays.span_open?.includes(1)) {
+      parts.push(make('span', {}, make('span', { class: 'swatch open' }), 'not completed'));
+    }
     const note = detailNote(tile.meta);
     if (note) parts.push(make('span', { class: 'faint' }, note));
     element.replaceChildren(...parts);

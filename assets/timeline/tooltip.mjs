@@ -20,11 +20,13 @@ export function described(slice, meta) {
         ['longest', span?.name ?? '']],
     };
   }
-  const rows = [['kind', label(slice.kind)], ['duration', formatNs(span.dur)]];
+  const rows = [['kind', label(slice.kind)],
+    span.open ? ['open', `${formatNs(span.dur)} and more, to the end of the record`] : ['duration', formatNs(span.dur)]];
   const own = slice.end - slice.begin;
-  if (Math.abs(own - span.dur) > 1) rows.push(['this part', formatNs(own)]);
+  if (Math.abs(own - span.dur) > 1 && !span.open) rows.push(['this part', formatNs(own)]);
   if (span.cpu >= 0) rows.push(['CPU time', formatNs(span.cpu)]);
-  rows.push(['step', span.step < 0 ? 'before step 0' : String(span.step)]);
+  const unknown = meta.extent?.last_step < 0 ? 'not known' : 'before step 0';
+  rows.push(['step', span.step < 0 ? unknown : String(span.step)]);
   if (span.microbatch >= 0) rows.push(['micro-batch', String(span.microbatch)]);
   if (span.chunk >= 0) rows.push(['stage chunk', String(span.chunk)]);
   if (span.recompute) rows.push(['recomputed', 'yes']);

@@ -260,3 +260,14 @@ def test_one_slow_rank_of_four_does_not_widen_the_noise():
     assert deviation[3] == pytest.approx([0.6] * 20)
     assert (spread(deviation, group) < 0.02).all()
     assert (spread_within_step(deviation, group) < 0.02).all()
+
+
+def test_a_profile_of_some_steps_begins_with_the_first_of_them(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 1)
+    for step in (10, 12):
+        builder.step(0, step, step * 100, step * 100 + 90)
+        builder.span(0, step, "forward", step * 100, step * 100 + 50)
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as run:
+        assert last_steps(run) == (10, 12)

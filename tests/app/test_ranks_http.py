@@ -18,7 +18,7 @@ from app.views.scales import IN_NOISE, METRICS
 from ingest.sandbox import Interrupted, Stop
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
-from tests.runs_builder import RunBuilder
+from tests.runs_builder import RunBuilder, collectives_only_run
 from trace_hooks.layout import ParallelLayout
 
 RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
@@ -242,3 +242,21 @@ def test_who_leaves_while_a_whole_map_is_read_stops_it_and_the_next_has_it(made,
     assert (given, is_cut) == ([left, stays], False)
     assert maps.some("re", METRICS["slowdown"], None, (2, 5)).value_RS.base is not None
     assert len(given) == 2, "cut out of what is kept"
+
+
+def test_a_run_without_steps_shows_its_ranks_and_says_why_no_more(tmp_path):
+    collectives_only_run(tmp_path / "only")
+    RunBuilder(tmp_path / "begun", 2).rank_files()
+    hub = Hub(tmp_path)
+    client = Client(make_app(hub))
+    _, grid = arrays(client, "grid", run="only")
+    _, heat = arrays(client, "heat", run="only")
+    _, begun = arrays(client, "grid", run="begun")
+    places, _ = arrays(client, "layout", run="only")
+    client.close()
+    hub.close()
+    assert places["rank"].tolist() == [0, 1, 2]
+    assert (grid["steps"], heat["width"]) == (None, 0)
+    assert grid["nothing"] == "No step times were recorded: ranks and groups only."
+    assert "nothing to compare from step to step" in heat["nothing"]
+    assert begun["nothing"] == "No finished step yet."

@@ -9,19 +9,10 @@ import pytest
 
 from app.views import timeline
 from app.views.lanes import Place, choose, known
-from app.views.timeline import (
-    COMM,
-    COMPUTE,
-    HOST,
-    IDLE,
-    WAIT,
-    Window,
-    default_window,
-    extent,
-    tile,
-    window_of_steps,
-)  # fmt: skip
+from app.views.tile_arrays import COMM, COMPUTE, HOST, IDLE, WAIT
+from app.views.timeline import tile
 from app.views.timeline_sums import area, found, members
+from app.views.timeline_window import Window, default_window, extent, window_of_steps
 from ingest.errors import UserError
 from ingest.imports import import_paths
 from ingest.store import open_run
@@ -189,7 +180,7 @@ def test_many_steps_are_taken_together(run, monkeypatch):
 
 
 def test_area_sums_by_kind_are_unions_inside_the_window(run):
-    sums = area(run, 0, places(run), Window(15 * US, 60 * US))
+    sums = area(run, 0, places(run), Window(15 * US, 60 * US), extent(run, 0, [0, 1]))
     time = {kind: [row[k] // US for row in sums["time_ns"]] for k, kind in enumerate(sums["kinds"])}
     assert time["forward"] == [5, 20]
     assert time["tp_comm"] == [30, 0]
@@ -205,9 +196,10 @@ def test_members_and_search(run):
     first, last = members(run, 0, 7, 0, None, None)["members"]
     assert (first["rank"], last["rank"], last["is_last"]) == (0, 1, True)
     assert last["aligned_start_ns"] == 70 * US
-    assert found(run, 0, [0], "x")["num_found"] == 15
+    have = extent(run, 0, [0])
+    assert found(run, 0, [0], "x", have)["num_found"] == 15
     with pytest.raises(UserError, match="name to search for is empty"):
-        found(run, 0, [0], " ")
+        found(run, 0, [0], " ", have)
 
 
 def place(rank, pp=None, dp=None, tp=None):

@@ -13,6 +13,7 @@ from app.links import View
 from app.pages import timeline as page
 from app.server import make_app
 from tests.app.in_process import Client
+from tests.app.pages_in_process import having
 from tests.app.ranks_helpers import unpacked
 from tests.runs_builder import RunBuilder, restarted_run
 
@@ -21,15 +22,20 @@ SLOW = 5
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory):
+def hub(tmp_path_factory):
     runs = tmp_path_factory.mktemp("runs")
     shutil.copytree(RECORDED / "slow_rank", runs / "slow_rank")
     restarted_run(runs / "again")
     hub = Hub(runs)
+    yield hub
+    hub.close()
+
+
+@pytest.fixture(scope="module")
+def client(hub):
     client = Client(make_app(hub))
     yield client
     client.close()
-    hub.close()
 
 
 def got(client, route="timeline", run="slow_rank", **params):
@@ -137,9 +143,8 @@ def test_ranks_that_are_not_there_are_named_beside_those_that_are(client):
     assert tile(client, ranks="5,99")[1]["unknown"] == [99]
 
 
-def test_the_page_mounts_the_view():
-    (mounted,) = [page.render(None, View("slow_rank", "timeline")).children]
-    assert mounted.to_plotly_json()["props"]["data-view"] == "timeline"
+def test_the_page_mounts_the_view(hub):
+    assert len(having(page.render(hub, View("slow_rank", "timeline")), data_view="timeline")) == 1
 
 
 def test_a_job_that_has_recorded_nothing_yet_is_no_mistake(client, tmp_path):

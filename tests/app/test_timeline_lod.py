@@ -26,7 +26,8 @@ def spans(*rows):
     none = np.full(lane.size, -1, dtype=np.int64)
     return SpanTable(
         lane, begin, end, none, kind, np.zeros_like(lane), track, np.zeros_like(lane), none, none,
-        np.zeros(lane.size, dtype=bool), none, none, none, none, ["x"], [],
+        np.zeros(lane.size, dtype=bool), none, none, none, none, np.zeros(lane.size, dtype=bool),
+        ["x"], [],
     )  # fmt: skip
 
 

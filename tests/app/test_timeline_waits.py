@@ -10,7 +10,8 @@ import pytest
 
 from app.views.lanes import Place
 from app.views.lod import owned
-from app.views.timeline import Window, cut_windows, load, window_of_steps
+from app.views.timeline import cut_windows, load
+from app.views.timeline_window import Window, extent, window_of_steps
 from app.views.waits import BUBBLE, NOT_VISIBLE, UPSTREAM, WAITING, idle, waits
 from ingest.store import open_run
 from tests.runs_builder import RunBuilder, two_rank_run
@@ -22,7 +23,8 @@ RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
 
 def loaded(run, window):
     lanes = [Place(**row) for row in run.ask("clock_shifts").to_pylist()]
-    return load(run, 0, lanes, window, None)
+    have = extent(run, 0, [place.rank for place in lanes])
+    return load(run, 0, lanes, window, have, None)
 
 
 def found(run, window):

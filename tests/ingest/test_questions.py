@@ -28,6 +28,11 @@ GOES_WITH = {
     "step_extent": {"ranks": "0,1"},
     "step_shares": {"ranks": "0,1"},
     "span_search": {"ranks": "0,1", "text": "X"},
+    "collective_bins": {"ranks": "0,1", "begin_ns": T0, "end_ns": T0 + 100 * US, "bin_ns": US},
+    "collective_extent": {"ranks": "0,1"},
+    "collective_search": {"ranks": "0,1", "text": "ALL_"},
+    "ranks_without_steps": {"ranks": "0,99"},
+    "window_collectives": {"ranks": "0,1"},
 }
 """Values of required parameters."""
 

@@ -162,4 +162,6 @@ test('a rank is said in words: where it is, its value, its peers, its part in th
   ]);
   assert.deepEqual(rankSentences(4, shown).slice(-2), ['within noise', 'waits for the culprit']);
   assert.deepEqual(rankSentences(7, shown).slice(-1), ['Slowdown not recorded']);
+  const stepless = { ...shown, values: { ...shown.values, steps: null } };
+  assert.deepEqual(rankSentences(7, stepless), ['rank 7', 'pp 1, dp 1, tp 1', 'host node0']);
 });

@@ -80,6 +80,14 @@ test('rows of a lane do not overlap', () => {
   }
 });
 
+test('ranks that recorded collectives only give them the whole lane', () => {
+  const sized = { ...geometry, laneHeight: 50, onlyComm: true };
+  assert.deepEqual(rowBox(50, COMM, true), { y: 0, height: 45 });
+  assert.deepEqual(rowBox(50, COMPUTE, true), rowBox(50, COMM, true), 'what is not visible lies behind');
+  assert.equal(rowAt(sized, 1, laneTop(sized, 1) + 1).row, COMM);
+  assert.equal(rowAt(sized, 1, laneTop(sized, 1) + 40).share, 40 / 45);
+});
+
 test('the rectangle at a moment is found, the nearest within some slack', () => {
   const rects = Array.from({ length: 200 }, (_, i) => ({ lane: 1, start: i * 5, dur: 3 }));
   const tile = tileOf([{ lane: 0, start: 0, dur: 900 }, ...rects, { lane: 1, row: COMM, start: 7, dur: 1 }]);
@@ -196,6 +204,7 @@ test('the axis counts from the first step that begins in sight', () => {
   assert.equal(originOf(steps, { begin: 50, end: 250 }), 100);
   assert.equal(originOf(steps, { begin: 20, end: 60 }), 0);
   assert.equal(originOf([], { begin: 20, end: 60 }), 20);
+  assert.equal(originOf([], { begin: 20, end: 60 }, 5), 5, 'without steps: the begin of the record');
 });
 
 test('text on light colours is dark and on dark ones light', () => {
