@@ -17,7 +17,7 @@ from tests.browser.cutting import CutLine
 from tests.browser.tabs import Tab
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces"
-BIG_BYTES = int(os.environ.get("UPLOAD_MB", "40")) * 10**6
+BIG_BYTES = int(os.environ.get("UPLOAD_MB", "12")) * 10**6
 """UPLOAD_MB=300 for the real thing."""
 LONG_MS = 30_000 + BIG_BYTES // 2000
 NO_ANSWER = "ERR_|Failed to load|failed: |status (409|423)"
