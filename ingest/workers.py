@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ingest.errors import UserError
+from ingest.no_pandas import without_pandas
 from ingest.parts import Part, parts_of, put_together
 from ingest.readers import readers
 from ingest.readers.limits import MIB, limits
@@ -178,6 +179,7 @@ def main() -> None:
     """Read files on orders from stdin."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="ascii")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody else writes among the answers
+    without_pandas()
     readers()
     _limit_process()
     worker = Worker(answers)

@@ -10,6 +10,7 @@ from pathlib import Path
 from app.commands.progress import reading_progress
 from app.importing import import_paths
 from ingest.errors import printable
+from ingest.no_pandas import without_pandas
 from ingest.run_files import RUN_FILE
 
 
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Import and say where the run is and what was wrong with the files."""
     begun_ns = time.time_ns()
+    without_pandas()
     with reading_progress() as progress:
         folder = import_paths(
             arguments.files, arguments.into, progress, arguments.name, progress.on_file

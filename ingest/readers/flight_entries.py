@@ -52,9 +52,7 @@ class Entry(NamedTuple):
         if state is None or profiled is None or not 0 < created_ns < MAX_NS:
             return None
         op, peer_in_group = profiled
-        group = told.get("process_group")
-        named = group if isinstance(group, list | tuple) else ()
-        name, desc = (str(_scalar(part)) for part in (*named[:2], "", "")[:2])
+        name, desc = _named(told.get("process_group"))
         side = "output" if op == "recv" else "input"
         dtype, num_bytes = _payload(told.get(f"{side}_sizes"), told.get(f"{side}_dtypes"))
         return cls(
@@ -104,6 +102,14 @@ class Numbering:
         pair = (group.group_id, *((peer, rank) if is_recv else (rank, peer)))
         self._seen[pair] += 1
         return self._seen[pair] - 1
+
+
+def _named(group: object) -> tuple[str, str]:
+    """Name and description of a process group; empty where they are not told."""
+    if not isinstance(group, tuple | list):
+        return "", ""
+    name = str(_scalar(group[0])) if group else ""
+    return name, str(_scalar(group[1])) if len(group) > 1 else ""
 
 
 @lru_cache(_MOST_KEPT)
