@@ -41,6 +41,7 @@ Compute = Callable[["Asked", Stop], Any]
 
 _PATH = "/api/run/{run}/ranks/"
 _STATES_EVERY_S = 1.0
+NO_COMPARISON = "This run has no step times, so there is nothing to compare from step to step."
 NO_STEPS = (0, -1)
 """Window of a run without a finished step."""
 
@@ -97,7 +98,8 @@ class _Answers:
     def hosts(self, asked: Asked, stop: Stop) -> bytes:
         found = self._values(asked, metric_of(asked.text("metric")), stop)
         shown = host_maps.host_map(found, asked.whole("height", 600) or 1)
-        return pack_arrays(shown.arrays(), {**shown.meta(), **found.meta()})
+        told = {**shown.meta(), **found.meta()} | self._nothing(asked, NO_COMPARISON)
+        return pack_arrays(shown.arrays(), told)
 
     def heat(self, asked: Asked, stop: Stop) -> bytes:
         part = None
@@ -110,8 +112,7 @@ class _Answers:
             asked.whole("height", 600) or 0, asked.whole("width", 1200) or 0,
         )  # fmt: skip
         told = {"legend": whole.legend, "is_part": part is not None, "is_cut": is_cut}
-        nothing = "This run has no step times, so there is nothing to compare from step to step."
-        told |= self._nothing(asked, nothing)
+        told |= self._nothing(asked, NO_COMPARISON)
         return pack_arrays(found.arrays(), {**found.meta(), **told})
 
     def _nothing(self, asked: Asked, sentence: str) -> dict[str, str]:

@@ -21,6 +21,7 @@
  * @property {string[]} hosts names, for hosts
  * @property {boolean} isPart the newest steps of a map that is still being read
  * @property {boolean} isCut some steps of a map that is too large
+ * @property {string} [nothing] why there is no step, where there is none
  * @property {?Float32Array} value @property {?Float32Array} peers
  * @property {Object} legend @property {string} order
  */
@@ -39,6 +40,7 @@ export function heatData({ arrays, meta }, order) {
     firstStep: arrays.first_step, lastStep: arrays.last_step, isCut: meta.is_cut === true,
     value: arrays.value ?? null, peers: arrays.peers ?? null, height: meta.height, width: meta.width,
     window: meta.rows, numRows: meta.num_rows, allSteps: meta.all_steps, legend: meta.legend,
+    nothing: meta.nothing,
     marks: meta.marks, order,
   };
 }
@@ -52,7 +54,7 @@ export function hostData({ arrays, meta }) {
     kind: 'hosts', order: 'hosts', count: meta.hosts.length, hosts: meta.hosts, isPart: false, isCut: false,
     code: arrays.code, rank: arrays.rank, rows: arrays.rows, height: meta.height, width: meta.width,
     columns: [...places, meta.width], firstStep: places, lastStep: places, value: null, peers: null,
-    window: [0, meta.hosts.length - 1], numRows: meta.hosts.length, allSteps: meta.steps,
+    window: [0, meta.hosts.length - 1], numRows: meta.hosts.length, allSteps: meta.steps, nothing: meta.nothing,
     marks: [], legend: meta.legend,
   };
 }

@@ -104,7 +104,8 @@ class RankTable {
 
   #show({ rows, page, num_pages: pages, num_rows: count, num_ranks: all, steps }) {
     this.page = page;
-    const of = count === all ? `${all.toLocaleString('en')} ranks` : `${count.toLocaleString('en')} of ${all.toLocaleString('en')} ranks`;
+    const many = `${all.toLocaleString('en')} rank${all === 1 ? '' : 's'}`;
+    const of = count === all ? many : `${count.toLocaleString('en')} of ${many}`;
     this.about.textContent = steps ? `${of}, means per step over ${stepsText(steps)}` : `${of}, no finished step`;
     for (const header of this.headers) {
       const isSorted = header.dataset.name === this.sort;
