@@ -39,10 +39,11 @@ def test_a_job_without_a_step_says_so(tabs: OpenTab, server: Server, size: tuple
     tab = tabs(server.url, size=size)
     tab.open(View(runs_made.EMPTY, "ranks").url())
     tab.settle()
-    for name in ("grid", "heat"):
-        veil = tab.page.locator(f'[data-view="{name}"] .veil')
-        assert veil.inner_text() == "No finished step yet."
-    assert "no finished step yet" in tab.page.locator(".rank-table [role=status]").inner_text()
+    said = tab.page.locator('[data-view="grid"] .map-note').inner_text()
+    assert said.startswith("No finished step yet.")
+    veil = tab.page.locator('[data-view="heat"] .veil')
+    assert veil.inner_text() == "No finished step yet."
+    assert "no finished step" in tab.page.locator(".rank-table [role=status]").inner_text()
     tab.assert_sound()
 
 

@@ -16,6 +16,8 @@ from tests.runs_builder import T0, US, RunBuilder
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import publish_json, rank_file_name
 
+OF_OTHER_RUNS = ("ranks_without_steps",)
+"""Questions that have no row in a run with steps and spans; tests of their own ask them."""
 GOES_WITH = {
     "rank_timeline": {"rank": 1},
     "step_breakdown": {"rank": 0},
@@ -90,7 +92,7 @@ def by_rank(run, name, **params):
 def test_the_header_names_the_columns(run, name):
     answer = run.ask(name, **GOES_WITH.get(name, {}))
     assert [column for column, _ in all_questions()[name].columns] == answer.column_names
-    assert answer.num_rows > 0
+    assert (answer.num_rows > 0) == (name not in OF_OTHER_RUNS)
 
 
 @pytest.fixture(scope="module")
