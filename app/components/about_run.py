@@ -52,8 +52,11 @@ def key_of(about: AboutRun) -> str:
 
 
 def needs_a_look(about: AboutRun) -> bool:
-    """Whether something is wrong that whoever opens the run should see."""
-    return bool(about.num_problems) or about.clocks.is_unaligned
+    """Whether something is wrong that whoever opens the run should see.
+
+    The clocks of a job that has just begun are not known yet: there the note by the timeline does.
+    """
+    return bool(about.num_problems) or (about.is_import and about.clocks.is_unaligned)
 
 
 def unaligned_note(clocks: Clocks) -> Component | None:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.cli import main
-from app.components.about_run import about_panel, key_of, places, unaligned_note
+from app.components.about_run import (
+    about_panel,
+    key_of,
+    needs_a_look,
+    places,
+    unaligned_note,
+)
 from app.findings import diagnosis_of
 from app.hub import Hub
 from app.importing import import_paths
@@ -25,7 +32,7 @@ from ingest.store import open_run
 from tests.app.pages_in_process import call, having, plain_text, text_of
 from tests.app.server.asgi import Client
 from tests.app.test_import_alignment import DP_TP, write_job
-from tests.runs_builder import two_rank_run
+from tests.runs_builder import RunBuilder, two_rank_run
 
 TOKENS = {role: f"{role.name}-token-0123456789" for role in Role}
 UNALIGNED = "The clocks of the 2 ranks here are not aligned"
@@ -193,6 +200,23 @@ def test_the_panel_follows_news_and_keeps_open_what_was(tmp_path: Path) -> None:
         text = json.dumps(panel)
         assert text.count('"open": true') == 2
         assert answer["clock-note"]["children"] is None
+    finally:
+        hub.close()
+
+
+def test_a_job_that_has_just_begun_keeps_its_panel_folded_and_last(tmp_path: Path) -> None:
+    """Its clocks are not known yet, which is nothing to push the pictures down for."""
+    RunBuilder(tmp_path / "job", 2).rank_files()
+    hub = Hub(tmp_path)
+    try:
+        about = about_run(hub.run("job"))
+        assert not about.is_import
+        unaligned = replace(about, clocks=replace(about.clocks, is_unaligned=True))
+        assert not needs_a_look(unaligned)
+        assert needs_a_look(replace(unaligned, is_import=True))
+        first, last = places(hub, View("job"))
+        assert "about-place" not in [getattr(part, "id", None) for part in first]
+        assert [getattr(part, "id", None) for part in last] == ["about-place"]
     finally:
         hub.close()
 
