@@ -62,11 +62,15 @@ def worker_command() -> list[str]:
 
 @dataclass
 class _Job:
-    """One file on disk, or the last one: putting together what was found in all of them."""
+    """One file on disk, or the last one: putting together what was found in all of them.
+
+    `seconds` is how long it may take; the last one has the time of all files.
+    """
 
     number: int
     name: str
     num_bytes: int
+    seconds: int
     order: dict[str, Any]
     num_parts: int = 0
     read_bytes: int = 0
@@ -101,7 +105,7 @@ class _Process:
         """Begin with this."""
         assert self._process.stdin is not None
         self.job = job
-        self.until_s = time.monotonic() + seconds_allowed(job.num_bytes)
+        self.until_s = time.monotonic() + job.seconds
         with suppress(BrokenPipeError):  # it is gone: its answers say so
             self._process.stdin.write(json.dumps(job.order).encode() + b"\n")
 
@@ -121,7 +125,7 @@ class _Process:
         """How it ended, when it has; waits for it."""
         status = self._process.wait()
         if self.is_too_late or status == -signal.SIGXCPU:
-            allowed = seconds_allowed(self.job.num_bytes if self.job else 0)
+            allowed = self.job.seconds if self.job else 0
             return f"the reader was stopped after {allowed} s ({variable('max_file_seconds')})"
         if status == OUT_OF_MEMORY:
             bound = f"{limits().max_reader_mib:,} MiB of memory ({variable('max_reader_mib')})"
@@ -160,6 +164,7 @@ class Pool:
         # the largest first, so that none is left for one process at the end
         self._waiting = deque(sorted(jobs, key=lambda job: -job.num_bytes))
         self._num_bytes = sum(job.num_bytes for job in jobs)
+        self._seconds = sum(job.seconds for job in jobs)
         self._done_bytes = 0
         self._most = num_processes(files)
         self._formats: dict[tuple[int, int], tuple[str, str]] = {}
@@ -171,7 +176,7 @@ class Pool:
     def _reading(self, number: int, path: Path) -> _Job:
         into, num_bytes = self._folder / f"{number:08}", path.stat().st_size
         order = {"read": str(path), "bytes": num_bytes, "into": str(into)}
-        return _Job(number, str(path), num_bytes, order)
+        return _Job(number, str(path), num_bytes, seconds_allowed(num_bytes), order)
 
     def __enter__(self) -> Pool:
         return self
@@ -196,7 +201,7 @@ class Pool:
         while len(self._processes) > 1:
             self._part_with(self._processes[-1])
         told = {"put_together": str(self._folder), "format": format_name, "run": str(run)}
-        self._waiting.append(_Job(_LAST, "what was read", self._num_bytes, told))
+        self._waiting.append(_Job(_LAST, "what was read", self._num_bytes, self._seconds, told))
         self._work_off()
         return Findings.from_json(json.loads((self._folder / FINDINGS).read_text("utf-8")))
 

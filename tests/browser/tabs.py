@@ -9,12 +9,22 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, Dialog, Locator, Page, Request, Response
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Dialog,
+    Error,
+    Locator,
+    Page,
+    Request,
+    Response,
+)  # fmt: skip
 
 DESKTOP, PHONE = (1400, 900), (390, 844)
 LONGEST_S, QUIET_S = 20.0, 0.25
 ABORTED = "net::ERR_ABORTED"
 """A request that was given up because a newer one made it useless, or the page was left."""
+LEFT = "Execution context was destroyed"
 
 _STICKING_OUT = """() => {
     const { scrollWidth, clientWidth } = document.scrollingElement;
@@ -139,9 +149,18 @@ class Tab:
         Content-Security-Policy forbids.
         """
         deadline = time.monotonic() + LONGEST_S
-        while not self.page.evaluate(expression):
+        while not self._is_true(expression):
             assert time.monotonic() < deadline, expression
             self.page.wait_for_timeout(50)
+
+    def _is_true(self, expression: str) -> bool:
+        """Not so while the page is being left: it may load itself anew at any time."""
+        try:
+            return bool(self.page.evaluate(expression))
+        except Error as error:
+            if LEFT not in error.message:
+                raise
+            return False
 
     def view(self) -> dict[str, Any]:
         """The view state as the browser has it."""

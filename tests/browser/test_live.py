@@ -54,8 +54,11 @@ def own_server(tmp_path: Path) -> Iterator[Server]:
 
 
 def connected(tab: Tab, wanted: bool) -> None:
-    """Wait until the page's live socket is there, or is known to be gone."""
-    tab.wait_for(f"window.rankscope.live.connected === {str(wanted).lower()}")
+    """Wait until the page's live socket is there, or is known to be gone.
+
+    A page that is being loaded anew has no `rankscope` for a moment.
+    """
+    tab.wait_for(f"window.rankscope?.live.connected === {str(wanted).lower()}")
 
 
 def test_the_page_goes_on_by_itself_after_the_server_came_back(
