@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from types import FrameType
+from typing import TypeVar
 
+from ingest.sandbox import Stop
+
+T = TypeVar("T")
+
+_AGAIN_S = 0.1
 _asked: list[int] = []
 
 
@@ -44,3 +51,21 @@ def check() -> None:
 def forget() -> None:
     """The Ctrl-C was obeyed: what follows is another matter."""
     _asked.clear()
+
+
+def stoppable(query: Callable[[Stop], T]) -> T:
+    """`query(stop)` in a thread of its own, stopped by Ctrl-C, which raises KeyboardInterrupt.
+
+    In the main thread DuckDB would look for one only between the tasks of a query, and one task
+    may last until the query's time limit.
+    """
+    stop = Stop()
+    with ThreadPoolExecutor(1, "query") as thread:
+        answer = thread.submit(query, stop)
+        try:
+            return answer.result()
+        except KeyboardInterrupt:
+            while not answer.done():  # again: DuckDB forgets one that comes before a query begins
+                stop()
+                wait([answer], _AGAIN_S)
+            raise

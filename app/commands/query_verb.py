@@ -22,7 +22,8 @@ from app import interrupts
 from app.importing import open_any
 from ingest.errors import UserError, printable
 from ingest.questions import Question, all_questions
-from ingest.store import TIME_LIMIT_S
+from ingest.sandbox import Stop
+from ingest.store import TIME_LIMIT_S, Run
 
 _WIDEST = 60
 _LONGEST_S = 86_400.0
@@ -59,14 +60,18 @@ def run(arguments: argparse.Namespace) -> int:
     text = arguments.question.strip()
     with open_any(arguments.query_run) as opened:
         interrupts.check()  # DuckDB swallows a Ctrl-C while it opens
-        if text in all_questions() or " " not in text:
-            answer = opened.ask(text, limit_s=arguments.limit_s, **_pairs(arguments.values))
-        elif arguments.values:
-            raise UserError("KEY=VALUE goes with a ready question; write values into the SQL")
-        else:
-            answer = opened.sql(text, limit_s=arguments.limit_s)
+        answer = interrupts.stoppable(lambda stop: _answer(opened, text, arguments, stop))
     _print_table(answer, arguments)
     return 0
+
+
+def _answer(run: Run, text: str, arguments: argparse.Namespace, stop: Stop) -> pa.Table:
+    limit_s: float = arguments.limit_s
+    if text in all_questions() or " " not in text:
+        return run.ask(text, limit_s=limit_s, stop=stop, **_pairs(arguments.values))
+    if arguments.values:
+        raise UserError("KEY=VALUE goes with a ready question; write values into the SQL")
+    return run.sql(text, limit_s=limit_s, stop=stop)
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.browser import free_port
+from tests.packaging.lent import lend_what_is_needed
 
 pytestmark = pytest.mark.packaging
 
@@ -50,7 +51,9 @@ def clean_python(folder: Path, *wheels: Path) -> Path:
     run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
-    run(*pip, "install", "--quiet", "-c", REPO / "constraints.txt", *wheels, cwd=folder.parent)
+    run(*pip, "install", "--quiet", "--no-deps", *wheels, cwd=folder.parent)
+    [site] = folder.glob("lib/python*/site-packages")
+    lend_what_is_needed(site)
     return python
 
 
