@@ -124,12 +124,22 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def loop_ms(rounds: int = 9) -> float:
+    """Median time of a loop that is always the same: how fast this machine is just now."""
+    times_ms = []
+    for _ in range(rounds):
+        begun_s = time.perf_counter()
+        sum(range(2_000_000))
+        times_ms.append((time.perf_counter() - begun_s) * 1e3)
+    return round(float(np.median(times_ms)), 1)
+
+
 def conditions(**more: object) -> dict[str, Any]:
     """What a number depends on: machine, load, versions."""
     path = chromium()
     version = subprocess.run([path, "--version"], capture_output=True, text=True) if path else None
     return {
-        "cores": os.cpu_count(), "load_1min": round(os.getloadavg()[0], 2),
+        "cores": os.cpu_count(), "load_1min": round(os.getloadavg()[0], 2), "loop_ms": loop_ms(),
         "python": platform.python_version(),
         "browser": " ".join(version.stdout.split()[:2]) if version else "none",
         "webgl": "software (SwiftShader)", **more,

@@ -352,6 +352,7 @@ def result(counts: Counts, options: argparse.Namespace) -> dict[str, Any]:
         "memory of the server": {
             "first MB": round(rss[0]), "last MB": round(rss[-1]), "most MB": round(max(rss)),
             "MB/min after the first minute": None if slope is None else round(slope, 2),
+            "MB each half minute": " ".join(f"{mb:.0f}" for mb in rss[::30]),
         },
         "routes": {name: spread(times) for name, times in routes},
     }  # fmt: skip

@@ -29,8 +29,8 @@ AWAITED_S = 1.5
 """A socket waits so long for a first index: less than the page, so that one that was told there is
 nothing yet hears the same here, and looks again when there is.
 """
-SPREAD_S = 0.015
-MOST_SPREAD_S = 0.5
+SPREAD_S = 0.04
+MOST_SPREAD_S = 0.8
 """News are told to one socket after the other so far apart, all within the latter: every page asks
 for what it shows when it hears of them, and whoever came last would wait for all the others.
 """

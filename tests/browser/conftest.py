@@ -82,7 +82,7 @@ def tab(tabs: OpenTab, server: Server) -> Tab:
     return tabs(server.url)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def live_run(runs: Path) -> Iterator[str]:
     """Name of a run that is being written while the test runs."""
     yield from replayed(runs, "live")
