@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-kill fuzz lint bench samples clean
+.PHONY: demo test test-kill fuzz lint bench bench-accuracy samples clean
 
 # CPU torch first: with it in place no later requirement can pull a CUDA build
 $(VENV)/.torch: Makefile
@@ -40,6 +40,10 @@ lint: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/hook_overhead.py
+
+# labelled jobs with fresh seeds, other tools in environments of their own; SEED=n repeats
+bench-accuracy: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.accuracy $(if $(SEED),--seed $(SEED))
 
 # records the two runs in sample_traces/ again
 samples: $(VENV)/.ready

@@ -32,9 +32,25 @@ KINDS = {
     "slow_node_link": FaultKind("host", "x", 5.0, "tensor-parallel transfers inside a host"),
     "slow_dp_network": FaultKind("rank", "x", 3.0, "collectives of a rank's data-parallel group"),
     "comm_regression": FaultKind("job", "x", 1.5, "every transfer of the job"),
+    "slow_host": FaultKind("host", "x", 5.0, "transfers between a host and others"),
+    "many_hosts_slow": FaultKind("host", "x", 5.0, "the same for all hosts on a host's switch"),
+    "link_flap": FaultKind("rank", "ms", 500.0, "now and then one transfer to the next stage"),
+    "slow_op": FaultKind("job", "x", 2.0, "attention, on all ranks"),
+    "step_regression": FaultKind("job", "x", 1.2, "all compute of the job"),
+    "slow_checkpoint": FaultKind("rank", "ms", 300.0, "every tenth step a rank saves so long"),
+    "monitor_overhead": FaultKind("job", "ms", 50.0, "what recording costs every rank a step"),
+    "data_gaps": FaultKind("rank", "", 0.0, "what a rank recorded in some steps is lost"),
     "clock_unaligned": FaultKind("job", "ms", 90.0, "clocks of hosts differ and nobody knows"),
     "dead_rank": FaultKind("rank", "", 0.0, "a rank falls silent in step from, the others wait"),
 }
+
+
+EVERY_STEPS = 10
+PERIODIC = ("jit_spikes", "slow_checkpoint")
+"""Kinds that hit every EVERY_STEPS-th step."""
+
+NOW_AND_THEN = ("link_flap", "data_gaps")
+"""Kinds that hit some steps, at no regular distance."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +86,14 @@ class SyntheticFault:
     def active(self, step: int) -> bool:
         """Whether the fault acts in this step."""
         return self.first_step <= step and (self.last_step is None or step <= self.last_step)
+
+    def hits(self, step: int) -> bool:
+        """Whether it lengthens this step: some kinds do not hit every step they act in."""
+        if self.kind in PERIODIC:
+            return self.active(step) and step % EVERY_STEPS == 0
+        if self.kind in NOW_AND_THEN:
+            return self.active(step) and step * step % 11 < 3  # 0, 1, 10, 11, 12, 21, ..
+        return self.active(step)
 
     def to_json(self) -> dict[str, Any]:
         """How the fault stands in run.json under truth: {"kind", target, dose, "from", "to"}."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from sample_traces.generate.faults import KINDS, SyntheticFault
 from trace_hooks.layout import ParallelLayout
 
@@ -18,7 +21,14 @@ MAX_RANKS = 65_536
 
 @dataclass(frozen=True)
 class SyntheticJob:
-    """Sizes, level, seed and faults of a job; raises ValueError naming the value and the remedy."""
+    """Sizes, level, seed and faults of a job; raises ValueError naming the value and the remedy.
+
+    `pace`: how many times longer everything takes. `noise`: times the usual one. `device_spread`,
+    `ragged`: how unlike devices and micro-batches of a healthy job are (standard deviations of the
+    logarithm of compute). `save_ms`: how long all ranks save every tenth step. `ops`: level spans
+    holds modules, too. `attempt`: which start of the job this is, `resumed_at`: number of its first
+    step.
+    """
 
     num_ranks: int
     pp: int = 1
@@ -28,11 +38,21 @@ class SyntheticJob:
     level: str = "spans"
     seed: int = 1
     faults: tuple[SyntheticFault, ...] = ()
+    pace: float = 1.0
+    noise: float = 1.0
+    device_spread: float = 0.0
+    ragged: float = 0.0
+    save_ms: float = 0.0
+    ops: bool = False
+    attempt: int = 0
+    resumed_at: int = 0
 
     def __post_init__(self) -> None:
         for name in ("num_ranks", "pp", "tp", "num_steps", "num_microbatches"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a whole number from 1")
+        if self.pace <= 0 or min(self.noise, self.device_spread, self.ragged, self.save_ms) < 0:
+            raise ValueError(f"{self} has a negative pace, spread or time; give positive numbers")
         if self.num_ranks > MAX_RANKS:
             raise ValueError(f"{self.num_ranks} ranks are too many; give at most {MAX_RANKS}")
         if self.num_ranks % (self.pp * self.tp):
@@ -58,7 +78,11 @@ class SyntheticJob:
                 "lower from= or raise the number of steps"
             )
         last_stage = self.num_ranks - self.dp * self.tp
-        if fault.kind == "slow_link" and fault.where is not None and fault.where >= last_stage:
+        if (
+            fault.kind in ("slow_link", "link_flap")
+            and fault.where is not None
+            and fault.where >= last_stage
+        ):
             raise ValueError(
                 f"rank {fault.where} is on the last stage and sends no activations; "
                 "name a rank of an earlier stage, or raise --pp"
@@ -84,3 +108,20 @@ class SyntheticJob:
         """Steps that end: a dead rank stops the job."""
         deaths = [fault.first_step for fault in self.faults if fault.kind == "dead_rank"]
         return min([self.num_steps, *deaths])
+
+
+def cell(job: SyntheticJob, rank: int) -> tuple[int, int, int]:
+    """(p, d, t) of a global rank."""
+    p, rest = divmod(rank, job.dp * job.tp)
+    return (p, *divmod(rest, job.tp))
+
+
+def on_host(job: SyntheticJob, host: int) -> npt.NDArray[np.bool_]:
+    """Which cells (P, D, T) lie on a host."""
+    hosts = np.arange(job.num_ranks) // RANKS_PER_HOST
+    return (hosts == host).reshape(job.pp, job.dp, job.tp)
+
+
+def host_name(rank: int) -> str:
+    """Name of the host a rank runs on."""
+    return f"node{rank // RANKS_PER_HOST:04d}"

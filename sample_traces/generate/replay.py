@@ -42,6 +42,7 @@ class Times:
     scatter: Ns
     scattered: Ns
     normed: Ns
+    stepped: Ns  # the optimizer has ended; saving follows
     ended: Ns
     step_ns: Ns = field(init=False)
 
@@ -84,7 +85,8 @@ def replay(job: SyntheticJob, durations: Durations, t0_ns: int) -> Times:
     """Times of all completed steps, the first one beginning at `t0_ns`."""
     d = durations
     optimizer = d.optimizer_SPDT.astype(np.int64)
-    began = np.concatenate([np.zeros_like(optimizer[:1]), optimizer[:-1]])
+    tail = optimizer + d.checkpoint_SPDT.astype(np.int64)
+    began = np.concatenate([np.zeros_like(tail[:1]), tail[:-1]])
     gather = began + d.data_SPDT.astype(np.int64)
     gathered = gather
     if job.dp > 1:
@@ -100,7 +102,7 @@ def replay(job: SyntheticJob, durations: Durations, t0_ns: int) -> Times:
     normed = np.broadcast_to(meeting_S[:, None, None, None], scattered.shape)
     times = Times(
         forward, backward, began, gather, gathered, idle, scatter, scattered, normed,
-        normed + optimizer,
+        normed + optimizer, normed + tail,
     )  # fmt: skip
     base_S = t0_ns + np.concatenate([[0], np.cumsum(meeting_S)[:-1]])
     _shift(times, base_S)
@@ -124,6 +126,7 @@ def _pipeline(job: SyntheticJob, d: Durations, ready: Ns) -> tuple[Pass, Pass, N
         "B": d.backward_MSPDT.astype(np.int64),
     }
     wire = {"F": d.pp_forward_SPDT.astype(np.int64), "B": d.pp_backward_SPDT.astype(np.int64)}
+    flap = d.flap_SPDT.astype(np.int64)
     tp_SPD1 = d.tp_SPD.astype(np.int64)[..., None]
     free = np.array(ready)
     for p, kind, m in _all_in_order(job.pp, job.num_microbatches):
@@ -132,6 +135,8 @@ def _pipeline(job: SyntheticJob, d: Durations, ready: Ns) -> tuple[Pass, Pass, N
         begun = posted
         if 0 <= giver < job.pp:
             begun = np.maximum(own.ended[m, :, giver], posted) + wire[kind][:, giver]
+            if kind == "F" and m == 0:
+                begun = begun + flap[:, giver]
         reduced = begun + compute[kind][m, :, p]
         ended = reduced
         if job.tp > 1:
@@ -149,6 +154,7 @@ def _shift(times: Times, base_S: Ns) -> None:
         for name in ("posted", "begun", "reduced", "ended"):
             getattr(one, name)[...] += base
     for name in (
-        "began", "gather", "gathered", "idle", "scatter", "scattered", "normed", "ended"
+        "began", "gather", "gathered", "idle", "scatter", "scattered", "normed", "stepped",
+        "ended",
     ):  # fmt: skip
         setattr(times, name, getattr(times, name) + base)

@@ -12,7 +12,6 @@ from sample_traces.generate.durations import Ns
 from trace_hooks.schema import TABLES, TEXT, UNKNOWN
 
 _DEFAULTS: dict[str, Any] = {
-    "attempt": 0,
     "step": UNKNOWN,
     "cpu_ns": UNKNOWN,
     "track": "main",
@@ -38,12 +37,14 @@ _MOMENTS = ("ts_ns", "start_ns", "end_ns", "enqueue_ns")
 class Rows:
     """Collects blocks of rows of one table; times go in on rank 0's clock.
 
-    `offset_R`: what the clock of each global rank is off (Clocks.offset_R).
+    `offset_R`: what the clock of each global rank is off (Clocks.offset_R). `first_step`: number
+    of the step that goes in as 0.
     """
 
-    def __init__(self, table: str, offset_R: Ns) -> None:
+    def __init__(self, table: str, offset_R: Ns, attempt: int = 0, first_step: int = 0) -> None:
         self.table = TABLES[table]
         self.offset_R = offset_R
+        self.attempt, self.first_step = attempt, first_step
         self.blocks: list[tuple[int, dict[str, Any]]] = []
 
     def add(self, rank: Any, keep: npt.NDArray[np.bool_] | None = None, **columns: Any) -> None:
@@ -60,6 +61,8 @@ class Rows:
             if isinstance(value, str):
                 ready[name] = value
                 continue
+            if name == "step" and self.first_step:
+                value = np.where(np.asarray(value) == UNKNOWN, UNKNOWN, value + self.first_step)
             if name in _MOMENTS:
                 value = np.where(np.asarray(value) == UNKNOWN, UNKNOWN, value - offset)
             flat = np.broadcast_to(value, shape).ravel()
@@ -81,10 +84,8 @@ class Rows:
             return self._texts(name, field.nullable)
         if field.nullable and not any(name in block for _, block in self.blocks):
             return pa.nulls(sum(length for length, _ in self.blocks), field.type)
-        parts = [
-            np.broadcast_to(block.get(name, _DEFAULTS.get(name, 0)), length)
-            for length, block in self.blocks
-        ]
+        default = self.attempt if name == "attempt" else _DEFAULTS.get(name, 0)
+        parts = [np.broadcast_to(block.get(name, default), length) for length, block in self.blocks]
         values = np.concatenate(parts) if parts else np.empty(0)
         return pa.array(values.astype(field.type.to_pandas_dtype()), field.type)
 

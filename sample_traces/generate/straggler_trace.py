@@ -27,6 +27,9 @@ GATHER_S, SCATTER_S, NORM_S, OPTIMIZER_S = 0.006, 0.010, 0.002, 0.030
 NOISE = 0.01
 """Standard deviation of the logarithm of every duration."""
 
+_HABITS_STREAM = 0xAB17
+"""Keeps the draw of habits apart from that of durations."""
+
 
 @dataclass(frozen=True)
 class MegatronJob:
@@ -35,7 +38,8 @@ class MegatronJob:
     `slow`: (stage, dp rank, factor) of compute; `slow_links`: (stage, dp rank, factor) of transfers
     with the next stage; `slow_networks`: (stage, factor) of collectives over replicas; `pause_s`: a
     pause in a forward of another cell each step; `spread`: of the work of micro-batches (standard
-    deviation of the logarithm).
+    deviation of the logarithm). All that from step `since` on. What healthy jobs have, too: `noise`
+    of every duration, `device_spread`, `ragged` work (standard deviations of the logarithm).
     """
 
     pp: int
@@ -50,6 +54,10 @@ class MegatronJob:
     slow_networks: tuple[tuple[int, float], ...] = ()
     pause_s: float = 0.0
     spread: float = 0.0
+    since: int = 0
+    noise: float = NOISE
+    device_spread: float = 0.0
+    ragged: float = 0.0
 
     def __post_init__(self) -> None:
         if min(self.pp, self.dp, self.tp, self.vpp, self.num_microbatches, self.num_steps) < 1:
@@ -125,46 +133,67 @@ def straggler_trace(job: MegatronJob) -> pa.Table:
     return _table(job, simulation.cells)
 
 
+def step_s(job: MegatronJob) -> Floats:
+    """How long each step takes, from the first start to the last end."""
+    simulation = _Simulation(job)
+    simulation.run()
+    ops = [op for cell in simulation.cells for op in cell.ops]
+    first_S = np.min([op[4].min(axis=1) for op in ops], axis=0)
+    last_S: Floats = np.max([op[5].max(axis=1) for op in ops], axis=0)
+    return last_S - first_S
+
+
 class _Simulation:
     def __init__(self, job: MegatronJob) -> None:
         self.job = job
         self.random = np.random.default_rng(job.seed)
+        self.habits = np.random.default_rng([job.seed, _HABITS_STREAM])
         shape = (job.num_steps, job.dp)
         begin = self.random.uniform(0, 0.002, (job.pp, *shape))
         self.cells = [_Cell(b, {"F": b, "B": b}) for b in begin]
-        self.slow_PD = np.ones((job.pp, job.dp))
+        faulty = slice(job.since, None)
+        self.slow_PSD = np.ones((job.pp, *shape))
+        self.slow_PSD *= np.exp(job.device_spread * self._habits((job.pp, 1, job.dp)))
         for stage, dp, factor in job.slow:
-            self.slow_PD[stage, dp] *= factor
-        self.link_PD = np.ones((job.pp, job.dp))  # from a stage to the next and back
+            self.slow_PSD[stage, faulty, dp] *= factor
+        self.link_PSD = np.ones((job.pp, *shape))  # from a stage to the next and back
         for stage, dp, factor in job.slow_links:
-            self.link_PD[stage, dp] *= factor
-        self.network = [1.0] * job.pp
+            self.link_PSD[stage, faulty, dp] *= factor
+        self.network_PS1 = np.ones((job.pp, job.num_steps, 1))
         for stage, factor in job.slow_networks:
-            self.network[stage] *= factor
+            self.network_PS1[stage, faulty] *= factor
         draws = self.random.standard_normal((job.num_microbatches, *shape))
-        self.work_MSD = np.exp(job.spread * draws)
+        draws[:, : job.since] = 0.0
+        self.work_MSD = np.exp(job.spread * draws + job.ragged * self._habits(draws.shape))
         self.pauses = [  # (stage, dp rank, micro-batch) by step
             tuple(self.random.integers(0, (job.pp, job.dp, job.num_microbatches)).tolist())
             for _ in range(job.num_steps)
         ]
         self.outputs: dict[tuple[str, int, int], Floats] = {}  # when the next stage can have it
 
+    def _habits(self, shape: tuple[int, ...]) -> Floats:
+        """Normal numbers that leave the other draws as they are."""
+        return self.habits.standard_normal(shape)
+
     def run(self) -> None:
         """Gathers, the pipeline, and the tail of every stage."""
         for stage, cell in enumerate(self.cells):
             at_SD = cell.free_SD
             for chunk in range(self.job.vpp):
-                mean_s = GATHER_S * self.network[stage]
+                mean_s = GATHER_S * self.network_PS1[stage]
                 at_SD = self._gather(cell, "params-all-gather", chunk, at_SD, mean_s)
                 cell.gathered.append(at_SD)
         self._pipeline()
         self._tail()
 
-    def _noisy(self, mean_s: float) -> Floats:
+    def _noisy(self, mean_s: float | Floats) -> Floats:
         shape = (self.job.num_steps, self.job.dp)
-        return mean_s * np.exp(NOISE * self.random.standard_normal(shape))
+        noisy: Floats = mean_s * np.exp(self.job.noise * self.random.standard_normal(shape))
+        return noisy
 
-    def _gather(self, cell: _Cell, optype: str, chunk: int, begin: Floats, mean_s: float) -> Floats:
+    def _gather(
+        self, cell: _Cell, optype: str, chunk: int, begin: Floats, mean_s: Floats
+    ) -> Floats:
         """End of a collective over all dp ranks of a stage, where there are several."""
         if self.job.dp == 1:
             return begin
@@ -201,7 +230,7 @@ class _Simulation:
             cell.record(f"{name}-recv", arrived, arrived)
         begin = np.maximum(np.maximum(cell.free_SD, arrived), cell.gathered[chunk])
         mean_s = (FORWARD_S if kind == "F" else BACKWARD_S) / job.vpp
-        end = begin + self._noisy(mean_s) * self.slow_PD[stage] * self.work_MSD[micro]
+        end = begin + self._noisy(mean_s) * self.slow_PSD[stage] * self.work_MSD[micro]
         if kind == "F" and chunk == 0:
             end = end + self._pause(stage, micro)
         cell.record(f"{name}-compute", begin, end, chunk, virtual, micro)
@@ -216,12 +245,13 @@ class _Simulation:
     def _wire(self, stage: int, towards: int) -> Floats:
         """Transfer time with the next (1) or the previous (-1) stage."""
         link = stage if towards > 0 else (stage - 1) % self.job.pp
-        return self._noisy(WIRE_S) * self.link_PD[link]
+        return self._noisy(WIRE_S) * self.link_PSD[link]
 
     def _pause(self, stage: int, micro: int) -> Floats:
         found = np.zeros((self.job.num_steps, self.job.dp))
         for step, (at, dp, m) in enumerate(self.pauses):
-            found[step, dp] = self.job.pause_s * (at == stage and m == micro)
+            is_here = step >= self.job.since and at == stage and m == micro
+            found[step, dp] = self.job.pause_s * is_here
         return found
 
     def _tail(self) -> None:
@@ -234,7 +264,7 @@ class _Simulation:
             self._together(ends, "embedding-grads-all-reduce", over_dp=False)
         for stage, cell in enumerate(self.cells):
             for chunk in range(self.job.vpp):
-                mean_s = SCATTER_S * self.network[stage]
+                mean_s = SCATTER_S * self.network_PS1[stage]
                 cell.free_SD = self._gather(
                     cell, "grads-reduce-scatter", chunk, cell.free_SD, mean_s
                 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sample_traces.generate.clocks import Clocks
 from sample_traces.generate.durations import MS, Durations, Float, Ns
@@ -63,7 +64,9 @@ class Block:
         size, stride = self._axis(axis)
         first_R = self.rank - self.rank // stride % size * stride
         unique, inverse = np.unique(first_R, return_inverse=True)
-        ids = [group_id(range(f, f + size * stride, stride), 0) for f in unique.tolist()]
+        # the group of all ranks is one of its own also where an axis spans them: each numbers apart
+        ordinal = int(axis == "world")
+        ids = [group_id(range(f, f + size * stride, stride), ordinal) for f in unique.tolist()]
         return np.array(ids, dtype=np.int64)[inverse]
 
     def of(self, array: Ns) -> Ns:
@@ -73,7 +76,8 @@ class Block:
 
     def rows(self, table: str) -> Rows:
         """Empty rows of a table on the clocks of the job."""
-        return Rows(table, self.whole.clocks.offset_R)
+        job = self.job
+        return Rows(table, self.whole.clocks.offset_R, job.attempt, job.resumed_at)
 
     def tables(self) -> dict[str, pa.Table]:
         """Every table of the block that has rows."""
@@ -95,7 +99,20 @@ class Block:
             found["collectives"] = collectives.to_arrow()
             found["groups"] = self._group_rows()
         found["spans"] = spans.to_arrow()
-        return {name: table for name, table in found.items() if table.num_rows}
+        kept = {name: self._kept(name, table) for name, table in found.items()}
+        return {name: table for name, table in kept.items() if table.num_rows}
+
+    def _kept(self, name: str, table: pa.Table) -> pa.Table:
+        """Without the records that are lost where data_gaps act."""
+        for fault in self.job.faults if name in ("spans", "collectives") else ():
+            if fault.kind == "data_gaps":
+                hit = [step for step in range(self.job.num_steps) if fault.hits(step)]
+                steps = [self.job.resumed_at + step for step in hit]
+                is_lost = pc.and_(
+                    pc.equal(table["rank"], fault.where), pc.is_in(table["step"], pa.array(steps))
+                )
+                table = table.filter(pc.invert(is_lost))
+        return table
 
     def _steps(self) -> pa.Table:
         times, job = self.whole.times, self.job
@@ -148,9 +165,11 @@ class Block:
         ends = self.of(self.whole.times.ended)[:, 0]
         step_B1 = np.minimum(np.searchsorted(ends, beats), self.job.num_steps - 1)[:, None]
         alive = (beats[:, None] <= end) | ~np.isin(self.rank, list(dead))
+        hooks_S = self.whole.durations.hooks_S.astype(np.int64)
+        spent_B1 = np.concatenate([[0], np.cumsum(hooks_S)])[np.searchsorted(ends, beats)][:, None]
         rows.add(
             self.rank, keep=alive, step=step_B1, ts_ns=beats[:, None], phase="step",
-            last_op="all_reduce", self_ns=(beats[:, None] - begin) // 1_000, dropped=0,
+            last_op="all_reduce", self_ns=(beats[:, None] - begin) // 1_000 + spent_B1, dropped=0,
             hook_errors=0,
         )  # fmt: skip
         return rows.to_arrow()
@@ -198,11 +217,17 @@ class Block:
         return share.reshape((1,) * (dims - 1) + share.shape)
 
     def _optimizer(self, spans: Rows) -> None:
+        """The optimizer, and saving behind it."""
         times = self.whole.times
-        dur = self.of(times.ended - times.normed)
+        begun, stepped = self.of(times.normed), self.of(times.stepped)
+        saved = self.of(times.ended) - stepped
         spans.add(
-            self.rank, step=self.step_S1, ts_ns=self.of(times.normed), dur_ns=dur, cpu_ns=dur,
-            kind="optimizer", name="optimizer",
+            self.rank, step=self.step_S1, ts_ns=begun, dur_ns=stepped - begun,
+            cpu_ns=stepped - begun, kind="optimizer", name="optimizer",
+        )  # fmt: skip
+        spans.add(
+            self.rank, keep=saved > 0, step=self.step_S1, ts_ns=stepped, dur_ns=saved, cpu_ns=0,
+            kind="checkpoint", name="torch.save",
         )  # fmt: skip
 
     def _edges_of_steps(self, spans: Rows, collectives: Rows) -> None:
@@ -254,6 +279,21 @@ class Block:
             self.rank, step=self.step_S1, ts_ns=begun, dur_ns=ended - begun, cpu_ns=cpu, kind=kind,
             name=kind, microbatch=self._microbatch(), chunk=self.p,
         )  # fmt: skip
+        if self.job.ops:
+            self._modules(spans, kind, begun, self.of(one.reduced))
+
+    def _modules(self, spans: Rows, kind: str, begun: Ns, reduced: Ns) -> None:
+        """Attention and what comes behind it, inside a forward or backward."""
+        share_S1 = self.whole.durations.attention_S[:, None]
+        between = begun + ((reduced - begun) * share_S1).astype(np.int64)
+        for name, begin, end in (
+            ("layers.0.attention", begun, between), ("layers.0.mlp", between, reduced)
+        ):  # fmt: skip
+            cpu = ((end - begin) * self._cpu(2)).astype(np.int64)
+            spans.add(
+                self.rank, step=self.step_S1, ts_ns=begin, dur_ns=end - begin, cpu_ns=cpu,
+                kind=kind, name=name, depth=1, microbatch=self._microbatch(), chunk=self.p,
+            )  # fmt: skip
 
     def _reduces(self, spans: Rows, collectives: Rows, kind: str, one: Pass) -> None:
         job = self.job
@@ -336,8 +376,8 @@ class Block:
                 if size > 1 and rank // stride % size == 0:
                     ranks = list(range(rank, rank + size * stride, stride))
                     rows.append(
-                        {"attempt": 0, "rank": rank, "step": UNKNOWN, "group_id": number,
-                         "name": f"{axis}{rank}", "desc": f"mesh_{axis}", "axis": axis,
-                         "ranks": ranks}
+                        {"attempt": self.job.attempt, "rank": rank, "step": UNKNOWN,
+                         "group_id": number, "name": f"{axis}{rank}", "desc": f"mesh_{axis}",
+                         "axis": axis, "ranks": ranks}
                     )  # fmt: skip
         return pa.Table.from_pylist(rows, schema=TABLES["groups"].schema)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sample_traces.generate.clocks import draw_clocks
-from sample_traces.generate.durations import draw
-from sample_traces.generate.job import RANKS_PER_HOST, SyntheticJob
+from sample_traces.generate.draw import draw
+from sample_traces.generate.job import RANKS_PER_HOST, SyntheticJob, host_name
 from sample_traces.generate.replay import replay
 from sample_traces.generate.tables import Block, Synthetic
 from trace_hooks.schema import (
@@ -23,6 +23,7 @@ from trace_hooks.schema import (
 
 RANKS_PER_FILE = 64
 
+ATTEMPTS_APART_NS = 6 * 3600 * 10**9
 CREATED_NS = 1_767_225_600_000_000_000
 """2026-01-01T00:00:00Z, so that equal jobs are equal to the byte."""
 
@@ -32,25 +33,29 @@ def generate(
 ) -> int:
     """Write `job` to `folder` (made if missing, must be empty); returns the number of spans.
 
-    Files hold RANKS_PER_FILE ranks each and count as merged already. `progress` is called with
-    the number of ranks written. Raises ValueError when the folder holds something.
+    A later attempt goes to the folder of those before it, ATTEMPTS_APART_NS behind. Files hold
+    RANKS_PER_FILE ranks each and count as merged already. `progress` is called with the number of
+    ranks written. Raises ValueError when the folder holds something.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if job.attempt == 0 and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} is not empty; name a new folder")
     durations = draw(job)
-    times = replay(job, durations, CREATED_NS)
-    whole = Synthetic(job, durations, times, draw_clocks(job), CREATED_NS)
+    begins_ns = CREATED_NS + job.attempt * ATTEMPTS_APART_NS
+    times = replay(job, durations, begins_ns)
+    whole = Synthetic(job, durations, times, draw_clocks(job), begins_ns)
     for name in ("ranks", "compacted"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     num_spans = 0
     for first in range(0, job.num_ranks, RANKS_PER_FILE):
         last = min(first + RANKS_PER_FILE, job.num_ranks)
         for name, table in Block(whole, first, last).tables().items():
-            publish_table(table, folder / "compacted" / str(SegmentName(name, 0, first, 0)))
+            publish_table(
+                table, folder / "compacted" / str(SegmentName(name, job.attempt, first, 0))
+            )
             num_spans += table.num_rows if name == "spans" else 0
         progress(last)
     for rank in range(job.num_ranks):
-        publish_json(rank_info(whole, rank), folder / "ranks" / rank_file_name(0, rank))
+        publish_json(rank_info(whole, rank), folder / "ranks" / rank_file_name(job.attempt, rank))
     publish_json(run_info(job, folder.name), folder / "run.json")
     return num_spans
 
@@ -79,10 +84,10 @@ def rank_info(whole: Synthetic, rank: int) -> RankInfo:
         end = {"ts_ns": ended_ns, "status": "finished", "error": None}
     return {
         "schema": SCHEMA_VERSION,
-        "attempt": 0,
+        "attempt": job.attempt,
         "rank": rank,
         "world_size": job.num_ranks,
-        "host": f"node{rank // RANKS_PER_HOST:04d}",
+        "host": host_name(rank),
         "pid": 1000 + rank % RANKS_PER_HOST,
         "local_rank": rank % RANKS_PER_HOST,
         "device": "cpu (synthetic)",

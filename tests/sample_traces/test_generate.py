@@ -253,7 +253,7 @@ def test_unaligned_clocks_are_off_and_say_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_truth_is_written(tmp_path: Path, kind: str) -> None:
-    target = "" if KINDS[kind].target == "job" else "=1" if KINDS[kind].target != "host" else "=0"
+    target = {"job": "", "host": "=0"}.get(KINDS[kind].target, "=1")
     job = SyntheticJob(
         8, 4, 1, 4, 2, level="steps", faults=(SyntheticFault.parse(f"{kind}{target},from=1"),)
     )

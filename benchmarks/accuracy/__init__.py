@@ -1,0 +1,1 @@
+"""How good the diagnosis is: labelled jobs in, precision, recall and places out."""

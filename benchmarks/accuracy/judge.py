@@ -1,0 +1,100 @@
+"""One job from its draw to what rankscope says of it, through the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from app.cli import main as rankscope
+from benchmarks.accuracy.cases import HEALTHY, TRACE, Case
+from benchmarks.accuracy.rivals import rules
+from sample_traces.generate.labels import Label
+
+_JUDGED = (0, 3, 4)
+"""Exit codes of diagnose: nothing found, findings, not enough data."""
+
+REPLAYABLE = (
+    HEALTHY, "slow_worker", "slow_stage", "slow_link", "slow_dp_network", "gc_pauses",
+    "sequence_imbalance",
+)  # fmt: skip
+"""What lies in operations that the what-if replay knows: its S is compared with the simulation."""
+
+
+@dataclass
+class Outcome:
+    """What was planted in one job, and what was said of it.
+
+    `rules`: what the published what-if rules say of a trace. `error`: the last line of a crash.
+    """
+
+    case: Case
+    shape: str = ""
+    labels: tuple[Label, ...] = ()
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    rank_hours: float = 0.0
+    rank_steps: int = 0
+    rules: list[dict[str, Any]] = field(default_factory=list)
+    true_S: float | None = None
+    said_S: float | None = None
+    took_s: float = 0.0
+    error: str = ""
+
+
+def judge(case: Case) -> Outcome:
+    """Make the job, diagnose and replay it."""
+    outcome, begun_s = Outcome(case), time.perf_counter()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            _judge(outcome, Path(folder))
+    except Exception:  # noqa: BLE001  # a crash is a result: the table shows it
+        outcome.error = traceback.format_exc().strip().splitlines()[-1]
+    outcome.took_s = time.perf_counter() - begun_s
+    return outcome
+
+
+def _judge(outcome: Outcome, folder: Path) -> None:
+    case = outcome.case
+    drawn = case.drawn()
+    outcome.labels, outcome.shape = drawn.labels, drawn.shape
+    outcome.rank_hours, outcome.rank_steps = drawn.rank_s / 3600, drawn.rank_steps
+    run, baseline = drawn.write(folder)
+    trace = run
+    if case.schema == TRACE:
+        run = imported(trace, folder / "runs")
+    arguments = ["diagnose", str(run)]
+    if baseline is not None:
+        arguments += ["--baseline", str(baseline)]
+    code, said = answer(arguments)
+    if code not in _JUDGED:
+        raise RuntimeError(f"rankscope diagnose ended with {code}")
+    outcome.findings = said["findings"]
+    if case.kind in REPLAYABLE and all(label.kind == case.kind for label in outcome.labels):
+        outcome.true_S = drawn.slowdown
+        whatif = answer(["whatif", str(run)])[1]
+        outcome.said_S = whatif["S"]
+        if case.schema == TRACE:
+            outcome.rules = rules.told(whatif, trace)
+
+
+def imported(path: Path, runs: Path) -> Path:
+    """The run folder of a trace file."""
+    _, said = answer(["import", str(path), "--into", str(runs)])
+    return Path(said["folder"])
+
+
+def answer(arguments: list[str]) -> tuple[int, dict[str, Any]]:
+    """Exit code and JSON of a verb, run in this process."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()) as problems:
+        code = rankscope([*arguments, "--json"])
+    if not said.getvalue():
+        raise RuntimeError(problems.getvalue().strip() or f"{arguments[0]} said nothing ({code})")
+    found: dict[str, Any] = json.loads(said.getvalue())
+    return code, found

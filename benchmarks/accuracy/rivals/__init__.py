@@ -1,0 +1,1 @@
+"""Other tools on the same jobs. Scripts of theirs run in virtual environments of their own."""

@@ -1,0 +1,114 @@
+"""Who is named, by us and by other tools, on the same jobs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.accuracy.cases import HEALTHY, NATIVE
+from benchmarks.accuracy.judge import Outcome
+from benchmarks.accuracy.rivals.inputs import spans_of, write_kineto, write_sections
+from benchmarks.accuracy.rivals.installed import HTA, NVRX, asked
+
+MOST_RANKS = 32
+"""Of a job given to others: a profile of each rank is written."""
+
+_ASKED = ("loud", "quiet", "any")
+
+
+@dataclass
+class Named:
+    """How often a tool named whom."""
+
+    exactly: int = 0
+    with_others: int = 0
+    others: int = 0
+    nobody: int = 0
+    innocents: int = 0  # jobs in which no rank is at fault by itself
+    blameless: int = 0
+    alarms: int = 0
+    healthy: int = 0
+    errors: int = 0
+
+
+def chosen(outcomes: Sequence[Outcome], per_kind: int) -> list[Outcome]:
+    """Jobs of our tables for all tools: small ones with one place at fault, and healthy ones."""
+    found: dict[tuple[str, str], list[Outcome]] = {}
+    for o in outcomes:
+        one_place = len({(label.kind, label.ranks, label.stages) for label in o.labels}) <= 1
+        told = all(label.is_identifiable for label in o.labels)
+        small = 1 < o.rank_steps <= MOST_RANKS * 40
+        if o.case.schema == NATIVE and o.case.dose in _ASKED and one_place and told and small:
+            found.setdefault((o.case.kind, o.case.dose), []).append(o)
+    return [o for some in found.values() for o in some[:per_kind] if not o.error]
+
+
+def compared(outcomes: Sequence[Outcome]) -> list[str]:
+    """Table of all tools; a tool that cannot run shows its error."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for part in ("sections", "kineto"):
+            (folder / part).mkdir()
+        for o in outcomes:
+            _write(o, folder)
+        said = {
+            NVRX.name: asked(NVRX, folder / "sections"), HTA.name: asked(HTA, folder / "kineto")
+        }  # fmt: skip
+    ours = {o.case.name: {"ranks": _ours(o)} for o in outcomes}
+    head = (
+        "| tool | culprit exactly | among others | others only | nobody | innocents where no rank "
+        "is at fault | alarms on healthy jobs | errors |"
+    )
+    rows = [_row("rankscope", ours, outcomes)]
+    rows += [_row(tool, answers, outcomes) for tool, answers in said.items()]
+    return [head, "|---" * 8 + "|", *rows]
+
+
+def _write(outcome: Outcome, folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        run, _ = outcome.case.drawn().write(Path(name))
+        spans = spans_of(run)
+    write_sections(spans, folder / "sections" / f"{outcome.case.name}.json")
+    write_kineto(spans, folder / "kineto" / outcome.case.name)
+
+
+def _ours(outcome: Outcome) -> list[int]:
+    return sorted({rank for finding in outcome.findings for rank in finding["ranks"]})
+
+
+def _row(tool: str, answers: dict[str, dict[str, object]], outcomes: Sequence[Outcome]) -> str:
+    if "error" in answers:
+        return f"| {tool} | {answers['error']} |" + " |" * 6
+    named = Named()
+    for o in outcomes:
+        _count(named, o, answers.get(o.case.name, {"error": "no answer"}))
+    culprits = named.exactly + named.with_others + named.others + named.nobody
+    cells = [
+        tool, f"{named.exactly} of {culprits}", named.with_others, named.others, named.nobody,
+        f"{named.innocents} of {named.blameless}", f"{named.alarms} of {named.healthy}",
+        named.errors,
+    ]  # fmt: skip
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _count(named: Named, outcome: Outcome, answer: dict[str, object]) -> None:
+    if "error" in answer:
+        named.errors += 1
+        return
+    said = set(answer["ranks"])  # type: ignore[call-overload]
+    culprits = {rank for label in outcome.labels for rank in label.ranks}
+    if outcome.case.kind == HEALTHY:
+        named.healthy += 1
+        named.alarms += bool(said)
+    elif not culprits:
+        named.blameless += 1
+        named.innocents += bool(said)
+    elif said == culprits:
+        named.exactly += 1
+    elif said & culprits:
+        named.with_others += 1
+    else:
+        named.others += bool(said)
+        named.nobody += not said

@@ -1,0 +1,182 @@
+"""Tables of the benchmark, in Markdown, from the outcomes of all jobs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from benchmarks.accuracy.cases import HEALTHY
+from benchmarks.accuracy.judge import Outcome
+from benchmarks.accuracy.score import Scored, score
+
+ONSET_STEPS = 2
+AUDIBLE = ("loud", "quiet", "any")
+
+
+@dataclass
+class Tally:
+    """Counts of one kind."""
+
+    found: int = 0
+    missed: int = 0
+    false: int = 0
+    located: int = 0
+    onsets: list[int] = field(default_factory=list)
+
+    @property
+    def labels(self) -> int:
+        """Identifiable labels."""
+        return self.found + self.missed
+
+    @property
+    def precision(self) -> float:
+        """Found / said."""
+        return _share(self.found, self.found + self.false)
+
+    @property
+    def recall(self) -> float:
+        """Found / planted."""
+        return _share(self.found, self.labels)
+
+    @property
+    def f1(self) -> float:
+        """2 found / (planted + said)."""
+        return _share(2 * self.found, 2 * self.found + self.missed + self.false)
+
+    @property
+    def located_share(self) -> float:
+        """Located / planted."""
+        return _share(self.located, self.labels)
+
+    @property
+    def onset_share(self) -> float:
+        """Within ONSET_STEPS / found."""
+        return _share(sum(error <= ONSET_STEPS for error in self.onsets), len(self.onsets))
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.found + other.found, self.missed + other.missed, self.false + other.false,
+            self.located + other.located, self.onsets + other.onsets,
+        )  # fmt: skip
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else float("nan")
+
+
+def tallies(scored: Iterable[Scored]) -> dict[str, Tally]:
+    """By kind: of the label where something was planted, of the finding where it was said."""
+    found: dict[str, Tally] = defaultdict(Tally)
+    for one in scored:
+        for match in one.matches:
+            tally = found[match.label.kind]
+            tally.found += match.finding is not None
+            tally.missed += match.finding is None
+            tally.located += match.is_located
+            if match.onset_error is not None:
+                tally.onsets.append(match.onset_error)
+        for finding in one.false:
+            found[finding["kind"]].false += 1
+    return found
+
+
+def by_kind(
+    outcomes: Sequence[Outcome], doses: Sequence[str], whose: str = "findings"
+) -> list[str]:
+    """One row per kind, and the sum; `whose`: findings, or those of the rules."""
+    chosen = [o for o in outcomes if o.case.dose in doses and o.case.kind != HEALTHY]
+    found = tallies(score(o.labels, getattr(o, whose)) for o in chosen)
+    rows = [_row(kind, found[kind]) for kind in sorted(found)]
+    total = sum(found.values(), Tally())
+    head = (
+        "| kind | planted | found | false | precision | recall | F1 | located | onset <= 2 steps |"
+    )
+    return [head, "|---" * 9 + "|", *rows, _row("**all**", total)]
+
+
+def _row(name: str, tally: Tally) -> str:
+    shares = (tally.precision, tally.recall, tally.f1, tally.located_share, tally.onset_share)
+    cells = [name, tally.labels, tally.found, tally.false, *(_text(share) for share in shares)]
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _text(share: float) -> str:
+    return "-" if np.isnan(share) else f"{share:.3f}"
+
+
+def healthy(outcomes: Sequence[Outcome]) -> list[str]:
+    """False alarms of healthy jobs."""
+    chosen = [o for o in outcomes if o.case.kind == HEALTHY]
+    hours = sum(o.rank_hours for o in chosen)
+    alarms = sum(len(o.findings) for o in chosen)
+    steps = sum(o.rank_steps for o in chosen)
+    rate = f"{1000 * alarms / hours:.2f}" if hours else "-"
+    return [
+        f"{len(chosen)} healthy jobs, {hours:,.0f} rank-hours, {steps:,} rank-steps: "
+        f"{alarms} false alarms, {rate} per 1,000 rank-hours."
+    ]
+
+
+def slowdown_errors(outcomes: Sequence[Outcome]) -> list[str]:
+    """S of the what-if replay against the simulation's slowdown, by schema and kind."""
+    errors: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for o in outcomes:
+        if o.true_S is not None and o.said_S is not None:
+            for kind in (o.case.kind, "**all**"):
+                errors[o.case.schema, kind].append(abs(o.said_S / o.true_S - 1))
+    head = ["| schema | kind | jobs | median | p90 |", "|---" * 5 + "|"]
+    return head + [
+        f"| {schema} | {kind} | {len(found)} | {100 * np.median(found):.2f} % | "
+        f"{100 * np.quantile(found, 0.9):.2f} % |"
+        for (schema, kind), found in sorted(errors.items())
+    ]
+
+
+def excluded(outcomes: Sequence[Outcome]) -> list[str]:
+    """Labels that the generator says the data do not allow to tell."""
+    labels = [label for o in outcomes for label in o.labels]
+    out = [(label.kind, label.why_not) for label in labels if label.why_not]
+    counts = {reason: out.count(reason) for reason in sorted(set(out))}
+    lines = [f"- {kind}: {count} ({why})" for (kind, why), count in counts.items()]
+    share = _share(len(out), len(labels))
+    return [f"{len(out)} of {len(labels)} planted faults ({100 * share:.1f} %):", *lines]
+
+
+def mistakes(outcomes: Iterable[Outcome]) -> Iterator[str]:
+    """Every miss, wrong place and false alarm, with the name of its case."""
+    for outcome in outcomes:
+        name = f"{outcome.case.name:36} {outcome.shape:32}"
+        if outcome.error:
+            yield f"CRASH    {name} {outcome.error}"
+            continue
+        scored = score(outcome.labels, outcome.findings)
+        for match in scored.matches:
+            label, finding = match.label, match.finding
+            planted = f"{label.kind} {_where(label.ranks, label.stages)} {_steps(label)}"
+            if finding is None:
+                yield f"MISSED   {name} {planted}"
+            elif not match.is_located:
+                yield f"PLACE    {name} {planted} said {said(finding)}"
+            elif (match.onset_error or 0) > ONSET_STEPS:
+                yield f"ONSET    {name} {planted} said {said(finding)}"
+        yield from (f"FALSE    {name} {said(finding)}" for finding in scored.false)
+
+
+def _where(ranks: Sequence[int], stages: Sequence[int]) -> str:
+    shown = ",".join(map(str, ranks[:8])) + (",.." if len(ranks) > 8 else "")
+    stage = f" stage {','.join(map(str, stages))}" if stages else ""
+    return f"[{shown}]{stage}"
+
+
+def _steps(label: object) -> str:
+    return f"{label.first_step}..{label.last_step}"  # type: ignore[attr-defined]
+
+
+def said(finding: dict[str, object]) -> str:
+    """A finding in a few words."""
+    where = _where(finding["ranks"], finding.get("stages", ()))  # type: ignore[arg-type]
+    first, last = finding["steps"]  # type: ignore[misc]
+    return f"{finding['kind']} {where} {first}..{last}"

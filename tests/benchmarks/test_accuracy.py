@@ -1,0 +1,161 @@
+"""The scorer of benchmarks/accuracy, its other tools' inputs, and one job from draw to verdict."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.accuracy import tables
+from benchmarks.accuracy.cases import ANY_DOSE, HEALTHY, NATIVE, TRACE, Case, case_named, cases
+from benchmarks.accuracy.judge import Outcome, judge
+from benchmarks.accuracy.rivals import rules
+from benchmarks.accuracy.rivals.inputs import spans_of, write_kineto, write_sections
+from benchmarks.accuracy.score import score
+from ingest.imports import open_any
+from sample_traces.generate.labels import Label
+
+
+def planted(kind: str, ranks: tuple = (), stages: tuple = (), first: int = 8, **more: Any) -> Label:
+    return Label(kind, ranks, stages, more.pop("hosts", ()), first, 30, **more)
+
+
+def said(kind: str, ranks: tuple = (), first: int = 8, last: int = 30, **more: Any) -> dict:
+    return {"kind": kind, "ranks": list(ranks), "stages": [], "steps": [first, last], **more}
+
+
+def test_the_right_kind_at_the_right_place() -> None:
+    scored = score([planted("slow_worker", (3,))], [said("slow_worker", (3,), first=9)])
+    (match,) = scored.matches
+    assert (match.is_located, match.onset_error, scored.false) == (True, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("label", "finding", "is_located"),
+    [
+        (planted("slow_worker", (3,)), said("slow_worker", (4,)), False),
+        (planted("slow_stage", (), (1,)), said("slow_stage", stages=[1]), True),
+        (planted("slow_stage", (), (1,)), said("slow_stage", (4, 5), stages=[1]), False),
+        (planted("gc_pauses"), said("gc_pauses"), True),
+        (planted("gc_pauses"), said("gc_pauses", (1,)), False),
+        (
+            planted("slow_host", (8, 9), hosts=("node0001",)),
+            said("slow_host", hosts=["node0001"]),
+            True,
+        ),
+    ],
+)
+def test_places_are_exact(label: Label, finding: dict, is_located: bool) -> None:
+    assert score([label], [finding]).matches[0].is_located is is_located
+
+
+def test_misses_and_false_findings() -> None:
+    scored = score([planted("slow_worker", (3,))], [said("slow_link", (3, 7))])
+    assert scored.matches[0].finding is None
+    assert [finding["kind"] for finding in scored.false] == ["slow_link"]
+    before = score([planted("slow_worker", (3,), first=20)], [said("slow_worker", (3,), 0, 9)])
+    assert (before.matches[0].finding, len(before.false)) == (None, 1)
+
+
+def test_told_twice_is_no_false_finding_and_another_rank_is() -> None:
+    label = planted("slow_worker", (3,))
+    twice = [said("slow_worker", (3,), 8, 15), said("slow_worker", (3,), 17, 30)]
+    assert score([label], twice).false == []
+    other = score([label], [*twice, said("slow_worker", (5,))])
+    assert [finding["ranks"] for finding in other.false] == [[5]]
+
+
+def test_each_of_two_culprits_has_its_own_finding() -> None:
+    labels = [planted("slow_worker", (3,)), planted("slow_worker", (5,))]
+    scored = score(labels, [said("slow_worker", (5,)), said("slow_worker", (3,))])
+    assert [match.is_located for match in scored.matches] == [True, True]
+
+
+def test_what_cannot_be_told_is_neither_missed_nor_false() -> None:
+    scored = score([planted("slow_stage", (), (1,), why_not="two")], [said("slow_worker", (1,))])
+    assert (scored.matches, scored.false) == ([], [])
+
+
+def test_shares() -> None:
+    outcomes = [
+        Outcome(Case(NATIVE, "slow_worker", "loud", at, 1), labels=(planted("slow_worker", (3,)),),
+                findings=findings)
+        for at, findings in enumerate(
+            ([said("slow_worker", (3,))], [said("slow_worker", (4,), 20)], [], [said("gc_pauses")])
+        )
+    ]  # fmt: skip
+    lines = tables.by_kind(outcomes, ("loud",))
+    assert "| gc_pauses | 0 | 0 | 1 | 0.000 | - | 0.000 | - | - |" in lines
+    assert "| slow_worker | 4 | 2 | 0 | 1.000 | 0.500 | 0.667 | 0.250 | 0.500 |" in lines
+    assert "| **all** | 4 | 2 | 1 | 0.667 | 0.500 | 0.571 | 0.250 | 0.500 |" in lines
+    mistakes = [line.split()[0] for line in tables.mistakes(outcomes)]
+    assert mistakes == ["PLACE", "MISSED", "MISSED", "FALSE"]
+
+
+def test_false_alarms_are_counted_by_time() -> None:
+    outcomes = [
+        Outcome(Case(NATIVE, HEALTHY, ANY_DOSE, at, 1), findings=[said("gc_pauses")] * at,
+                rank_hours=250.0, rank_steps=100)
+        for at in range(2)
+    ]  # fmt: skip
+    (line,) = tables.healthy(outcomes)
+    assert line == (
+        "2 healthy jobs, 500 rank-hours, 200 rank-steps: 1 false alarms, 2.00 per 1,000 rank-hours."
+    )
+
+
+def test_cases_have_names_that_give_them_again() -> None:
+    chosen = list(cases(7, 2, 4, ["slow_worker", "dead_rank", HEALTHY], [NATIVE, TRACE]))
+    assert len(chosen) == 2 * 3 + 2 + 4 + 2 * 3 + 1
+    assert [case_named(case.name, 7) for case in chosen] == chosen
+    with pytest.raises(ValueError, match="a name is like native-slow_worker-loud-3"):
+        case_named("slow_worker", 7)
+
+
+@pytest.mark.parametrize("schema", [NATIVE, TRACE])
+def test_one_job_from_draw_to_verdict(schema: str) -> None:
+    outcome = judge(Case(schema, "slow_worker", "loud", 0, 11))
+    assert outcome.error == ""
+    (match,) = score(outcome.labels, outcome.findings).matches
+    assert match.is_located
+    assert outcome.true_S == pytest.approx(outcome.said_S, rel=0.2)
+
+
+def test_a_crash_is_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Case, "drawn", lambda case: 1 / 0)
+    assert judge(Case(NATIVE, "gc_pauses", "loud", 0, 1)).error.startswith("ZeroDivisionError")
+
+
+def test_the_published_rules() -> None:
+    numbers = {"S": 1.5, "M_W": 0.9, "M_W_ranks": [4], "M_S": 0.0, "S_stage": {"0": 1, "1": 1}}
+    nowhere = Path("none")
+    assert rules.told({**numbers, "S": 1.05}, nowhere) == []
+    assert [(f["kind"], f["ranks"]) for f in rules.told(numbers, nowhere)] == [("slow_worker", [4])]
+    last = rules.told({**numbers, "M_W": 0.1, "M_S": 0.8}, nowhere)
+    assert [(f["kind"], f["stages"]) for f in last] == [("slow_stage", [1])]
+
+
+def test_the_rules_see_uneven_sequences_and_links(tmp_path: Path) -> None:
+    numbers = {"S": 1.5, "M_W": 0.1, "M_S": 0.1, "S_t": {"forward-pp-comm": 1.4, "optimizer": 1.0}}
+    for kind in ("sequence_imbalance", "slow_link"):
+        (tmp_path / kind).mkdir()
+        trace, _ = Case(TRACE, kind, "loud", 1, 5).drawn().write(tmp_path / kind)
+        assert [finding["kind"] for finding in rules.told(numbers, trace)] == [kind]
+
+
+def test_what_other_tools_are_given(tmp_path: Path) -> None:
+    drawn = Case(NATIVE, "slow_worker", "loud", 0, 11).drawn()
+    run, _ = drawn.write(tmp_path)
+    spans = spans_of(run)
+    write_sections(spans, tmp_path / "sections.json")
+    given = json.loads((tmp_path / "sections.json").read_text())
+    compute = given["kernels"]["compute"]
+    assert (len(compute), len(compute[0])) == (drawn.job.num_ranks, drawn.job.num_steps)
+    (rank,) = drawn.labels[0].ranks
+    assert max(range(len(compute)), key=lambda r: compute[r][drawn.labels[0].first_step]) == rank
+    write_kineto(spans, tmp_path / "kineto")
+    with open_any(tmp_path / "kineto") as profile:
+        assert profile.info["source"] == "kineto"
+        assert len(profile.ask("rank_list").to_pylist()) == drawn.job.num_ranks
