@@ -13,7 +13,7 @@ from typing import Any
 from app.commands.progress import reading_progress
 from app.findings import against_baseline, diagnose_run
 from app.importing import open_any
-from diagnosis import baseline
+from app.undecided import whole_answer
 from diagnosis.findings import Diagnosis, Finding
 from ingest.errors import UserError, printable
 from ingest.store import Run
@@ -42,13 +42,15 @@ def run(arguments: argparse.Namespace) -> int:
         diagnosis = diagnose_run(opened, arguments.attempt)
         if arguments.baseline is not None:
             diagnosis = _compared(opened, arguments, diagnosis)
-        clock = clock_of(opened, arguments.attempt)
-    unseen = not_identifiable(diagnosis)
+        whole = whole_answer(diagnosis, opened, arguments.attempt)
     if arguments.json:
-        print(json.dumps(as_json(diagnosis, unseen, clock)))
+        print(json.dumps(as_json(whole)))
     else:
         lines = as_lines(diagnosis)
-        lines += [f"not seen    {one['kind']}: {one['why']} {one['remedy']}" for one in unseen]
+        lines += [
+            f"not seen    {one['kind']}: {one['why']} {one['remedy']}"
+            for one in whole["not_identifiable"]
+        ]
         print("\n".join(map(printable, lines)))
     return exit_code(diagnosis)
 
@@ -61,41 +63,10 @@ def _compared(opened: Run, arguments: argparse.Namespace, diagnosis: Diagnosis) 
     return Diagnosis((*diagnosis.verdicts, verdict))
 
 
-def as_json(
-    diagnosis: Diagnosis, unseen: list[dict[str, str]], clock: dict[str, Any]
-) -> dict[str, Any]:
+def as_json(whole: dict[str, Any]) -> dict[str, Any]:
     """What --json prints: findings with the costliest first, and what was and was not judged."""
-    said = diagnosis.to_json()
-    said["findings"].sort(key=lambda finding: -(finding["cost_ms_per_step"] or 0.0))
-    return {**said, "not_identifiable": unseen, "clock": clock}
-
-
-def not_identifiable(diagnosis: Diagnosis) -> list[dict[str, str]]:
-    """Kinds that these data cannot tell, why, and what would."""
-    if any(verdict.detector == baseline.NAME and verdict.checked for verdict in diagnosis.verdicts):
-        return []
-    remedy = "Compare with a good run of the same job: rankscope diagnose RUN --baseline GOOD_RUN."
-    return [{"kind": kind, "why": _UNSEEN[kind], "remedy": remedy} for kind in baseline.KINDS]
-
-
-_UNSEEN = {
-    "step_regression": "A job that is slow everywhere alike looks healthy within one run.",
-    "comm_regression": "Communication that is slow everywhere alike looks normal within one run.",
-}
-
-
-def clock_of(opened: Run, attempt: int | None) -> dict[str, Any]:
-    """How the clocks of the ranks compare: {"aligned", "kind", "num_ranks", "num_aligned",
-    "err_us", "methods"}.
-    """
-    rows = opened.ask("clock_error", attempt=attempt).to_pylist()
-    known = [row for row in rows if row["method"] not in (None, "none")]
-    errors = [row["err_us"] for row in known if row["err_us"] is not None]
-    return {
-        "aligned": bool(rows) and len(known) == len(rows), "kind": opened.info["clock"],
-        "num_ranks": len(rows), "num_aligned": len(known),
-        "err_us": max(errors, default=None), "methods": sorted({row["method"] for row in known}),
-    }  # fmt: skip
+    by_cost = sorted(whole["findings"], key=lambda finding: -(finding["cost_ms_per_step"] or 0.0))
+    return {**whole, "findings": by_cost}
 
 
 def exit_code(diagnosis: Diagnosis) -> int:

@@ -9,12 +9,14 @@ from dash.development.base_component import Component
 
 from app.components.banner import chosen, link_of, show_me
 from app.links import View, format_ranks
+from app.undecided import not_identifiable
+from app.views.about_run import Clocks
 from diagnosis.findings import Diagnosis, Evidence, Finding
 
 _MOST_VICTIMS = 64
 
 
-def drawer(diagnosis: Diagnosis, view: View, base: str) -> Component:
+def drawer(diagnosis: Diagnosis, view: View, base: str, clocks: Clocks | None = None) -> Component:
     """Contents of the drawer; the chosen finding is open, the others folded."""
     selected = chosen(diagnosis, view.finding)
     parts: list[Component] = [
@@ -33,7 +35,22 @@ def drawer(diagnosis: Diagnosis, view: View, base: str) -> Component:
     parts += _sentences("In order", diagnosis.checked)
     parts += _sentences("Set aside", diagnosis.set_aside)
     parts += _sentences("Not enough data", [one.missing for one in diagnosis.not_enough])
+    parts += _undecided(diagnosis)
+    if clocks is not None:
+        parts += [html.H3("Clocks"), html.P(clocks.sentence, className=_tone(clocks))]
     return html.Div(parts, className="findings")
+
+
+def _undecided(diagnosis: Diagnosis) -> list[Component]:
+    """What no run shows by itself, and what to do: the same remedy is said once."""
+    unseen = not_identifiable(diagnosis)
+    remedies = dict.fromkeys(one["remedy"] for one in unseen)
+    said = _sentences("Cannot be decided from this run", [one["why"] for one in unseen])
+    return said + [html.P(remedy, className="remedy") for remedy in remedies]
+
+
+def _tone(clocks: Clocks) -> str:
+    return "note unaligned" if clocks.is_unaligned else "quiet"
 
 
 def _sentences(title: str, sentences: Sequence[str]) -> list[Component]:

@@ -14,6 +14,8 @@ from app.components.topbar import findings_button
 from app.findings import diagnosis_of
 from app.hub import Hub
 from app.links import View, parse_url
+from app.views.about_run import Clocks
+from app.views.about_run import clocks as clocks_of
 from ingest.errors import UserError
 
 Address = dict[str, str] | None
@@ -49,14 +51,15 @@ def register(dash: Dash, hub: Hub, base: str) -> None:
             return None, None, None
         try:
             diagnosis = diagnosis_of(hub, view.run, view.attempt)
+            clocks = _clocks_of(hub, view.run, view.attempt)
         except UserError:  # the page itself says why
             return None, None, None
-        found = f"{diagnosis.digest} {view.url(base)}"
+        found = f"{diagnosis.digest} {view.url(base)} {clocks.sentence}"
         if found == shown:
             raise PreventUpdate
         with_banner = view.page == "overview" or view.finding is not None
         line = banner(diagnosis, view, base) if with_banner else None
-        return line, drawer(diagnosis, view, base), found
+        return line, drawer(diagnosis, view, base, clocks), found
 
     @dash.callback(
         Output("findings-count", "children"),
@@ -71,6 +74,10 @@ def register(dash: Dash, hub: Hub, base: str) -> None:
             return findings_button(diagnosis_of(hub, view.run or "", view.attempt))
         except UserError:
             return no_update
+
+
+def _clocks_of(hub: Hub, name: str, attempt: int | None) -> Clocks:
+    return hub.cached(name, ("clocks", attempt), lambda run: clocks_of(run, attempt))
 
 
 def view_at(address: Address, pathname: str | None, search: str | None, base: str) -> View:

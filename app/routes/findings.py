@@ -9,20 +9,24 @@ from starlette.routing import Route
 from app.findings import diagnosis_of
 from app.hub import Hub
 from app.routes.answering import answer_followed
+from app.undecided import whole_answer
 from ingest.errors import UserError
 from ingest.sandbox import Stop
 from ingest.store import Run
 
 
 def routes(hub: Hub) -> list[Route]:
-    """GET api/run/{run}/findings[?attempt=N]: diagnosis.findings.Diagnosis.to_json()."""
+    """GET api/run/{run}/findings[?attempt=N]: what `rankscope diagnose --json` prints, but for the
+    order of findings: the most urgent come first.
+    """
 
     async def findings(request: Request) -> Response:
         name, given = request.path_params["run"], request.query_params.get("attempt")
 
-        def compute(_run: Run, stop: Stop) -> bytes:
-            found = diagnosis_of(hub, name, attempt_of(given), stop)
-            return bytes(JSONResponse(found.to_json()).body)
+        def compute(run: Run, stop: Stop) -> bytes:
+            attempt = attempt_of(given)
+            found = diagnosis_of(hub, name, attempt, stop)
+            return bytes(JSONResponse(whole_answer(found, run, attempt)).body)
 
         return await answer_followed(request, hub, "findings", compute, "application/json")
 

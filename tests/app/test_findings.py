@@ -19,6 +19,9 @@ from app.links import View, parse_url
 from app.pulse import pulse
 from app.server import make_app
 from app.shell import make_dash
+from app.undecided import not_identifiable
+from app.views.about_run import Clocks
+from diagnosis import baseline
 from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Place, Verdict
 from tests.app.in_process import Client
 from tests.app.pages_in_process import call, having, plain_text, text_of
@@ -52,6 +55,10 @@ def test_json_of_the_findings(hub: Hub) -> None:
         (finding,) = (Finding.from_json(one) for one in answer["findings"])
         assert finding.culprits[0].rank == 5
         assert client.get("/api/run/healthy/findings?attempt=0").json()["findings"] == []
+        assert {one["kind"] for one in answer["not_identifiable"]} == set(baseline.KINDS)
+        assert (answer["clock"]["aligned"], answer["clock"]["num_ranks"]) == (True, 8)
+        short = client.get("/api/run/short/findings").json()
+        assert short["clock"]["num_ranks"] == 2
         wrong = client.get("/api/run/slow_rank/findings?attempt=x")
         assert wrong.status_code == 400
         assert wrong.json()["error"] == "attempt is 'x'; give a whole number from 0"
@@ -158,6 +165,22 @@ def test_the_drawer_holds_evidence_alternatives_and_what_could_not_be_judged(
     assert open_one.id == f"finding-{finding.id}"
 
 
+def test_the_drawer_says_what_cannot_be_decided_and_what_would(
+    hub: Hub, diagnosis: Diagnosis
+) -> None:
+    clocks = Clocks("Ranks 3 and 4 of 8 have no common clock with the others.", is_unaligned=True)
+    tree = drawer(diagnosis, VIEW, "", clocks)
+    said = text_of(tree)
+    for one in not_identifiable(diagnosis):
+        assert one["why"] in said
+        assert said.count(one["remedy"]) == 1
+    (note,) = having(tree, className="note unaligned")
+    assert text_of(note) == clocks.sentence
+    compared = Diagnosis((*diagnosis.verdicts, Verdict(baseline.NAME, checked="As quick.")))
+    assert not_identifiable(compared) == []
+    assert "Cannot be decided" not in text_of(drawer(compared, VIEW, ""))
+
+
 def test_names_stay_text(diagnosis: Diagnosis) -> None:
     finding = replace(
         diagnosis.findings[0], culprits=(Place(5, HOSTILE),), text=HOSTILE, title=HOSTILE
@@ -192,6 +215,7 @@ def test_the_frame_on_every_page(hub: Hub) -> None:
     timeline = shown("/run/slow_rank/timeline")
     assert timeline["banner-place"]["children"] is None  # nobody asked for it here
     assert "Evidence" in plain_text(timeline["drawer"]["children"])
+    assert "Clocks" in plain_text(timeline["drawer"]["children"])
     linked = shown("/run/slow_rank/timeline", "?finding=slow_worker-0-5-5")
     assert "Rank 5 is slow." in plain_text(linked["banner-place"]["children"])
     assert shown("/")["drawer"]["children"] is None
