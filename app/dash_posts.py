@@ -1,17 +1,18 @@
-"""Requests for callbacks, looked at before Dash is: what no page of ours sends gets a sentence."""
+"""Requests for callbacks and scripts that no page of ours sends get a sentence."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dash import Dash
+from dash.exceptions import DependencyException
 from flask import Response, jsonify, request
 
 PATH = "/_dash-update-component"
 
 
 def refuse_malformed(dash: Dash) -> None:
-    """Answer 400 and one sentence where Dash would fail with a traceback."""
+    """Answer 400, for scripts 404, and one sentence where Dash would fail with a traceback."""
 
     @dash.server.before_request
     def refuse() -> tuple[Response, int] | None:
@@ -19,6 +20,11 @@ def refuse_malformed(dash: Dash) -> None:
             return None
         problem = _problem(_body(), dash.callback_map)
         return None if problem is None else (jsonify({"error": problem}), 400)
+
+    @dash.server.errorhandler(DependencyException)
+    def no_such_script(_error: DependencyException) -> tuple[Response, int]:
+        said = "There is no such script; is the page older than the server? Load it again."
+        return jsonify({"error": said}), 404
 
 
 def _body() -> Any:

@@ -22,6 +22,7 @@ from app.follower import Follower, Passes
 from app.watched import Watched
 from ingest.errors import UserError
 from ingest.store import Run, RunStore
+from ingest.unfinished import shown_runs
 
 T = TypeVar("T")
 
@@ -82,9 +83,13 @@ class Hub:
         return [folder.name for folder in self.folders()]
 
     def folders(self) -> list[Path]:
-        """Folders of the runs, newest first; none that a link leads to from elsewhere."""
+        """Folders of the runs, newest first; none that a link leads to from elsewhere. Of imports
+        that go on what is read so far, under the name that their run will have.
+        """
         root = self.store.folder
-        return [f for f in self.store.folders() if f == root or f.resolve().parent == root]
+        whole = [f for f in self.store.folders() if f == root or f.resolve().parent == root]
+        names = {folder.name for folder in whole}
+        return [*(f for f in shown_runs(root) if f.name not in names), *whole]
 
     def run(self, name: str, wait_s: float = FIRST_INDEX_S) -> Run:
         """The run of that name, indexed and followed from now on; raises UserError, Indexing
@@ -216,17 +221,17 @@ class Hub:
             return self._opened.get(name)
 
     def _open_new(self, name: str) -> _Opened:
-        folder = next((f for f in self.store.folders() if f.name == name), None)
+        folder = next((f for f in self.folders() if f.name == name), None)
         if self._closed.is_set():
             raise UserError("the server is stopping")
         if folder is None and name in self._expected:
             raise Awaited(self._expected[name])
-        if folder is None:
-            raise UserError(f"there is no run {name!r} here; the start page lists the runs")
-        if folder not in self.folders():
+        if folder is None and any(f.name == name for f in self.store.folders()):
             raise UserError(
                 f"{name} is a link that leads out of the folder of runs; serve that folder itself"
             )
+        if folder is None:
+            raise UserError(f"there is no run {name!r} here; the start page lists the runs")
         opened = _Opened(Run(folder), lambda: self._changed(name, opened), self.passes)
         with self._lock:
             self._opened[name] = opened

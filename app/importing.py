@@ -19,7 +19,7 @@ import numpy as np
 from diagnosis.clocks import Alignment, MatchedEnds, RankClock, align
 from ingest import imports
 from ingest.errors import UserError
-from ingest.imports import OnFile, Progress
+from ingest.imports import OnFile, OnShown, Progress
 from ingest.readers.rows import rows
 from ingest.run_writer import RunWriter
 
@@ -40,10 +40,11 @@ def import_paths(
     progress: Progress | None = None,
     name: str | None = None,
     on_file: OnFile | None = None,
+    on_shown: OnShown | None = None,
 ) -> Path:
     """ingest.imports.import_paths, with clocks aligned."""
     threading.Thread(target=import_module, args=(_MATCHING,)).start()  # while files are read
-    return imports.import_paths(paths, runs_folder, progress, name, align_clocks, on_file)
+    return imports.import_paths(paths, runs_folder, progress, name, align_clocks, on_file, on_shown)
 
 
 def open_any(

@@ -6,23 +6,20 @@ them there; the next one goes on with them: the browser sends the rest, or the i
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
 from app.hub import Hub
-from app.importing import import_paths
 from app.upload_errors import Busy, Stopping, TooBig, TooMany, Unknown, WrongOffset, no_room
-from app.upload_files import FileHead, check_room, run_name, title
+from app.upload_files import FileHead, check_room, title
+from app.upload_import import Import, import_files, is_for_want_of_room, wait_for_room
 from app.upload_places import Place, keep_s, left_ids, new_place, remove_litter, taken_over
 from ingest.errors import UserError, printable
-from ingest.run_files import RUN_FILE, is_run_folder
-from trace_hooks.schema import publish_json
+from ingest.run_files import is_run_folder
 
 MOST_UNDER_WAY = 64
 QUIET_S = 5.0
@@ -30,27 +27,15 @@ QUIET_S = 5.0
 _KEPT_RESULTS = 64
 _SWEEP_S = 600.0
 _CLOSE_S = 5.0
-_MOST_TRIES = 2
-
-
-@dataclass
-class Import:
-    """What became of the files: progress in bytes read, then a run or one sentence."""
-
-    done_bytes: int = 0
-    num_bytes: int = 0
-    file: str = ""
-    """the one that is read now"""
-    run: str | None = None
-    is_known: bool = False
-    """the same content was here already"""
-    problems: list[str] = field(default_factory=list)
-    guesses: list[str] = field(default_factory=list)
-    error: str | None = None
+_NO_ROOM = (
+    "The disk of the server is full; all files are kept, and their import goes on by itself once "
+    "there is room."
+)
 
 
 class Upload:
-    """One upload: `state` is receiving, queued, importing, done or failed. Thread-safe.
+    """One upload: `state` is receiving, queued, importing, waiting (for room on a full disk), done
+    or failed. Thread-safe.
 
     One connection writes at a time: the one that claimed the upload last.
     """
@@ -237,13 +222,10 @@ class Uploads:
         with self._one_at_a_time:
             tries = upload.place.tries
             try:
-                if not self._closed.is_set():
-                    upload.state = "importing"
+                while not self._closed.is_set() and upload.result.run is None:
                     self._import(upload, tries)
             except UserError as error:
-                upload.result.error = str(error).replace(
-                    printable(f"{upload.place.files.folder}/"), ""
-                )
+                upload.result.error = _named(upload, error)
             except OSError as error:
                 upload.result.error = str(no_room(error))
             except Exception as error:
@@ -255,30 +237,22 @@ class Uploads:
                 self._ended(upload, tries)
 
     def _import(self, upload: Upload, tries: int) -> None:
-        """Raises UserError, OSError."""
-        if tries >= _MOST_TRIES:
-            raise UserError(
-                f"the server ended {tries} times while it read these files; "
-                "read them with `rankscope import` to see why"
-            )
-        upload.place.tries = tries + 1
-        result, files = upload.result, upload.place.files
+        """Import, or wait until a full disk may have room for it; raises UserError, OSError."""
 
-        def progress(done_bytes: int, num_bytes: int) -> None:
-            result.done_bytes, result.num_bytes = done_bytes, num_bytes
-            if upload.cancelled or self._closed.is_set():
-                raise UserError("the import was cancelled")
+        def is_over() -> bool:
+            return upload.cancelled or self._closed.is_set()
 
-        def on_file(name: str) -> None:
-            result.file = name.replace(f"{files.folder}/", "")
-
-        begun_ns = time.time_ns()
-        progress(0, result.num_bytes)
-        folder = import_paths(files.paths, self.runs, progress, run_name(files.heads), on_file)
-        info = _without_place(folder / RUN_FILE, files.folder)
-        result.problems, result.guesses = info["problems"], info["guesses"]
-        result.is_known = (folder / RUN_FILE).stat().st_ctime_ns < begun_ns
-        result.run = folder.name
+        upload.state = "importing"
+        try:
+            import_files(upload.place, self.runs, upload.result, is_over)
+            return
+        except (UserError, OSError) as error:
+            if not is_for_want_of_room(error):
+                raise
+        upload.result = Import(num_bytes=upload.place.files.num_bytes, error=_NO_ROOM)
+        upload.state = "waiting"
+        wait_for_room(upload.place, self.runs, tries, is_over)
+        upload.result.error = None
 
     def _ended(self, upload: Upload, tries: int) -> None:
         """Note how it ended; where the server stops the next one begins the import again."""
@@ -295,14 +269,9 @@ class Uploads:
                 del self._uploads[upload_id]
 
 
-def _without_place(path: Path, place: Path) -> dict[str, list[str]]:
-    """run.json, rewritten so that it names the files as the user knows them."""
-    info = json.loads(path.read_text(encoding="utf-8"))
-    told = {key: info.get(key, []) for key in ("provenance", "problems", "guesses")}
-    clean = {k: [line.replace(f"{place}/", "") for line in lines] for k, lines in told.items()}
-    if clean != told:
-        publish_json({**info, **clean}, path)
-    return clean
+def _named(upload: Upload, error: UserError) -> str:
+    """The sentence, with the files as the user knows them."""
+    return str(error).replace(printable(f"{upload.place.files.folder}/"), "")
 
 
 _uploads: WeakKeyDictionary[Hub, Uploads] = WeakKeyDictionary()

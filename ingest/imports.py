@@ -2,7 +2,8 @@
 
 An import is written into a hidden folder beside its place and renamed at the end, so that an
 interrupted one leaves nothing. The id of the run ends in a hash of the content: the same content
-is imported once. Files are read by processes of their own (ingest.pool).
+is imported once. Files are read by processes of their own (ingest.pool); what they have read can be
+looked at meanwhile (ingest.unfinished).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.content import content_hash, digests_of
-from ingest.errors import UserError, printable
+from ingest.errors import UserError, disk_error, printable
 from ingest.parts import LEFT_OUT, format_of, parts_of, put_together
 from ingest.places import OwnerLock
 from ingest.pool import Pool
@@ -27,6 +28,7 @@ from ingest.readers import native, readers
 from ingest.readers.inputs import cut_to_limit, files_of
 from ingest.run_files import existing, is_run_folder
 from ingest.run_writer import RunWriter
+from ingest.unfinished import FOUND, UNFINISHED, ImportProgress, Showing, remove
 
 if TYPE_CHECKING:
     from ingest.store import Run
@@ -37,15 +39,19 @@ Progress = Callable[[int, int], None]
 OnFile = Callable[[str], None]
 """Called with the name of the file that is read now."""
 
+OnShown = Callable[[str], None]
+"""Called with the name of the run once what was read of it so far can be looked at."""
+
 Finish = Callable[[RunWriter, str], None]
 """Called with what was read and the format's name before the run is published."""
 
 HERE_VARIABLE = "RANKSCOPE_READ_HERE"
 """Set to 1, files are read in this process: for debuggers, and where processes cannot be had."""
 _DIGITS_TOLD = 16
-_UNFINISHED = ".import-"
-_FOUND = "reading"
-"""Folder of what was read and not put together yet."""
+_RUN = "run"
+"""Folder in the unfinished one: what becomes the run."""
+_SHOWN_FROM_BYTES = 4 << 20
+"""Smaller imports are over before anybody could look."""
 _BEFORE_LOCKED_S = 60.0
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _ENDINGS = re.compile(r"(\.(tar|tgz|gz|zip|jsonl?|parquet|pt|trace|sqlite|rpd|log|timeline))+$")
@@ -58,20 +64,21 @@ def import_paths(
     name: str | None = None,
     finish: Finish | None = None,
     on_file: OnFile | None = None,
+    on_shown: OnShown | None = None,
 ) -> Path:
     """Import trace files and folders of them as one run; returns the run's folder.
 
     What was imported before is not read again. One damaged file of many becomes a problem of the
     run. `finish` may add to what was read, such as the ranks' clocks (app.importing). What
     `progress` raises ends the import within a tenth of a second. Raises UserError where nothing
-    can be read.
+    can be read or written, DiskFull where there is no room to.
     """
     given = [existing(path) for path in paths]
     runs = Path(runs_folder)
     for path in given:
         if is_run_folder(path):
             raise UserError(f"{path} is a run folder already; open it as it is")
-    own = _Import(given, progress, on_file)
+    own = _Import(given, progress, on_file, on_shown)
     digest = content_hash(own.digests())
     done = next(iter(sorted(runs.glob(f"*-{digest}/run.json"))), None)
     if done is not None:
@@ -80,14 +87,19 @@ def import_paths(
     try:
         runs.mkdir(parents=True, exist_ok=True)
         _remove_killed(runs)
-        temporary = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=runs))
+        unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=runs))
+        (unfinished / FOUND).mkdir()
     except OSError as error:
-        raise UserError(f"{runs} cannot be written ({error.strerror}); name another") from None
-    try:
-        own.write(temporary, run, finish)
-        return _moved(temporary, runs / run)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        raise disk_error(str(runs), error) from None
+    with OwnerLock(unfinished / FOUND) as lock:
+        lock.acquire()
+        try:
+            own.write(unfinished, run, finish)
+            return _moved(unfinished / _RUN, runs / run)
+        except OSError as error:
+            raise disk_error(str(runs), error) from error
+        finally:
+            remove(unfinished)
 
 
 def open_any(
@@ -120,13 +132,19 @@ class _Import:
     """One import in progress."""
 
     def __init__(
-        self, given: list[Path], progress: Progress | None, on_file: OnFile | None
+        self,
+        given: list[Path],
+        progress: Progress | None,
+        on_file: OnFile | None,
+        on_shown: OnShown | None,
     ) -> None:
         self._given = given
         self._files = files_of(given)
         self._sizes = [path.stat().st_size for path in self._files]
         self._progress = progress
         self._on_file = on_file
+        self._on_shown = on_shown
+        self._showing: Showing | None = None
         self._digests: list[bytes] = []
         self._done = 0
 
@@ -135,18 +153,17 @@ class _Import:
         self._digests = digests_of(self._files, lambda: self._watch(0, ""))
         return self._digests
 
-    def write(self, folder: Path, run: str, finish: Finish | None) -> None:
+    def write(self, unfinished: Path, run: str, finish: Finish | None) -> None:
         """Read all files and write the run; raises UserError."""
-        found = folder / _FOUND
-        found.mkdir()
-        with OwnerLock(found) as lock:
-            lock.acquire()
-            writer, format_name = self._read(found, folder)
-            if finish is not None:
-                finish(writer, format_name)
-            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            writer.publish(run, format_name, [*self._provenance(), f"imported {stamp}"])
-        shutil.rmtree(found)
+        folder = unfinished / _RUN
+        folder.mkdir()
+        if sum(self._sizes) >= _SHOWN_FROM_BYTES:
+            self._showing = Showing(unfinished, run)
+        writer, format_name = self._read(unfinished / FOUND, folder)
+        if finish is not None:
+            finish(writer, format_name)
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        writer.publish(run, format_name, [*self._provenance(), f"imported {stamp}"])
 
     def _read(self, found: Path, folder: Path) -> tuple[RunWriter, str]:
         """What was read, all but the files that describe it, and the format's name."""
@@ -155,7 +172,8 @@ class _Import:
         if os.environ.get(HERE_VARIABLE) == "1":
             writer, format_name = self._read_here(files, found, folder)
         else:
-            with Pool(files, found, self._watch) as pool:
+            shown = self._showing.folder if self._showing else None
+            with Pool(files, found, self._watch, shown) as pool:
                 format_name = pool.read()
                 writer = RunWriter(folder, pool.put_together(format_name, folder))
         if beyond:
@@ -170,21 +188,31 @@ class _Import:
             self._watch(self._done + num_bytes, "")
 
         writer = RunWriter(folder)
-        parts = [
-            part
-            for path in files
-            for part in parts_of(path, found, on_bytes, lambda name: self._watch(self._done, name))
-        ]
+
+        def is_mine(_number: int, name: str) -> bool:
+            self._watch(self._done, name)
+            return True
+
+        parts = [part for path in files for _, part in parts_of(path, found, on_bytes, is_mine)]
         format_name = format_of((part.name, part.format) for part in parts)
         put_together(parts, format_name, writer)
         return writer, format_name
 
-    def _watch(self, done: int, name: str) -> None:
+    def _watch(self, done: int, name: str, num_done: int = 0) -> None:
         self._done = done
+        if self._showing is not None and self._showing.is_there:
+            self._show(ImportProgress(num_done, len(self._files), done, sum(self._sizes)))
         if name and self._on_file is not None:
             self._on_file(name)
         if self._progress is not None:
             self._progress(done, sum(self._sizes))
+
+    def _show(self, progress: ImportProgress) -> None:
+        assert self._showing is not None
+        self._showing.tell(progress)
+        if self._on_shown is not None:
+            self._on_shown(self._showing.folder.name)
+            self._on_shown = None
 
     def _provenance(self) -> list[str]:
         told = zip(self._files, self._sizes, self._digests, strict=True)
@@ -203,19 +231,18 @@ def _nothing_readable(given: list[Path], problems: list[str]) -> str:
 
 def _remove_killed(runs: Path) -> None:
     """Remove what imports left that were killed: nobody holds their lock."""
-    for folder in runs.glob(f"{_UNFINISHED}*"):
+    for folder in runs.glob(f"{UNFINISHED}*"):
         with suppress(OSError):  # another import was faster
             is_old = time.time() - folder.stat().st_mtime > _BEFORE_LOCKED_S
-            with OwnerLock(folder / _FOUND) as lock:
+            with OwnerLock(folder / FOUND) as lock:
                 if is_old and lock.acquire():
                     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _moved(temporary: Path, final: Path) -> Path:
+def _moved(written: Path, final: Path) -> Path:
     """Rename into place; another import of the same content may have been faster."""
     try:
-        temporary.chmod(0o755)
-        temporary.rename(final)
+        written.rename(final)
     except OSError:
         if not (final / "run.json").is_file():
             raise

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ingest.errors import UserError, printable
-from ingest.readers import GENERIC, Reader, Sink, reader_named, reader_of
+from ingest.errors import UserError, disk_error, is_full, printable
+from ingest.readers import GENERIC, Sink, reader_named, reader_of
 from ingest.readers.inputs import Source, sources
 from ingest.readers.limits import limits, variable
 from ingest.readers.lookalikes import what_it_is
@@ -43,23 +43,28 @@ def parts_of(
     path: Path,
     folder: Path,
     on_bytes: Callable[[int], None],
-    on_source: Callable[[str], None],
-) -> Iterator[Part]:
-    """Read a file on disk, or every file of an archive; rows go to `folder`.
+    is_mine: Callable[[int, str], bool],
+) -> Iterator[tuple[int, Part]]:
+    """Read a file on disk, or every file of an archive, numbered from 0; rows go to `folder`.
 
-    `on_bytes` gets the number of bytes read of the file on disk, `on_source` the name of what is
-    read next.
+    `on_bytes` gets the number of bytes read of the file on disk; `is_mine` the number and name of
+    what comes next, and says whether it shall be read.
     """
-    for source in sources([path], on_bytes):
-        on_source(source.name)
-        yield _part_of(source, Shelf(folder))
+    for number, source in enumerate(sources([path], on_bytes)):
+        if is_mine(number, source.name):
+            yield number, _part_of(source, Shelf(folder))
 
 
 def _part_of(source: Source, shelf: Shelf) -> Part:
-    reader = _reader_of(source, shelf)
-    part = Part(source.name, "" if reader is None else reader.NAME, shelf)
+    part = Part(source.name, "", shelf)
+    reader = None
+    with _failures_told(f"{source.name}: the search for its reader", shelf):
+        reader = reader_of(source)
+        if reader is None:
+            _refuse(source, shelf)
     if reader is not None:
-        with _failures_told(source.name, reader, shelf):
+        part.format = reader.NAME
+        with _failures_told(f"{source.name}: the {reader.NAME} reader", shelf):
             part.value = reader.read(source, shelf)
     return part
 
@@ -98,27 +103,22 @@ def put_together(parts: Iterable[Part], format_name: str, sink: Sink) -> None:
             continue
         part.shelf.give_to(sink)
         if reader is not None and reading is not None and part.value is not None:
-            with _failures_told(part.name, reader, sink):
+            with _failures_told(f"{part.name}: the {reader.NAME} reader", sink):
                 reading.take(part.value)
     if reader is not None and reading is not None:
-        with _failures_told("what was read", reader, sink):
+        with _failures_told(f"what was read: the {reader.NAME} reader", sink):
             reading.finish()
 
 
-def _reader_of(source: Source, sink: Sink) -> Reader | None:
-    """The reader that knows the file; None, and a problem of the file, where none does."""
-    try:
-        own = reader_of(source)
-    except Exception as error:  # noqa: BLE001  # as in _failures_told
-        _tell_failure(f"{source.name} cannot be recognised", error, sink)
-        return None
-    if own is None:
-        _refuse(source, sink)
-    return own
+def put_alone(part: Part, sink: Sink) -> None:
+    """Give a sink what one file shows by itself, for a look before all are put together."""
+    reader = reader_named(part.format)
+    with _failures_told(f"{part.name}: the {reader.NAME} reader", sink):
+        reader.Reading(sink).take(part.value)
 
 
 @contextmanager
-def _failures_told(what: str, reader: Reader, sink: Sink) -> Iterator[None]:
+def _failures_told(what: str, sink: Sink) -> Iterator[None]:
     """Turn whatever a reader raises, but a UserError, into a problem of the run.
 
     Bytes of strangers meet parsers here (JSON, Parquet, SQLite, archives): what those raise on
@@ -130,16 +130,14 @@ def _failures_told(what: str, reader: Reader, sink: Sink) -> Iterator[None]:
         raise
     except MemoryError:
         bound = f"{limits().max_reader_mib:,} MiB of memory ({variable('max_reader_mib')})"
-        sink.add_problem(f"{what}: the {reader.NAME} reader needed more than {bound}")
-    except Exception as error:  # noqa: BLE001
-        _tell_failure(f"{what}: the {reader.NAME} reader failed on it", error, sink)
-
-
-def _tell_failure(what: str, error: Exception, sink: Sink) -> None:
-    _LOG.debug("%s", what, exc_info=error)
-    said = printable(" ".join(str(error).split()))[:_LONGEST_REASON]
-    reason = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    sink.add_problem(f"{what} ({reason})")
+        sink.add_problem(f"{what} needed more than {bound}")
+    except Exception as error:
+        if isinstance(error, OSError) and is_full(error):
+            raise disk_error("the import", error) from error
+        _LOG.debug("%s failed", what, exc_info=error)
+        said = printable(" ".join(str(error).split()))[:_LONGEST_REASON]
+        reason = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        sink.add_problem(f"{what} failed on it ({reason})")
 
 
 def _refuse(source: Source, sink: Sink) -> None:

@@ -46,6 +46,7 @@ class _Run(TypedDict):
     guesses: NotRequired[list[str]]
     problems: NotRequired[list[str]]
     events_per_rank: NotRequired[dict[str, _Int64]]
+    importing: NotRequired[bool]
     truth: NotRequired[Any]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.errors import UserError, printable
+from ingest.errors import disk_error, printable
 from ingest.readers.limits import limits
 from trace_hooks.schema import (
     SCHEMA_VERSION,
@@ -76,13 +76,14 @@ class RunWriter:
 
     def add_rows(self, table: str, rank: int, rows: pa.Table) -> None:
         """One segment of these rows."""
-        write_rows(rows, self._next_segment(table, rank))
+        write_rows(rows, self.next_segment(table, rank))
 
     def adopt_rows(self, table: str, rank: int, path: Path) -> None:
         """Rows that lie in a file on the same disk already, which becomes a segment."""
-        path.rename(self._next_segment(table, rank))
+        path.rename(self.next_segment(table, rank))
 
-    def _next_segment(self, table: str, rank: int) -> Path:
+    def next_segment(self, table: str, rank: int) -> Path:
+        """Where the next rows of a table and rank belong."""
         number = self._numbers[table, rank]
         self._numbers[table, rank] += 1
         return self.folder / "segments" / str(SegmentName(table, 0, rank, number))
@@ -155,8 +156,8 @@ class RunWriter:
 
 
 def write_rows(rows: pa.Table, path: Path) -> None:
-    """A file of rows; raises UserError where it cannot be written."""
+    """A file of rows; raises UserError where it cannot be written, DiskFull where it is full."""
     try:
         publish_table(rows, path)
     except OSError as error:  # a full disk is no fault of the file that is read
-        raise UserError(f"{path.parent} cannot be written: {error.strerror}") from error
+        raise disk_error(str(path.parent), error) from error

@@ -29,7 +29,7 @@ TIME_LIMIT_S = 60.0
 """A query is stopped after this long unless it is given another limit."""
 _FIRST_INDEX_WAIT_S = 30.0
 
-STATES = ("running", "silent", "lost", "finished")
+STATES = ("running", "silent", "lost", "finished", "importing")
 
 
 class Run:
@@ -152,7 +152,11 @@ class Run:
 
     @property
     def state(self) -> str:
-        """running, silent (a rank is silent or lost), lost (all unfinished are) or finished."""
+        """running, silent (a rank is silent or lost), lost (all unfinished are), finished, or
+        importing (files are still read into it).
+        """
+        if self.info.get("importing"):
+            return "importing"
         if self.info["source"] != "hooks":
             return "finished"
         states = set(self.rank_states().values()) or {"lost"}

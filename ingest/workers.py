@@ -2,11 +2,15 @@
 
 Orders and answers are lines of JSON on stdin and stdout::
 
-    {"read": PATH, "bytes": SIZE, "into": FOLDER}
-        -> {"bytes": SO FAR} now and then, for every file of an archive {"source": NAME} and
-           {"part": NAME, "format": FORMAT}, {"done": true} at the end
+    {"read": PATH, "bytes": SIZE, "into": FOLDER, "show": FOLDER or ""}
+        -> {"bytes": SO FAR} now and then, for every file of an archive {"source": NAME, "number":
+           N} and {"part": NAME, "number": N, "format": FORMAT}, {"done": true} at the end
     {"put_together": FOLDER, "format": FORMAT, "run": FOLDER} -> {"done": true}
-    what no file is to blame for (a full disk, files that make no run) -> {"refused": TEXT}
+    what no file is to blame for (a full disk, files that make no run) -> {"refused": TEXT,
+           "disk_full": whether there was no room}
+
+Several processes may have the same order: each file of an archive is read by the one that is first
+to claim it, all others pass over it.
 
 What was made of a file is pickled into FOLDER, for the process like this one that puts the parts
 together; the process that gives orders opens none of these pickles, and no file from outside.
@@ -27,9 +31,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from ingest.errors import UserError
+from ingest.errors import DiskFull, UserError, disk_error
 from ingest.no_pandas import without_pandas
-from ingest.parts import Part, parts_of, put_together
+from ingest.parts import Part, parts_of, put_alone, put_together
 from ingest.readers import readers
 from ingest.readers.limits import MIB, limits
 from ingest.run_writer import RunWriter
@@ -71,6 +75,27 @@ def kept_parts(folder: Path) -> Iterator[Part]:
         yield part
 
 
+def _claim(folder: Path, number: int) -> bool:
+    """Whether no process had this file of an archive before."""
+    try:
+        (folder / f"{number:08}.claimed").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _show(part: Part, folder: Path) -> None:
+    """Let it be looked at while others are read, where it can be."""
+    from ingest.unfinished import SHOWN_FORMATS, EarlyWriter  # small imports do without
+
+    if part.format not in SHOWN_FORMATS or part.value is None:
+        return
+    with suppress(OSError, DiskFull):  # a disk without links, or a full one: seen at the end
+        early = EarlyWriter(folder)
+        put_alone(part, early)
+        early.show(part.format)
+
+
 class _OwnPickle(pickle.Unpickler):
     """Of what keep_part wrote in a process of this import; it admits what readers return."""
 
@@ -97,29 +122,38 @@ class Worker:
         """Carry out one order; the answer is the last line it tells."""
         try:
             if "read" in order:
-                self._read(Path(order["read"]), order["bytes"], Path(order["into"]))
+                self._read(order, Path(order["into"]))
             else:
                 self._put_together(Path(order["put_together"]), order["format"], order["run"])
             self.tell(done=True)
         except UserError as error:
-            self.tell(refused=str(error))
+            self.tell(refused=str(error), disk_full=isinstance(error, DiskFull))
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         except OSError as error:  # a full disk; what files raise has become a problem of theirs
-            self.tell(refused=f"the import cannot be written: {error.strerror or error}")
+            told = disk_error("the import", error)
+            self.tell(refused=str(told), disk_full=isinstance(told, DiskFull))
 
     def tell(self, **answer: Any) -> None:
         """One line."""
         self._answers.write(json.dumps(answer) + "\n")
         self._answers.flush()
 
-    def _read(self, path: Path, num_bytes: int, folder: Path) -> None:
-        _limit_cpu(num_bytes)
+    def _read(self, order: Order, folder: Path) -> None:
+        _limit_cpu(order["bytes"])
         self._num_bytes = 0
-        parts = parts_of(path, folder, self._on_bytes, lambda name: self.tell(source=name))
-        for number, part in enumerate(parts):
+
+        def is_mine(number: int, name: str) -> bool:
+            if not _claim(folder, number):
+                return False
+            self.tell(source=name, number=number)
+            return True
+
+        for number, part in parts_of(Path(order["read"]), folder, self._on_bytes, is_mine):
             keep_part(part, folder, number)
-            self.tell(part=part.name, format=part.format)
+            if order["show"]:
+                _show(part, Path(order["show"]))
+            self.tell(part=part.name, number=number, format=part.format)
 
     def _put_together(self, folder: Path, format_name: str, run: str) -> None:
         writer = RunWriter(Path(run))

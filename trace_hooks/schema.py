@@ -243,6 +243,8 @@ class RunInfo(TypedDict):
     problems: NotRequired[list[str]]
     events_per_rank: NotRequired[dict[str, int]]
     """elements of each imported file's traceEvents, where the format has them"""
+    importing: NotRequired[bool]
+    """files are still read into it: ranks are missing, clocks are not compared yet"""
     truth: NotRequired[dict[str, Any]]
     """what was injected, in recorded samples and synthetic runs"""
 

@@ -56,7 +56,8 @@ def needs_a_look(about: AboutRun) -> bool:
 
     The clocks of a job that has just begun are not known yet: there the note by the timeline does.
     """
-    return bool(about.num_problems) or (about.is_import and about.clocks.is_unaligned)
+    is_unaligned = about.is_import and about.clocks.is_unaligned
+    return bool(about.num_problems) or is_unaligned or about.importing is not None
 
 
 def unaligned_note(clocks: Clocks) -> Component | None:
@@ -78,6 +79,8 @@ def _line(about: AboutRun) -> list[Component]:
         marks.append(_mark("clocks not aligned", "warn"))
     elif about.clocks.worst_err_us is not None:
         marks.append(_mark(f"clocks within {about.clocks.worst_err_us:,.1f} µs"))
+    if about.importing is not None:
+        marks.append(_mark(f"importing: {about.importing}", "warn"))
     if about.num_guesses:
         marks.append(_mark(_count(about.num_guesses, "guess", "guesses"), "warn"))
     if about.num_problems:
@@ -124,6 +127,12 @@ def _files(about: AboutRun) -> Component:
 
 
 def _problems(about: AboutRun) -> Component:
+    if about.importing is not None:
+        text = (
+            "Files are still read: ranks are missing, and each shows its own clock. Clocks are "
+            "compared, and what is wrong with the files is told, when all are read."
+        )
+        return html.Div(html.P(text))
     if not about.num_problems:
         return html.Div(html.P("Everything in it could be read.", className="quiet"))
     title = f"{_count(about.num_problems, 'problem')}: lost, left out or not known"

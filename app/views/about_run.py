@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.views.runs import importing_words
 from ingest.errors import printable
 from ingest.layout_correction import refusal
 from ingest.run_files import read_correction
@@ -106,6 +107,8 @@ class AboutRun:
     num_guesses: int
     problems: tuple[Said, ...]
     num_problems: int
+    importing: str | None = None
+    """how far the import is, in words; None: all is read"""
 
 
 def about_run(run: Run, attempt: int | None = None) -> AboutRun:
@@ -136,6 +139,7 @@ def about_run(run: Run, attempt: int | None = None) -> AboutRun:
         num_guesses=len(guesses),
         problems=summed(problems),
         num_problems=len(problems),
+        importing=importing_words(run),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from weakref import WeakKeyDictionary, finalize, ref
@@ -15,6 +16,7 @@ from app.views.runs import (
     Judged,
     RunRow,
     activity_ns,
+    importing_card,
     read_card,
     run_row,
     waiting_card,
@@ -25,6 +27,7 @@ from ingest.places import current_snapshot, index_folder, is_up_to_date
 from ingest.run_files import RUN_FILE
 from ingest.sandbox import Stop
 from ingest.store import Run
+from ingest.unfinished import is_shown
 
 LOOK_EVERY_S = 1.0
 """The folders are looked at this often at most, however many browsers ask."""
@@ -69,7 +72,7 @@ class RunBoard:
         folders = self._folders()
         with self._wake:
             cards = dict(self._cards)
-        shown = [cards[f][1] if f in cards else waiting_card(f) for f in folders]
+        shown = [_card_of(f, cards) for f in folders]
         shown.sort(key=lambda card: (-activity_ns(card), card.name))
         now_ns = time.time_ns()
         return [run_row(card, now_ns) for card in shown]
@@ -95,7 +98,7 @@ class RunBoard:
                     return
 
     def _round(self) -> None:
-        folders = self._folders()
+        folders = [folder for folder in self._folders() if not is_shown(folder)]
         here = set(folders)
         with self._wake:
             self._cards = {f: held for f, held in self._cards.items() if f in here}
@@ -160,6 +163,12 @@ class RunBoard:
             return (str(current_snapshot(index_folder(folder))), written_ns(folder))
         except UserError as error:
             return (f"damaged: {error}", written_ns(folder))
+
+
+def _card_of(folder: Path, cards: Mapping[Path, tuple[_Key, Card]]) -> Card:
+    if is_shown(folder):
+        return importing_card(folder)
+    return cards[folder][1] if folder in cards else waiting_card(folder)
 
 
 def judgement(folder: Path, stop: Stop) -> Judged | None:

@@ -10,7 +10,9 @@ from typing import Any
 from ingest.errors import UserError, printable
 from ingest.run_files import RUN_FILE
 from ingest.store import LOST_S, SILENT_S, Run
+from ingest.unfinished import import_progress
 
+IMPORTING = "importing"
 INDEXING = "indexing"
 DAMAGED = "damaged"
 """States of the list besides ingest.store.STATES."""
@@ -46,6 +48,8 @@ class Card:
     problem: str | None = None
     """why there is nothing else: one sentence"""
     is_indexing: bool = False
+    importing: str | None = None
+    """how far its import is, in words; None: it is whole"""
     judged: Judged | None = None
     """None: not judged yet, or not enough data"""
 
@@ -61,7 +65,7 @@ class RunRow:
 
     name: str
     state: str
-    """running, silent, lost, finished, indexing or damaged"""
+    """running, silent, lost, finished, importing, indexing or damaged"""
     ended: str | None = None
     """how it ended, where it has"""
     attempts: int | None = None
@@ -78,6 +82,8 @@ class RunRow:
     num_bytes: int | None = None
     num_problems: int = 0
     problem: str | None = None
+    importing: str | None = None
+    """how far its import is, in words"""
     num_findings: int | None = None
     """present ones; None: not judged"""
     num_past: int | None = None
@@ -102,8 +108,20 @@ def card_of(run: Run) -> Card:
     sizes = " x ".join(f"{axis} {size}" for axis, size in layout.axes) if layout else ""
     return Card(
         run.folder.name, run.info["source"] == "hooks", written_ns(run.folder), sizes,
-        rows[0] if rows else None,
+        rows[0] if rows else None, importing=importing_words(run),
     )  # fmt: skip
+
+
+def importing_words(run: Run) -> str | None:
+    """How far the import of a run is; None where it is whole."""
+    if not run.info.get("importing"):
+        return None
+    return str(import_progress(run.folder))
+
+
+def importing_card(folder: Path) -> Card:
+    """Card of a run in the making: nobody indexes it but whoever looks at it."""
+    return Card(folder.name, False, written_ns(folder), importing=str(import_progress(folder)))
 
 
 def waiting_card(folder: Path) -> Card:
@@ -125,6 +143,8 @@ def run_row(card: Card, now_ns: int) -> RunRow:
         return RunRow(card.name, DAMAGED, problem=card.problem)
     if card.is_indexing:
         return RunRow(card.name, INDEXING)
+    if card.importing is not None:
+        return RunRow(card.name, IMPORTING, importing=card.importing)
     facts = card.facts
     if facts is None:
         return RunRow(card.name, "lost", attempts=0, age_s=(now_ns - card.written_ns) / _NS)
@@ -172,6 +192,8 @@ def _heard_ns(card: Card, state: str) -> int:
 def live_state(card: Card, now_ns: int) -> str:
     """As ingest.store.Run.state has it, from what the card keeps."""
     facts = card.facts or {}
+    if card.importing is not None:
+        return IMPORTING
     if not card.is_live:
         return "finished"
     if not facts.get("num_open"):

@@ -74,6 +74,11 @@ export function isDueAgain(message, sinceMs) {
   return message.state === 'silent' && sinceMs >= SILENT_PULSE_MS;
 }
 
+/** Whether the run was replaced by itself: its import is over, and times may count from elsewhere. */
+export function hasBecomeWhole(before, now) {
+  return before === 'importing' && now !== 'importing';
+}
+
 /** What words and numbers of a page depend on: where no step has been finished, on any news. */
 export function saidBy({ version, state, progress, problem, bar }) {
   return JSON.stringify([state, progress || version, problem, bar]);
@@ -186,6 +191,10 @@ export class Live {
     this.#socket = null;
     this.#known = null;
     this.connected = false;
+    if (code === UNKNOWN && this.#last.state === 'importing') {  // given up, or indexed as a whole now
+      location.reload();
+      return;
+    }
     this.#wasUnknown ||= code === UNKNOWN;
     this.#tell();
     if (document.hidden) return;
@@ -196,11 +205,12 @@ export class Live {
 
   #heard(text) {
     this.#expectWord();
-    if (this.#wasUnknown) {  // the page says that there is no such run: now there is
+    const message = JSON.parse(text);
+    // the page says that there is no such run, or shows what was read of it so far: now it is there
+    if (this.#wasUnknown || hasBecomeWhole(this.#last.state, message.state)) {
       location.reload();
       return;
     }
-    const message = JSON.parse(text);
     this.connected = true;
     this.#tries = 0;
     const news = isNews(message, this.#known, this.#again);

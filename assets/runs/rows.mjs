@@ -18,6 +18,7 @@
  * @property {?number} num_bytes
  * @property {number} num_problems
  * @property {?string} problem
+ * @property {?string} importing how far its import is
  * @property {?number} num_findings @property {?number} num_past @property {string} first_finding
  * @property {?number} num_noted
  */

@@ -3,12 +3,13 @@
  * shows it (Dash draws the list of runs anew) and says `change` whenever its state is another.
  *
  * @typedef {Object} State
- * @property {'idle'|'sending'|'broken'|'partly'|'elsewhere'|'queued'|'reading'|'done'|'failed'|'cancelled'} phase
+ * @property {'idle'|'sending'|'broken'|'partly'|'elsewhere'|'queued'|'reading'|'waiting'|'done'|'failed'|'cancelled'} phase
  * @property {string} [title]
  * @property {number} [done] @property {number} [total] bytes
  * @property {?number} [rate] bytes a second
  * @property {number} [from] bytes that had come before this page began to send
  * @property {string} [file] reading: the one at hand
+ * @property {?string} [shown] reading: the run in which what is read so far can be looked at
  * @property {string} [text] what went wrong
  * @property {number} [waitMs] broken: until the next try
  * @property {boolean} [canGoOn] failed: the same files may be sent on
@@ -21,6 +22,8 @@ import { Remembered } from './remembered.mjs';
 import { create, passes, pause, remove, sendAll, told, waitMs } from './transfer.mjs';
 
 const LOOK_EVERY_MS = 400;
+/** What the server says of a whole upload; any other state is that it is read. */
+const PHASES = { queued: 'queued', waiting: 'waiting' };
 const LOOKS_BEFORE_PARTLY = 3;
 const GONE = 'The server does not know this upload any more. Where it came in whole, the run is in the list; else send the files again.';
 
@@ -53,7 +56,7 @@ export class Session extends EventTarget {
 
   /** Whether something goes on that other files would have to wait for. */
   get isBusy() {
-    return ['sending', 'broken', 'queued', 'reading'].includes(this.state.phase);
+    return ['sending', 'broken', 'queued', 'reading', 'waiting'].includes(this.state.phase);
   }
 
   #say(state) {
@@ -158,7 +161,7 @@ export class Session extends EventTarget {
     if (found.state === 'receiving') return this.#tellPart(found, looks);
     this.#pace.note(found.done_bytes, performance.now());
     this.#say({
-      phase: found.state === 'queued' ? 'queued' : 'reading', title: found.title,
+      phase: PHASES[found.state] ?? 'reading', title: found.title, text: found.error, shown: found.shown,
       done: found.done_bytes, total: found.num_bytes, rate: this.#pace.rate(), file: found.file,
     });
     return true;

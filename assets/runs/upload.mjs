@@ -40,6 +40,8 @@ export function words(state) {
       return [`${name} waits until another import is done`, 'All bytes have come: this page may be closed.'];
     case 'reading':
       return [state.file && state.file !== name ? `Reading ${name}: ${state.file}` : `Reading ${name}`, `${amount}${amount ? '; ' : ''}all bytes have come: this page may be closed`];
+    case 'waiting':
+      return [`${name}: ${state.text}`, 'This page may be closed.'];
     case 'cancelled':
       return [`Given up ${name}; nothing of it was kept.`, ''];
     default:
@@ -73,6 +75,7 @@ class Panel {
     this.saidMs = 0;
     this.title = element('p');
     this.detail = element('p', { class: 'quiet' });
+    this.shown = element('p', { hidden: true });
     this.bar = element('progress', { max: '1' });
     this.buttons = element('div', { class: 'upload-buttons' });
     this.box = element('div', { class: 'upload', hidden: true });
@@ -89,10 +92,19 @@ class Panel {
     const [sentence, more] = words(state);
     this.title.textContent = sentence;
     this.detail.textContent = more;
+    this.#link(state);
     this.bar.setAttribute('aria-label', sentence);
-    if (state.total && state.phase !== 'queued') this.bar.value = state.done / state.total;
+    if (state.total && !['queued', 'waiting'].includes(state.phase)) this.bar.value = state.done / state.total;
     else this.bar.removeAttribute('value');
     this.#speak(state, isNew, sentence, more);
+  }
+
+  /** Where to look at what is read so far, while the rest is read. */
+  #link({ phase, shown }) {
+    this.shown.hidden = phase !== 'reading' || !shown;
+    if (this.shown.hidden || this.shown.dataset.run === shown) return;
+    this.shown.dataset.run = shown;
+    this.shown.replaceChildren('What is read so far: ', openRun(this.app, shown));
   }
 
   /** Screen readers hear of every new phase at once, of progress now and then. */
@@ -109,9 +121,9 @@ class Panel {
     this.drawn = state.phase;
     this.box.className = `upload ${state.phase}`;
     this.title.className = state.phase === 'failed' ? 'fault' : '';
-    const hasBar = ['sending', 'broken', 'partly', 'elsewhere', 'queued', 'reading'].includes(state.phase);
+    const hasBar = ['sending', 'broken', 'partly', 'elsewhere', 'queued', 'reading', 'waiting'].includes(state.phase);
     this.buttons.replaceChildren(...this.#buttonsOf(state));
-    const text = element('div', { class: 'upload-told' }, [this.title, this.detail]);
+    const text = element('div', { class: 'upload-told' }, [this.title, this.detail, this.shown]);
     this.box.replaceChildren(
       state.phase === 'done' ? outcome(this.app, state.result) : text,
       ...(hasBar ? [this.bar] : []), this.buttons);
@@ -128,7 +140,7 @@ class Panel {
     const cancel = () => button('Cancel', () => session.cancel());
     const close = () => button('Close', () => session.close());
     switch (state.phase) {
-      case 'sending': case 'queued': case 'reading': return [cancel()];
+      case 'sending': case 'queued': case 'reading': case 'waiting': return [cancel()];
       case 'broken': return [button('Try now', () => session.hurry()), cancel()];
       case 'partly': return [button('Choose files', this.choose.files), button('Choose a folder', this.choose.folder),
         button('Discard', () => session.cancel()), close()];

@@ -26,6 +26,12 @@ function findingsCell(row) {
   return element('td', { class: `run-findings ${tone}`, text: text + more, title, 'data-title': 'Findings' });
 }
 
+/** Why there is nothing but a name yet. */
+function aboutUnfinished(row) {
+  if (row.state === 'importing') return `${row.importing}: what is read so far can be looked at`;
+  return 'Its index is being built; it appears here by itself.';
+}
+
 function rowElement(app, row) {
   const link = element('a', { href: runUrl(app, row.name), text: row.name, 'data-run': row.name });
   const name = element('th', { scope: 'row' }, [link]);
@@ -34,8 +40,8 @@ function rowElement(app, row) {
     name.append(element('span', { class: 'warn-text', text: files }));
   }
   const cells = [name, stateCell(row)];
-  if (row.state === 'damaged' || row.state === 'indexing') {
-    const about = row.problem ?? 'Its index is being built; it appears here by itself.';
+  if (['damaged', 'indexing', 'importing'].includes(row.state)) {
+    const about = row.problem ?? aboutUnfinished(row);
     cells.push(element('td', { colspan: COLUMNS.length + 1, class: row.problem ? 'fault why' : 'quiet why', text: about }));
   } else {
     cells.push(findingsCell(row), ...COLUMNS.map((column) => element('td', {

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -41,6 +44,14 @@ def line(own: Server) -> Iterator[CutLine]:
     """A line to that server that can be cut."""
     with CutLine(own.port) as line:
         yield line
+
+
+@pytest.fixture
+def shaky(tabs: OpenTab, line: CutLine) -> Tab:
+    """A tab on that line, in which a broken connection is no fault of the page."""
+    tab = tabs(line.url)
+    tab.problems.allow(NO_ANSWER)
+    return tab
 
 
 @pytest.fixture(scope="module")
@@ -143,10 +154,9 @@ def test_a_chosen_folder_becomes_one_run(tab: Tab, tmp_path: Path) -> None:
 
 
 def test_a_broken_connection_is_gone_on_with(
-    tabs: OpenTab, own: Server, line: CutLine, big: Path
+    shaky: Tab, own: Server, line: CutLine, big: Path
 ) -> None:
-    tab = tabs(line.url)
-    tab.problems.allow(NO_ANSWER)
+    tab = shaky
     tab.open()
     line.cut_after = BIG_BYTES // 3
     tab.page.locator(FILES).set_input_files(big)
@@ -158,10 +168,9 @@ def test_a_broken_connection_is_gone_on_with(
 
 
 def test_a_reload_is_gone_on_with_by_the_same_files(
-    tabs: OpenTab, own: Server, line: CutLine, big: Path
+    shaky: Tab, own: Server, line: CutLine, big: Path
 ) -> None:
-    tab = tabs(line.url)
-    tab.problems.allow(NO_ANSWER)
+    tab = shaky
     stop_at(tab, line, big)
     tab.page.goto("about:blank")
     line.is_down = False
@@ -187,10 +196,9 @@ def stop_at(tab: Tab, line: CutLine, big: Path) -> None:
 
 
 def test_a_restart_of_the_server_is_gone_on_with(
-    tabs: OpenTab, own: Server, line: CutLine, big: Path
+    shaky: Tab, own: Server, line: CutLine, big: Path
 ) -> None:
-    tab = tabs(line.url)
-    tab.problems.allow(NO_ANSWER)
+    tab = shaky
     stop_at(tab, line, big)
     own.kill()
     own.start()
@@ -200,11 +208,8 @@ def test_a_restart_of_the_server_is_gone_on_with(
     assert not list((own.runs / ".uploads").iterdir())
 
 
-def test_what_has_come_may_be_discarded(
-    tabs: OpenTab, own: Server, line: CutLine, big: Path
-) -> None:
-    tab = tabs(line.url)
-    tab.problems.allow(NO_ANSWER)
+def test_what_has_come_may_be_discarded(shaky: Tab, own: Server, line: CutLine, big: Path) -> None:
+    tab = shaky
     stop_at(tab, line, big)
     tab.page.goto("about:blank")
     line.is_down = False
@@ -236,6 +241,74 @@ def test_sending_can_be_cancelled(tabs: OpenTab, own: Server, big: Path) -> None
     wait_for_text(tab, "nothing of it was kept")
     tab.page.wait_for_timeout(300)
     assert not list((own.runs / ".uploads").iterdir())
+
+
+@contextmanager
+def held(server: Server, file: str) -> Iterator[None]:
+    """Hold the reader of a file still while the block runs."""
+    until_s = time.monotonic() + LONG_MS / 1000
+    readers: list[int] = []
+    while not readers:
+        assert time.monotonic() < until_s, f"nobody has read {file}"
+        readers = [pid for pid in children(server.pid) if has_open(pid, file)]
+    os.kill(readers[0], signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(readers[0], signal.SIGCONT)
+
+
+def children(pid: int) -> list[int]:
+    """Processes that one has started."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def has_open(pid: int, file: str) -> bool:
+    """Whether a process has a file of that name open."""
+    with suppress(OSError):  # it has just ended, or closed it
+        return any(place.readlink().name == file for place in Path(f"/proc/{pid}/fd").iterdir())
+    return False
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core has one reader")
+def test_what_is_read_can_be_looked_at_while_the_rest_is_read(
+    tabs: OpenTab, own: Server, big: Path, tmp_path: Path
+) -> None:
+    for rank in (1, 2):
+        runs_made.kineto_file(tmp_path / "job" / f"rank{rank}.json", rank)
+    (tmp_path / "job" / "rank0.json").hardlink_to(big)
+    tab = tabs(own.url)
+    tab.open()
+    tab.page.locator(FOLDER).set_input_files(tmp_path / "job")
+    with held(own, "rank0.json"):
+        wait_for_text(tab, "What is read so far")
+        row = tab.page.locator("tr[data-state=importing]")
+        row.get_by_text("2 of 3 files").wait_for()
+        run = tab.page.locator(".upload a").inner_text()
+        tab.page.locator(".upload a").click()
+        tab.page.wait_for_url("**/overview")
+        see_part(tab, run)
+    # the page opens itself anew once all is read
+    tab.page.locator("#live-state.finished").wait_for(timeout=LONG_MS)
+    tab.settle()
+    assert num_ranks_told(tab, run) == 3
+    assert "Files are still read" not in tab.page.locator("body").inner_text()
+    assert not list(own.runs.glob(".import-*"))
+
+
+def see_part(tab: Tab, run: str) -> None:
+    """The pages of a run of which two ranks are read say so, and show these."""
+    tab.page.locator("#live-state.importing").wait_for()
+    tab.page.get_by_text("Files are still read into this run").first.wait_for()
+    tab.settle()
+    tab.assert_sound()
+    assert "2 of 3 files" in tab.page.locator(".about-run").inner_text()
+    tab.open(View(run, "timeline").url())
+    tab.settle()
+    tab.assert_sound()
+    assert "2 of 2 ranks" in tab.page.locator("#page").inner_text()
+    assert "not aligned" in tab.page.locator("#clock-note").inner_text()
 
 
 @pytest.mark.parametrize(

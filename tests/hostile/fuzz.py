@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.hostile import fuzz_pool
 from tests.hostile.fuzz_worker import ESCAPED, LIMIT_BYTES
 from tests.hostile.mutations import mutated
 
@@ -179,14 +180,17 @@ def main() -> int:
     parser.add_argument("--per-format", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--only", default="", help="formats whose name holds this")
+    parser.add_argument("--pool", action="store_true", help="many at once, as imports read them")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="rankscope-fuzz-"))
     print(f"random seed {given.seed}", flush=True)
-    report = campaign(given.per_format, given.seed, folder, given.only)
+    run = fuzz_pool.campaign if given.pool else campaign
+    report = run(given.per_format, given.seed, folder, given.only)
     print("\n".join(report.lines()))
     if not report.wrong:
         shutil.rmtree(folder)
-    return 1 if report.wrong or report.too_strange else 0
+    is_strange = isinstance(report, Report) and report.too_strange
+    return 1 if report.wrong or is_strange else 0
 
 
 if __name__ == "__main__":

@@ -33,8 +33,8 @@ _OWN_CLASSES = ("ingest.", "trace_hooks.", "array", "numpy", "collections", "pat
 _LONGEST_TOLD = 200
 
 
-def _guard(folder: Path) -> None:
-    """Ends the process where anything is written, started or reached outside of `folder`."""
+def guard(folder: Path) -> None:
+    """End the process where anything is written, started or reached outside of `folder`."""
     inside = str(folder.resolve())
     allowed = (inside, "/dev/null")
 
@@ -69,9 +69,9 @@ def _imported(path: Path, run: Path) -> tuple[bool, list[str]]:
     """Read a file and write the run: whether a reader knew it, and the problems told."""
     found = run / "reading"
     (found / "00000000").mkdir(parents=True)
-    answers = _obeyed(
-        {"read": str(path), "bytes": path.stat().st_size, "into": str(found / "00000000")}
-    )
+    (run / "shown").mkdir()
+    size, into = path.stat().st_size, str(found / "00000000")
+    answers = _obeyed({"read": str(path), "bytes": size, "into": into, "show": str(run / "shown")})
     formats = [(answer["part"], answer["format"]) for answer in answers if "part" in answer]
     chosen = format_of(formats)
     _obeyed({"put_together": str(found), "format": chosen, "run": str(run)})
@@ -108,30 +108,43 @@ def _result(path: Path, run: Path) -> dict[str, Any]:
     return {"known": known, "end": end, "failures": failures, "peak_mib": peak_kib >> 10}
 
 
-def _do_what_is_planted(content: bytes) -> None:
+def do_what_is_planted(content: bytes) -> None:
+    """Crash, hang or write outside."""
     if content == PLANTS["crash"]:
         os.abort()
     elif content == PLANTS["hang"]:
         time.sleep(HANGS_S)
     else:
-        Path(tempfile.gettempdir(), "..", "..", "escaped").resolve().write_text("out")
+        Path(tempfile.gettempdir(), "../../../../escaped").resolve().write_text("out")
+
+
+def import_all() -> None:
+    """Import what readers import when they need it: later that would look like an escape."""
+    readers()
+    for name in (
+        "array",
+        "sqlite3",
+        "yaml",
+        "pyarrow.compute",
+        "pyarrow.parquet",
+        "ingest.unfinished",
+    ):
+        __import__(name)
 
 
 def main(folder: Path) -> None:
     """Import the files named on stdin, beside each; one result line each on stdout."""
-    readers()
-    for name in ("array", "sqlite3", "yaml", "pyarrow.compute", "pyarrow.parquet"):
-        __import__(name)
+    import_all()
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, LIMIT_BYTES))
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
-    _guard(folder)
+    guard(folder)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     for number, line in enumerate(sys.stdin):
         path = Path(line.rstrip("\n"))
         content = path.read_bytes()
         if content in PLANTS.values():
-            _do_what_is_planted(content)
+            do_what_is_planted(content)
         result = _result(path, path.parent / f"run-{os.getpid()}-{number}")
         sys.stdout.write(json.dumps(result) + "\n")
         sys.stdout.flush()

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.hostile import fuzz_pool
 from tests.hostile.fuzz import Worker, campaign
-from tests.hostile.fuzz_worker import PLANTS
+from tests.hostile.fuzz_pool import PoolReport, guarded, judge
+from tests.hostile.fuzz_worker import ESCAPED, PLANTS
 from tests.hostile.mutations import members_of, mutated
 from tests.hostile.seeds import seeds
 
@@ -43,6 +45,36 @@ def test_what_is_planted_is_caught(tmp_path: Path, plant: str) -> None:
     finally:
         one.close()
     assert not list(tmp_path.rglob("escaped"))
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_what_is_planted_is_caught_by_the_processes_of_an_import(
+    tmp_path: Path, plant: str
+) -> None:
+    """It costs its own file: the others are read."""
+    files = [tmp_path / "in" / str(number) / "rank.json" for number in range(4)]
+    for path in files:
+        path.parent.mkdir(parents=True)
+        path.write_text(
+            '{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op", "ts": 1}]}'
+        )
+    files[1].write_bytes(PLANTS[plant])
+    report = PoolReport(0)
+    with guarded(tmp_path, limit_s=2):
+        judge(files, tmp_path / "import", report)
+    said = {"crash": "signal 6", "hang": "stopped after 2 s", "escape": f"status {ESCAPED}"}
+    [wrong] = report.wrong
+    assert wrong.startswith(f"{files[1]}: ")
+    assert said[plant] in wrong
+    assert report.num_problems == 1
+    assert not list(tmp_path.parent.rglob("escaped"))
+
+
+def test_mutated_files_end_no_process_of_an_import(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(10**6)
+    report = fuzz_pool.campaign(PER_FORMAT, seed, tmp_path, only="a")
+    assert report.wrong == [], seed
+    assert sum(report.num_files.values()) >= 6 * PER_FORMAT
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "rank-1.json.gz", "a.zip"])

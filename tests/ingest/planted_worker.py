@@ -1,6 +1,6 @@
 """The process that reads files, with one reader more: of files that say what shall go wrong.
 
-Their content is `planted RANK WHAT`, where WHAT is fine or a method of `_Wrong`.
+Their content is `planted RANK WHAT`, where WHAT is fine, meet or a method of `_Wrong`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,17 @@ from ingest.readers import Sink
 from ingest.readers.inputs import Source
 from ingest.readers.rows import rank_info, rows
 from ingest.readers.shelf import Shelf
+
+
+def _meet() -> None:
+    """Wait until another process reads such a file, too."""
+    place = Path(os.environ["TMPDIR"])
+    (place / f"met-{os.getpid()}").touch()
+    until_s = time.monotonic() + 60
+    while len(list(place.glob("met-*"))) < 2:
+        if time.monotonic() > until_s:
+            raise TimeoutError("nobody came")
+        time.sleep(0.01)
 
 
 class _Wrong:
@@ -55,7 +66,9 @@ class _Planted:
 
     def read(self, source: Source, shelf: Shelf) -> tuple[int, Shelf]:
         _, rank, what = source.head.decode().split()
-        if what != "fine":
+        if what == "meet":
+            _meet()
+        elif what != "fine":
             getattr(_Wrong(), what)()
         own = shelf.another()
         own.add_rank(rank_info(int(rank)))

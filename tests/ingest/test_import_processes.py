@@ -153,18 +153,41 @@ def test_one_bad_file_of_128_costs_one(tmp_path: Path) -> None:
     assert len(_told(run)["problems"]) == 1
 
 
-def test_of_an_archive_what_was_read_before_stays(tmp_path: Path) -> None:
-    folder = _planted(tmp_path / "in", "fine", "crash", "fine")
-    archive = tmp_path / "all.tar"
+def _archive(folder: Path, *whats: str) -> Path:
+    archive = folder / "all.tar"
     with tarfile.open(archive, "w") as tar:
-        tar.add(folder, "job")
+        tar.add(_planted(folder / "in", *whats), "job")
+    return archive
+
+
+def test_of_an_archive_one_bad_file_costs_one(tmp_path: Path) -> None:
+    archive = _archive(tmp_path, "fine", "crash", "fine", "fine")
     run = import_paths([archive], tmp_path / "runs")
     (problem,) = _told(run)["problems"]
+    assert _ranks(run) == [0, 2, 3]
+    assert problem == f"{archive}/job/1.txt: the reader ended with signal 6 (SIGABRT)"
+
+
+def test_an_archive_that_ends_one_process_after_the_other_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "num_cores", lambda: 1)
+    archive = _archive(tmp_path, "fine", *["crash"] * 7, "fine")
+    run = import_paths([archive], tmp_path / "runs")
+    problems = _told(run)["problems"]
     assert _ranks(run) == [0]
-    assert problem == (
-        f"{archive}/job/1.txt: the reader ended with signal 6 (SIGABRT); "
+    assert len(problems) == 3
+    assert problems[-1] == (
+        f"{archive}/job/3.txt: the reader ended with signal 6 (SIGABRT); "
         f"nothing behind it in {archive} was read"
     )
+
+
+def test_the_members_of_one_archive_are_read_at_once(tmp_path: Path) -> None:
+    archive = _archive(tmp_path, "meet", "meet", "fine")
+    run = import_paths([archive], tmp_path / "runs")
+    assert _told(run)["problems"] == []
+    assert _ranks(run) == [0, 1, 2]
 
 
 def test_nothing_but_bad_files_is_one_sentence(tmp_path: Path) -> None:

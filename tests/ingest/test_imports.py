@@ -220,7 +220,7 @@ def test_a_reader_that_fails_costs_one_file(
     if isinstance(error, MemoryError):
         said = "needed more than 4,096 MiB of memory (RANKSCOPE_MAX_READER_MIB)"
     assert f"{tmp_path}/in-b: the boom reader {said}" in problems[0]
-    assert f"{tmp_path}/in-d cannot be recognised ({type(error).__name__}" in problems[1]
+    assert f"{tmp_path}/in-d: the search for its reader {said}" in problems[1]
     assert len(problems) == 2 + at_the_end
     assert all(problem.isprintable() for problem in problems)
 
@@ -241,7 +241,9 @@ def test_a_full_disk_is_no_fault_of_the_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("ingest.run_writer.publish_table", full)
-    with pytest.raises(UserError, match="cannot be written: No space left on device"):
+    with pytest.raises(
+        UserError, match=r"cannot be written \(No space left on device\); make room"
+    ):
         import_paths([_file(tmp_path, TRACE)], runs)
     assert list(runs.iterdir()) == []
 

@@ -102,6 +102,13 @@ def test_a_failure_is_handed_on_and_not_kept() -> None:
     assert len(app.asked) == 2
 
 
+@pytest.mark.parametrize("path", ["nonsense/a.js", "dash/none.js"])
+def test_a_script_that_is_not_there_is_a_sentence(client: Client, path: str) -> None:
+    answer = client.get(f"/_dash-component-suites/{path}")
+    assert answer.status == 404
+    assert b"no such script" in answer.body
+
+
 def test_answers_of_a_run_are_the_same_kept_packed_or_not(client: Client) -> None:
     for path in ("strip", "findings", "ranks/layout", "ranks/grid", "ranks/heat", "timeline"):
         address = f"/api/run/job/{path}"

@@ -1,0 +1,128 @@
+"""One process of ingest.pool, seen from the one that gives it orders."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from ingest.errors import printable
+from ingest.readers.limits import limits, variable
+from ingest.workers import OUT_OF_MEMORY
+
+_START_S = 60.0
+_MOST_TOLD = 400
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "ARROW_IO_THREADS"), "1")
+"""There is a process for every core; threads of libraries would only take address space."""
+
+
+@dataclass
+class Job:
+    """One file on disk, or the last one: putting together what was found in all of them.
+
+    `seconds` is how long it may take; the last one has the time of all files. An archive may have
+    several readers, each of whom takes the members that nobody has taken yet.
+    """
+
+    number: int
+    name: str
+    num_bytes: int
+    seconds: int
+    order: dict[str, Any]
+    read_bytes: int = 0
+    is_archive: bool = False
+    num_lost: int = 0
+    """readers that ended while they read it"""
+
+    @property
+    def rest_bytes(self) -> int:
+        """What no reader has come to yet."""
+        return self.num_bytes - self.read_bytes
+
+
+class Process:
+    """One process; `until_s` is when it is ended if it has not answered."""
+
+    def __init__(self, command: Sequence[str], temporary: Path) -> None:
+        self.job: Job | None = None
+        self.source: tuple[int, str] | None = None
+        """number and name of what it reads: the file, or a member of the archive"""
+        self.had: set[int] = set()
+        """numbers of the jobs it was given"""
+        self.is_ready = False
+        self.is_too_late = False
+        self.until_s = time.monotonic() + _START_S
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed in end()
+        self._text = b""  # of an answer that has not come whole
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            bufsize=0,
+            env={**os.environ, **_ONE_THREAD, "TMPDIR": str(temporary)},
+            start_new_session=True,  # Ctrl-C is for whoever started the import
+        )
+
+    def fileno(self) -> int:
+        """Where its answers come from."""
+        assert self._process.stdout is not None
+        return self._process.stdout.fileno()
+
+    def take(self, job: Job) -> None:
+        """Begin with this."""
+        assert self._process.stdin is not None
+        self.job, self.source = job, None
+        self.had.add(job.number)
+        self.until_s = time.monotonic() + job.seconds
+        with suppress(BrokenPipeError):  # it is gone: its answers say so
+            self._process.stdin.write(json.dumps(job.order).encode() + b"\n")
+
+    def answers(self) -> list[dict[str, Any]] | None:
+        """What has come; None where it has ended."""
+        piece = os.read(self.fileno(), 1 << 16)
+        *lines, self._text = (self._text + piece).split(b"\n")
+        return [json.loads(line) for line in lines] if piece else None
+
+    def look_at_clock(self) -> None:
+        """End it where its time is over."""
+        if time.monotonic() > self.until_s and not self.is_too_late:
+            self.is_too_late = True
+            self._process.kill()
+
+    def ending(self) -> str:
+        """How it ended, when it has; waits for it."""
+        status = self._process.wait()
+        if self.is_too_late or status == -signal.SIGXCPU:
+            allowed = self.job.seconds if self.job else 0
+            return f"the reader was stopped after {allowed} s ({variable('max_file_seconds')})"
+        if status == OUT_OF_MEMORY:
+            bound = f"{limits().max_reader_mib:,} MiB of memory ({variable('max_reader_mib')})"
+            return f"the reader needed more than {bound}"
+        if status >= 0:
+            return f"the reader ended with status {status}"
+        name = signal.Signals(-status).name
+        why = ", perhaps for want of memory" if -status == signal.SIGKILL else ""
+        return f"the reader ended with signal {-status} ({name}{why})"
+
+    def last_words(self) -> str:
+        """The last line it wrote to stderr."""
+        self._errors.seek(0)
+        lines = self._errors.read().decode("utf-8", "replace").split("\n")
+        return next((printable(line)[:_MOST_TOLD] for line in reversed(lines) if line), "it ended")
+
+    def end(self) -> None:
+        """End it at once, whatever it does."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            if stream is not None:
+                stream.close()

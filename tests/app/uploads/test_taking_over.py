@@ -1,0 +1,156 @@
+"""Uploads outlive their server: the next one goes on with them, or cleans up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+import app.upload_files
+import app.upload_import
+import app.uploads
+from app.hub import Hub
+from app.server import make_app
+from app.upload_files import FileHead
+from app.uploads import Uploads
+from ingest.errors import UserError
+from tests.app.in_process import Client
+from tests.app.uploads.sending import (
+    PLACE,
+    ended,
+    endless,
+    left,
+    offset_of,
+    patch,
+    trace,
+)
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from app.upload_files import FileHead
+from app.uploads import Uploads, uploads_of
+uploads = Uploads(Path(sys.argv[1]))
+upload = uploads.create([FileHead("a.json", int(sys.argv[2]))])
+upload.append(upload.claim(0, None), sys.stdin.buffer.read())
+print(upload.place.id, flush=True)
+os._exit(0)
+"""
+
+
+def killed_server(runs, num_bytes, content):
+    """Id of an upload that a server got this much of before it was killed."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, runs, str(num_bytes)], check=True, input=content,
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    return done.stdout.decode().strip()
+
+
+def test_a_new_server_goes_on_with_what_a_killed_one_left(runs):
+    content = trace(0)
+    upload_id = killed_server(runs, len(content), content[:100])
+    hub = Hub(runs)
+    client = Client(make_app(hub))
+    url = f"/api/uploads/{upload_id}"
+    assert offset_of(client, url) == 100
+    assert patch(client, url, 100, content[100:]).status_code == 204
+    assert ended(client, url)["state"] == "done"
+    client.close()
+    hub.close()
+    assert left(runs) == []
+
+
+def test_a_new_server_imports_what_had_come_whole(runs):
+    content = trace(0)
+    upload_id = killed_server(runs, len(content), content)
+    hub = Hub(runs)
+    client = Client(make_app(hub))
+    assert ended(client, f"/api/uploads/{upload_id}")["state"] == "done"
+    client.close()
+    hub.close()
+
+
+def test_files_that_end_the_server_are_not_tried_for_ever(runs):
+    content = trace(0)
+    upload_id = killed_server(runs, len(content), content)
+    (runs / PLACE / f"up-{upload_id}" / "tries").write_text("2")
+    hub = Hub(runs)
+    client = Client(make_app(hub))
+    told = ended(client, f"/api/uploads/{upload_id}")
+    client.close()
+    hub.close()
+    assert "ended 2 times" in told["error"]
+    assert left(runs) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("upload.json", b"{"),
+        ("upload.json", b'{"files": [{"name": 1}]}'),
+        ("files/a.json", b"more than was told"),
+    ],
+)
+def test_what_is_damaged_is_removed(runs, file, content):
+    upload_id = killed_server(runs, 10, b"123")
+    (runs / PLACE / f"up-{upload_id}" / file).write_bytes(content)
+    uploads = Uploads(runs)
+    assert left(runs) == []
+    uploads.close()
+
+
+def test_an_upload_belongs_to_one_server(runs):
+    first = Uploads(runs)
+    upload = first.create([FileHead("a", 10)])
+    second = Uploads(runs)
+    with pytest.raises(UserError, match="not known"):
+        second.get(upload.place.id)
+    first.close()
+    assert second.get(upload.place.id).offset == 0
+    second.close()
+
+
+def test_what_nobody_comes_back_to_is_removed(runs, monkeypatch):
+    uploads = Uploads(runs)
+    old, new = (uploads.create([FileHead("a", 10)]) for _ in range(2))
+    old.append(old.claim(0, None), b"1")
+    litter = runs / ".import-killed"
+    litter.mkdir()
+    for folder in (old.place.folder, litter):
+        for path in (folder, *folder.rglob("*")):
+            os.utime(path, (time.time() - 7200,) * 2)
+    uploads.sweep()
+    assert len(left(runs)) == 3  # by default they are kept for a day
+    monkeypatch.setenv("RANKSCOPE_UPLOAD_KEEP_HOURS", "1")
+    uploads.sweep()
+    assert left(runs) == [new.place.folder.name]
+    with pytest.raises(UserError, match="not known"):
+        uploads.get(old.place.id)
+    uploads.close()
+
+
+def test_a_server_that_stops_leaves_both_to_the_next_one(runs, monkeypatch):
+    content = trace(0)
+    monkeypatch.setattr(app.upload_import, "import_paths", endless)
+    uploads = Uploads(runs)
+    receiving = uploads.create([FileHead("a", 10)])
+    receiving.append(receiving.claim(0, None), b"123")
+    importing = uploads.create([FileHead("b.json", len(content))])
+    importing.append(importing.claim(0, None), content)
+    uploads.import_if_whole(importing)
+    uploads.close()
+    with pytest.raises(UserError, match="stopping"):
+        uploads.create([FileHead("a", 1)])
+    monkeypatch.undo()
+    after = Uploads(runs)
+    assert after.get(receiving.place.id).offset == 3
+    again = after.get(importing.place.id)
+    until = time.monotonic() + 20
+    while again.state != "done":
+        assert time.monotonic() < until, again.told()
+        time.sleep(0.02)
+    after.close()
