@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -56,12 +56,13 @@ def tables_of(
     if steps[1] - steps[0] + 1 >= MIN_VOTES:
         names = [name for name in names if name != late_arrival.COUNTS]
     given = {"step_min": steps[0], "step_max": steps[1], "attempt": attempt, "pp": pp}
-    tables = {}
-    for name in names:
-        takes = {parameter.name for parameter in question(name).parameters}
-        chosen = {key: value for key, value in given.items() if key in takes}
-        tables[name] = run.ask(name, stop=stop, **chosen)
-    return tables
+    return {name: _asked(run, name, given, stop) for name in names}
+
+
+def _asked(run: Run, name: str, given: Mapping[str, int | None], stop: Stop | None) -> pa.Table:
+    """Answer of a question, with those of the values that it takes."""
+    takes = {parameter.name for parameter in question(name).parameters}
+    return run.ask(name, stop=stop, **{k: value for k, value in given.items() if k in takes})
 
 
 def against_baseline(run: Run, attempt: int, good: Run, stop: Stop | None = None) -> Verdict:
@@ -70,8 +71,8 @@ def against_baseline(run: Run, attempt: int, good: Run, stop: Stop | None = None
     for one, chosen in ((run, attempt), (good, good.newest_attempt)):
         steps = _steps(one, chosen)
         first, last = steps.within(steps.num_ranks)
-        asked = one.ask("rank_phases", stop=stop, step_min=first, step_max=last, attempt=chosen)
-        tables.append(asked)
+        given = {"step_min": first, "step_max": last, "attempt": chosen}
+        tables.append({name: _asked(one, name, given, stop) for name in baseline.QUESTIONS})
     return baseline.compare(tables[0], tables[1], attempt)
 
 

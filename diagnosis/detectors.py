@@ -9,7 +9,19 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from diagnosis import data_loader, gc_pauses, late_arrival, late_start, slow_stage, slow_worker
+from diagnosis import (
+    clock_unaligned,
+    data_gaps,
+    data_loader,
+    gc_pauses,
+    late_arrival,
+    late_start,
+    link_flap,
+    moving_skew,
+    slow_network,
+    slow_stage,
+    slow_worker,
+)
 from diagnosis.findings import KINDS, Diagnosis, Verdict
 
 Detect = Callable[[Mapping[str, pa.Table], int], Verdict | None]
@@ -45,6 +57,16 @@ def detectors() -> tuple[Detector, ...]:
             late_start.NAME, ("launch_skew", "host_contention", "slow_worker"),
             late_start.QUESTIONS, late_start.detect,
         ),
+        Detector(
+            slow_network.NAME, slow_network.KINDS, slow_network.QUESTIONS, slow_network.detect
+        ),
+        Detector(link_flap.NAME, ("link_flap",), link_flap.QUESTIONS, link_flap.detect),
+        Detector(moving_skew.NAME, ("launch_skew",), moving_skew.QUESTIONS, moving_skew.detect),
+        Detector(
+            clock_unaligned.NAME, ("clock_unaligned",), clock_unaligned.QUESTIONS,
+            clock_unaligned.detect,
+        ),
+        Detector(data_gaps.NAME, ("data_gaps",), data_gaps.QUESTIONS, data_gaps.detect),
     )  # fmt: skip
 
 

@@ -60,6 +60,27 @@ def episodes(excess_S: Floats, threshold: float) -> list[Episode]:
     return sorted(found, key=lambda episode: episode.first)
 
 
+def episodes_apart(excess_S: Floats, threshold: float) -> list[Episode]:
+    """Episodes, those divided that have as many steps on end as usual as make an episode, where
+    every part is one by itself.
+    """
+    found = []
+    least = int(MIN_VOTES)
+    for whole in episodes(excess_S, threshold):
+        vote_S = votes(excess_S[whole.first : whole.last + 1], threshold)
+        usual_S = np.convolve(vote_S <= 0, np.ones(least), "full") > least - 0.5
+        usual_S = np.convolve(usual_S[::-1], np.ones(least), "full")[: usual_S.size][::-1] > 0
+        kept = np.flatnonzero(~usual_S[: vote_S.size])
+        parts = np.split(kept, np.flatnonzero(np.diff(kept) > 1) + 1)
+        if len(parts) < 2 or any(vote_S[part].sum() < MIN_VOTES for part in parts):
+            found.append(whole)
+            continue
+        for first, last in ((whole.first + part[0], whole.first + part[-1]) for part in parts):
+            middle = float(np.nanmedian(excess_S[first : last + 1]))
+            found.append(Episode(int(first), int(last), middle))
+    return found
+
+
 def begun(excess_S: Floats, threshold: float) -> Episode | None:
     """What began in the newest steps and is not known to last: at least BEGUN_VOTES up to now."""
     newest_S = np.cumsum(votes(excess_S, threshold)[::-1])

@@ -16,7 +16,7 @@ from tests.runs_builder import T0, US, RunBuilder
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import publish_json, rank_file_name
 
-OF_OTHER_RUNS = ("ranks_without_steps",)
+OF_OTHER_RUNS = ("data_gaps", "end_lateness", "ranks_without_steps")
 """Questions that have no row in a run with steps and spans; tests of their own ask them."""
 GOES_WITH = {
     "rank_timeline": {"rank": 1},

@@ -24,7 +24,8 @@ instances AS (
     SELECT group_id, src, dst, tag, seq, count(*) AS seen,
         CASE WHEN any_value(is_p2p) THEN 2 ELSE any_value(g.size) END AS expected,
         bool_and(shift_ns IS NOT NULL) AS aligned, bool_and(end_ns >= 0) AS complete,
-        max(start_al, 2) AS latest, arg_max(rank, start_al) AS last_rank, min(end_al) AS first_end
+        max(start_al, 2) AS latest, arg_max(rank, start_al) AS last_rank, min(end_al) AS first_end,
+        min(end_ns) AS first_own_end
     FROM placed LEFT JOIN (SELECT group_id, len(ranks) AS size FROM group_members WHERE attempt = $attempt) g
         USING (group_id)
     GROUP BY group_id, src, dst, tag, seq
@@ -38,5 +39,9 @@ SELECT p.rank, p.step, p.group_id, p.seq, p.num_bytes,
          WHEN usable THEN 0 END AS wait_caused_ns,
     CASE WHEN usable AND complete THEN greatest(first_end - latest[1], 0) END AS transfer_ns,
     latest[1] - p.shift_ns AS last_start_ns, first_end - p.shift_ns AS first_end_ns,
-    usable AND latest[1] > latest[2] AS is_late
+    usable AND latest[1] > latest[2] AS is_late, greatest(p.src, p.dst) >= 0 AS is_between_two,
+    CASE WHEN is_between_two THEN if(p.src = p.rank, p.dst, p.src) ELSE -1 END AS peer,
+    CASE WHEN complete AND seen = expected AND p.op IN (
+            'all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier')
+         THEN if(aligned, p.end_al - first_end, p.end_ns - first_own_end) END AS end_late_ns
 FROM placed p JOIN instances i USING (group_id, src, dst, tag, seq)

@@ -52,12 +52,17 @@ CREATE TABLE IF NOT EXISTS kind_rollup (
     attempt INTEGER, rank INTEGER, step BIGINT, kind VARCHAR, time_ns BIGINT, exposed_ns BIGINT,
     self_cpu_ns BIGINT, num_spans BIGINT
 );
--- one row per (attempt, rank, step, group): what its collectives cost and caused; bus_bytes: moved by
--- the algorithm in bus_ns, the transfer of those instances where it is known
+-- one row per (attempt, rank, step, group, peer): what its collectives cost and caused; peer: other
+-- rank of its sends and receives, -1 for the collectives of all members; bus_bytes: moved by the
+-- algorithm in bus_ns, the transfer of those instances where it is known; longest_ns: the longest
+-- transfer; first_seq, last_seq: least and greatest of their numbers; end_late_ns: how much later than
+-- the first member it saw the ends, summed over the num_ends instances that none can leave before all
+-- have come, on the members' own clocks where not aligned
 CREATE TABLE IF NOT EXISTS collective_rollup (
-    attempt INTEGER, rank INTEGER, step BIGINT, group_id BIGINT, num_instances BIGINT,
-    num_open BIGINT, num_unaligned BIGINT, wait_ns BIGINT, wait_caused_ns BIGINT,
-    transfer_ns BIGINT, num_bytes BIGINT, bus_bytes BIGINT, bus_ns BIGINT
+    attempt INTEGER, rank INTEGER, step BIGINT, group_id BIGINT, peer INTEGER,
+    num_instances BIGINT, num_open BIGINT, num_unaligned BIGINT, wait_ns BIGINT,
+    wait_caused_ns BIGINT, transfer_ns BIGINT, num_bytes BIGINT, bus_bytes BIGINT, bus_ns BIGINT,
+    longest_ns BIGINT, first_seq BIGINT, last_seq BIGINT, num_ends BIGINT, end_late_ns BIGINT
 );
 -- what the indexer could not read or use, one sentence each, besides files.problem
 CREATE TABLE IF NOT EXISTS problems (source VARCHAR, text VARCHAR);

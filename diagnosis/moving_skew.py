@@ -1,0 +1,115 @@
+"""launch_skew: ever another rank comes late, and none of them by compute, data or collections
+(F33).
+
+In each step the rank that spends most time beyond its peers outside of all recorded phases leads
+(diagnosis/own_time.py); the job pays for that rank. Where the leader alternates and the lead has
+grown since some step, or takes a fifth of every step, hosts launch unevenly. One rank that leads
+in most steps is late_start's.
+
+Source: F33 of the fault list: step time up, compute and bandwidth stable, start skew grows, leader
+alternates; the order of decision sends what alternates here. Assumes: phases are recorded, so that
+the rest is host code. Known false positives: work that ranks do in turns on purpose and that no
+span tells. Blind spots: a skew that was always there and takes less than a fifth; jobs of fewer
+than 4 ranks; logs without communication. Cost: one pass over the cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from diagnosis.episodes import Episode, episodes, episodes_apart
+from diagnosis.findings import Finding, NotEnoughData, Verdict
+from diagnosis.late_finding import Lost, Words, finding_of, steps_missing
+from diagnosis.own_time import MIN_EXCESS, STEADY_SHARE, OwnTimes, comparable, middle, own_times
+from diagnosis.peers import NOISE_MADS, Floats, Ints, level_before
+
+NAME = "moving_skew"
+QUESTIONS = ("rank_phases", "rank_places")
+
+ALWAYS = 0.1
+"""From the first step on a step votes fully where twice this share is lost: a fifth of the time."""
+
+MOST_OF_ONE = 0.5
+"""A rank that leads in more of the steps is one rank's fault."""
+
+FEWEST_LEADERS = 3
+
+_NEXT_TO_NOTHING = 1e-4
+
+
+def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
+    """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
+    times = own_times(tables["rank_phases"], tables["rank_places"])
+    if missing := steps_missing(NAME, times.step_S.size):
+        return Verdict(NAME, not_enough=missing)
+    if not comparable(times) or times.waits_hidden:
+        said = "Fewer than 4 ranks, or no communication in the log: who starts late is not known."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+    rest_RS = np.fmin(times.part("rest"), times.late_RS)
+    lead_S, leader_S = _leads(rest_RS)
+    found = tuple(
+        _finding(times, episode, leader_S, attempt)
+        for episode in _episodes(lead_S) if _moves(rest_RS, leader_S, episode)
+    )  # fmt: skip
+    checked = (
+        f"No {'other ' if found else ''}lead of ever other ranks grew by 6 % of a step or took a "
+        "fifth of it."
+    )
+    return Verdict(NAME, found, checked)
+
+
+def _leads(rest_RS: Floats) -> tuple[Floats, Ints]:
+    """The greatest time beyond the peers of each step, share of it, and whose it is."""
+    told_RS = np.where(np.isfinite(rest_RS), rest_RS, -np.inf)
+    lead_S = told_RS.max(axis=0)
+    return np.where(np.isfinite(lead_S), np.maximum(lead_S, 0.0), np.nan), told_RS.argmax(axis=0)
+
+
+def _episodes(lead_S: Floats) -> list[Episode]:
+    """Where the lead has grown, and where it takes a fifth of all steps."""
+    before = level_before(lead_S + _NEXT_TO_NOTHING) - _NEXT_TO_NOTHING
+    grown_S = lead_S - (before if np.isfinite(before) else 0.0)
+    noise = NOISE_MADS * middle(np.abs(np.diff(lead_S))) / np.sqrt(2)
+    grown = episodes_apart(grown_S, max(noise if np.isfinite(noise) else 0.0, MIN_EXCESS))
+    always = episodes(lead_S, ALWAYS)
+    return grown + [one for one in always if not any(_meet(one, other) for other in grown)]
+
+
+def _meet(one: Episode, other: Episode) -> bool:
+    return one.first <= other.last and other.first <= one.last
+
+
+def _moves(rest_RS: Floats, leader_S: Ints, episode: Episode) -> bool:
+    span = slice(episode.first, episode.last + 1)
+    counts = np.unique(leader_S[span], return_counts=True)[1]
+    beyond_R = (rest_RS[:, span] >= MIN_EXCESS).mean(axis=1)
+    alternates = counts.size >= FEWEST_LEADERS and counts.max() <= MOST_OF_ONE * counts.sum()
+    return bool(alternates and beyond_R.max() < STEADY_SHARE)
+
+
+def _finding(times: OwnTimes, episode: Episode, leader_S: Ints, attempt: int) -> Finding:
+    leaders = leader_S[episode.first : episode.last + 1]
+    lost = Lost((), episode, episode.excess, int(leaders[0]))
+    return finding_of(times, lost, attempt, _words(np.unique(leaders).size))
+
+
+def _words(num_leaders: int) -> Words:
+    return Words(
+        "launch_skew",
+        "Ever other ranks start late",
+        "to the rank that starts last, ever another one",
+        f"{num_leaders} ranks in turn come last with as much compute and data as their peers: "
+        "hosts launch unevenly.",
+        (
+            "Locks, logging or synchronous copies of the host between operations: not told apart "
+            "without stacks.",
+            "Other processes on the hosts (host_contention) or garbage collections that were not "
+            "recorded (gc_pauses).",
+        ),
+        "Sample the stacks of some ranks between backward and the reduction of gradients, and look "
+        "for what runs there on the host; collect garbage on all ranks in the same step.",
+        confidence="medium",
+    )

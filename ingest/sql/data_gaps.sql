@@ -1,0 +1,58 @@
+-- Rows that are missing or there twice: numbers of collectives that a rank lacks or repeats in a step
+-- while other members of the group have them once, and whole steps that most ranks have. What lies
+-- before a rank's first and behind its last step was perhaps never recorded and is no gap.
+-- param: step_min int = 0 first step wanted
+-- param: step_max int = 9223372036854775806 last step wanted
+-- param: attempt int = newest
+-- column: rank  global rank
+-- column: group_id  group of the collectives; NULL: the whole step is missing
+-- column: step  optimizer step
+-- column: num_lost  collectives (or steps) missing
+-- column: num_twice  collectives that are there more than once
+-- empty: nothing is missing
+WITH rows AS (
+    SELECT rank, group_id, step, num_instances AS n, first_seq AS low, last_seq AS high
+    FROM chosen_collectives($attempt)
+    WHERE peer = -1 AND step >= 0 AND step BETWEEN $step_min AND $step_max
+),
+steps AS (
+    SELECT rank, step FROM chosen_steps($attempt)
+    WHERE finished AND step >= 0 AND step BETWEEN $step_min AND $step_max
+),
+totals AS (
+    SELECT group_id, rank, min(low) AS first, max(high) - min(low) + 1 - sum(n) AS lacking,
+        bool_or(n > high - low + 1) AS has_twice
+    FROM rows GROUP BY group_id, rank
+),
+uneven AS (
+    SELECT group_id, rank FROM totals
+    QUALIFY lacking <> 0 OR has_twice OR first > min(first) OVER (PARTITION BY group_id)
+),
+instances AS (  -- what the members together have
+    SELECT group_id, step, max(high) - min(low) + 1 AS num, max(n) AS most
+    FROM rows SEMI JOIN uneven USING (group_id) GROUP BY group_id, step
+),
+compared AS (
+    SELECT u.rank, u.group_id, i.step, num - coalesce(n, 0) AS lacking,
+        greatest(num - most, 0) AS lacking_all, coalesce(n > high - low + 1, false) AS has_twice
+    FROM uneven u JOIN instances i USING (group_id)
+    JOIN steps s ON s.rank = u.rank AND s.step = i.step
+    LEFT JOIN rows r ON r.rank = u.rank AND r.group_id = u.group_id AND r.step = i.step
+),
+wanted AS (  -- steps that most ranks have
+    SELECT step, row_number() OVER (ORDER BY step) AS place FROM steps GROUP BY step
+    HAVING 2 * count(*) > (SELECT count(DISTINCT rank) FROM steps)
+),
+short AS (
+    SELECT rank, min(step) AS low, max(step) AS high FROM steps JOIN wanted USING (step)
+    GROUP BY rank HAVING count(*) < max(place) - min(place) + 1
+),
+steps_lost AS (
+    SELECT rank, step FROM short JOIN wanted ON step BETWEEN low AND high
+    EXCEPT SELECT rank, step FROM steps
+)
+SELECT rank, group_id, step, CAST(greatest(lacking - lacking_all, 0) AS BIGINT) AS num_lost,
+    CAST(if(has_twice, greatest(-lacking, 1), 0) AS BIGINT) AS num_twice
+FROM compared WHERE lacking > lacking_all OR has_twice
+UNION ALL SELECT rank, NULL, step, 1, 0 FROM steps_lost
+ORDER BY rank, step, group_id

@@ -1,0 +1,68 @@
+"""launch_skew whose leader alternates, on hand-built tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from diagnosis.findings import Verdict
+from diagnosis.moving_skew import detect
+from tests.diagnosis.work_tables import Phases, phase_tables
+from trace_hooks.layout import ParallelLayout
+
+DP16 = ParallelLayout.from_sizes(dp=16)
+STEPS, FROM = 40, 12
+
+
+def judged(phases: Phases, layout: ParallelLayout = DP16, noise: float = 0.01) -> Verdict:
+    return detect(phase_tables(layout, STEPS, phases, noise=noise), attempt=0)
+
+
+def skewed(mean_ms: float, first: int, seed: int = 3, ranks: int = 16) -> Phases:
+    """Random delays of each rank and step outside of all phases; all end with the last."""
+    delay_SR = np.random.default_rng(seed).exponential(mean_ms, (STEPS, ranks))
+    delay_SR[:first] = 0
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        own, most = float(delay_SR[step, rank]), float(delay_SR[step].max())
+        return {"step_ms": 200 + most, "covered_ms": 200 + most - own, "compute_ms": 150.0,
+                "comm_ms": 48 + most - own}  # fmt: skip
+
+    return phases
+
+
+@pytest.mark.parametrize("mean_ms", [30.0, 8.0])
+def test_since_a_step(mean_ms: float) -> None:
+    (finding,) = judged(skewed(mean_ms, FROM)).findings
+    assert (finding.kind, finding.culprits) == ("launch_skew", ())
+    assert abs(finding.first_step - FROM) <= 2
+    assert finding.ongoing
+
+
+def test_from_the_first_step_on() -> None:
+    assert [f.first_step for f in judged(skewed(40.0, 0)).findings] == [0]
+
+
+def test_one_rank_that_leads_is_another_detectors() -> None:
+    def phases(rank: int, step: int) -> dict[str, float]:
+        own = 60.0 if rank == 5 and step >= FROM else 0.0
+        return {"step_ms": 260.0, "covered_ms": 255 - own, "comm_ms": 100 - own}
+
+    assert judged(phases).findings == ()
+
+
+def test_hooks_that_delay_all_ranks_alike_are_no_skew() -> None:
+    verdict = judged(lambda rank, step: {"step_ms": 260.0 if step >= FROM else 200.0})
+    assert verdict.findings == ()
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.05])
+def test_a_healthy_job(noise: float) -> None:
+    verdict = judged(lambda rank, step: {}, noise=noise)
+    assert verdict.findings == ()
+    assert verdict.checked is not None
+
+
+def test_few_ranks_are_not_judged() -> None:
+    verdict = judged(skewed(30, FROM, ranks=2), ParallelLayout.from_sizes(dp=2))
+    assert "Fewer than 4 ranks" in verdict.not_enough[0].missing
