@@ -26,7 +26,7 @@ from diagnosis.own_time import (
     STEADY_SHARE,
     Late,
     OwnTimes,
-    late_by,
+    late_by_one,
     middle,
     own_times,
     worth_telling,
@@ -49,7 +49,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     if not (data_RS > 0).any():
         said = "No wait for data was recorded: a slow loader would show as host time only."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
-    steady = [late for late in late_by(times, ("data",)) if late.steady >= STEADY_SHARE]
+    blocked = late_by_one(times, "data", NOISE_MADS)
+    steady = [late for late in blocked if late.steady >= STEADY_SHARE]
     lates, minor = worth_telling(times, steady)
     found = [*_of_ranks(times, lates, attempt), *_of_job(times, data_RS, attempt)]
     checked = (

@@ -34,6 +34,7 @@ from diagnosis.own_time import (
     OwnTimes,
     comparable,
     late_by,
+    late_by_one,
     middle,
     own_times,
     worth_telling,
@@ -46,6 +47,13 @@ QUESTIONS = ("rank_phases", "rank_places")
 BOTH_WAYS = 0.25
 """Contention stretches forwards and backwards (about 1 to 2); what sits in one of them leaves the
 other below a quarter of the sum."""
+
+FORWARD_MADS = 2.25
+"""1.5 sigma of Gaussian noise. On shared cores forwards and backwards are both stretched by
+whatever runs there, so forwards alone have half of that noise and all of what sits in them. A sum
+of votes z / 1.5 - 1 gets to MIN_VOTES by chance with a probability of about exp(-2 x 1.5^2 x 4) =
+1.5e-8 per step and rank (Lundberg's bound of a random walk that drifts down); at z = 3 it takes
+four steps."""
 
 LEAST_SHARE = 0.06
 """Of a step: standing still tells less of its cause than compute does, so twice MIN_EXCESS."""
@@ -73,10 +81,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
 
 def _findings(times: OwnTimes, attempt: int) -> tuple[list[Finding], list[str]]:
     by_kind: dict[str, list[Late]] = {}
-    lates = [
-        late for late in late_by(times, ("stretch", "rest"))
-        if late.share >= LEAST_SHARE and late.steady >= STEADY_SHARE
-    ]  # fmt: skip
+    lates = _lates(times)
     parts = {name: times.part(name) for name in ("compute", "stretch", "rest", *IDLE) if lates}
     lates = [late for late in lates if not _computes_longer(parts, late)]
     lates, set_aside = worth_telling(times, lates)
@@ -96,6 +101,21 @@ def _findings(times: OwnTimes, attempt: int) -> tuple[list[Finding], list[str]]:
             for lost in _together(times, lates)
         ]
     return found, set_aside
+
+
+def _lates(times: OwnTimes) -> list[Late]:
+    """Who stands still: in forwards alone, which tells most on shared cores, or anywhere."""
+    found: list[Late] = []
+    in_forward = late_by_one(times, IDLE[0], FORWARD_MADS)
+    for late in (*in_forward, *late_by(times, ("stretch", "rest"))):
+        is_new = not any(late.row == o.row and _meet(late.episode, o.episode) for o in found)
+        if is_new and late.share >= LEAST_SHARE and late.steady >= STEADY_SHARE:
+            found.append(late)
+    return sorted(found, key=lambda late: (late.row, late.episode.first))
+
+
+def _meet(one: Episode, other: Episode) -> bool:
+    return one.first <= other.last and other.first <= one.last
 
 
 def _computes_longer(parts: Mapping[str, Floats], late: Late) -> bool:

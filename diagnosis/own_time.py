@@ -21,6 +21,7 @@ suffixes: see diagnosis/peers.py.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -100,8 +101,21 @@ class OwnTimes:
         return beyond_RS
 
 
+_KNOWN: dict[tuple[int, int], OwnTimes] = {}
+"""By identity of the answers, as long as they live: many detectors ask for the same."""
+
+
 def own_times(rank_phases: pa.Table, rank_places: pa.Table) -> OwnTimes:
-    """Own times of the questions `rank_phases` and `rank_places`."""
+    """Own times of the questions `rank_phases` and `rank_places`; not to be changed."""
+    key = id(rank_phases), id(rank_places)
+    if key not in _KNOWN:
+        for table in (rank_phases, rank_places):
+            weakref.finalize(table, _KNOWN.pop, key, None)
+        _KNOWN[key] = _own_times(rank_phases, rank_places)
+    return _KNOWN[key]
+
+
+def _own_times(rank_phases: pa.Table, rank_places: pa.Table) -> OwnTimes:
     rank_R, step_S, cells = spread_cells(rank_phases)
     ranks = placed(rank_R, rank_places)
     window_RS = cells["step_ms"]
@@ -160,7 +174,7 @@ def late_by(times: OwnTimes, phases: Iterable[str]) -> list[Late]:
     reason_RS = np.sum([times.part(name) for name in phases], axis=0)
     excess_RS = np.fmin(reason_RS, times.late_RS)
     excess_RS[~(np.isfinite(reason_RS) & np.isfinite(times.late_RS))] = np.nan
-    threshold_R = _thresholds(times)
+    threshold_R = _thresholds(times, times.late_RS, NOISE_MADS)
     found = []
     for row in np.flatnonzero(may_be_slow(excess_RS, threshold_R)).tolist():
         for episode in episodes(excess_RS[row], float(threshold_R[row])):
@@ -170,6 +184,25 @@ def late_by(times: OwnTimes, phases: Iterable[str]) -> list[Late]:
                 continue
             beyond_S: Bools = excess_RS[row, span] >= threshold_R[row]
             found.append(Late(row, episode, episode.excess, float(beyond_S.mean())))
+    return found
+
+
+def late_by_one(times: OwnTimes, phase: str, mads: float) -> list[Late]:
+    """The same for one phase that is measured better than lateness is: steps vote by the phase
+    alone, against `mads` MAD of it. What else a rank does meanwhile, on shared cores above all
+    being kept from them, does not hide it; that it comes late is asked of the whole episode.
+    """
+    reason_RS = times.part(phase)
+    threshold_R = _thresholds(times, reason_RS, mads)
+    found = []
+    for row in np.flatnonzero(may_be_slow(reason_RS, threshold_R)).tolist():
+        for episode in episodes(reason_RS[row], float(threshold_R[row])):
+            span = slice(episode.first, episode.last + 1)
+            late = middle(times.late_RS[row, span])
+            if not min(episode.excess, late) >= MAIN_SHARE * max(episode.excess, late):
+                continue
+            beyond_S: Bools = reason_RS[row, span] >= MIN_EXCESS
+            found.append(Late(row, episode, min(episode.excess, late), float(beyond_S.mean())))
     return found
 
 
@@ -194,19 +227,19 @@ def worth_telling(times: OwnTimes, lates: Sequence[Late]) -> tuple[list[Late], l
     return told, minor
 
 
-def _thresholds(times: OwnTimes) -> Floats:
-    """3 MAD of the lateness of the ranks of the stage that are not late for a while themselves, at
-    least MIN_EXCESS; where all are, of its changes from step to step.
+def _thresholds(times: OwnTimes, excess_RS: Floats, mads: float) -> Floats:
+    """`mads` MAD of the ranks of the stage that do not stand out for a while themselves, at least
+    MIN_EXCESS; where all do, of its changes from step to step.
     """
-    threshold_R = np.full(times.late_RS.shape[0], MIN_EXCESS)
-    jumps_RS = np.abs(np.diff(times.late_RS, axis=1)) / np.sqrt(2)
+    threshold_R = np.full(excess_RS.shape[0], MIN_EXCESS)
+    jumps_RS = np.abs(np.diff(excess_RS, axis=1)) / np.sqrt(2)
     for stage in np.unique(times.stage_R):
         rows = np.flatnonzero(times.stage_R == stage)
-        late_NS = times.late_RS[rows]
-        by_jumps = NOISE_MADS * middle(jumps_RS[rows])
+        excess_NS = excess_RS[rows]
+        by_jumps = mads * middle(jumps_RS[rows])
         lenient_N = np.full(rows.size, max(by_jumps, MIN_EXCESS) if by_jumps > 0 else MIN_EXCESS)
-        cells = late_NS[~may_be_slow(late_NS, lenient_N)]
-        noise = NOISE_MADS * middle(np.abs(cells - middle(cells))) if cells.size else by_jumps
+        cells = excess_NS[~may_be_slow(excess_NS, lenient_N)]
+        noise = mads * middle(np.abs(cells - middle(cells))) if cells.size else by_jumps
         threshold_R[rows] = max(noise, MIN_EXCESS) if noise > 0 else MIN_EXCESS
     return threshold_R
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from diagnosis.data_loader import detect
@@ -52,6 +53,24 @@ def test_a_healthy_job_waits_for_no_data(seed: int) -> None:
     verdict = judged(lambda rank, step: {"data_ms": 1.0 + (rank * 7 + step) % 3}, seed)
     assert verdict.findings == ()
     assert verdict.checked is not None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ranks_that_are_kept_from_their_cores_do_not_hide_it(seed: int) -> None:
+    """All come late now and then, by more than the loader takes."""
+    random = np.random.default_rng(seed)
+    kept_RS = np.abs(random.normal(0.0, 25.0, (PP2_DP4_TP2.world_size, STEPS)))
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        cells = {"step_ms": 260.0, "covered_ms": 255.0, "data_ms": 2.0}
+        blocked_ms = 20.0 if rank == 5 and step >= FROM else 0.0
+        kept_ms = float(kept_RS[rank, step])
+        cells |= {"data_ms": 2.0 + blocked_ms, "compute_ms": 150.0 + kept_ms}
+        return {**cells, "comm_ms": max(100.0 - kept_ms - blocked_ms, 0.0)}
+
+    (finding,) = judged(phases).findings
+    assert (finding.kind, [place.rank for place in finding.culprits]) == ("data_loader", [5])
+    assert abs(finding.first_step - FROM) <= 1
 
 
 def test_data_that_nobody_waits_for_is_no_fault() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from diagnosis.findings import Verdict
@@ -66,6 +67,34 @@ def test_a_healthy_job(seed: int) -> None:
     )
     assert verdict.findings == ()
     assert verdict.checked is not None
+
+
+def on_shared_cores(ms: float, seed: int) -> Phases:
+    """Every rank stands still now and then, in forwards and backwards: 8 % of a step, as much as
+    real ranks on a quarter of a core do. Rank 5 besides, from a step on, in forwards."""
+    random = np.random.default_rng(seed)
+    idle_RSW = random.normal(30.0, 11.0, (PP2_DP8_TP2.world_size, STEPS, 2)).clip(0.0)
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        forward, backward = (float(idle) for idle in idle_RSW[rank, step])
+        hit_ms = ms if rank == 5 and step >= FROM else 0.0
+        idle_ms = forward + backward + hit_ms
+        waited_ms = max(100.0 + (ms if step >= FROM else 0.0) - idle_ms, 0.0)
+        return {
+            "step_ms": 245.0 + (ms if step >= FROM else 0.0), "cpu_ms": 140.0,
+            "compute_ms": 140.0 + idle_ms, "comm_ms": waited_ms, "covered_ms": 240.0,
+            "forward_idle_ms": forward + hit_ms, "backward_idle_ms": backward,
+        }  # fmt: skip
+
+    return phases
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sleeps_before_collectives_are_seen_on_shared_cores(seed: int) -> None:
+    (finding,) = judged(on_shared_cores(45.0, seed)).findings
+    assert (finding.kind, [place.rank for place in finding.culprits]) == ("launch_skew", [5])
+    assert abs(finding.first_step - FROM) <= 1
+    assert judged(on_shared_cores(0.0, seed)).findings == ()
 
 
 def test_lateness_that_moves_is_no_ranks_fault() -> None:
