@@ -43,7 +43,7 @@ bench: $(VENV)/.ready
 
 # labelled jobs with fresh seeds, other tools in environments of their own; SEED=n repeats
 bench-accuracy: $(VENV)/.ready
-	$(BIN)/python -m benchmarks.accuracy $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m benchmarks.accuracy --write docs/accuracy.md $(if $(SEED),--seed $(SEED))
 
 # records the two runs in sample_traces/ again
 samples: $(VENV)/.ready

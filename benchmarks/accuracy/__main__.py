@@ -1,6 +1,6 @@
 """How good the diagnosis is, on jobs with planted faults whose truth is known.
 
-python -m benchmarks.accuracy [--seed N] [--jobs 2] [--per-dose 10] [--healthy 100] [--kinds A,B]
+python -m benchmarks.accuracy [--seed N] [--jobs 2] [--per-dose 10] [--healthy 60] [--kinds A,B]
 
 Fresh seeds each time (printed; --seed repeats). One job again, its run kept to look at:
 python -m benchmarks.accuracy --seed N --case native-slow_worker-loud-3 --keep FOLDER
@@ -13,14 +13,16 @@ import multiprocessing
 import secrets
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.accuracy import tables
 from benchmarks.accuracy.cases import NATIVE, TRACE, Case, case_named, cases
-from benchmarks.accuracy.judge import Outcome, judge
+from benchmarks.accuracy.judge import Outcome, draw_no_bars, judge
 from benchmarks.accuracy.rivals.compared import chosen as chosen_for_others
 from benchmarks.accuracy.rivals.compared import compared
+
+PRINTED = "<!-- what follows was printed by make bench-accuracy -->"
 
 
 def main() -> None:
@@ -33,11 +35,16 @@ def main() -> None:
     schemas = [arguments.schema] if arguments.schema else [NATIVE, TRACE]
     chosen = list(cases(seed, arguments.per_dose, arguments.healthy, kinds, schemas))
     begun_s = time.perf_counter()
-    outcomes = _judged(chosen, arguments.jobs)
-    _report(seed, outcomes, time.perf_counter() - begun_s)
-    if arguments.rivals:
-        lines = compared(chosen_for_others(outcomes, arguments.rivals))
-        print("### Other tools: who is named, loud and quiet\n", *lines, "", sep="\n")
+    outcomes = _judged(chosen, arguments.jobs, arguments.minutes)
+    took_s = time.perf_counter() - begun_s
+    head = f"Seed {seed}: {len(outcomes)} of {len(chosen)} jobs, {took_s:.0f} s."
+    said = "\n".join([head, "", *_report(outcomes, arguments.rivals)])
+    print(said)
+    print("## Mistakes\n", *tables.mistakes(outcomes), sep="\n")
+    if arguments.write is not None:
+        text = arguments.write.read_text(encoding="utf-8")
+        kept = text[: text.index(PRINTED) + len(PRINTED)]
+        arguments.write.write_text(f"{kept}\n\n{said}\n", encoding="utf-8")
 
 
 def _arguments() -> argparse.Namespace:
@@ -46,47 +53,53 @@ def _arguments() -> argparse.Namespace:
     add("--seed", type=int, help="repeat a run of the benchmark (default: a new one)")
     add("--jobs", type=int, default=2, help="processes (%(default)s)")
     add("--per-dose", type=int, default=10, help="jobs of each kind and dose (%(default)s)")
-    add("--healthy", type=int, default=100, help="healthy jobs (%(default)s)")
+    add("--healthy", type=int, default=60, help="healthy jobs (%(default)s)")
+    add("--minutes", type=float, default=60.0, help="stop after so long (%(default)s)")
     add("--kinds", help="only these, separated by commas; healthy is one of them")
     add("--rivals", type=int, default=3, help="jobs of each kind for other tools (%(default)s)")
     add("--schema", choices=(NATIVE, TRACE), help="our tables or StragglerAnalysis (both)")
+    add("--write", type=Path, help="put the tables into this page, behind its mark")
     add("--case", help="one job again, by its name")
     add("--keep", type=Path, help="with --case: write its run below this new folder")
     return parser.parse_args()
 
 
-def _judged(chosen: Sequence[Case], num_processes: int) -> list[Outcome]:
-    """All outcomes in the order of the cases."""
-    outcomes = []
-    with multiprocessing.get_context("spawn").Pool(num_processes) as pool:
+def _judged(chosen: Sequence[Case], num_processes: int, minutes: float) -> list[Outcome]:
+    """Outcomes in the order of the cases, as many as the time allows."""
+    outcomes: list[Outcome] = []
+    until_s = time.monotonic() + 60 * minutes
+    with multiprocessing.get_context("spawn").Pool(num_processes, draw_no_bars) as pool:
         for outcome in pool.imap(judge, chosen, chunksize=1):
             outcomes.append(outcome)
             if len(outcomes) % 50 == 0:
                 print(f"{len(outcomes)} of {len(chosen)} jobs", file=sys.stderr, flush=True)
+            if time.monotonic() > until_s:
+                break
     return outcomes
 
 
-def _report(seed: int, outcomes: Sequence[Outcome], took_s: float) -> None:
-    num_steps = sum(o.rank_steps for o in outcomes)
-    print(f"seed {seed}, {len(outcomes)} jobs, {num_steps:,} rank-steps, {took_s:.0f} s\n")
+def _report(outcomes: Sequence[Outcome], rivals: int) -> Iterator[str]:
+    """All tables, in Markdown."""
     native = [o for o in outcomes if o.case.schema == NATIVE]
     traces = [o for o in outcomes if o.case.schema == TRACE]
+    others = chosen_for_others(outcomes, rivals) if rivals else []
     for title, lines in (
         ("Our tables, loud and quiet", tables.by_kind(native, tables.AUDIBLE)),
         ("Our tables, masked", tables.by_kind(native, ("masked",))),
         ("StragglerAnalysis schema, loud and quiet", tables.by_kind(traces, tables.AUDIBLE)),
         ("StragglerAnalysis schema, masked", tables.by_kind(traces, ("masked",))),
         (
-            "Published what-if rules, same traces, loud and quiet",
+            "Published what-if rules on these traces, loud and quiet",
             tables.by_kind(traces, tables.AUDIBLE, "rules"),
         ),
-        ("Healthy, our tables", tables.healthy(native)),
-        ("Healthy, StragglerAnalysis schema", tables.healthy(traces)),
+        ("Other tools: who is named, loud and quiet", compared(others) if others else []),
+        ("Healthy jobs, our tables", tables.healthy(native)),
+        ("Healthy jobs, StragglerAnalysis schema", tables.healthy(traces)),
         ("Error of S", tables.slowdown_errors(outcomes)),
         ("Not identifiable, by the generator's own account", tables.excluded(outcomes)),
-        ("Mistakes", ["```", *tables.mistakes(outcomes), "```"]),
     ):
-        print(f"### {title}\n", *lines, "", sep="\n")
+        if lines:
+            yield from (f"## {title}", "", *lines, "")
 
 
 def _look_at(case: Case, keep: Path | None) -> None:

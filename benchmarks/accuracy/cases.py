@@ -50,14 +50,16 @@ class Case:
 def cases(
     seed: int, per_dose: int, num_healthy: int, kinds: Collection[str], schemas: Collection[str]
 ) -> Iterator[Case]:
-    """All jobs of a run of the benchmark; `kinds`: none are all."""
-    for schema, known in ((NATIVE, KINDS), (TRACE, drawn_trace.KINDS)):
-        for kind in known if schema in schemas else ():
-            for dose in _doses_of(kind) if not kinds or kind in kinds else ():
-                for number in range(per_dose):
+    """All jobs of a run of the benchmark, first one of each; `kinds`: none are all."""
+    for number in range(max(per_dose, num_healthy)):
+        for schema, known in ((NATIVE, KINDS), (TRACE, drawn_trace.KINDS)):
+            if schema not in schemas:
+                continue
+            for kind in known if number < per_dose else ():
+                for dose in _doses_of(kind) if not kinds or kind in kinds else ():
                     yield Case(schema, kind, dose, number, seed)
-        if schema in schemas and (not kinds or HEALTHY in kinds):
-            for number in range(num_healthy if schema == NATIVE else num_healthy // 4):
+            wanted = num_healthy if schema == NATIVE else num_healthy // 4
+            if number < wanted and (not kinds or HEALTHY in kinds):
                 yield Case(schema, HEALTHY, ANY_DOSE, number, seed)
 
 

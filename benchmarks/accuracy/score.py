@@ -2,9 +2,9 @@
 
 A label is found by a finding of its kind that acts in some of its steps. It is located where that
 finding names exactly its ranks; where a stage is meant, the stage and no rank; where the whole job
-is meant, no rank. Further findings of the same kind and place are the same finding told twice. All
-others are false, also where they name an innocent rank of the right kind; what is said of labels
-that the data do not allow to tell is neither right nor wrong.
+is meant, no rank or all. Further findings of the same kind and place are the same finding told
+twice. All others are false, also where they name an innocent rank of the right kind; what is said
+of labels that the data do not allow to tell is neither right nor wrong.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ def names_place(finding: Finding, label: Label) -> bool:
     ranks = tuple(sorted(finding["ranks"]))
     if label.hosts and not ranks:
         return tuple(finding.get("hosts", ())) == label.hosts
+    if not label.ranks and not label.stages:
+        return len(ranks) in (0, label.job_ranks)
     if ranks or label.ranks:
         return ranks == label.ranks
     return tuple(finding.get("stages", ())) == label.stages

@@ -95,7 +95,7 @@ class LabelledJob:
 def draw_healthy(seed: int) -> LabelledJob:
     """A job without faults, its noise and habits included; long steps, as of big models."""
     random = np.random.default_rng(seed)
-    job = _job(random, _choice(random, SHAPES), slowest=100.0, quickest=20.0)
+    job = _job(random, _choice(random, SHAPES), slowest=150.0, quickest=50.0)
     return LabelledJob(job, (), before=_before(job))
 
 
@@ -106,7 +106,6 @@ def draw_labelled(kind: str, dose: str, seed: int) -> LabelledJob:
     with_baseline = kind in NEEDS_BASELINE and random.random() < WITH_BASELINE
     for _ in range(_TRIES):
         job = _job(random, _choice(random, [shape for shape in SHAPES if _fits(kind, shape)]))
-        job = replace(job, ops=job.ops or kind == "slow_op")
         faults = _faults(random, job, kind, with_baseline)
         if from_all or all(label_of(job, f, with_baseline).is_identifiable for f in faults):
             break
@@ -154,7 +153,7 @@ def _job(
     pp, dp, tp = shape
     pace = math.exp(random.uniform(math.log(quickest), math.log(slowest)))
     return SyntheticJob(
-        pp * dp * tp, pp, tp, _NUM_STEPS, num_microbatches=int(max(pp, random.choice([4, 8]))),
+        pp * dp * tp, pp, tp, _NUM_STEPS, num_microbatches=int(max(pp, random.choice([4, 4, 8]))),
         seed=int(random.integers(2**31)), pace=round(pace, 2), ops=bool(random.random() < 0.3),
         save_ms=float(random.choice([0.0, 20.0])),
         device_spread=round(random.uniform(0, 0.01), 4), ragged=round(random.uniform(0, 0.02), 4),
@@ -232,4 +231,6 @@ _NEEDS: dict[str, Callable[[int, int, int], bool]] = {
 
 
 def _choice(random: np.random.Generator, shapes: Sequence[Shape]) -> Shape:
-    return shapes[int(random.integers(len(shapes)))]
+    """Small jobs more often: a big one costs as much as many of them."""
+    weights = np.array([1 / math.sqrt(math.prod(shape)) for shape in shapes])
+    return shapes[int(random.choice(len(shapes), p=weights / weights.sum()))]

@@ -156,7 +156,8 @@ def _label(job: MegatronJob, kind: str, place: _Place) -> Label:
         ranks = tuple(_rank(job, stage, d) for d in range(job.dp))
     stages = (stage,) if kind in ("slow_stage", "slow_dp_network") else ()
     why_not = _why_not(job, kind)
-    return Label(kind, ranks, stages, (), job.since, job.num_steps - 1, why_not)
+    cells = job.pp * job.dp
+    return Label(kind, ranks, stages, (), job.since, job.num_steps - 1, why_not, cells)
 
 
 def _rank(job: MegatronJob, stage: int, dp: int) -> int:

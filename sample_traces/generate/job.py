@@ -89,6 +89,11 @@ class SyntheticJob:
             )
 
     @property
+    def has_ops(self) -> bool:
+        """Whether modules are recorded: a slow one is told by its name."""
+        return self.ops or any(fault.kind == "slow_op" for fault in self.faults)
+
+    @property
     def dp(self) -> int:
         """Data-parallel size."""
         return self.num_ranks // (self.pp * self.tp)

@@ -23,7 +23,8 @@ MIN_PAST = 6
 class Label:
     """One planted fault as a finding should name it; `why_not`: why the data do not allow that.
 
-    `ranks`: none where a stage or the whole job is meant. Steps are both included.
+    `ranks`: none where a stage or the whole job is meant. Steps are both included. `job_ranks`: how
+    many the job has.
     """
 
     kind: str
@@ -33,6 +34,7 @@ class Label:
     first_step: int
     last_step: int
     why_not: str = ""
+    job_ranks: int = 0
 
     @property
     def is_identifiable(self) -> bool:
@@ -48,7 +50,7 @@ def label_of(job: SyntheticJob, fault: SyntheticFault, has_baseline: bool = Fals
     if has_baseline and fault.kind in NEEDS_BASELINE:
         why_not = ""
     first, last = (job.resumed_at + step for step in (hit[0], hit[-1]))
-    return Label(fault.kind, ranks, stages, hosts, first, last, why_not)
+    return Label(fault.kind, ranks, stages, hosts, first, last, why_not, job.num_ranks)
 
 
 def _place(

@@ -279,7 +279,7 @@ class Block:
             self.rank, step=self.step_S1, ts_ns=begun, dur_ns=ended - begun, cpu_ns=cpu, kind=kind,
             name=kind, microbatch=self._microbatch(), chunk=self.p,
         )  # fmt: skip
-        if self.job.ops:
+        if self.job.has_ops:
             self._modules(spans, kind, begun, self.of(one.reduced))
 
     def _modules(self, spans: Rows, kind: str, begun: Ns, reduced: Ns) -> None:
