@@ -14,13 +14,19 @@ from diagnosis import (
     data_gaps,
     data_loader,
     gc_pauses,
+    jit_spikes,
     late_arrival,
     late_start,
     link_flap,
+    monitor_overhead,
     moving_skew,
+    sequence_imbalance,
+    slow_checkpoint,
     slow_network,
+    slow_op,
     slow_stage,
     slow_worker,
+    step_regression,
 )
 from diagnosis.findings import KINDS, Diagnosis, Verdict
 
@@ -56,6 +62,24 @@ def detectors() -> tuple[Detector, ...]:
         Detector(
             late_start.NAME, ("launch_skew", "host_contention", "slow_worker"),
             late_start.QUESTIONS, late_start.detect,
+        ),
+        Detector(
+            sequence_imbalance.NAME, ("sequence_imbalance",), sequence_imbalance.QUESTIONS,
+            sequence_imbalance.detect,
+        ),
+        Detector(jit_spikes.NAME, ("jit_spikes",), jit_spikes.QUESTIONS, jit_spikes.detect),
+        Detector(
+            slow_checkpoint.NAME, ("slow_checkpoint",), slow_checkpoint.QUESTIONS,
+            slow_checkpoint.detect,
+        ),
+        Detector(
+            monitor_overhead.NAME, ("monitor_overhead",), monitor_overhead.QUESTIONS,
+            monitor_overhead.detect,
+        ),
+        Detector(slow_op.NAME, ("slow_op",), slow_op.QUESTIONS, slow_op.detect),
+        Detector(
+            step_regression.NAME, ("step_regression",), step_regression.QUESTIONS,
+            step_regression.detect,
         ),
         Detector(
             slow_network.NAME, slow_network.KINDS, slow_network.QUESTIONS, slow_network.detect

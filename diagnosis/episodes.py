@@ -25,6 +25,11 @@ healthy rank of Gaussian noise gets there less than once in 1e9 steps (tests: no
 OVER_AFTER_STEPS = 3
 """An episode is over when this many steps without it have followed."""
 
+RECURRING_VOTES = 2 * MIN_VOTES
+FEWEST_BURSTS, SHORTEST_BURST = 3, 2
+"""What comes and goes in bursts too short for an episode: three of two steps or more, and together
+twice the votes. Gaussian noise has a burst of full votes less than once in 1e8 steps."""
+
 BEGUN_VOTES = 2.0
 """So many at the newest steps are worth a note: what began may last, or be over."""
 
@@ -79,6 +84,27 @@ def episodes_apart(excess_S: Floats, threshold: float) -> list[Episode]:
             middle = float(np.nanmedian(excess_S[first : last + 1]))
             found.append(Episode(int(first), int(last), middle))
     return found
+
+
+def may_recur(excess_RS: Floats, threshold_R: Floats) -> Bools:
+    """Which ranks may have recurring bursts: who has the votes for them."""
+    positive_RS = np.maximum(votes(excess_RS, threshold_R[:, None]), 0.0)
+    enough: Bools = positive_RS.sum(axis=1) >= RECURRING_VOTES
+    return enough
+
+
+def recurring(excess_S: Floats, threshold: float) -> list[Episode]:
+    """Bursts of what comes and goes, each an episode of few steps; none where they are too few."""
+    vote_S = votes(excess_S, threshold)
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], vote_S > 0, [0])).astype(np.int8)))
+    runs = edges.reshape(-1, 2).tolist()
+    bursts = [(first, end) for first, end in runs if end - first >= SHORTEST_BURST]
+    total = sum(float(vote_S[first:end].sum()) for first, end in bursts)
+    if len(bursts) < FEWEST_BURSTS or total < RECURRING_VOTES:
+        return []
+    return [
+        Episode(first, end - 1, float(np.nanmedian(excess_S[first:end]))) for first, end in bursts
+    ]
 
 
 def begun(excess_S: Floats, threshold: float) -> Episode | None:

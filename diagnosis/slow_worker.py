@@ -5,6 +5,9 @@ Who: compute against peers (diagnosis/peers.py) beyond noise for a sustained num
 (wait_caused); late arrival names the culprit, not long calls (MegaScale, 2402.15627; what-if,
 2505.05713).
 
+A rank that is slow on and off, three times or more, is told once, from its first stretch to its
+last; bursts too short to count by themselves count together (recurring).
+
 Ranks that stand out together as a whole host, replica or stage are set aside: that is no one rank's
 fault. Ranks accused are no peers of others and make no noise, so that two slow ranks of one stage
 do not hide each other.
@@ -24,12 +27,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from diagnosis.episodes import (
+    FEWEST_BURSTS,
     MIN_VOTES,
     OVER_AFTER_STEPS,
     Episode,
     begun,
     episodes,
     may_be_slow,
+    may_recur,
+    recurring,
 )
 from diagnosis.findings import NotEnoughData, Verdict
 from diagnosis.peers import (
@@ -96,7 +102,7 @@ def _judge(work: Work) -> _Judged:
     everyone_R = np.ones(len(work.work_RS), np.bool_)
     first_RS = slowdowns(work, peers, everyone_R)
     lenient_R = np.fmax(step_noises(first_RS, peers), MIN_EXCESS)
-    suspect_R = may_be_slow(first_RS - 1, lenient_R)
+    suspect_R = _stand_out(first_RS, lenient_R)
     slow_RS = slowdowns(work, peers, ~suspect_R) if suspect_R.any() else first_RS
     noise_R = noises(slow_RS, peers, ~suspect_R)
     noise_R = np.where(np.isfinite(noise_R), noise_R, step_noises(slow_RS, peers))
@@ -104,11 +110,20 @@ def _judge(work: Work) -> _Judged:
     return _Judged(work, peers, slow_RS, first_RS, threshold_R, noise_R, suspect_R)
 
 
+def _stand_out(slow_RS: Floats, threshold_R: Floats) -> Bools:
+    """Ranks with an episode, or with bursts that recur."""
+    suspect_R = may_be_slow(slow_RS - 1, threshold_R)
+    for row in np.flatnonzero(may_recur(slow_RS - 1, threshold_R) & ~suspect_R):
+        suspect_R[row] = bool(recurring(slow_RS[row] - 1, float(threshold_R[row])))
+    return suspect_R
+
+
 def _episodes(judged: _Judged) -> dict[int, list[Episode]]:
     """Episodes by index of rank, of ranks that have any."""
     found = {}
     for row in np.flatnonzero(judged.suspect_R):
-        own = episodes(judged.slow_RS[row] - 1, float(judged.threshold_R[row]))
+        excess_S, threshold = judged.slow_RS[row] - 1, float(judged.threshold_R[row])
+        own = episodes(excess_S, threshold) or recurring(excess_S, threshold)
         if own:
             found[int(row)] = own
     return found
@@ -155,13 +170,18 @@ def _suspects(judged: _Judged, culprits: dict[int, list[Episode]]) -> list[Suspe
     last = judged.work.step_S.size - 1
     return [
         Suspect(
-            row=row, episode=episode, asked_RS=judged.asked_RS,
+            row=row, stretches=stretches, asked_RS=judged.asked_RS,
             noise=float(judged.noise_R[row]), whom=str(judged.peers.whom_R[row]),
             num_peers=int((judged.peers.group_R == judged.peers.group_R[row]).sum()) - 1,
-            ongoing=last - episode.last < OVER_AFTER_STEPS, culprit_rows=rows,
+            ongoing=last - stretches[-1].last < OVER_AFTER_STEPS, culprit_rows=rows,
         )
-        for row in rows.tolist() for episode in culprits[row]
+        for row in rows.tolist() for stretches in _told_together(culprits[row])
     ]  # fmt: skip
+
+
+def _told_together(own: list[Episode]) -> list[tuple[Episode, ...]]:
+    """All of them where a rank is slow on and off, else each by itself."""
+    return [tuple(own)] if len(own) >= FEWEST_BURSTS else [(one,) for one in own]
 
 
 def _begun(judged: _Judged, found: dict[int, list[Episode]]) -> tuple[str, ...]:

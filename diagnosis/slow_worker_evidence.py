@@ -19,10 +19,10 @@ _ROWS_SHOWN = 10
 
 @dataclass(frozen=True)
 class Suspect:
-    """One episode of one rank, with what is needed to tell of it. `row`: index of the rank."""
+    """One rank and when it is slow, with what is needed to tell of it. `row`: index of the rank."""
 
     row: int
-    episode: Episode
+    stretches: tuple[Episode, ...]  # in order of time; several: on and off
     asked_RS: Floats  # slowdowns as slowest_ranks gives them: accused ranks are peers, too
     noise: float
     whom: str
@@ -31,8 +31,18 @@ class Suspect:
     culprit_rows: Ints
 
     @property
+    def episode(self) -> Episode:
+        """The longest stretch, which the evidence is about."""
+        return max(self.stretches, key=lambda one: one.last - one.first)
+
+    @property
+    def whole(self) -> slice:
+        """From the first slow step to the last."""
+        return slice(self.stretches[0].first, self.stretches[-1].last + 1)
+
+    @property
     def slowdown(self) -> float:
-        """Median over the episode, x."""
+        """Median over the longest stretch, x."""
         return 1 + self.episode.excess
 
     @property
@@ -69,7 +79,8 @@ def evidence_of(
     """Its slowness, what was before, and who waits, in this order."""
     episode, rank = suspect.episode, int(work.ranks.rank_R[suspect.row])
     first, last = int(work.step_S[episode.first]), int(work.step_S[episode.last])
-    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    steps = work.step_S[suspect.whole]
+    asked = (("step_min", int(steps[0])), ("step_max", int(steps[-1])), ("attempt", attempt))
     timeline = (
         ("page", "timeline"), ("attempt", attempt), ("rank", rank),
         ("ranks", pipeline_ranks(work.ranks, suspect.row)),
@@ -104,9 +115,9 @@ def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: _Link)
             _asked(first, last, attempt, top=int((asked_R >= number).sum())), timeline,
         )
     ]  # fmt: skip
-    before_S = suspect.asked_RS[suspect.row, : episode.first]
+    before_S = suspect.asked_RS[suspect.row, : suspect.whole.start]
     if np.isfinite(before_S).any():
-        begin, until = int(work.step_S[0]), int(work.step_S[episode.first - 1])
+        begin, until = int(work.step_S[0]), int(work.step_S[suspect.whole.start - 1])
         before = float(np.nanmedian(before_S))
         found.append(
             Evidence(
@@ -136,9 +147,10 @@ def _own_past_evidence(
             round(suspect.slowdown, 4), "x", "rank_work", cells, timeline,
         )
     ]  # fmt: skip
-    if np.isfinite(own_S[: episode.first]).any():
+    start = suspect.whole.start
+    if np.isfinite(own_S[:start]).any():
         now = float(np.nanmedian(own_S[episode.first : episode.last + 1]))
-        before, until = float(np.nanmedian(own_S[: episode.first])), work.step_S[episode.first - 1]
+        before, until = float(np.nanmedian(own_S[:start])), work.step_S[start - 1]
         found.append(
             Evidence(
                 f"Its median was {in_ms(before)} in steps {work.step_S[0]} to {until}, and "

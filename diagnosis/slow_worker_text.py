@@ -22,10 +22,10 @@ _RANKS_TOLD = 5
 
 
 def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> Finding:
-    """The finding of one episode."""
-    ranks, episode = work.ranks, suspect.episode
+    """The finding of one slow rank."""
+    ranks, steps = work.ranks, work.step_S[suspect.whole]
     rank = int(ranks.rank_R[suspect.row])
-    first, last = int(work.step_S[episode.first]), int(work.step_S[episode.last])
+    first, last = int(steps[0]), int(steps[-1])
     waits = _waits(work, suspect)
     confidence = _confidence(work, suspect, waits)
     is_urgent = suspect.slowdown >= URGENT_SLOWDOWN and confidence != "low"
@@ -49,7 +49,7 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
 
 
 def _cost(work: Work, suspect: Suspect, waits: Waits) -> Cost:
-    steps_RS = work.step_ms_RS[:, suspect.episode.first : suspect.episode.last + 1]
+    steps_RS = work.step_ms_RS[:, suspect.whole]
     per_step_ms = waits.share * float(np.nanmean(steps_RS))
     return Cost(round(waits.per_step_ms, 3), round(waits.share, 5), round(per_step_ms, 3))
 
@@ -71,7 +71,7 @@ def begun_text(work: Work, new: dict[int, Episode]) -> str:
 
 
 def _waits(work: Work, suspect: Suspect) -> Waits | None:
-    span = slice(suspect.episode.first, suspect.episode.last + 1)
+    span = suspect.whole
     caused_RS = work.wait_caused_RS[:, span]
     own_S = caused_RS[suspect.row]
     known_S = np.isfinite(own_S)
@@ -109,6 +109,10 @@ def _text(suspect: Suspect, waits: Waits | None, first: int, last: int) -> str:
         text = f"It computed {suspect.slowdown:.2f}x {whom} {when}, now over"
     else:
         text = f"It computes {suspect.slowdown:.2f}x {whom} since step {first}"
+    if len(suspect.stretches) > 1:
+        num = sum(one.last - one.first + 1 for one in suspect.stretches)
+        of = suspect.whole.stop - suspect.whole.start
+        text += f", on and off ({len(suspect.stretches)} times, {num} of {of} steps)"
     if waits is None:
         return f"{text}; what others wait for it is not known."
     verb = "wait" if suspect.ongoing else "waited"

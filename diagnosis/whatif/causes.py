@@ -147,11 +147,15 @@ def beyond(values: Floats, least: float) -> tuple[Floats, Ints]:
 
 
 class _Compute:
-    """Forward and backward times of every cell."""
+    """Forward and backward times of every cell, without collectives over replicas inside them:
+    there a quick replica waits for a slow one, and both take equally long.
+    """
 
     def __init__(self, prepared: Prepared) -> None:
         self.prepared, self.ops = prepared, prepared.ops
         self.own_OSD = prepared.own_OSD
+        if self.ops.inside_OSD is not None:
+            self.own_OSD = prepared.own_OSD - self.ops.inside_OSD
         self.level_PD = np.zeros((self.ops.sizes.pp, self.ops.sizes.dp))
         for stage in range(self.ops.sizes.pp):
             for members in self._alike(stage):
@@ -182,7 +186,7 @@ class _Compute:
             for dp in slow.tolist():
                 rank, ratio = int(self.ops.rank_PD[stage, dp]), float(ratio_D[dp])
                 text = f"rank {rank} computes {ratio:.2f}x the other replicas of stage {stage}"
-                fix = _scaled(self._of_stage(stage), dp, ratio)
+                fix = self._without_slow(self._of_stage(stage), dp, ratio)
                 yield _Suspect("slow_worker", (stage,), (rank,), ratio, text, fix)
 
     def stages(self) -> Iterator[_Suspect]:
@@ -197,8 +201,26 @@ class _Compute:
         for stage in slow.tolist():
             ratio = float(ratio_P[stage])
             text = f"stage {stage} computes {ratio:.2f}x the other stages"
-            fix = _scaled(self._of_stage(stage), slice(None), ratio)
+            fix = self._without_slow(self._of_stage(stage), slice(None), ratio)
             yield _Suspect("slow_stage", (stage,), (), ratio, text, fix)
+
+    def _without_slow(
+        self, members: list[int], dp: int | slice, ratio: float
+    ) -> Callable[[Floats], None]:
+        """A fix that divides compute and leaves of the collectives inside what their last member
+        takes: nobody waits for it any more.
+        """
+        if self.ops.inside_OSD is None:
+            return _scaled(members, dp, ratio)
+        inside_NS1 = self.ops.inside_OSD[members].min(axis=2, keepdims=True)
+        least_NSD = self.own_OSD[members] + inside_NS1
+
+        def fix(own_OSD: Floats) -> None:
+            own_NSD = np.minimum(own_OSD[members], least_NSD) - inside_NS1
+            own_NSD[:, :, dp] /= ratio
+            own_OSD[members] = own_NSD + inside_NS1
+
+        return fix
 
     def spikes(self) -> Iterator[_Suspect]:
         """Pauses in forwards only, on ever other cells: garbage collections."""
@@ -214,6 +236,7 @@ class _Compute:
             is_spike = excess_OSD > np.maximum(noise, _SPIKE_SHARE * base_OSD)
             found[optype] = (members, base_OSD, is_spike)
         members, base_OSD, is_spike = found[FORWARD]
+        pause_OSD = np.where(is_spike, self.own_OSD[members] - base_OSD, 0.0)
         num = int(is_spike.sum())
         if num < _FEWEST_SPIKES or 4 * int(found[BACKWARD][2].sum()) > num:
             return
@@ -224,7 +247,7 @@ class _Compute:
             return
 
         def fix(own_OSD: Floats) -> None:
-            own_OSD[members] = np.where(is_spike, base_OSD, own_OSD[members])
+            own_OSD[members] -= pause_OSD
 
         spiked = self.own_OSD[members][is_spike]
         ratio = float(np.median(spiked / np.broadcast_to(base_OSD, is_spike.shape)[is_spike]))

@@ -31,6 +31,11 @@ COLUMNS = {
 }
 """What `dense` reads. Times as float32 are added as float32, as the paper's artifact does."""
 
+INSIDE = "inside_s"
+"""One more column, where a source tells it: how much of a duration goes to collectives over
+replicas inside the op, s. The replay leaves it where it is; causes are looked for without it.
+"""
+
 _MOST_STEPS_NAMED = 5
 
 
@@ -70,6 +75,7 @@ class Operations:
     rank_PD: Ints
     start_OSD: npt.NDArray[np.floating]
     duration_OSD: npt.NDArray[np.floating]
+    inside_OSD: npt.NDArray[np.floating] | None  # s, of durations; None: not told
     reference: int  # index of the step whose dp rank 0 gives the order of ops
     notes: tuple[str, ...] = ()
 
@@ -121,6 +127,9 @@ def dense(table: pa.Table, sizes: Sizes) -> Operations:
     fits_S, at_N, rows = _fitting(step_N, op_N, at_N, (len(key_O), len(step_S), sizes.dp))
     start_OSD = _spread(table, "start_s", rows, at_N, (len(key_O), len(step_S), sizes.dp))
     duration_OSD = _spread(table, "duration_s", rows, at_N, start_OSD.shape)
+    inside_OSD = None
+    if INSIDE in table.column_names:
+        inside_OSD = _spread(table, INSIDE, rows, at_N, start_OSD.shape)[:, fits_S]
     notes = _notes(step_S, fits_S)
     if not fits_S.all():
         start_OSD, duration_OSD = start_OSD[:, fits_S], duration_OSD[:, fits_S]
@@ -130,7 +139,7 @@ def dense(table: pa.Table, sizes: Sizes) -> Operations:
     return Operations(
         sizes, tuple(optypes[code] for code in used), type_O, stage_O, seq_O,
         np.asarray(table["chunk"].take(pa.array(first_N)), np.int64),
-        step_S[fits_S], _ranks(table, stage_N, dp_N, sizes), start_OSD, duration_OSD,
+        step_S[fits_S], _ranks(table, stage_N, dp_N, sizes), start_OSD, duration_OSD, inside_OSD,
         min(int(fits_S[:reference].sum()), int(fits_S.sum()) - 1), notes,
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from diagnosis.whatif.operations import Ints, Sizes
 from diagnosis.whatif.optypes import CLIP, OPTIMIZER, REDUCE_SCATTER
-from diagnosis.whatif.recorded_compute import compute_of
+from diagnosis.whatif.recorded_compute import compute_of, inside_of
 from diagnosis.whatif.recorded_gathers import add_gathers
 from diagnosis.whatif.recorded_rows import Rows, Spans
 from diagnosis.whatif.recorded_transfers import add_transfers
@@ -37,7 +37,7 @@ def recorded_operations(spans: pa.Table, sizes: Sizes) -> tuple[pa.Table, tuple[
     last_G = recorded.last_of(compute.group_C, compute.end_C)
     add_gathers(rows, recorded, compute)
     notes += add_transfers(rows, recorded, compute)
-    compute.add_to(rows)
+    compute.add_to(rows, inside_of(recorded, compute))
     notes += _add_tail(rows, recorded, last_G)
     if sizes.has_dp_communication and not len(recorded.rows_of_kind("dp_comm")):
         notes.append(_NO_GRADIENTS)

@@ -11,7 +11,7 @@ import numpy as np
 
 from diagnosis.whatif.operations import Bools, Ints, NotAnswerable
 from diagnosis.whatif.optypes import BACKWARD, FORWARD
-from diagnosis.whatif.recorded_rows import Rows, Spans, joined_key, numbered
+from diagnosis.whatif.recorded_rows import Rows, Spans, joined_key, numbered, ordinals
 
 
 @dataclass
@@ -42,14 +42,14 @@ class Compute:
         """Virtual stages of the pipeline."""
         return (int(self.virtual_C.max()) // self.num_stages + 1) * self.num_stages
 
-    def add_to(self, rows: Rows) -> None:
-        """Append all of them as ops."""
+    def add_to(self, rows: Rows, inside_C: Ints) -> None:
+        """Append all of them as ops; `inside_C`: of collectives over replicas within them, ns."""
         for optype, chosen in ((FORWARD, self.is_forward_C), (BACKWARD, ~self.is_forward_C)):
             if chosen.any():
                 rows.add(
                     optype, self.group_C[chosen], self.seq_C[chosen],
                     self.virtual_C[chosen] // self.num_stages, self.begin_C[chosen],
-                    self.end_C[chosen],
+                    self.end_C[chosen], inside_C[chosen],
                 )  # fmt: skip
 
 
@@ -85,6 +85,29 @@ def compute_of(spans: Spans) -> Compute:
         begin[order], busy[order], numbered(group[order] * 2 + ~forward[order]), spans.sizes.pp,
         tuple(notes),
     )  # fmt: skip
+
+
+def inside_of(spans: Spans, compute: Compute) -> Ints:
+    """How long collectives over replicas run within each compute op, ns: a framework that shards
+    parameters waits for other replicas in the middle of forwards and backwards.
+    """
+    tracks = spans.track_N[spans.rows_of_kind("forward", "backward", "wgrad")]
+    found = spans.rows_of_kind("dp_comm", "other_comm")
+    found = spans.outermost(found[np.isin(spans.track_N[found], tracks)])
+    by_begin = np.lexsort((compute.begin_C, compute.group_C))
+    begins, at = ordinals(compute.begin_C[by_begin], spans.begin_N[found])
+    size = len(begins) + len(at)
+    place = np.searchsorted(
+        compute.group_C[by_begin] * size + begins, spans.group_N[found] * size + at, side="right"
+    )
+    op = by_begin[np.maximum(place - 1, 0)]
+    until = np.minimum(spans.end_N[found], compute.end_C[op])
+    within = (compute.group_C[op] == spans.group_N[found]) & (
+        spans.begin_N[found] >= compute.begin_C[op]
+    )
+    lasting = np.where(within, np.maximum(until - spans.begin_N[found], 0), 0)
+    inside = np.bincount(op, lasting, len(compute.group_C)).astype(np.int64)
+    return np.minimum(inside, compute.busy_C)
 
 
 def _virtual_stages(spans: Spans, rows: Ints) -> Ints:

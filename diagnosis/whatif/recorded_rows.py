@@ -122,19 +122,23 @@ class Spans:
 class Rows:
     """Collects operations as arrays of equal length."""
 
-    _parts: list[tuple[str, Ints, Ints, Ints, Ints, Ints]] = field(default_factory=list)
+    _parts: list[tuple[str, Ints, Ints, Ints, Ints, Ints, Ints]] = field(default_factory=list)
 
     def add(
-        self, optype: str, group: Ints, seq: Ints, chunk: Ints | int, begin: Ints, end: Ints
-    ) -> None:
-        """Ops of one type; `chunk` inside the stage, -1 none; times in ns."""
+        self, optype: str, group: Ints, seq: Ints, chunk: Ints | int, begin: Ints, end: Ints,
+        inside: Ints | int = 0,
+    ) -> None:  # fmt: skip
+        """Ops of one type; `chunk` inside the stage, -1 none; times in ns, `inside`: of collectives
+        over replicas within them.
+        """
         chunk_A = np.broadcast_to(np.asarray(chunk, np.int64), group.shape)
-        self._parts.append((optype, group, seq, chunk_A, begin, np.maximum(begin, end)))
+        inside_A = np.broadcast_to(np.asarray(inside, np.int64), group.shape)
+        self._parts.append((optype, group, seq, chunk_A, begin, np.maximum(begin, end), inside_A))
 
     def to_table(self, spans: Spans) -> pa.Table:
         """The table that `operations.dense` reads; times since the first op of each step."""
-        group, seq, chunk, begin, end = (
-            np.concatenate([part[i] for part in self._parts]) for i in range(1, 6)
+        group, seq, chunk, begin, end, inside = (
+            np.concatenate([part[i] for part in self._parts]) for i in range(1, 7)
         )
         step = group // (spans.sizes.dp * spans.sizes.pp)
         first_S = np.full(len(spans.step_S), _NEVER)
@@ -155,6 +159,7 @@ class Rows:
                 "chunk": chunk,
                 "start_s": (begin - first_S[step]) / _NS,
                 "duration_s": (end - begin) / _NS,
+                "inside_s": inside / _NS,
             }
         )
 

@@ -193,3 +193,15 @@ def test_the_recorded_sample(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     answer = asked(tmp_path / "run", capsys)
     assert answer["M_W_ranks"] == [4]
     assert abs(answer["fidelity"]) < 0.15
+
+
+@pytest.mark.parametrize(("name", "cause"), [("slow_rank", "slow_worker"), ("healthy", None)])
+def test_causes_of_the_recorded_samples(
+    name: str, cause: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Parameters are sharded: the quick replica waits inside its own forwards and backwards."""
+    shutil.copytree(SAMPLES / name, tmp_path / "run")
+    assert main(["whatif", str(tmp_path / "run")]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    found = [(line[1].rstrip(":"), line[3]) for line in lines if line and line[0] == "cause"]
+    assert found == ([] if cause is None else [(cause, "4")])

@@ -36,7 +36,10 @@ def test_the_stage_and_its_first_step(x: float, first: int) -> None:
 def test_of_two_stages_a_change_is_told_and_a_difference_is_not() -> None:
     layout = ParallelLayout.from_sizes(pp=2, dp=4)
     assert [f.stages for f in judged(layout, stage_of(layout, 1, 1.3)).findings] == [(1,)]
-    assert judged(layout, stage_of(layout, 1, 1.3, first=0)).findings == ()
+    always = judged(layout, stage_of(layout, 1, 1.3, first=0))
+    assert always.findings == ()
+    assert always.set_aside[0].startswith("Stage 1 computes 1.3")
+    assert judged(layout, stage_of(layout, 1, 1.0)).set_aside == ()
 
 
 def test_a_stage_of_one_rank_is_told_where_it_was_always_so() -> None:

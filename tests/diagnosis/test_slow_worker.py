@@ -257,3 +257,30 @@ def test_a_lasting_difference_within_the_spread_of_the_peers_is_no_finding() -> 
     quirks = [0.95, 1.05, 1.0, 0.97, 1.03, 1.06, 0.96, 1.0]
     verdict = judged(ParallelLayout.from_sizes(dp=8), lambda rank, step: 100 * quirks[rank])
     assert verdict.findings == ()
+
+
+def test_what_comes_and_goes_is_told_once() -> None:
+    def often(rank: int, step: int) -> float:
+        return 140.0 if rank == 5 and step >= 12 and step % 12 < 5 else 100.0
+
+    (finding,) = judged(compute=often, steps=60).findings
+    assert (finding.culprits[0].rank, finding.first_step, finding.ongoing) == (5, 12, False)
+    assert finding.last_step == 52
+    assert "on and off (4 times, 20 of 41 steps)" in finding.text
+
+
+@pytest.mark.parametrize("x", [1.6, 1.2])
+def test_bursts_too_short_for_themselves_count_together(x: float) -> None:
+    def bursts(rank: int, step: int) -> float:
+        return 100.0 * x if rank == 5 and step % 7 in (3, 4) else 100.0
+
+    (finding,) = judged(compute=bursts, steps=40).findings
+    assert (finding.culprits[0].rank, finding.first_step) == (5, 3)
+    assert finding.slowdown == pytest.approx(x, abs=0.02)
+
+
+def test_single_long_steps_are_no_bursts() -> None:
+    def spikes(rank: int, step: int) -> float:
+        return 200.0 if rank == 5 and step % 4 == 2 else 100.0
+
+    assert judged(compute=spikes, steps=40).findings == ()

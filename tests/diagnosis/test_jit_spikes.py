@@ -1,0 +1,123 @@
+"""jit_spikes on hand-built tables and generated jobs: rare long steps, and what is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.findings import diagnose_run
+from diagnosis.findings import Verdict
+from diagnosis.jit_spikes import detect
+from ingest.store import open_run
+from sample_traces.generate.faults import SyntheticFault
+from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.write import generate
+from tests.diagnosis.work_tables import Phases, phase_tables
+from trace_hooks.layout import ParallelLayout
+
+DP8 = ParallelLayout.from_sizes(dp=8)
+STEPS = 40
+AT = (10, 20, 30)
+
+
+def spiking(ms: float, ranks: set[int], at: tuple[int, ...] = AT) -> Phases:
+    """Some steps are longer by `ms`; the ranks that do not spike wait meanwhile."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        random = np.random.default_rng([7, rank, step])
+        if step not in at:
+            return {"compute_ms": 150.0 + random.normal(0, 1), "step_ms": 200 + random.normal(0, 1)}
+        own = ms if rank in ranks else 0.0
+        return {"step_ms": 200.0 + ms, "compute_ms": 150.0 + own, "comm_ms": 40.0 + ms - own}
+
+    return phases
+
+
+def judged(phases: Phases, num_steps: int = STEPS) -> Verdict:
+    return detect(phase_tables(DP8, num_steps, phases), attempt=0)
+
+
+@pytest.mark.parametrize("ms", [200.0, 60.0, 16.0])
+def test_rare_long_steps_of_all_ranks(ms: float) -> None:
+    (finding,) = judged(spiking(ms, set(range(8)))).findings
+    assert (finding.kind, finding.culprits, finding.first_step) == ("jit_spikes", (), 10)
+    assert finding.ongoing
+    assert finding.evidence[0].number == pytest.approx(ms, abs=3)
+    assert "10, 20, 30" in finding.evidence[0].sentence
+    assert finding.cost is not None
+    assert finding.cost.ms_per_step == pytest.approx(3 * ms / 30, rel=0.15)
+
+
+def test_spikes_of_one_rank_name_it() -> None:
+    (finding,) = judged(spiking(80.0, {5})).findings
+    assert [place.rank for place in finding.culprits] == [5]
+    assert "Rare long steps on rank 5" in finding.title
+
+
+def test_spikes_that_ended_long_ago_are_past() -> None:
+    (finding,) = judged(spiking(80.0, set(range(8)), (5, 9, 13)), 60).findings
+    assert (finding.severity, finding.last_step) == ("past", 13)
+
+
+def test_two_alike_are_enough_and_two_of_other_lengths_are_chance() -> None:
+    assert judged(spiking(80.0, set(range(8)), (10, 20))).findings
+
+    def unlike(rank: int, step: int) -> dict[str, float]:
+        ms = {10: 40.0, 20: 90.0}.get(step, 0.0)
+        return {"step_ms": 200.0 + ms, "compute_ms": 150.0 + ms}
+
+    assert judged(unlike).findings == ()
+
+
+def test_spikes_on_another_rank_each_time_are_set_aside() -> None:
+    who = {10: 1, 20: 5, 30: 6}
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        ms = 90.0 if step in who else 0.0
+        own = ms if who.get(step) == rank else 0.0
+        return {"step_ms": 200.0 + ms, "compute_ms": 150.0 + own, "comm_ms": 40.0 + ms - own}
+
+    verdict = judged(phases)
+    assert verdict.findings == ()
+    assert "another rank each time" in verdict.set_aside[0]
+
+
+@pytest.mark.parametrize("phase", ["data_ms", "gc_ms", "checkpoint_ms", "comm_ms"])
+def test_long_steps_that_have_a_kind_of_their_own(phase: str) -> None:
+    longer = {"step_ms": 290.0, "compute_ms": 150.0, phase: 100.0 if phase != "comm_ms" else 130.0}
+    assert judged(lambda r, s: longer if s in AT else {}).findings == ()
+
+
+def test_the_tail_of_a_noisy_job_is_no_spike() -> None:
+    random = np.random.default_rng(3)
+    longer_S = 200.0 * np.exp(random.normal(0, 0.15, 400))
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        return {"step_ms": longer_S[step], "compute_ms": longer_S[step] - 50.0}
+
+    assert judged(phases, 400).findings == ()
+
+
+def test_compiling_in_the_first_steps_is_no_spike() -> None:
+    assert judged(spiking(900.0, set(range(8)), (0, 1))).findings == ()
+
+
+def test_a_slow_rank_is_no_spike() -> None:
+    assert judged(spiking(80.0, {5}, tuple(range(12, 25)))).findings == ()
+
+
+def diagnosed(folder: Path, *faults: str, seed: int) -> list[str]:
+    planted = tuple(map(SyntheticFault.parse, faults))
+    job = SyntheticJob(16, pp=2, tp=2, num_steps=31, level="steps", seed=seed, faults=planted)
+    generate(job, folder)
+    with open_run(folder) as run:
+        return [finding.kind for finding in diagnose_run(run).findings]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("ms", [150, 60, 25])
+def test_generated_jobs(tmp_path: Path, ms: int, seed: int) -> None:
+    assert diagnosed(tmp_path / "spiky", f"jit_spikes,ms={ms},from=5", seed=seed) == ["jit_spikes"]
+    assert diagnosed(tmp_path / "healthy", seed=seed) == []

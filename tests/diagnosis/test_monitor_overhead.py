@@ -1,0 +1,111 @@
+"""monitor_overhead: hooks that cost too much or drop rows, on hand-built answers and a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from app.findings import diagnose_run
+from diagnosis.findings import Verdict
+from diagnosis.monitor_overhead import detect
+from ingest.store import open_run
+from tests.diagnosis.work_tables import phase_tables
+from tests.runs_builder import T0, US, RunBuilder
+from trace_hooks.layout import ParallelLayout
+
+DP8 = ParallelLayout.from_sizes(dp=8)
+_COLUMNS = pa.schema([
+    ("rank", pa.int32()), ("self_ms", pa.float64()), ("elapsed_ms", pa.float64()),
+    ("cost_ratio", pa.float64()), ("self_ms_per_step", pa.float64()), ("dropped", pa.int64()),
+    ("hook_errors", pa.int64()),
+])  # fmt: skip
+
+
+STEPS, FROM = 30, 10
+
+
+def judged(
+    costs: dict[int, dict[str, Any]], elapsed_ms: float = 60_000.0,
+    by_step: list[float] | None = None,
+) -> Verdict:  # fmt: skip
+    rows = []
+    for rank in range(8):
+        told = {"cost_ratio": 0.004, "dropped": 0, **costs.get(rank, {})}
+        own_ms = elapsed_ms * told["cost_ratio"]
+        rows.append({
+            "rank": rank, "self_ms": own_ms, "elapsed_ms": elapsed_ms, "hook_errors": 0,
+            "self_ms_per_step": own_ms / 300, **told,
+        })  # fmt: skip
+    tables = phase_tables(DP8, STEPS, lambda r, s: {})
+    shares = [0.004] * STEPS if by_step is None else by_step
+    beats = pa.table({
+        "step": np.arange(1, STEPS, 2), "cost_ratio": np.array(shares)[1::2],
+        "num_beats": np.full(STEPS // 2, 8),
+    })  # fmt: skip
+    answers = {"hook_cost": pa.Table.from_pylist(rows, _COLUMNS), "hook_cost_by_step": beats}
+    return detect({**tables, **answers}, attempt=0)
+
+
+@pytest.mark.parametrize("ratio", [0.3, 0.08, 0.04])
+def test_a_rank_whose_hooks_cost_too_much(ratio: float) -> None:
+    (finding,) = judged({3: {"cost_ratio": ratio}}).findings
+    assert finding.kind == "monitor_overhead"
+    assert [place.rank for place in finding.culprits] == [3]
+    assert finding.cost is not None
+    assert finding.cost.ms_per_step == pytest.approx(200.0 * ratio)
+    assert finding.evidence[0].number == pytest.approx(ratio)
+
+
+def test_hooks_that_cost_too_much_everywhere_name_the_job() -> None:
+    (finding,) = judged({rank: {"cost_ratio": 0.05} for rank in range(8)}).findings
+    assert finding.culprits == ()
+    assert "the job" in finding.title
+
+
+@pytest.mark.parametrize("ratio", [0.3, 0.1, 0.04])
+def test_since_when(ratio: float) -> None:
+    shares = [0.004] * FROM + [ratio] * (STEPS - FROM)
+    (finding,) = judged({}, by_step=shares).findings
+    assert (finding.first_step, finding.culprits, finding.ongoing) == (FROM, (), True)
+    assert finding.cost is not None
+    assert finding.cost.share == pytest.approx(ratio)
+
+
+def test_dropped_rows() -> None:
+    (finding,) = judged({6: {"dropped": 1200}}).findings
+    assert [place.rank for place in finding.culprits] == [6]
+    assert finding.cost is None
+    assert "1,200 rows were dropped" in finding.text
+
+
+def test_cheap_hooks_are_healthy() -> None:
+    verdict = judged({2: {"cost_ratio": 0.02}})
+    assert verdict.findings == ()
+    assert "2 % of the time" in (verdict.checked or "")
+
+
+def test_the_first_seconds_tell_nothing() -> None:
+    verdict = judged({3: {"cost_ratio": 0.3}}, elapsed_ms=3_000.0)
+    assert "No heartbeats over five seconds" in verdict.not_enough[0].missing
+
+
+@pytest.mark.parametrize(("own_share", "kinds"), [(0.06, ["monitor_overhead"]), (0.005, [])])
+def test_a_run(tmp_path: Path, own_share: float, kinds: list[str]) -> None:
+    builder = RunBuilder(tmp_path / "run", 2, ParallelLayout.from_sizes(tp=2))
+    for rank in range(2):
+        for step in range(10):
+            begin = step * 1_000_000.0
+            builder.step(rank, step, begin, begin + 1_000_000)
+            builder.span(rank, step, "forward", begin, begin + 900_000)
+            own_ns = int(step * 1_000_000 * US * (own_share if rank else 0.001))
+            builder.add("heartbeats", rank, step, ts_ns=T0 + round(begin * US), self_ns=own_ns)
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as run:
+        found = diagnose_run(run).findings
+    assert [finding.kind for finding in found] == kinds
+    assert [[place.rank for place in finding.culprits] for finding in found] == [[1]] * len(kinds)

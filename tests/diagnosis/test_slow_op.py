@@ -1,0 +1,72 @@
+"""slow_op on runs with named operations: one that becomes slow on all ranks, and all that do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.findings import diagnose_run
+from diagnosis.findings import Finding
+from ingest.store import open_run
+from tests.runs_builder import RunBuilder
+from trace_hooks.layout import ParallelLayout
+
+STEPS, FROM, RANKS, LAYERS = 40, 18, 4, 3
+
+
+def diagnosed(folder: Path, slow: dict[str, float], ranks: range = range(RANKS)) -> list[Finding]:
+    """Layers with an attention and an mlp inside, all forward; `slow`: factor by operation."""
+    builder = RunBuilder(folder, RANKS, ParallelLayout.from_sizes(dp=RANKS))
+    builder.group(7, list(range(RANKS)), "dp")
+    random = np.random.default_rng(2)
+    now = 0.0
+    for step in range(STEPS):
+        ends, begin = [], now
+        for rank in range(RANKS):
+            at = begin
+            for layer in range(LAYERS):
+                first = at
+                for op, usual_us in (("attention", 4_000.0), ("mlp", 8_000.0)):
+                    x = slow.get(op, 1.0) if step >= FROM and rank in ranks else 1.0
+                    took = usual_us * x * float(np.exp(random.normal(0, 0.005)))
+                    builder.span(rank, step, "forward", at, at + took, name=f"layers.{layer}.{op}",
+                                 depth=1)  # fmt: skip
+                    at += took
+                builder.span(rank, step, "forward", first, at, name=f"layers.{layer}")
+            ends.append(at)
+        now = max(ends) + 2_000.0
+        for rank, end in enumerate(ends):
+            builder.span(rank, step, "dp_comm", end, now, group_id=7, coll_seq=step)
+            builder.collective(rank, step, 7, step, end, now)
+            builder.step(rank, step, begin, now)
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as run:
+        return list(diagnose_run(run).findings)
+
+
+@pytest.mark.parametrize("x", [3.0, 1.8, 1.4])
+def test_the_operation_is_named(tmp_path: Path, x: float) -> None:
+    (finding,) = diagnosed(tmp_path / "run", {"attention": x})
+    assert (finding.kind, finding.culprits) == ("slow_op", ())
+    assert abs(finding.first_step - FROM) <= 1
+    assert "layers.*.attention" in finding.title
+    assert finding.slowdown == pytest.approx(x, rel=0.03)
+    assert finding.cost is not None
+    assert finding.cost.ms_per_step == pytest.approx(LAYERS * 4.0 * (x - 1), rel=0.05)
+
+
+def test_all_operations_together_are_no_one_operation(tmp_path: Path) -> None:
+    (finding,) = diagnosed(tmp_path / "run", {"attention": 1.4, "mlp": 1.4})
+    assert finding.kind == "step_regression"
+
+
+def test_one_rank_is_a_slow_worker(tmp_path: Path) -> None:
+    (finding,) = diagnosed(tmp_path / "run", {"attention": 1.8}, range(1, 2))
+    assert (finding.kind, [p.rank for p in finding.culprits]) == ("slow_worker", [1])
+
+
+def test_healthy(tmp_path: Path) -> None:
+    assert diagnosed(tmp_path / "run", {}) == []

@@ -1,0 +1,87 @@
+"""step_regression and what it leaves to others: all ranks against their own past."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from diagnosis.findings import Verdict
+from diagnosis.step_regression import detect
+from tests.diagnosis.work_tables import Phases, phase_tables
+from trace_hooks.layout import ParallelLayout
+
+DP8 = ParallelLayout.from_sizes(dp=8)
+STEPS, FROM = 50, 20
+NO_OPS = pa.table({
+    "rank": pa.array([], pa.int32()), "step": pa.array([], pa.int64()),
+    "name": pa.array([], pa.string()), "op_ms": pa.array([], pa.float64()),
+    "depth": pa.array([], pa.int16()), "num_spans": pa.array([], pa.int64()),
+})  # fmt: skip
+
+
+def longer(ms: float, ranks: range = range(8), last: int = STEPS) -> Phases:
+    def phases(rank: int, step: int) -> dict[str, float]:
+        noise = float(np.random.default_rng([3, rank, step]).normal(0, 1.0))
+        risen = FROM <= step <= last
+        own = 150.0 + noise + (ms if risen and rank in ranks else 0.0)
+        step_ms = 200.0 + (ms if risen else 0.0)
+        return {"compute_ms": own, "step_ms": step_ms, "comm_ms": step_ms - own - 10.0}
+
+    return phases
+
+
+def judged(phases: Phases, layout: ParallelLayout = DP8) -> Verdict:
+    return detect({**phase_tables(layout, STEPS, phases), "op_times": NO_OPS}, attempt=0)
+
+
+@pytest.mark.parametrize("ms", [75.0, 30.0, 14.0])
+def test_all_ranks_compute_longer(ms: float) -> None:
+    (finding,) = judged(longer(ms)).findings
+    assert (finding.kind, finding.culprits, finding.severity != "past") == (
+        "step_regression", (), True,
+    )  # fmt: skip
+    assert abs(finding.first_step - FROM) <= 1
+    assert finding.slowdown == pytest.approx(1 + ms / 150, abs=0.03)
+    assert finding.cost is not None
+    assert finding.cost.ms_per_step == pytest.approx(ms, rel=0.2)
+
+
+def test_a_rise_that_went_again_is_past() -> None:
+    (finding,) = judged(longer(50.0, last=34)).findings
+    assert (finding.severity, finding.last_step) == ("past", 34)
+
+
+def test_some_slow_ranks_are_no_slow_job() -> None:
+    assert judged(longer(75.0, range(6))).findings == ()
+
+
+def test_waiting_and_data_are_no_compute() -> None:
+    def phases(rank: int, step: int) -> dict[str, float]:
+        more = 0.0 if step < FROM else 100.0
+        return {"comm_ms": 40.0 + more, "compute_ms": 150.0, "step_ms": 200.0 + more}
+
+    assert judged(phases).findings == ()
+
+
+def test_warming_up_is_no_level() -> None:
+    """The first steps are quick or slow in any job."""
+    for first_ms in (80.0, 400.0):
+        verdict = judged(lambda r, s, ms=first_ms: {"compute_ms": ms if s < 4 else 150.0})  # type: ignore[misc]
+        assert verdict.findings == ()
+        assert verdict.checked is not None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_healthy_jobs(seed: int) -> None:
+    tables = phase_tables(DP8, STEPS, lambda r, s: {}, seed=seed, noise=0.03)
+    verdict = detect({**tables, "op_times": NO_OPS}, attempt=0)
+    assert verdict.findings == ()
+    assert verdict.checked is not None
+
+
+def test_a_log_without_communication_tells_nothing() -> None:
+    def phases(rank: int, step: int) -> dict[str, float]:
+        return {"compute_ms": 150.0 if step < FROM else 190.0, "comm_ms": 0.0}
+
+    assert "no communication" in judged(phases).not_enough[0].missing
