@@ -23,7 +23,7 @@ demo: $(VENV)/.ready
 
 test: lint
 	tests/browser/install_chromium.sh
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 test-kill: $(VENV)/.ready
 	KILL_ROUNDS=20 $(BIN)/python -m pytest -q -m kill

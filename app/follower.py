@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.memory import give_back
 from ingest.errors import UserError
 from ingest.indexer import Busy, Indexer, PassResult
 from ingest.places import current_snapshot, index_folder, is_up_to_date, look
@@ -161,6 +162,8 @@ class Follower:
     def _pass(self, indexer: Indexer, merge: bool) -> PassResult:
         begun_s = time.monotonic()
         result = indexer.refresh(merge, MERGE_MOST_S)
+        if result.merged_files:
+            give_back()
         self._passes.number += 1
         self._passes.seconds += time.monotonic() - begun_s
         return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import logging
 import os
@@ -11,11 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import uvicorn
 
 from app.hub import Hub
+from app.memory import share_arenas
 from app.routes.answering import stop_all
 from app.server import make_app
 from app.settings import Settings
@@ -33,9 +33,6 @@ closes just as the next request is sent fails it."""
 REST_S = 0.3
 """What imports and the list of runs get after that: leave() runs nothing that waits for an exit."""
 _MOST_TRIED = 50
-_M_ARENA_MAX = -8
-"""Of mallopt(3), in malloc.h."""
-_ARENAS = 2
 _SWITCH_S = 0.001
 """A thread that computes gives way to those that answer so soon: Python's own 5 ms add up over the
 dozen turns that one request takes between the event loop and its thread.
@@ -81,7 +78,7 @@ def running(hub: Hub, settings: Settings, listener: socket.socket) -> Iterator[t
 
     Yields its thread, which ends before the block only where the server has failed.
     """
-    _use_few_arenas()
+    share_arenas()
     sys.setswitchinterval(_SWITCH_S)
     config = uvicorn.Config(
         make_app(hub, settings=settings), ws="websockets-sansio", lifespan="off",
@@ -108,14 +105,6 @@ def running(hub: Hub, settings: Settings, listener: socket.socket) -> Iterator[t
         uploads_of(hub).close(REST_S)
         board_of(hub).close(REST_S)
         hub.close()
-
-
-def _use_few_arenas() -> None:
-    """Have glibc share two arenas among all threads: with one for each, what many threads free
-    stays with the process, and its memory grows for hours. Elsewhere nothing is done.
-    """
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
 
 
 def leave(code: int) -> None:

@@ -50,7 +50,7 @@ def last_step(hub: Hub, name: str) -> int | None:
     return pulse(hub, name).last_step
 
 
-def test_a_new_file_is_told_within_a_third_of_a_second(hub: Hub, tmp_path: Path) -> None:
+def test_a_new_file_is_told_long_before_a_pass_is_due(hub: Hub, tmp_path: Path) -> None:
     run = two_rank_run(tmp_path / "job")
     heard = threading.Event()
     hub.run("job")
@@ -66,7 +66,7 @@ def test_a_new_file_is_told_within_a_third_of_a_second(hub: Hub, tmp_path: Path)
         assert last_step(hub, "job") == step
         time.sleep(0.2)
     end()
-    assert min(took_s) < 0.3, took_s  # others may be busy on this machine, but not always
+    assert min(took_s) < follower.PASS_EVERY_S / 2, took_s  # benchmarks/live_latency.py tells more
 
 
 def test_answers_are_kept_until_there_is_news(hub: Hub, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_first_index_that_takes_long_is_awaited(
     begun_s = time.monotonic()
     with pytest.raises(Awaited):
         pulse(hub, "job")
-    assert time.monotonic() - begun_s < 1  # no socket's thread waits
+    assert time.monotonic() - begun_s < WAIT_S / 2  # no socket's thread waits
     go_on.set()
     assert hub.run("job", wait_s=WAIT_S).newest_attempt == 0
 
