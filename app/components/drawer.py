@@ -32,12 +32,12 @@ def drawer(diagnosis: Diagnosis, view: View, base: str, clocks: Clocks | None = 
     ]
     if not diagnosis.findings:
         parts.append(html.P("Nothing was found.", className="quiet"))
-    parts += _sentences("In order", diagnosis.checked)
     parts += _sentences("Set aside", diagnosis.set_aside)
-    parts += _sentences("Not enough data", [one.missing for one in diagnosis.not_enough])
     parts += _undecided(diagnosis)
+    parts += _sentences("Not enough data", [one.missing for one in diagnosis.not_enough])
     if clocks is not None:
         parts += [html.H3("Clocks"), html.P(clocks.sentence, className=_tone(clocks))]
+    parts += _sentences("In order", diagnosis.checked)
     return html.Div(parts, className="findings")
 
 
@@ -56,7 +56,8 @@ def _tone(clocks: Clocks) -> str:
 def _sentences(title: str, sentences: Sequence[str]) -> list[Component]:
     if not sentences:
         return []
-    return [html.H3(title), html.Ul([html.Li(sentence) for sentence in sentences])]
+    told = dict.fromkeys(sentences)  # detectors that look at the same may say the same
+    return [html.H3(title), html.Ul([html.Li(sentence) for sentence in told])]
 
 
 def _finding(finding: Finding, view: View, base: str, is_open: bool) -> Component:

@@ -181,6 +181,13 @@ def test_the_drawer_says_what_cannot_be_decided_and_what_would(
     assert "Cannot be decided" not in text_of(drawer(compared, VIEW, ""))
 
 
+def test_what_two_detectors_say_alike_stands_once() -> None:
+    both = Diagnosis(
+        (Verdict("a", checked="All as before."), Verdict("b", checked="All as before."))
+    )
+    assert text_of(drawer(both, VIEW, "")).count("All as before.") == 1
+
+
 def test_names_stay_text(diagnosis: Diagnosis) -> None:
     finding = replace(
         diagnosis.findings[0], culprits=(Place(5, HOSTILE),), text=HOSTILE, title=HOSTILE
