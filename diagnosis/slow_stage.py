@@ -71,11 +71,12 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         f"No {'other ' if found else ''}one of {stages.stage_P.size} stages was longer than the "
         f"others by {100 * LEAST_MEDIAN:.0f} %."
     )
-    return Verdict(NAME, found, checked, set_aside=_apart(work, stages))
+    return Verdict(NAME, found, checked, _apart(work, stages))
 
 
-def _apart(work: Work, stages: _Stages) -> tuple[str, ...]:
-    """One sentence where two stages have always differed: which of them is usual is not known."""
+def _apart(work: Work, stages: _Stages) -> tuple[NotEnoughData, ...]:
+    """Where two stages have always differed it is not known which of them is usual: nothing to call
+    a healthy job noteworthy for."""
     if stages.stage_P.size >= _FEWEST_STAGES:
         return ()
     levels_P = [level_before(row_S) for row_S in stages.work_PS]
@@ -83,11 +84,12 @@ def _apart(work: Work, stages: _Stages) -> tuple[str, ...]:
     ratio = levels_P[long] / levels_P[quick]
     if not ratio >= 1 + 2 * LEAST_MEDIAN:
         return ()
-    return (
+    said = (
         f"Stage {stages.stage_P[long]} computes {ratio:.2f}x stage {stages.stage_P[quick]} since "
         f"step {work.step_S[0]}: of two stages it is not known which one is as it should be; "
-        "compare their layers, or with a baseline run.",
+        "compare their layers, or with a baseline run."
     )
+    return (NotEnoughData(NAME, said),)
 
 
 def _stages(work: Work) -> _Stages | None:

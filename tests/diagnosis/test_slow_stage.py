@@ -38,8 +38,8 @@ def test_of_two_stages_a_change_is_told_and_a_difference_is_not() -> None:
     assert [f.stages for f in judged(layout, stage_of(layout, 1, 1.3)).findings] == [(1,)]
     always = judged(layout, stage_of(layout, 1, 1.3, first=0))
     assert always.findings == ()
-    assert always.set_aside[0].startswith("Stage 1 computes 1.3")
-    assert judged(layout, stage_of(layout, 1, 1.0)).set_aside == ()
+    assert always.not_enough[0].missing.startswith("Stage 1 computes 1.3")
+    assert judged(layout, stage_of(layout, 1, 1.0)).not_enough == ()
 
 
 def test_a_stage_of_one_rank_is_told_where_it_was_always_so() -> None:
