@@ -43,6 +43,7 @@ class Outcome:
     rank_steps: int = 0
     rules: list[dict[str, Any]] = field(default_factory=list)
     true_S: float | None = None
+    slowdown: float | None = None
     said_S: float | None = None
     took_s: float = 0.0
     error: str = ""
@@ -82,7 +83,7 @@ def _judge(outcome: Outcome, folder: Path) -> None:
         raise RuntimeError(f"rankscope diagnose ended with {code}")
     outcome.findings = said["findings"]
     if case.kind in REPLAYABLE and all(label.kind == case.kind for label in outcome.labels):
-        outcome.true_S = drawn.slowdown
+        outcome.true_S, outcome.slowdown = drawn.true_S, drawn.slowdown
         whatif = answer(["whatif", str(run)])[1]
         outcome.said_S = whatif["S"]
         if case.schema == TRACE:

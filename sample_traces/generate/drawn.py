@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ import numpy as np
 
 from sample_traces.generate.doses import DOSES, dosed, step_ns
 from sample_traces.generate.faults import KINDS, NOW_AND_THEN, PERIODIC, SyntheticFault
+from sample_traces.generate.ideal import true_S
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.labels import NEEDS_BASELINE, Label, label_of
 from sample_traces.generate.write import generate
@@ -72,6 +74,11 @@ class LabelledJob:
         return float(step_ns(self.job).mean() / healthy_S.mean())
 
     @property
+    def true_S(self) -> float:
+        """S by its definition, from what was drawn."""
+        return true_S(self.job)
+
+    @property
     def rank_s(self) -> float:
         """Seconds of all ranks together."""
         return float(step_ns(self.job).sum()) / 1e9 * self.job.num_ranks
@@ -108,8 +115,11 @@ def draw_labelled(kind: str, dose: str, seed: int) -> LabelledJob:
         job = _job(random, _choice(random, [shape for shape in SHAPES if _fits(kind, shape)]))
         faults = _faults(random, job, kind, with_baseline)
         if from_all or all(label_of(job, f, with_baseline).is_identifiable for f in faults):
-            break
-    faults = _at_dose(job, faults, dose)
+            with contextlib.suppress(ValueError):  # no dose reaches its aim: another job
+                faults = _at_dose(job, faults, dose)
+                break
+    else:
+        raise ValueError(f"no job of {_TRIES} can have {kind} at dose {dose}")
     job = replace(job, faults=faults)
     labels = tuple(label_of(job, fault, with_baseline) for fault in faults)
     healthy = replace(job, faults=(), seed=job.seed + 1, attempt=0) if with_baseline else None
@@ -216,6 +226,7 @@ def _any(pp: int, dp: int, tp: int) -> bool:
 
 
 _NEEDS: dict[str, Callable[[int, int, int], bool]] = {
+    "sequence_imbalance": lambda pp, dp, tp: dp > 1,
     "slow_stage": lambda pp, dp, tp: pp > 1,
     "slow_link": lambda pp, dp, tp: pp > 1,
     "slow_dp_network": lambda pp, dp, tp: dp > 1,

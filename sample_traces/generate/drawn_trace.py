@@ -15,7 +15,7 @@ import yaml
 
 from sample_traces.generate.doses import DOSES, dose_reaching
 from sample_traces.generate.labels import MIN_PAST, MIN_PEERS, Label
-from sample_traces.generate.straggler_trace import MegatronJob, step_s, straggler_trace
+from sample_traces.generate.straggler_trace import MegatronJob, step_s, straggler_trace, true_S
 
 KINDS = (
     "slow_worker", "slow_stage", "slow_link", "slow_dp_network", "gc_pauses", "sequence_imbalance",
@@ -55,6 +55,11 @@ class LabelledTrace:
         """Mean step time / that of the same job without faults, noise and habits."""
         plain = replace(_healthy(self.job), noise=0.0, device_spread=0.0, ragged=0.0)
         return float(step_s(self.job).mean() / step_s(plain).mean())
+
+    @property
+    def true_S(self) -> float:
+        """S by its definition, from what was drawn."""
+        return true_S(self.job)
 
     @property
     def rank_s(self) -> float:

@@ -7,6 +7,7 @@ Schema: https://github.com/ByteDance-Seed/StragglerAnalysis.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,7 @@ OPTYPES = (
 )  # fmt: skip
 FORWARD_S, BACKWARD_S, WIRE_S = 0.020, 0.040, 0.0004
 GATHER_S, SCATTER_S, NORM_S, OPTIMIZER_S = 0.006, 0.010, 0.002, 0.030
+_MEAN_S = {"params-all-gather": GATHER_S, "grads-reduce-scatter": SCATTER_S}
 NOISE = 0.01
 """Standard deviation of the logarithm of every duration."""
 
@@ -137,15 +139,32 @@ def step_s(job: MegatronJob) -> Floats:
     """How long each step takes, from the first start to the last end."""
     simulation = _Simulation(job)
     simulation.run()
-    ops = [op for cell in simulation.cells for op in cell.ops]
-    first_S = np.min([op[4].min(axis=1) for op in ops], axis=0)
-    last_S: Floats = np.max([op[5].max(axis=1) for op in ops], axis=0)
-    return last_S - first_S
+    return simulation.step_s()
+
+
+def true_S(job: MegatronJob) -> float:
+    """S by its definition (2505.05713, Eq. 1): mean step time as drawn / with every operation as
+    long as its kind is: the mean of forwards, backwards and optimizers, the median of transfers.
+    """
+    drawn = _Simulation(job)
+    drawn.run()
+    usual_s = {
+        kind: float(np.mean(took) if kind in _BY_MEAN else np.median(took))
+        for kind, took in drawn.took.items()
+    }
+    ideal = _Simulation(job, usual_s)
+    ideal.run()
+    return float(drawn.step_s().mean() / ideal.step_s().mean())
+
+
+_BY_MEAN = ("F", "B", "optimizer")
 
 
 class _Simulation:
-    def __init__(self, job: MegatronJob) -> None:
-        self.job = job
+    def __init__(self, job: MegatronJob, usual_s: dict[str, float] | None = None) -> None:
+        """`usual_s`: how long every operation of a kind takes, instead of draws."""
+        self.job, self.usual_s = job, usual_s
+        self.took: dict[str, list[Floats]] = defaultdict(list)
         self.random = np.random.default_rng(job.seed)
         self.habits = np.random.default_rng([job.seed, _HABITS_STREAM])
         shape = (job.num_steps, job.dp)
@@ -180,24 +199,33 @@ class _Simulation:
         for stage, cell in enumerate(self.cells):
             at_SD = cell.free_SD
             for chunk in range(self.job.vpp):
-                mean_s = GATHER_S * self.network_PS1[stage]
-                at_SD = self._gather(cell, "params-all-gather", chunk, at_SD, mean_s)
+                at_SD = self._gather(cell, stage, "params-all-gather", chunk, at_SD)
                 cell.gathered.append(at_SD)
         self._pipeline()
         self._tail()
 
-    def _noisy(self, mean_s: float | Floats) -> Floats:
-        shape = (self.job.num_steps, self.job.dp)
-        noisy: Floats = mean_s * np.exp(self.job.noise * self.random.standard_normal(shape))
-        return noisy
+    def step_s(self) -> Floats:
+        """From the first start to the last end of each step."""
+        ops = [op for cell in self.cells for op in cell.ops]
+        first_S = np.min([op[4].min(axis=1) for op in ops], axis=0)
+        last_S: Floats = np.max([op[5].max(axis=1) for op in ops], axis=0)
+        return last_S - first_S
 
-    def _gather(
-        self, cell: _Cell, optype: str, chunk: int, begin: Floats, mean_s: Floats
-    ) -> Floats:
+    def _drawn(self, kind: str, mean_s: float, factor: float | Floats = 1.0) -> Floats:
+        """How long an operation takes on every step and dp rank."""
+        shape = (self.job.num_steps, self.job.dp)
+        if self.usual_s is not None:
+            return np.full(shape, self.usual_s[kind])
+        noise = np.exp(self.job.noise * self.random.standard_normal(shape))
+        self.took[kind].append(mean_s * noise * factor)
+        return self.took[kind][-1]
+
+    def _gather(self, cell: _Cell, stage: int, optype: str, chunk: int, begin: Floats) -> Floats:
         """End of a collective over all dp ranks of a stage, where there are several."""
         if self.job.dp == 1:
             return begin
-        end: Floats = begin.max(axis=1, keepdims=True) + self._noisy(mean_s)
+        took = self._drawn(optype, _MEAN_S[optype], self.network_PS1[stage])
+        end: Floats = begin.max(axis=1, keepdims=True) + took
         cell.record(optype, begin, end, chunk)
         return end
 
@@ -224,28 +252,29 @@ class _Simulation:
         if 0 <= source <= last:
             posted = cell.computed_SD[kind]
             arrived = np.maximum(posted, self.outputs[kind, source, micro])
-            arrived = arrived + self._wire(stage, -ahead)
+            arrived = arrived + self._wire(name, stage, -ahead)
             cell.record(f"{name}-recv", posted, arrived)
         elif job.vpp > 1:
             cell.record(f"{name}-recv", arrived, arrived)
         begin = np.maximum(np.maximum(cell.free_SD, arrived), cell.gathered[chunk])
         mean_s = (FORWARD_S if kind == "F" else BACKWARD_S) / job.vpp
-        end = begin + self._noisy(mean_s) * self.slow_PSD[stage] * self.work_MSD[micro]
+        factor = self.slow_PSD[stage] * self.work_MSD[micro]
         if kind == "F" and chunk == 0:
-            end = end + self._pause(stage, micro)
+            factor = factor + self._pause(stage, micro) / mean_s
+        end = begin + self._drawn(kind, mean_s, factor)
         cell.record(f"{name}-compute", begin, end, chunk, virtual, micro)
         cell.free_SD = cell.computed_SD[kind] = end
         self.outputs[kind, virtual, micro] = end
         if 0 <= target <= last:
-            cell.record(f"{name}-send", end, end + self._wire(stage, ahead))
+            cell.record(f"{name}-send", end, end + self._wire(name, stage, ahead))
         elif job.vpp > 1:
             cell.record(f"{name}-send", end, end)
         return True
 
-    def _wire(self, stage: int, towards: int) -> Floats:
+    def _wire(self, name: str, stage: int, towards: int) -> Floats:
         """Transfer time with the next (1) or the previous (-1) stage."""
         link = stage if towards > 0 else (stage - 1) % self.job.pp
-        return self._noisy(WIRE_S) * self.link_PSD[link]
+        return self._drawn(name, WIRE_S, self.link_PSD[link])
 
     def _pause(self, stage: int, micro: int) -> Floats:
         found = np.zeros((self.job.num_steps, self.job.dp))
@@ -257,27 +286,29 @@ class _Simulation:
     def _tail(self) -> None:
         for cell in self.cells:
             cell.record("gc", cell.free_SD, cell.free_SD)
-            begin, cell.free_SD = cell.free_SD, cell.free_SD + self._noisy(0.0001)
-            cell.record("layernorm-grads-all-reduce", begin, cell.free_SD)
+            optype = "layernorm-grads-all-reduce"
+            begin, cell.free_SD = cell.free_SD, cell.free_SD + self._drawn(optype, 0.0001)
+            cell.record(optype, begin, cell.free_SD)
         ends = [self.cells[0], self.cells[-1]]
         if self.job.pp > 1:
             self._together(ends, "embedding-grads-all-reduce", over_dp=False)
         for stage, cell in enumerate(self.cells):
             for chunk in range(self.job.vpp):
-                mean_s = SCATTER_S * self.network_PS1[stage]
                 cell.free_SD = self._gather(
-                    cell, "grads-reduce-scatter", chunk, cell.free_SD, mean_s
+                    cell, stage, "grads-reduce-scatter", chunk, cell.free_SD
                 )
         self._together(self.cells, "optimizer-clip-main-grad", over_dp=True)
         for cell in self.cells:
-            cell.record("optimizer", cell.free_SD, cell.free_SD + self._noisy(OPTIMIZER_S))
+            cell.record(
+                "optimizer", cell.free_SD, cell.free_SD + self._drawn("optimizer", OPTIMIZER_S)
+            )
 
     def _together(self, cells: list[_Cell], optype: str, over_dp: bool) -> None:
         latest = np.max([cell.free_SD for cell in cells], axis=0)
         if over_dp:
             latest = latest.max(axis=1, keepdims=True)
         for cell in cells:
-            begin, cell.free_SD = cell.free_SD, latest + self._noisy(NORM_S)
+            begin, cell.free_SD = cell.free_SD, latest + self._drawn(optype, NORM_S)
             cell.record(optype, begin, cell.free_SD)
 
 

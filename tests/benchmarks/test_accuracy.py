@@ -120,7 +120,8 @@ def test_one_job_from_draw_to_verdict(schema: str) -> None:
     assert outcome.error == ""
     (match,) = score(outcome.labels, outcome.findings).matches
     assert match.is_located
-    assert outcome.true_S == pytest.approx(outcome.said_S, rel=0.2)
+    assert outcome.true_S == pytest.approx(outcome.said_S, rel=0.03)
+    assert outcome.slowdown > 1.05
 
 
 def test_a_crash_is_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
