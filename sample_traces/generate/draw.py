@@ -15,6 +15,9 @@ COMPUTE_NOISE, TRANSFER_NOISE = 0.01, 0.03
 ATTENTION = 0.4
 """Share of the compute of a layer."""
 
+UNLIKE = 2.0
+"""Standard deviations that a healthy device is off at most: what is slower is a fault."""
+
 _HABITS_STREAM = 0xAB17
 """Keeps the draw of habits apart from that of durations."""
 
@@ -61,7 +64,8 @@ def draw(job: SyntheticJob) -> Durations:
 def _add_habits(durations: Durations, job: SyntheticJob) -> None:
     """What healthy jobs have, too: devices that are not quite alike, batches of uneven work."""
     random = np.random.default_rng([job.seed, _HABITS_STREAM])
-    device_PDT = np.exp(job.device_spread * random.standard_normal((job.pp, job.dp, job.tp)))
+    unlike_PDT = random.standard_normal((job.pp, job.dp, job.tp)).clip(-UNLIKE, UNLIKE)
+    device_PDT = np.exp(job.device_spread * unlike_PDT)
     work_MSD = np.exp(job.ragged * random.standard_normal(durations.work_MSD.shape))
     durations.work_MSD *= work_MSD
     for compute in (durations.forward_MSPDT, durations.backward_MSPDT):

@@ -172,7 +172,7 @@ class _Simulation:
         self.cells = [_Cell(b, {"F": b, "B": b}) for b in begin]
         faulty = slice(job.since, None)
         self.slow_PSD = np.ones((job.pp, *shape))
-        self.slow_PSD *= np.exp(job.device_spread * self._habits((job.pp, 1, job.dp)))
+        self.slow_PSD *= np.exp(job.device_spread * self._habits((job.pp, 1, job.dp)).clip(-2, 2))
         for stage, dp, factor in job.slow:
             self.slow_PSD[stage, faulty, dp] *= factor
         self.link_PSD = np.ones((job.pp, *shape))  # from a stage to the next and back

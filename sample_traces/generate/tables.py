@@ -263,11 +263,19 @@ class Block:
                 self._reduces(spans, collectives, kind, one)
             if self.job.pp > 1:
                 self._transfers(spans, collectives, kind, one)
-        gc = self.of(self.whole.durations.gc_MSPDT.astype(np.int64))
+        self._pauses(spans)
+
+    def _pauses(self, spans: Rows) -> None:
+        """Collections, at the end of a forward's last module where modules are recorded."""
+        forward, gc = self.whole.times.forward, self._gc()
+        begin = self.of(forward.reduced) - gc if self.job.has_ops else self.of(forward.begun)
         spans.add(
-            self.rank, keep=gc > 0, step=self.step_S1, ts_ns=self.of(times.forward.begun),
-            dur_ns=gc, cpu_ns=gc, kind="gc", name="gc generation 2", depth=1,
+            self.rank, keep=gc > 0, step=self.step_S1, ts_ns=begin, dur_ns=gc, cpu_ns=gc, kind="gc",
+            name="gc generation 2", depth=2 if self.job.has_ops else 1,
         )  # fmt: skip
+
+    def _gc(self) -> Ns:
+        return self.of(self.whole.durations.gc_MSPDT.astype(np.int64))
 
     def _microbatch(self) -> Ns:
         return np.arange(self.job.num_microbatches)[:, None, None]
@@ -285,7 +293,8 @@ class Block:
     def _modules(self, spans: Rows, kind: str, begun: Ns, reduced: Ns) -> None:
         """Attention and what comes behind it, inside a forward or backward."""
         share_S1 = self.whole.durations.attention_S[:, None]
-        between = begun + ((reduced - begun) * share_S1).astype(np.int64)
+        paused = self._gc() if kind == "forward" else 0
+        between = begun + ((reduced - begun - paused) * share_S1).astype(np.int64)
         for name, begin, end in (
             ("layers.0.attention", begun, between), ("layers.0.mlp", between, reduced)
         ):  # fmt: skip

@@ -24,7 +24,7 @@ class Tool:
     with_dependencies: bool = True
 
 
-NVRX = Tool("NVRx 0.4.1", ("nvidia-resiliency-ext==0.4.1",), "nvrx_scores.py")
+NVRX = Tool("NVRx 0.4.1", ("nvidia-resiliency-ext==0.4.1", "torch==2.13.0"), "nvrx_scores.py")
 HTA = Tool(
     "HTA 0.5.0",
     ("HolisticTraceAnalysis==0.5.0", "numpy<2.3", "pandas<3", "networkx", "plotly<6", "pydot",
