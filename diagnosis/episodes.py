@@ -2,7 +2,8 @@
 
 Every step votes: +1 where its excess is at least twice the threshold, 0 at the threshold, -1 where
 there is none. A stretch is where the votes add up most (the greatest sum of neighbours), so that a
-single spike never makes one and a single quick step never ends one. Its ends are then drawn where
+single spike never makes one and a single quick step never ends one; as many votes as make one, cast
+against it, divide it in two. Its ends are then drawn where
 the excess passes half of the stretch's own median: a change is best placed halfway (CUSUM, Page
 1954).
 """
@@ -128,9 +129,23 @@ def _search(excess_S: Floats, threshold: float, low: int, high: int, found: list
     if end < first or begin > last:  # a short, higher peak elsewhere: an episode of its own later
         begin, end = first, last
     begin, end = low + begin, low + end
+    pause = _pause(excess_S[begin : end + 1], max(middle / 2, threshold))
+    if pause is not None:
+        _search(excess_S, threshold, low, begin + pause[0], found)
+        _search(excess_S, threshold, begin + pause[1] + 1, high, found)
+        return
     found.append(Episode(begin, end, float(np.nanmedian(excess_S[begin : end + 1]))))
     _search(excess_S, threshold, low, begin, found)
     _search(excess_S, threshold, end + 1, high, found)
+
+
+def _pause(excess_S: Floats, halfway: float) -> tuple[int, int] | None:
+    """Where it stopped in between: as many votes against it as make an episode."""
+    vote_S = votes(excess_S, halfway)
+    first, last, against = greatest_sum(-vote_S)
+    sides = (vote_S[:first], vote_S[last + 1 :])
+    is_between = all(greatest_sum(side)[2] >= MIN_VOTES for side in sides)
+    return (first, last) if against >= MIN_VOTES and is_between else None
 
 
 def greatest_sum(values: Floats) -> tuple[int, int, float]:

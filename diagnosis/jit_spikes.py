@@ -35,8 +35,8 @@ from diagnosis.slow_worker_evidence import in_ms
 NAME = "jit_spikes"
 QUESTIONS = ("rank_phases", "rank_places")
 
-MIN_SPIKE = 2 * MIN_EXCESS
-"""Of a usual step: where a step votes fully in other detectors."""
+MIN_SPIKE = MIN_EXCESS
+"""Of a usual step: below S = 1.03 attribution means nothing."""
 
 BEYOND_NOISE = 6 * 1.4826
 """And so many MAD of all steps: six sigma of Gaussian noise, none in 1e8 healthy steps."""

@@ -44,7 +44,7 @@ KIND_BY_OPTYPE = {
     "separate-grads-all-reduce": "dp_comm",
     "layernorm-grads-all-reduce": "tp_comm",
     "embedding-grads-all-reduce": "pp_comm",
-    "optimizer-clip-main-grad": "optimizer",
+    "optimizer-clip-main-grad": "other_comm",  # the norm over the whole job: who is early waits
     "optimizer": "optimizer",
     "gc": "gc",
 }

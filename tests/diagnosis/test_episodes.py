@@ -53,3 +53,15 @@ def test_noise_alone_gives_none_in_a_thousand_ranks() -> None:
 def test_the_greatest_sum() -> None:
     assert greatest_sum(np.array([-1.0, 2, -1, 3, -5, 2])) == (1, 3, 4.0)
     assert greatest_sum(np.array([-1.0, -2.0])) == (0, -1, 0.0)
+
+
+def test_as_many_votes_against_it_as_make_one_divide_it() -> None:
+    """Eleven slow steps, seven without, eleven slow ones: the sum alone would join them."""
+    found = episodes(excess(40, (8, 18, 0.1), (26, 36, 0.1)), 0.03)
+    assert [(one.first, one.last) for one in found] == [(8, 18), (26, 36)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_noise_does_not_divide_a_weak_one(seed: int) -> None:
+    weak = np.random.default_rng(seed).normal(0.06, 0.03, 80)
+    assert len(episodes(weak, 0.03)) == 1
