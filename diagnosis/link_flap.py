@@ -25,7 +25,7 @@ from diagnosis.episodes import MIN_VOTES
 from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.late_arrival import at_least
 from diagnosis.late_finding import URGENT_SHARE, steps_missing
-from diagnosis.own_time import middle
+from diagnosis.own_time import kept_from_cores, middle, own_times
 from diagnosis.peers import Bools, Floats, Ints
 from diagnosis.places import place_of
 from diagnosis.slow_worker_evidence import in_ms
@@ -70,6 +70,9 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
     if missing := steps_missing(NAME, found.step_S.size):
         return Verdict(NAME, not_enough=missing)
+    kept = kept_from_cores(own_times(tables["rank_phases"], tables["rank_places"]))
+    if kept is not None:
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, kept),))
     beyond_KS = found.longest_KS - _usual(found)
     struck_KS = _struck(found, beyond_KS)
     flaps = _flaps(found, struck_KS, beyond_KS)

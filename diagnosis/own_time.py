@@ -61,6 +61,9 @@ MINOR = 0.05
 """What is over and took less time than this share of the worst of its kind is no finding by itself:
 what a fault stirs up around it (restarted workers, cold caches)."""
 
+MOST_KEPT = 0.5
+"""Ranks that stand still for more of their compute than they run have fewer cores than threads."""
+
 IDLE = ("forward_idle_ms", "backward_idle_ms")
 """Wall time beyond CPU time by direction: of what `stretch` consists."""
 
@@ -242,6 +245,22 @@ def _thresholds(times: OwnTimes, excess_RS: Floats, mads: float) -> Floats:
         noise = mads * middle(np.abs(cells - middle(cells))) if cells.size else by_jumps
         threshold_R[rows] = max(noise, MIN_EXCESS) if noise > 0 else MIN_EXCESS
     return threshold_R
+
+
+def kept_from_cores(times: OwnTimes) -> str | None:
+    """A sentence where ranks that compute on CPUs wait for cores most of the time, None elsewhere.
+
+    What the threads of such ranks do, transfers too, takes as long as cores are late; and their
+    work takes more CPU time when others use the same caches.
+    """
+    still_RS, work_RS = times.phases["stretch"], times.phases["compute"]
+    share = middle(still_RS / np.where(work_RS > 0, still_RS + work_RS, np.nan))
+    if not share > MOST_KEPT:
+        return None
+    return (
+        f"Ranks wait for cores {100 * share:.0f} % of the time they compute: how long transfers "
+        "and the same work take tells of the cores here, not of the network or the job."
+    )
 
 
 def comparable(times: OwnTimes) -> bool:

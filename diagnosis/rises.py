@@ -16,7 +16,7 @@ import numpy as np
 from diagnosis.episodes import MIN_VOTES, Episode, episodes
 from diagnosis.findings import Evidence, Finding, NotEnoughData
 from diagnosis.late_finding import steps_missing
-from diagnosis.own_time import OwnTimes, middle
+from diagnosis.own_time import OwnTimes, kept_from_cores, middle
 from diagnosis.peers import NOISE_MADS, Floats, level_before
 from diagnosis.slow_worker_evidence import in_ms
 
@@ -50,6 +50,8 @@ def not_comparable(name: str, times: OwnTimes) -> tuple[NotEnoughData, ...]:
         return (NotEnoughData(name, said),)
     if not (np.nan_to_num(times.phases["compute"]) > 0).any():
         return (NotEnoughData(name, "No compute was recorded."),)
+    if (kept := kept_from_cores(times)) is not None:
+        return (NotEnoughData(name, kept),)
     return ()
 
 

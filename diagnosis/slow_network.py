@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from diagnosis.findings import NotEnoughData, Verdict
 from diagnosis.late_finding import steps_missing
+from diagnosis.own_time import kept_from_cores, own_times
 from diagnosis.slow_network_text import Slowness, finding_of
 from diagnosis.transfers import QUESTIONS as QUESTIONS
 from diagnosis.transfers import SlowChannel, Transfers, overlap, slow_channels, transfers_of
@@ -51,6 +52,9 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
     if missing := steps_missing(NAME, found.step_S.size):
         return Verdict(NAME, not_enough=missing)
+    kept = kept_from_cores(own_times(tables["rank_phases"], tables["rank_places"]))
+    if kept is not None:
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, kept),))
     slow = slow_channels(found)
     causes = [Slowness("comm_regression", slow.everywhere, ())] if slow.everywhere else []
     for same_time in _together(slow.channels):

@@ -1,0 +1,37 @@
+"""Ranks that share cores: what their transfers and CPU time cannot tell."""
+
+from __future__ import annotations
+
+import pytest
+
+from diagnosis import step_regression
+from diagnosis.own_time import kept_from_cores, own_times
+from tests.diagnosis.work_tables import Phases, phase_tables
+from trace_hooks.layout import ParallelLayout
+
+PP2_DP2_TP2 = ParallelLayout.from_sizes(pp=2, dp=2, tp=2)
+
+
+def on_cores(cpu_ms: float) -> Phases:
+    """Compute of 150 ms, so much of it CPU time."""
+    return lambda rank, step: {"cpu_ms": cpu_ms, "compute_ms": 150.0}
+
+
+@pytest.mark.parametrize(("device", "cpu_ms", "kept"), [
+    ("cpu", 30.0, True), ("cpu", 140.0, False), ("cuda:0", 30.0, False),
+])  # fmt: skip
+def test_ranks_wait_for_cores(device: str, cpu_ms: float, kept: bool) -> None:
+    tables = phase_tables(PP2_DP2_TP2, 20, on_cores(cpu_ms), device=device)
+    said = kept_from_cores(own_times(tables["rank_phases"], tables["rank_places"]))
+    assert (said is not None) == kept
+    assert said is None or "80 % of the time" in said
+
+
+def test_work_that_takes_longer_on_shared_cores_is_no_regression() -> None:
+    def phases(rank: int, step: int) -> dict[str, float]:
+        return {"cpu_ms": 30.0 if step < 15 else 36.0, "compute_ms": 150.0}
+
+    tables = phase_tables(PP2_DP2_TP2, 30, phases, device="cpu")
+    verdict = step_regression.detect({**tables, "op_times": tables["rank_phases"]}, attempt=0)
+    assert (verdict.findings, verdict.checked) == ((), None)
+    assert "wait for cores" in verdict.not_enough[0].missing
