@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-kill fuzz lint bench bench-accuracy samples clean
+.PHONY: demo test browser test-kill fuzz lint bench bench-accuracy samples clean
 
 # CPU torch first: with it in place no later requirement can pull a CUDA build
 $(VENV)/.torch: Makefile
@@ -21,9 +21,12 @@ $(VENV)/.ready: $(VENV)/.torch pyproject.toml trace_hooks/pyproject.toml constra
 demo: $(VENV)/.ready
 	$(BIN)/rankscope demo --fault "$(FAULT)"
 
-test: lint
-	tests/browser/install_chromium.sh
+test:
+	$(MAKE) --no-print-directory -j2 lint browser
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+
+browser:
+	tests/browser/install_chromium.sh
 
 test-kill: $(VENV)/.ready
 	KILL_ROUNDS=20 $(BIN)/python -m pytest -q -m kill

@@ -63,6 +63,7 @@ class Follower:
         self._stop = threading.Event()
         self._awake = threading.Event()
         self._ready = threading.Event()
+        self._again = threading.Event()
         self._rest_s: float | None = None
         self._published: Path | None = None
         self._caught_up_s = 0.0
@@ -91,6 +92,11 @@ class Follower:
             if time.monotonic() - asked_s > timeout_s or self._stop.wait(LOOK_EVERY_S / 2):
                 return False
         return not self.gone
+
+    def tell_again(self) -> None:
+        """Have the thread tell of news soon, though nothing was written."""
+        self._again.set()
+        self._awake.set()
 
     def ask_to_stop(self) -> None:
         """Have the thread end soon."""
@@ -122,6 +128,7 @@ class Follower:
         folder = self.run.folder
         if not self._exists():
             return
+        self._tell_if_asked()
         looked_s = time.monotonic()
         if is_up_to_date(index_folder(folder), folder):
             self._caught_up_s = looked_s
@@ -139,6 +146,7 @@ class Follower:
         """Refresh until stopped, or until the run is at rest and all of it is published."""
         seen, passed_s, merged_s, merged = None, 0.0, time.monotonic(), False
         while not self._stop.is_set() and self._exists():
+            self._tell_if_asked()
             looked_s, now = time.monotonic(), _look(self.run.folder)
             is_due = time.monotonic() - passed_s >= PASS_EVERY_S
             if now != seen or is_due or not merged:
@@ -184,6 +192,11 @@ class Follower:
         self.problem = problem
         self._ready.set()
         self._changed()
+
+    def _tell_if_asked(self) -> None:
+        if self._again.is_set():
+            self._again.clear()
+            self._tell(self.problem)
 
     def _exists(self) -> bool:
         """Whether the run is still there; otherwise all is told that it has gone."""

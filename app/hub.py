@@ -19,6 +19,7 @@ import duckdb
 
 from app.answers import Answers
 from app.follower import Follower, Passes
+from app.pace import Pace
 from app.watched import Watched
 from ingest.errors import UserError
 from ingest.store import Run, RunStore
@@ -57,6 +58,7 @@ class _Opened:
         self.run = run
         self.version = 0
         self.watched = Watched()
+        self.paces: dict[Hashable, Pace] = {}
         self.follower = Follower(run, changed, passes)
 
 
@@ -145,6 +147,18 @@ class Hub:
         watched = self._open(name).watched
         watched.asked(key, compute)
         return self.cached(name, key, watched.timed(key, compute))
+
+    def paced(self, name: str, key: Hashable, compute: Callable[[Run], T]) -> T:
+        """As `cached`, for what takes long: it may be older than the news, and is made anew when it
+        has rested (app.pace). Who was given an old answer hears of news when that is so.
+        """
+        opened = self._open(name)
+        pace = opened.paces.setdefault(key, Pace())
+        answer: T = self.answers.get(
+            (name, opened.run, key), lambda: pace.version(max(opened.version, _coming.get())),
+            lambda: pace.timed(compute, opened.run),
+        )  # fmt: skip
+        return answer
 
     def recent(self, name: str, key: Hashable, compute: Callable[[Run], T], seconds: float) -> T:
         """As `cached`, for what depends on the time as well: made anew after so many seconds."""
@@ -246,7 +260,11 @@ class Hub:
         return max(0, len(self._opened) - self._most_open)
 
     def _forget(self, opened: _Opened, before: int | None = None) -> None:
-        self.answers.forget(lambda key: isinstance(key, tuple) and key[1] is opened.run, before)
+        def goes(key: Hashable) -> bool:
+            is_of_run = isinstance(key, tuple) and key[1] is opened.run
+            return is_of_run and (before is None or key[2] not in opened.paces)
+
+        self.answers.forget(goes, before)
 
     def _prepare(self, name: str, opened: _Opened, coming: int) -> None:
         """Make the answers that people watch, before they are told that there is news."""
@@ -276,9 +294,14 @@ class Hub:
             listener(name, version)
 
     def _watch_runs(self) -> None:
-        """Tell when a run has come or gone."""
+        """Tell when a run has come or gone, and when what was old can be had anew."""
         known = None
         while not self._closed.wait(LOOK_FOR_RUNS_S):
+            with self._lock:
+                opened = list(self._opened.values())
+            for one in opened:
+                if any(pace.is_owed() for pace in list(one.paces.values())):
+                    one.follower.tell_again()
             try:
                 names = set(self.names())
             except UserError:  # the folder of runs has gone
