@@ -30,14 +30,14 @@ NEAR_STEPS = 3
 """A finding may begin so many steps before its episode and is still of it."""
 ALL_REDUCES = 16
 """Of the blocks of one rank per step: 2 layers x 2 x 4 micro-batches."""
-GC_OBJECTS_PER_S = 1_500_000
+GC_OBJECTS_PER_S = 600_000
+"""Made, linked in cycles and collected, on a core that others use, too."""
 
 GAIN = {"late-rank": 1.2, "slow-loader": 1.2, "gc": 1.0, "slow-rank": 6.0}
 """Own time of a fault for the step time that it is to cost, before a job has told: the other ranks
 compute meanwhile, and a rank computes for a part of each step only."""
 
-Gains = dict[tuple[str, str], float]
-"""The same by fault and dose, corrected."""
+MOST_CORRECTED = 3.0
 
 
 @dataclass
@@ -49,6 +49,8 @@ class Episode:
     rank: int | None
     first: int
     last: int
+    own: float = 0.0
+    """planned: how much of a step of the job the fault takes"""
     text: str = ""
     """as --fault takes it"""
     mark_ns: int = 0
@@ -57,6 +59,7 @@ class Episode:
     also: set[str] = field(default_factory=set)
     """what else was named in its steps"""
     step_ratio: float = math.nan
+    step_s: float = math.nan
 
     @property
     def kind(self) -> str:
@@ -72,6 +75,11 @@ class Episode:
     def delay_s(self) -> float | None:
         """From the mark to the alert; None: it was not found."""
         return None if self.alert_ns is None else (self.alert_ns - self.mark_ns) / 1e9
+
+    @property
+    def delay_steps(self) -> float | None:
+        """The same in steps of the episode."""
+        return None if self.delay_s is None else self.delay_s / self.step_s
 
     def meets(self, steps: Sequence[int]) -> bool:
         """Whether a finding over these steps (first, last) is of this episode."""
@@ -101,7 +109,7 @@ class Job:
 
 
 def planned(
-    fault: str, doses: Sequence[str], step_ms: float, gains: Gains, seed: int
+    fault: str, doses: Sequence[str], step_ms: float, gain: float, seed: int
 ) -> list[Episode]:
     """Episodes of one job, in order: one rank of each pipeline stage takes turns."""
     chosen = random.Random(seed)
@@ -111,32 +119,35 @@ def planned(
         step_s = step_ms / 1e3 * DOSES[dose]
         length = min(max(math.ceil(ON_S / step_s), LEAST_ON), MOST_ON)
         rank = None if fault == "gc" and chosen.random() < 0.5 else ranks[number % 2]
-        episode = Episode(fault, dose, rank, begin, begin + length - 1)
-        own = (DOSES[dose] * AIMED - 1) * gains.get((fault, dose), GAIN[fault])
-        episode.text = _written(episode, own, own * step_ms)
+        own = (DOSES[dose] * AIMED - 1) * gain
+        episode = Episode(fault, dose, rank, begin, begin + length - 1, own)
+        episode.text = _written(episode, own * step_ms)
         found.append(episode)
         begin += length + OFF_STEPS
     return found
 
 
-def _written(episode: Episode, own: float, own_ms: float) -> str:
+def _written(episode: Episode, own_ms: float) -> str:
     amount = {
         "late-rank": f"ms={own_ms / ALL_REDUCES:.2f}",
         "slow-loader": f"ms={own_ms:.1f}",
         "gc": f"objects={max(int(own_ms / 1e3 * GC_OBJECTS_PER_S), 1000)}",
-        "slow-rank": f"x={1 + own:.3f}",
+        "slow-rank": f"x={1 + episode.own:.3f}",
     }[episode.fault]
     who = "" if episode.rank is None else f"={episode.rank}"
     return f"{episode.fault}{who},{amount},from={episode.first},to={episode.last}"
 
 
-def correct(gains: Gains, episode: Episode) -> None:
-    """Halfway to the gain that would have made its dose right."""
-    got, wanted = episode.step_ratio - 1, DOSES[episode.dose] * AIMED - 1
-    if math.isfinite(got):
-        key = (episode.fault, episode.dose)
-        factor = min(max(wanted / max(got, wanted / 4), 0.5), 2.0)
-        gains[key] = gains.get(key, GAIN[episode.fault]) * math.sqrt(factor)
+def gain_of(fault: str, episodes: Sequence[Episode]) -> float:
+    """Own time of a fault for the step time that it is to cost, by what its episodes did: the line
+    through 0 with the least squares, because single ones are noisy on a busy machine."""
+    told = [e for e in episodes if e.fault == fault and math.isfinite(e.step_ratio)]
+    cost = sum((e.step_ratio - 1) * e.own for e in told)
+    least, most = GAIN[fault] / MOST_CORRECTED, GAIN[fault] * MOST_CORRECTED
+    if not told:
+        return GAIN[fault]
+    own = sum(e.own**2 for e in told)
+    return min(max(own / cost, least), most) if cost > 0 else most
 
 
 def said(diagnosis: Diagnosis) -> list[dict[str, Any]]:
@@ -161,6 +172,7 @@ def score(job: Job, step_ms: Mapping[int, float], mark_ns: Mapping[int, int]) ->
         beside = [step_ms[s] for s in near if s not in hit and s in step_ms]
         own = [step_ms[s] for s in range(episode.first, episode.last + 1) if s in step_ms]
         if own and beside:
+            episode.step_s = statistics.median(own) / 1e3
             episode.step_ratio = statistics.median(own) / statistics.median(beside)
     for at_ns, findings in job.said:
         for one in findings:
@@ -193,12 +205,14 @@ def wilson(hits: int, num: int) -> tuple[float, float]:
 def row_of(fault: str, dose: str, episodes: Sequence[Episode]) -> dict[str, Any]:
     """One line of the table, of at least one episode."""
     delays = [e.delay_s for e in episodes if e.delay_s is not None]
+    steps = [e.delay_steps for e in episodes if e.delay_steps is not None]
     p50, p95 = np.percentile(delays, [50, 95]).round(1).tolist() if delays else (None, None)
     return {
         "fault": fault, "dose": dose, "episodes": len(episodes), "right": len(delays),
         "right_95": [round(share, 3) for share in wilson(len(delays), len(episodes))],
         "in_15_s": sum(delay <= 15 for delay in delays),
         "delay_p50_s": p50, "delay_p95_s": p95,
+        "delay_steps": round(statistics.median(steps), 1) if steps else None,
         "onset_steps": max(
             (abs(e.onset - e.first) for e in episodes if e.onset is not None), default=None
         ),

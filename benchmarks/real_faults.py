@@ -10,6 +10,7 @@ from the mark that the injector leaves when the fault begins.
 
 step        how much longer steps are: median of the episode / median of the steps around without
 right       episodes with an alert of the right kind and ranks, and an interval of 95 % (Wilson)
+steps       the median delay in steps of the episode
 also named  what else was named in steps of an episode
 false       findings in stretches without a fault; the first job has none at all
 
@@ -23,6 +24,7 @@ import json
 import multiprocessing
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -35,19 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from browser import conditions
-from planted import (
-    DOSES,
-    FAULTS,
-    OFF_STEPS,
-    Episode,
-    Gains,
-    Job,
-    correct,
-    planned,
-    rows_of,
-    said,
-    score,
-)
+from planted import DOSES, FAULTS, OFF_STEPS, Episode, Job, gain_of, planned, rows_of, said, score
 
 from app.commands.demo_job import training_job
 from app.findings import diagnosis_of
@@ -112,7 +102,8 @@ def _listen(hub: Hub, name: str, job: Job) -> None:
 
 def _step_ms(view: Run) -> dict[int, float]:
     rows = view.ask("steps").to_pylist()
-    return {row["step"]: row["step_ms"] for row in rows if row["step"] >= _WARM_STEPS}
+    known = [row for row in rows if row["step_ms"] and row["step"] >= _WARM_STEPS]
+    return {row["step"]: row["step_ms"] for row in known}
 
 
 def _marks(view: Run) -> dict[int, int]:
@@ -143,7 +134,6 @@ def _burn() -> None:
 def measured(options: argparse.Namespace) -> dict[str, Any]:
     """A healthy job, then jobs with faults until there are enough episodes of each dose."""
     jobs: list[Job] = []
-    gains: Gains = {}
     begun = time.strftime("%H%M%S")
     with tempfile.TemporaryDirectory() as scratch, burners(options.burners):
         runs = options.keep or Path(scratch)
@@ -160,10 +150,9 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
             for begin in range(0, len(doses), options.per_job):
                 step_ms = statistics.median(job.step_ms for job in jobs[-3:])
                 part, seed = doses[begin : begin + options.per_job], options.seed + len(jobs)
-                episodes = planned(fault, part, step_ms, gains, seed)
+                gain = gain_of(fault, [episode for job in jobs for episode in job.episodes])
+                episodes = planned(fault, part, step_ms, gain, seed)
                 add(fault, episodes, episodes[-1].last + OFF_STEPS)
-                for episode in episodes:
-                    correct(gains, episode)
     return summary(jobs, options)
 
 
@@ -203,14 +192,17 @@ def show(result: dict[str, Any]) -> None:
     print(", ".join(f"{key} {value}" for key, value in result["conditions"].items()))
     for key in ("step_ms", "healthy", "rank_hours_without_fault", "false", "diagnose_ms"):
         print(f"{key}: {result[key]}")
-    print("| fault | dose | step | right | in 15 s | p50 s | p95 s | onset off by | also named |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print(
+        "| fault | dose | step | right | in 15 s | p50 s | p95 s | steps | onset off by | also named |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for row in result["rows"]:
         low, high = (f"{100 * share:.0f}" for share in row["right_95"])
         print(
             f"| {row['fault']} | {row['dose']} | {row['step']:.2f}x "
             f"| {row['right']} of {row['episodes']} ({low}-{high} %) | {row['in_15_s']} "
-            f"| {row['delay_p50_s']} | {row['delay_p95_s']} | {row['onset_steps']} "
+            f"| {row['delay_p50_s']} | {row['delay_p95_s']} | {row['delay_steps']} "
+            f"| {row['onset_steps']} "
             f"| {', '.join(row['also']) or '-'} |"
         )
 
@@ -231,6 +223,7 @@ def main() -> None:
     options.fault = options.fault or list(FAULTS)
     options.dose = options.dose or list(DOSES)
     options.seed = random.randrange(10**6) if options.seed is None else options.seed
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # ends the job
     try:
         result = measured(options)
     except UserError as error:

@@ -9,11 +9,13 @@ import pytest
 from benchmarks.planted import (
     DOSES,
     FAULTS,
+    GAIN,
     LEAST_ON,
+    MOST_CORRECTED,
     OFF_STEPS,
     Episode,
     Job,
-    correct,
+    gain_of,
     planned,
     row_of,
     score,
@@ -42,6 +44,7 @@ def test_the_first_right_alert_counts_from_the_mark() -> None:
         (9, finding("launch_skew", 5, 20)),
     )  # fmt: skip
     assert (episode.delay_s, episode.onset) == (7.0, 21)
+    assert episode.delay_steps == pytest.approx(7.0 / 1.5)
     assert episode.also == {"host_contention [5]"}
     assert (episode.step_ratio, job.step_ms, job.false) == (1.5, 1000.0, [])
     row = row_of("late-rank", "loud", [episode])
@@ -67,7 +70,7 @@ def test_what_is_said_of_other_steps_is_a_false_alarm(first: int, last: int) -> 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_plan_is_what_the_job_takes(fault: str) -> None:
-    episodes = planned(fault, list(DOSES), step_ms=2000.0, gains={}, seed=3)
+    episodes = planned(fault, list(DOSES), step_ms=2000.0, gain=1.5, seed=3)
     for before, after in pairwise(episodes):
         assert after.first - before.last > OFF_STEPS
     for episode in episodes:
@@ -78,14 +81,14 @@ def test_a_plan_is_what_the_job_takes(fault: str) -> None:
         assert episode.last - episode.first + 1 >= LEAST_ON
 
 
-def test_a_dose_that_cost_too_little_is_raised() -> None:
+def test_a_fault_that_cost_too_little_is_planned_stronger() -> None:
+    assert gain_of("late-rank", []) == GAIN["late-rank"]
     _, episode = scored()
-    gains: dict[tuple[str, str], float] = {}
-    correct(gains, episode)
-    raised = gains["late-rank", "loud"]
-    episode.step_ratio = 1.1
-    correct(gains, episode)
-    assert gains["late-rank", "loud"] > raised
+    episode.own = 1.0  # half a step longer for one step of its own
+    assert gain_of("late-rank", [episode]) == pytest.approx(2.0)
+    assert gain_of("gc", [episode]) == GAIN["gc"]
+    episode.step_ratio = 0.9  # noise: it cannot have cost less than nothing
+    assert gain_of("late-rank", [episode]) == GAIN["late-rank"] * MOST_CORRECTED
 
 
 def test_the_interval_of_a_share() -> None:
