@@ -192,10 +192,9 @@ def show(result: dict[str, Any]) -> None:
     print(", ".join(f"{key} {value}" for key, value in result["conditions"].items()))
     for key in ("step_ms", "healthy", "rank_hours_without_fault", "false", "diagnose_ms"):
         print(f"{key}: {result[key]}")
-    print(
-        "| fault | dose | step | right | in 15 s | p50 s | p95 s | steps | onset off by | also named |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    names = ("fault", "dose", "step", "right", "in 15 s", "p50 s", "p95 s", "steps", "onset off by",
+             "also named")  # fmt: skip
+    print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}")
     for row in result["rows"]:
         low, high = (f"{100 * share:.0f}" for share in row["right_95"])
         print(
