@@ -33,7 +33,7 @@ def main() -> None:
         return
     kinds = arguments.kinds.split(",") if arguments.kinds else []
     schemas = [arguments.schema] if arguments.schema else [NATIVE, TRACE]
-    chosen = list(cases(seed, arguments.per_dose, arguments.healthy, kinds, schemas))
+    chosen = cases(seed, arguments.per_dose, arguments.healthy, kinds, schemas)
     begun_s = time.perf_counter()
     outcomes = _judged(chosen, arguments.jobs, arguments.minutes)
     took_s = time.perf_counter() - begun_s
@@ -88,6 +88,10 @@ def _report(outcomes: Sequence[Outcome], rivals: int) -> Iterator[str]:
         ("Our tables, masked", tables.by_kind(native, ("masked",))),
         ("StragglerAnalysis schema, loud and quiet", tables.by_kind(traces, tables.AUDIBLE)),
         ("StragglerAnalysis schema, masked", tables.by_kind(traces, ("masked",))),
+        (
+            "What `rankscope whatif` says of these traces, loud and quiet",
+            tables.by_kind(traces, tables.AUDIBLE, "causes"),
+        ),
         (
             "Published what-if rules on these traces, loud and quiet",
             tables.by_kind(traces, tables.AUDIBLE, "rules"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
+
+import numpy as np
 
 from sample_traces.generate import drawn_trace
 from sample_traces.generate.doses import DOSES
@@ -49,18 +51,23 @@ class Case:
 
 def cases(
     seed: int, per_dose: int, num_healthy: int, kinds: Collection[str], schemas: Collection[str]
-) -> Iterator[Case]:
-    """All jobs of a run of the benchmark, first one of each; `kinds`: none are all."""
-    for number in range(max(per_dose, num_healthy)):
-        for schema, known in ((NATIVE, KINDS), (TRACE, drawn_trace.KINDS)):
-            if schema not in schemas:
-                continue
-            for kind in known if number < per_dose else ():
-                for dose in _doses_of(kind) if not kinds or kind in kinds else ():
-                    yield Case(schema, kind, dose, number, seed)
-            wanted = num_healthy if schema == NATIVE else num_healthy // 4
-            if number < wanted and (not kinds or HEALTHY in kinds):
-                yield Case(schema, HEALTHY, ANY_DOSE, number, seed)
+) -> list[Case]:
+    """All jobs of a run of the benchmark; `kinds`: none are all.
+
+    In the order of a draw, so that a run that is cut short has a fair sample.
+    """
+    found = [
+        Case(schema, kind, dose, number, seed)
+        for schema, known in ((NATIVE, KINDS), (TRACE, drawn_trace.KINDS)) if schema in schemas
+        for kind in known if not kinds or kind in kinds
+        for dose in _doses_of(kind)
+        for number in range(per_dose)
+    ]  # fmt: skip
+    for schema, wanted in ((NATIVE, num_healthy), (TRACE, num_healthy // 4)):
+        if schema in schemas and (not kinds or HEALTHY in kinds):
+            found += [Case(schema, HEALTHY, ANY_DOSE, number, seed) for number in range(wanted)]
+    order = np.random.default_rng(seed).permutation(len(found))
+    return [found[at] for at in order]
 
 
 def _doses_of(kind: str) -> tuple[str, ...]:

@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from app.cli import main as rankscope
+from app.importing import open_any
+from app.whatif import whatif_of
 from benchmarks.accuracy.cases import HEALTHY, TRACE, Case
 from benchmarks.accuracy.rivals import rules
+from diagnosis.whatif.causes import causes
 from sample_traces.generate.labels import Label
 
+ALL_STEPS = 1 << 31
 _JUDGED = (0, 3, 4)
 """Exit codes of diagnose: nothing found, findings, not enough data."""
 
@@ -32,7 +36,8 @@ REPLAYABLE = (
 class Outcome:
     """What was planted in one job, and what was said of it.
 
-    `rules`: what the published what-if rules say of a trace. `error`: the last line of a crash.
+    Of traces also `causes`: what `rankscope whatif` says, and `rules`: what the published what-if
+    rules do, both without steps. `error`: the last line of a crash.
     """
 
     case: Case
@@ -41,6 +46,7 @@ class Outcome:
     findings: list[dict[str, Any]] = field(default_factory=list)
     rank_hours: float = 0.0
     rank_steps: int = 0
+    causes: list[dict[str, Any]] = field(default_factory=list)
     rules: list[dict[str, Any]] = field(default_factory=list)
     true_S: float | None = None
     slowdown: float | None = None
@@ -88,6 +94,17 @@ def _judge(outcome: Outcome, folder: Path) -> None:
         outcome.said_S = whatif["S"]
         if case.schema == TRACE:
             outcome.rules = rules.told(whatif, trace)
+            outcome.causes = told_causes(run)
+
+
+def told_causes(run: Path) -> list[dict[str, Any]]:
+    """What `rankscope whatif` prints as causes, in the shape of findings."""
+    with open_any(run) as opened:
+        found = causes(whatif_of(opened).prepared)
+    return [
+        {"kind": c.kind, "ranks": c.ranks, "stages": c.stages, "steps": [0, ALL_STEPS]}
+        for c in found
+    ]
 
 
 def imported(path: Path, runs: Path) -> Path:

@@ -107,7 +107,7 @@ def test_false_alarms_are_counted_by_time() -> None:
 
 
 def test_cases_have_names_that_give_them_again() -> None:
-    chosen = list(cases(7, 2, 4, ["slow_worker", "dead_rank", HEALTHY], [NATIVE, TRACE]))
+    chosen = cases(7, 2, 4, ["slow_worker", "dead_rank", HEALTHY], [NATIVE, TRACE])
     assert len(chosen) == 2 * 3 + 2 + 4 + 2 * 3 + 1
     assert [case_named(case.name, 7) for case in chosen] == chosen
     with pytest.raises(ValueError, match="a name is like native-slow_worker-loud-3"):
@@ -156,7 +156,7 @@ def test_what_other_tools_are_given(tmp_path: Path) -> None:
     assert (len(compute), len(compute[0])) == (drawn.job.num_ranks, drawn.job.num_steps)
     (rank,) = drawn.labels[0].ranks
     assert max(range(len(compute)), key=lambda r: compute[r][drawn.labels[0].first_step]) == rank
-    write_kineto(spans, tmp_path / "kineto")
+    write_kineto(spans, tmp_path / "kineto", drawn.labels[0].last_step)
     with open_any(tmp_path / "kineto") as profile:
         assert profile.info["source"] == "kineto"
         assert len(profile.ask("rank_list").to_pylist()) == drawn.job.num_ranks

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.compute as pc
+
 from benchmarks.accuracy.cases import HEALTHY, NATIVE
 from benchmarks.accuracy.judge import Outcome
 from benchmarks.accuracy.rivals.inputs import spans_of, write_kineto, write_sections
@@ -71,7 +73,9 @@ def _write(outcome: Outcome, folder: Path) -> None:
         run, _ = outcome.case.drawn().write(Path(name))
         spans = spans_of(run)
     write_sections(spans, folder / "sections" / f"{outcome.case.name}.json")
-    write_kineto(spans, folder / "kineto" / outcome.case.name)
+    newest = int(pc.max(spans["step"]).as_py())
+    last_step = max((label.last_step for label in outcome.labels), default=newest)
+    write_kineto(spans, folder / "kineto" / outcome.case.name, last_step)
 
 
 def _ours(outcome: Outcome) -> list[int]:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 KINETO_STEPS = 8
-"""Steps of a profile, the newest; users profile few."""
+"""Steps of a profile, the last in which the fault acts; users profile few."""
 
 COMPUTE_STREAM, COMM_STREAM, DEVICE_PID, HOST_PID = 7, 20, 0, 1000
 
@@ -58,11 +58,11 @@ def write_sections(spans: pa.Table, path: Path) -> None:
     path.write_text(json.dumps({"sections": told, "kernels": {"compute": compute.tolist()}}))
 
 
-def write_kineto(spans: pa.Table, folder: Path) -> None:
+def write_kineto(spans: pa.Table, folder: Path, last_step: int) -> None:
     """A profile per rank, as rank0.json and so on: kernels, their launches, profiler steps."""
     folder.mkdir()
-    newest = int(pc.max(spans["step"]).as_py()) - KINETO_STEPS
-    chosen = spans.filter(pc.greater(spans["step"], newest)).sort_by("ts_ns")
+    steps = range(last_step - KINETO_STEPS + 1, last_step + 1)
+    chosen = spans.filter(pc.is_in(spans["step"], pa.array(steps))).sort_by("ts_ns")
     for rank in pc.unique(chosen["rank"]).to_pylist():
         rows = chosen.filter(pc.equal(chosen["rank"], rank)).to_pylist()
         document = {
