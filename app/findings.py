@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from app.hub import Hub
-from diagnosis import baseline, late_arrival
+from diagnosis import baseline, cell_transfers, late_arrival
 from diagnosis.detectors import Detector, detectors, diagnose
 from diagnosis.episodes import MIN_VOTES
 from diagnosis.findings import Diagnosis, Finding, Verdict
 from ingest.questions import question
+from ingest.readers import straggler_analysis
 from ingest.sandbox import Stop
 from ingest.store import Run
 
@@ -49,12 +50,15 @@ def tables_of(
     chosen: Sequence[Detector] | None = None,
 ) -> dict[str, pa.Table]:
     """Answers of the questions of detectors (default: all), over steps (both included), of one
-    stage. Questions that read every collective are asked of few steps only.
+    stage. Questions that read every collective are asked of few steps only, operations of
+    StragglerAnalysis traces of those only.
     """
     asked = detectors() if chosen is None else chosen
     names = sorted({name for detector in asked for name in detector.questions})
     if steps[1] - steps[0] + 1 >= MIN_VOTES:
         names = [name for name in names if name != late_arrival.COUNTS]
+    if run.info["source"] != straggler_analysis.NAME:
+        names = [name for name in names if name != cell_transfers.CELLS]
     given = {"step_min": steps[0], "step_max": steps[1], "attempt": attempt, "pp": pp}
     return {name: _asked(run, name, given, stop) for name in names}
 

@@ -43,7 +43,7 @@ _MAIN = 0.5
 
 @dataclass(frozen=True)
 class _Pace:
-    """How long steps and communication take. S steps."""
+    """How long steps and communication take. S steps; times are without those that warm up."""
 
     rank_R: Ints
     step_S: Ints
@@ -60,7 +60,7 @@ class _Pace:
         floor_S = comm_RS.min(axis=0) if rank_R.size else np.empty(0)
         floor_S = np.where(np.isfinite(floor_S), floor_S, np.nan)
         moved = transfers_of(tables) if "transfers" in tables else None
-        return cls(rank_R, step_S[warm], window_S, floor_S, moved)
+        return cls(rank_R, step_S, window_S, floor_S, moved)
 
 
 def _warm(num_steps: int) -> slice:

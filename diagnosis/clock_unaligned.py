@@ -101,7 +101,11 @@ def _clocks(tables: Mapping[str, pa.Table]) -> _Clocks:
 
 
 def _agreed(off_H: Floats) -> float:
-    """Where most lie closest together: the middle of the shortest range that holds half of them."""
+    """Where most lie closest together: the middle of the shortest range that holds half of them;
+    of two the first.
+    """
+    if off_H.size == 2:
+        return float(off_H[0])
     sorted_H = np.sort(off_H)
     half = sorted_H.size // 2 + 1
     ranges = sorted_H[half - 1 :] - sorted_H[: sorted_H.size - half + 1]

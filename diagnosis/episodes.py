@@ -66,27 +66,6 @@ def episodes(excess_S: Floats, threshold: float) -> list[Episode]:
     return sorted(found, key=lambda episode: episode.first)
 
 
-def episodes_apart(excess_S: Floats, threshold: float) -> list[Episode]:
-    """Episodes, those divided that have as many steps on end as usual as make an episode, where
-    every part is one by itself.
-    """
-    found = []
-    least = int(MIN_VOTES)
-    for whole in episodes(excess_S, threshold):
-        vote_S = votes(excess_S[whole.first : whole.last + 1], threshold)
-        usual_S = np.convolve(vote_S <= 0, np.ones(least), "full") > least - 0.5
-        usual_S = np.convolve(usual_S[::-1], np.ones(least), "full")[: usual_S.size][::-1] > 0
-        kept = np.flatnonzero(~usual_S[: vote_S.size])
-        parts = np.split(kept, np.flatnonzero(np.diff(kept) > 1) + 1)
-        if len(parts) < 2 or any(vote_S[part].sum() < MIN_VOTES for part in parts):
-            found.append(whole)
-            continue
-        for first, last in ((whole.first + part[0], whole.first + part[-1]) for part in parts):
-            middle = float(np.nanmedian(excess_S[first : last + 1]))
-            found.append(Episode(int(first), int(last), middle))
-    return found
-
-
 def may_recur(excess_RS: Floats, threshold_R: Floats) -> Bools:
     """Which ranks may have recurring bursts: who has the votes for them."""
     positive_RS = np.maximum(votes(excess_RS, threshold_R[:, None]), 0.0)

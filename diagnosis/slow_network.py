@@ -28,12 +28,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from diagnosis.cell_transfers import QUESTIONS as QUESTIONS
+from diagnosis.cell_transfers import known_transfers
 from diagnosis.findings import NotEnoughData, Verdict
 from diagnosis.late_finding import steps_missing
 from diagnosis.own_time import kept_from_cores, own_times
 from diagnosis.slow_network_text import Slowness, finding_of
-from diagnosis.transfers import QUESTIONS as QUESTIONS
-from diagnosis.transfers import SlowChannel, Transfers, overlap, slow_channels, transfers_of
+from diagnosis.transfers import SlowChannel, Transfers, overlap, slow_channels
 
 NAME = "slow_network"
 KINDS = (
@@ -46,7 +47,7 @@ Channels = frozenset[int]
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
-    found = transfers_of(tables)
+    found = known_transfers(tables)
     if not np.isfinite(found.time_KS).any():
         said = "No transfers are known: collectives with all members, on aligned clocks, tell them."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))

@@ -97,12 +97,12 @@ def _evidence(found: Transfers, slowness: Slowness, attempt: int) -> tuple[Evide
         Evidence(
             f"A transfer of {_name(channel)} takes {in_ms(worst.own_ms)} in steps {first} to "
             f"{last}; {against}.",
-            round(worst.own_ms, 4), "ms", "transfers", asked, link,
+            round(worst.own_ms, 4), "ms", found.question, asked, link,
         ),
         Evidence(
             f"Slow in these steps: {len(slowness.channels)} of {len(found.channels)} groups and "
             f"links, all of {_where(found, slowness)}.",
-            len(slowness.channels), "groups and links", "transfers", asked, link,
+            len(slowness.channels), "groups and links", found.question, asked, link,
         ),
     ]  # fmt: skip
     if math.isfinite(wait_ms):
@@ -110,7 +110,7 @@ def _evidence(found: Transfers, slowness: Slowness, attempt: int) -> tuple[Evide
             Evidence(
                 f"Its members come at most {in_ms(wait_ms)} apart: late ranks are not the reason, "
                 "transfers count from the last one's start.",
-                round(wait_ms, 4), "ms", "transfers", asked, link,
+                round(wait_ms, 4), "ms", found.question, asked, link,
             )
         )  # fmt: skip
     return tuple(told)

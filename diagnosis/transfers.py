@@ -16,13 +16,13 @@ Shape suffixes: K channels, N channels of one set of alike ones, S steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from diagnosis.episodes import Episode, episodes, episodes_apart, may_be_slow
+from diagnosis.episodes import Episode, episodes, may_be_slow
 from diagnosis.own_time import middle
 from diagnosis.peers import (
     MIN_PEERS,
@@ -55,7 +55,9 @@ _FEWEST_BEFORE = 3
 
 @dataclass(frozen=True)
 class Channel:
-    """A group, or two ranks that send to each other. `rows`: of its ranks that finished steps."""
+    """A group, or two ranks that send to each other. `rows`: of its ranks that finished steps;
+    `hosts`: none where some are unknown.
+    """
 
     ranks: tuple[int, ...]
     axis: str
@@ -77,6 +79,7 @@ class Transfers:
     longest_KS: Floats  # ms
     wait_KS: Floats  # ms, the most a member waited
     alike_K: Ints  # number of the set of alike channels
+    question: str = "transfers"  # that gives these numbers
 
     @property
     def sets(self) -> list[Ints]:
@@ -119,14 +122,14 @@ class Slow:
 
 def transfers_of(tables: Mapping[str, pa.Table]) -> Transfers:
     """Channels of the answers of QUESTIONS."""
-    rank_R, steps, cells = spread_cells(tables["rank_phases"].select(["rank", "step", "step_ms"]))
+    rank_R = np.unique(tables["rank_phases"]["rank"].to_numpy()).astype(np.int64)
     ranks = placed(rank_R, tables["rank_places"])
+    steps, window_S = steps_of(tables)
     asked = tables["transfers"]
     asked = asked.filter(pa.array(np.isin(asked["step"].to_numpy(), steps)))
     key_K3, row = _keys(asked)
     told = asked.drop_columns(["group_id", "rank", "peer"]).append_column("rank", pa.array(row))
     _, step_S, of = spread_cells(told)
-    window_S = np.array([middle(column_R) for column_R in cells["step_ms"].T])
     channels = _channels(key_K3, tables["groups"], ranks)
     num_KS, bytes_KS = of["num_instances"], of["num_bytes"]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -135,8 +138,14 @@ def transfers_of(tables: Mapping[str, pa.Table]) -> Transfers:
         time_KS[~(time_KS > 0) | np.isfinite(bytes_KS) & ~same_KS] = np.nan
     return Transfers(
         ranks, step_S, window_S[np.searchsorted(steps, step_S)], channels, time_KS, num_KS,
-        of["longest_ms"], of["wait_ms"], _alike(channels, num_KS, bytes_KS),
+        of["longest_ms"], of["wait_ms"], alike(channels, num_KS, bytes_KS),
     )  # fmt: skip
+
+
+def steps_of(tables: Mapping[str, pa.Table]) -> tuple[Ints, Floats]:
+    """Finished steps, and how long they take: ms, median over the ranks."""
+    _, steps, cells = spread_cells(tables["rank_phases"].select(["rank", "step", "step_ms"]))
+    return steps, np.array([middle(column_R) for column_R in cells["step_ms"].T])
 
 
 def _keys(asked: pa.Table) -> tuple[Ints, Ints]:
@@ -161,12 +170,14 @@ def _channels(key_K3: Ints, groups: pa.Table, ranks: Ranks) -> tuple[Channel, ..
         group = known.get(group_id, {"axis": "unknown", "ranks": []})
         members = tuple(group["ranks"]) if peer < 0 else (rank, peer)
         rows = tuple(row_of[member] for member in members if member in row_of)
-        hosts = frozenset(ranks.host_R[row] or f"rank {ranks.rank_R[row]}" for row in rows)
-        found.append(Channel(members, group["axis"], peer >= 0, hosts, rows))
+        hosts = [ranks.host_R[row] for row in rows]
+        known_hosts = frozenset(host for host in hosts if host) if all(hosts) else frozenset()
+        found.append(Channel(members, group["axis"], peer >= 0, known_hosts, rows))
     return tuple(found)
 
 
-def _alike(channels: tuple[Channel, ...], num_KS: Floats, bytes_KS: Floats) -> Ints:
+def alike(channels: Sequence[Channel], num_KS: Floats, bytes_KS: Floats) -> Ints:
+    """Of every channel the number of its set of alike ones."""
     told = [
         ("" if c.is_pair else c.axis, len(c.ranks), len(c.hosts) > 1, middle(num_S),
          _rounded(middle(bytes_S)))
@@ -192,10 +203,10 @@ def slow_channels(found: Transfers) -> Slow:
         num_K[rise.rows_N] = 0
     with np.errstate(invalid="ignore"):
         slow_KS = found.time_KS / usual_KS - 1
+    least_K = _noises(found, slow_KS, suspect_K, num_K)
     slow = []
-    for k, slow_S in enumerate(slow_KS):
-        least = _threshold(found, slow_KS, suspect_K, num_K, k)
-        for episode in episodes_apart(slow_S, least):
+    for k in np.flatnonzero(may_be_slow(slow_KS, least_K)).tolist():
+        for episode in episodes(slow_KS[k], float(least_K[k])):
             one = _measured(found, usual_KS[k], k, episode, int(num_K[k]))
             if one.lost_ms >= LEAST_COST * _window_ms(found, episode):
                 slow.append(one)
@@ -289,10 +300,16 @@ def overlap(one: Episode, other: Episode) -> bool:
     return shared > max(one.last - one.first, other.last - other.first) / 2
 
 
-def _threshold(found: Transfers, slow_KS: Floats, suspect_K: Bools, num_K: Ints, k: int) -> float:
-    """3 MAD of the alike ones that are not slow; of its own steps where they are few."""
-    rows = (found.alike_K == found.alike_K[k]) & ~suspect_K
-    if num_K[k] < MIN_PEERS:
-        return max(_step_noise(slow_KS[k]), FEW_EXCESS if num_K[k] else MIN_EXCESS)
-    cells = slow_KS[rows]
-    return max(NOISE_MADS * middle(np.abs(cells - middle(cells))), MIN_EXCESS)
+def _noises(found: Transfers, slow_KS: Floats, suspect_K: Bools, num_K: Ints) -> Floats:
+    """From where on a channel is slow: 3 MAD of the alike ones that are not slow, of its own steps
+    where they are few.
+    """
+    noise_K = np.full(len(found.channels), MIN_EXCESS)
+    for rows in found.sets:
+        cells = slow_KS[rows[~suspect_K[rows]]]
+        noise = NOISE_MADS * middle(np.abs(cells - middle(cells)))
+        noise_K[rows] = np.fmax(noise, MIN_EXCESS)
+        for k in rows[num_K[rows] < MIN_PEERS].tolist():
+            least = FEW_EXCESS if num_K[k] else MIN_EXCESS
+            noise_K[k] = max(_step_noise(slow_KS[k]), least)
+    return noise_K
