@@ -42,6 +42,9 @@ FOLLOW_S = 0.25
 RECONNECT_EVERY = 40
 """Passes after which the database is opened anew."""
 
+MEMORY = "512MB"
+"""What DuckDB may hold of a pass before it puts some of it on disk, beside the index."""
+
 _SETUP = "".join(index_sql(name) for name in ("tables", "bus_bytes", "corrected_kinds"))
 _COORDS = ("pp", "dp", "cp", "tp", "ep")
 
@@ -115,6 +118,7 @@ class Indexer:
         config: dict[str, str | bool | int | float | list[str]] = {
             "default_block_size": "16384",  # many small tables: a tenth of the default's file
             "autoinstall_known_extensions": False, "autoload_known_extensions": False,
+            "memory_limit": MEMORY,
         }  # fmt: skip
         try:
             connection = duckdb.connect(str(path), config=config)

@@ -76,6 +76,8 @@ def refusal(run: Run) -> str | None:
             "This run was recorded by hooks, whose job told the layout it ran with: there is "
             "nothing to correct."
         )
+    if run.state == "importing":
+        return "Files are still read into this run; its layout can be corrected when all are read."
     if not run.ranks:
         return "No rank of this run is known yet; there is nothing to place."
     return None

@@ -20,8 +20,11 @@ from trace_hooks.schema import KINDS, MODES
 BAND = 64
 """Ranks handled together, as many as a merged file holds."""
 
-ROWS_AT_ONCE = 1_000_000
-"""Spans laid over each other at once; about 300 bytes each."""
+ROWS_AT_ONCE = 250_000
+"""Spans laid over each other at once; about 500 bytes each."""
+
+COLLECTIVES_AT_ONCE = 500_000
+"""Rows of collectives, of all ranks, put together in DuckDB at once; about 500 bytes each."""
 
 
 @dataclass(frozen=True)
@@ -103,17 +106,18 @@ class RollupPass:
         ]
 
     def _step_ranges(self, attempt: int, low: int, high: int) -> Iterator[tuple[int, int]]:
-        """Cut [low, high] so that a band's spans of one part fit in memory."""
+        """Cut [low, high] so that a band's spans and all collectives of one part fit in memory."""
         row = self.connection.execute(
-            "SELECT sum(num_rows), min(step_min), max(step_max) FROM files WHERE attempt = ?"
+            "SELECT sum(num_rows), coalesce(sum(num_rows) FILTER (table_name = 'collectives'), 0),"
+            " min(step_min), max(step_max) FROM files WHERE attempt = ?"
             " AND table_name IN ('spans', 'collectives') AND problem IS NULL AND num_rows > 0",
             [attempt],
         ).fetchall()[0]
-        rows, first, last = row if row[0] else (0, low, high)
+        rows, collectives, first, last = row if row[0] else (0, 0, low, high)
         low, high = max(low, min(first, low)), min(high, max(last, high))
-        bands = max(len(self._band_edges(attempt)), 1)
-        per_step = rows / max(last - first + 1, 1) / bands
-        steps_at_once = max(int(ROWS_AT_ONCE / max(per_step, 1)), 1)
+        bands, steps = max(len(self._band_edges(attempt)), 1), max(last - first + 1, 1)
+        parts = max(rows / bands / ROWS_AT_ONCE, collectives / COLLECTIVES_AT_ONCE)
+        steps_at_once = max(int(steps / max(parts, 1 / steps)), 1)
         for start in range(low, high + 1, steps_at_once):
             yield start, min(start + steps_at_once - 1, high)
 
