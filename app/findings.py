@@ -11,7 +11,7 @@ from app.hub import Hub
 from diagnosis import baseline, cell_transfers, late_arrival
 from diagnosis.detectors import Detector, detectors, diagnose
 from diagnosis.episodes import MIN_VOTES
-from diagnosis.findings import Diagnosis, Finding, Verdict
+from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Verdict
 from ingest.questions import question
 from ingest.readers import straggler_analysis
 from ingest.sandbox import Stop
@@ -20,6 +20,14 @@ from ingest.store import Run
 MOST_CELLS = 1_500_000
 """Ranks x steps looked back at: 61 to 122 steps of 12,288 ranks, 488 to 976 of a stage of eight."""
 FEWEST_STEPS = 50
+_IMPORTING = (
+    "Files are still read into this run: numbers and pictures show the ranks read so far, each by "
+    "its own clock. Clocks are compared and findings made when all are read."
+)
+_NO_STEPS = (
+    "This run holds no finished step, and ranks are compared by their steps, from the fourth on; "
+    "none will come any more."
+)
 
 
 def diagnosis_of(
@@ -35,10 +43,18 @@ def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None)
     The newest steps that fit MOST_CELLS are looked at; where something was wrong from the first of
     them on, that pipeline stage is looked at further back, as far as fits again.
     """
+    if run.state == "importing":
+        return _unjudged("import", _IMPORTING)
     wanted = run.newest_attempt if attempt is None else attempt
     steps = _steps(run, wanted)
     found = diagnose(tables_of(run, wanted, steps.within(steps.num_ranks), stop), wanted)
+    if not found.judged and steps.num_ranks == 0 and run.state == "finished":
+        return _unjudged("steps", _NO_STEPS)
     return found.with_findings(lambda finding: _from_its_onset(run, finding, steps, stop))
+
+
+def _unjudged(why: str, sentence: str) -> Diagnosis:
+    return Diagnosis((Verdict(why, not_enough=(NotEnoughData(why, sentence),)),))
 
 
 def tables_of(
