@@ -17,6 +17,7 @@ from benchmarks.accuracy.rivals.installed import HTA, NVRX, asked
 MOST_RANKS = 32
 """Of a job given to others: a profile of each rank is written."""
 
+_HEALTHY_MORE = 4
 _ASKED = ("loud", "quiet", "any")
 
 
@@ -44,7 +45,11 @@ def chosen(outcomes: Sequence[Outcome], per_kind: int) -> list[Outcome]:
         small = 1 < o.rank_steps <= MOST_RANKS * 40
         if o.case.schema == NATIVE and o.case.dose in _ASKED and one_place and told and small:
             found.setdefault((o.case.kind, o.case.dose), []).append(o)
-    return [o for some in found.values() for o in some[:per_kind] if not o.error]
+    taken = [
+        o for (kind, _), some in found.items()
+        for o in some[: per_kind * (_HEALTHY_MORE if kind == HEALTHY else 1)]
+    ]  # fmt: skip
+    return [o for o in taken if not o.error]
 
 
 def compared(outcomes: Sequence[Outcome]) -> list[str]:
