@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from diagnosis import (
+    busy_hosts,
     clock_unaligned,
     data_gaps,
     data_loader,
@@ -63,6 +64,7 @@ def detectors() -> tuple[Detector, ...]:
             late_start.NAME, ("launch_skew", "host_contention", "slow_worker"),
             late_start.QUESTIONS, late_start.detect,
         ),
+        Detector(busy_hosts.NAME, (busy_hosts.KIND,), busy_hosts.QUESTIONS, busy_hosts.detect),
         Detector(
             sequence_imbalance.NAME, ("sequence_imbalance",), sequence_imbalance.QUESTIONS,
             sequence_imbalance.detect,

@@ -97,7 +97,7 @@ def _findings(times: OwnTimes, attempt: int) -> tuple[list[Finding], list[str]]:
     found = []
     for kind, lates in by_kind.items():
         found += [
-            finding_of(times, lost, attempt, _words(times, kind, lost))
+            finding_of(times, lost, attempt, words_of(times, kind, lost))
             for lost in _together(times, lates)
         ]
     return found, set_aside
@@ -156,7 +156,8 @@ def _overlap(one: Episode, other: Episode) -> bool:
     return shared > max(one.last - one.first, other.last - other.first) / 2
 
 
-def _words(times: OwnTimes, kind: str, lost: Lost) -> Words:
+def words_of(times: OwnTimes, kind: str, lost: Lost) -> Words:
+    """What is told of a kind of late start."""
     who = f"Host {lost.hosts[0]}" if lost.hosts else f"Rank {times.ranks.rank_R[lost.rows[0]]}"
     loses, why, others, then = _TOLD[kind]
     title = f"{who} {_TITLES[kind]}"
