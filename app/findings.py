@@ -33,8 +33,8 @@ _NO_STEPS = (
 def diagnosis_of(
     hub: Hub, name: str, attempt: int | None = None, stop: Stop | None = None
 ) -> Diagnosis:
-    """Diagnosis of an attempt (default: the newest), kept until the run has news."""
-    return hub.followed(name, ("diagnosis", attempt), lambda run: diagnose_run(run, attempt, stop))
+    """Diagnosis of an attempt (default: the newest); seconds old while the run has news."""
+    return hub.paced(name, ("diagnosis", attempt), lambda run: diagnose_run(run, attempt, stop))
 
 
 def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None) -> Diagnosis:
