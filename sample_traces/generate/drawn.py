@@ -102,7 +102,8 @@ class LabelledJob:
 def draw_healthy(seed: int) -> LabelledJob:
     """A job without faults, its noise and habits included; long steps, as of big models."""
     random = np.random.default_rng(seed)
-    job = _job(random, _choice(random, SHAPES), slowest=150.0, quickest=50.0)
+    shape = SHAPES[int(random.integers(len(SHAPES)))]
+    job = _job(random, shape, quickest=60.0, slowest=200.0)
     return LabelledJob(job, (), before=_before(job))
 
 
