@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from types import FrameType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from ingest.sandbox import Stop
+if TYPE_CHECKING:
+    from ingest.sandbox import Stop
 
 T = TypeVar("T")
 
@@ -59,6 +60,8 @@ def stoppable(query: Callable[[Stop], T]) -> T:
     In the main thread DuckDB would look for one only between the tasks of a query, and one task
     may last until the query's time limit.
     """
+    from ingest.sandbox import Stop  # DuckDB: half of the start-up of verbs that ask nothing
+
     stop = Stop()
     with ThreadPoolExecutor(1, "query") as thread:
         answer = thread.submit(query, stop)
