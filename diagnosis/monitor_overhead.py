@@ -37,6 +37,10 @@ MOST_COST = 0.03
 MIN_ELAPSED_MS = 5_000.0
 """Heartbeats come each second: over fewer than five, setting up the hooks weighs too much."""
 
+SETTLED_MS = 30_000.0
+"""Setting up took 0.2 to 0.3 s in real jobs of 8 ranks on 2 cores: over the whole attempt that is
+below MOST_COST after 10 s, so three times that is asked for. Steps tell earlier."""
+
 MOST_NAMED = 0.5
 """Where more than this share of the ranks is concerned, the job is meant, not its ranks."""
 
@@ -73,7 +77,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     cost = _Cost(rows, step_S, shares, middle(cells["step_ms"]))
     told = [e for e in episodes(shares, MOST_COST / 2) if e.excess >= MOST_COST]
     whole = Episode(0, step_S.size - 1, max(row["cost_ratio"] for row in rows))
-    if not told and (cost.costly or cost.lossy):
+    is_settled = max(row["elapsed_ms"] for row in rows) >= SETTLED_MS
+    if not told and (cost.lossy or (is_settled and cost.costly)):
         told = [whole]
     places = tables["rank_places"]
     found = tuple(_finding(cost, episode, places, attempt) for episode in told)

@@ -50,7 +50,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     if not comparable(times) or times.waits_hidden:
         said = "Fewer than 4 ranks, or no communication in the log: who starts late is not known."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
-    rest_RS = np.fmin(times.part("rest"), times.late_RS)
+    rest_RS = _rest(times)
     lead_S, leader_S = _leads(rest_RS)
     found = tuple(
         _finding(times, episode, leader_S, attempt)
@@ -61,6 +61,15 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         "tenth of it."
     )
     return Verdict(NAME, found, checked)
+
+
+def _rest(times: OwnTimes) -> Floats:
+    """What ranks spend beyond their peers outside of phases; what a wait for data, a collection or
+    a save of the same step brings with it (objects made, cold caches) is of their kinds.
+    """
+    rest_RS = np.fmin(times.part("rest"), times.late_RS)
+    told_RS = np.sum([times.part(name) for name in ("data", "gc", "checkpoint")], axis=0)
+    return np.where(told_RS >= rest_RS, 0.0, rest_RS)
 
 
 def _leads(rest_RS: Floats) -> tuple[Floats, Ints]:

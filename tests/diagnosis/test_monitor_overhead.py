@@ -109,3 +109,10 @@ def test_a_run(tmp_path: Path, own_share: float, kinds: list[str]) -> None:
         found = diagnose_run(run).findings
     assert [finding.kind for finding in found] == kinds
     assert [[place.rank for place in finding.culprits] for finding in found] == [[1]] * len(kinds)
+
+
+def test_setting_up_is_no_cost_of_the_job() -> None:
+    """The whole of a short attempt holds what making the hooks took; its steps do not."""
+    early = {rank: {"cost_ratio": 0.04} for rank in range(4)}
+    assert judged(early, 8_000.0, [0.01] * STEPS).findings == ()
+    assert judged(early, 60_000.0, [0.01] * STEPS).findings != ()

@@ -66,3 +66,17 @@ def test_a_healthy_job(noise: float) -> None:
 def test_few_ranks_are_not_judged() -> None:
     verdict = judged(skewed(30, FROM, ranks=2), ParallelLayout.from_sizes(dp=2))
     assert "Fewer than 4 ranks" in verdict.not_enough[0].missing
+
+
+def test_what_collections_bring_with_them_is_no_skew() -> None:
+    """Objects are made before they are collected, on another rank in each step."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        if step < 10:
+            return {}
+        if rank != (step * 7) % 16:
+            return {"step_ms": 280.0, "comm_ms": 120.0}
+        return {"step_ms": 280.0, "comm_ms": 40.0, "gc_ms": 45.0, "covered_ms": 235.0}
+
+    tables = phase_tables(ParallelLayout.from_sizes(dp=16), 40, phases)
+    assert detect(tables, attempt=0).findings == ()
