@@ -1,9 +1,9 @@
 """data_loader: steps stand still for their next batch, on one rank or on the whole job (F17).
 
-One rank: it is blocked on data longer than its peers and comes late by at least as much
-(diagnosis/own_time.py); later operations are normal, only shifted. The whole job: the median rank
-is blocked for a fifth of the step, or for longer since some step than before it. Blocked time is
-EXPOSED fetch wait, not fetch time, which hides behind compute.
+One rank: it is blocked on data longer than its peers, and over these steps comes late by at least
+half of that (diagnosis/own_time.py); later operations are normal, only shifted. The whole job: the
+median rank is blocked for a fifth of the step, or for longer since some step than before it.
+Blocked time is EXPOSED fetch wait, not fetch time, which hides behind compute.
 
 Source: F17 of the fault list; MegaScale (2402.15627) on data stalls; a job that fetches ahead is
 blocked for next to nothing. Assumes: a loader's wait is recorded as such. Known false positives: a
