@@ -114,7 +114,7 @@ def _hosts(found: Transfers, slow: Channels) -> list[tuple[str, tuple[str, ...]]
 
 def _reaching_out(found: Transfers, known: Sequence[int], slow: Channels) -> tuple[str, ...]:
     """Hosts all whose channels to others are slow: the one that explains all slow ones, else all
-    such hosts; none where several explain them one by one, or all hosts are such.
+    such hosts; none where several explain them one by one.
     """
     outer: dict[str, set[int]] = {}
     for k in known:
@@ -124,8 +124,8 @@ def _reaching_out(found: Transfers, known: Sequence[int], slow: Channels) -> tup
     slow_outer = set().union(*outer.values()) & slow if outer else set()
     whole = sorted(host for host, own in outer.items() if len(own) > 1 and own <= slow)
     single = [host for host in whole if slow_outer <= outer[host]]
-    if single or len(whole) == len(outer):
-        return tuple(single) if len(single) == 1 < len(outer) else ()
+    if single:
+        return tuple(single) if len(single) == 1 else ()
     explained = set().union(*(outer[host] for host in whole)) if whole else set()
     return tuple(whole) if slow_outer <= explained else ()
 

@@ -101,6 +101,12 @@ def test_many_hosts_at_once(first: int) -> None:
     assert told(finding) == ("many_hosts_slow", list(range(24, 48)), [], hosts)
 
 
+def test_all_that_leaves_hosts_is_the_network_of_all_hosts() -> None:
+    verdict = judged(PP4_DP4_TP2, since(FROM, 5, touches({0, 1, 2, 3})))
+    hosts = ["node0", "node1", "node2", "node3"]
+    assert [told(f) for f in verdict.findings] == [("many_hosts_slow", list(range(32)), [], hosts)]
+
+
 def test_links_between_two_hosts_are_one_finding() -> None:
     hit = since(0, 5, lambda axis, ranks, _: axis == "link" and {r // 8 for r in ranks} == {3, 4})
     (finding,) = judged(PP8_DP8, hit).findings
