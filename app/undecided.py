@@ -15,14 +15,17 @@ REMEDY = "Compare with a good run of the same job: rankscope diagnose RUN --base
 _UNSEEN = {
     "step_regression": "A job that is slow everywhere alike looks healthy within one run.",
     "comm_regression": "Communication that is slow everywhere alike looks normal within one run.",
+    "slow_op": "An operation that was slow on all ranks from the first step on looks normal within "
+    "one run; against a good one it shows as longer steps.",
 }
+"""Kinds that show only against a good run, and why."""
 
 
 def not_identifiable(diagnosis: Diagnosis) -> list[dict[str, str]]:
     """Kinds that these data cannot tell: {"kind", "why", "remedy"}."""
     if any(verdict.detector == baseline.NAME and verdict.checked for verdict in diagnosis.verdicts):
         return []
-    return [{"kind": kind, "why": _UNSEEN[kind], "remedy": REMEDY} for kind in baseline.KINDS]
+    return [{"kind": kind, "why": why, "remedy": REMEDY} for kind, why in _UNSEEN.items()]
 
 
 def clock_of(run: Run, attempt: int | None = None) -> dict[str, Any]:
