@@ -99,7 +99,6 @@ class Job:
     false: list[str] = field(default_factory=list)
     said: list[tuple[int, list[dict[str, Any]]]] = field(default_factory=list)
     """(Unix ns, findings as `said` gives them)"""
-    diagnose_ms: list[float] = field(default_factory=list)
 
     @property
     def quiet_hours(self) -> float:

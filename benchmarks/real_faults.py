@@ -94,9 +94,7 @@ def _follow(hub: Hub, name: str, process: subprocess.Popen[bytes], job: Job) -> 
 
 
 def _listen(hub: Hub, name: str, job: Job) -> None:
-    begun_s = time.monotonic()
     diagnosis = diagnosis_of(hub, name)
-    job.diagnose_ms.append((time.monotonic() - begun_s) * 1e3)
     job.said.append((time.time_ns(), said(diagnosis)))
 
 
@@ -169,7 +167,6 @@ def summary(jobs: Sequence[Job], options: argparse.Namespace) -> dict[str, Any]:
                     "false": healthy.false},
         "rank_hours_without_fault": round(8 * sum(job.quiet_hours for job in jobs), 2),
         "false": [what for job in jobs for what in job.false],
-        "diagnose_ms": round(statistics.median(ms for job in jobs for ms in job.diagnose_ms), 1),
         "rows": rows_of([episode for job in jobs for episode in job.episodes]),
     }  # fmt: skip
 
@@ -178,8 +175,7 @@ def tell(job: Job) -> None:
     """A line for the job and for each of its episodes, while the others go on."""
     print(
         f"job: {job.num_steps} steps, {job.step_ms:.0f} ms without a fault, load {job.load:.1f} to "
-        f"{os.getloadavg()[0]:.1f}, diagnosis {statistics.median(job.diagnose_ms):.0f} ms, "
-        f"false alarms: {', '.join(job.false) or 'none'}", flush=True,
+        f"{os.getloadavg()[0]:.1f}, false alarms: {', '.join(job.false) or 'none'}", flush=True,
     )  # fmt: skip
     for e in job.episodes:
         found = "NOT FOUND" if e.delay_s is None else f"after {e.delay_s:.1f} s, step {e.onset}"
@@ -190,7 +186,7 @@ def tell(job: Job) -> None:
 def show(result: dict[str, Any]) -> None:
     """The table for people."""
     print(", ".join(f"{key} {value}" for key, value in result["conditions"].items()))
-    for key in ("step_ms", "healthy", "rank_hours_without_fault", "false", "diagnose_ms"):
+    for key in ("step_ms", "healthy", "rank_hours_without_fault", "false"):
         print(f"{key}: {result[key]}")
     names = ("fault", "dose", "step", "right", "in 15 s", "p50 s", "p95 s", "steps", "onset off by",
              "also named")  # fmt: skip
