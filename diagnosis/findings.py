@@ -154,9 +154,13 @@ class Finding:
     def id(self) -> str:
         """kind-attempt-ranks-first step: the same after the index was built again.
 
-        For ranks stand stages where whole ones are meant, else `job`.
+        For ranks stand stages where whole ones are meant, else `job`; of many ranks the first, the
+        last and their number.
         """
-        ranks = "_".join(str(place.rank) for place in self.culprits)
+        named = [str(place.rank) for place in self.culprits]
+        if len(named) > _MOST_IN_ID:  # ids stand in links
+            named = [named[0], "to", named[-1], f"{len(named)}ranks"]
+        ranks = "_".join(named)
         stages = "_".join(f"stage{stage}" for stage in self.stages)
         who = ranks or stages or "job"
         return f"{self.kind}-{self.attempt}-{who}-{self.first_step}"
@@ -196,6 +200,9 @@ class Finding:
         for name in ("alternatives", "stages", "hosts"):
             values[name] = tuple(plain.get(name, ()))
         return cls(**values)
+
+
+_MOST_IN_ID = 16
 
 
 def _frozen(value: Any) -> Any:

@@ -52,6 +52,8 @@ def test_json_gives_the_same_finding_back() -> None:
 def test_the_id_says_what_who_and_when() -> None:
     assert a_finding().id == "slow_worker-0-5-8"
     assert a_finding(culprits=()).id == "slow_worker-0-job-8"
+    many = tuple(Place(rank) for rank in range(100, 612))
+    assert a_finding(culprits=many).id == "slow_worker-0-100_to_611_512ranks-8"
     assert a_finding(last_step=99, slowdown=2.0).id == a_finding().id  # it goes on, the link stays
 
 
