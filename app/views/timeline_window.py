@@ -78,8 +78,6 @@ def window_of_steps(
 ) -> Window:
     """Window of some steps of these ranks; raises UserError where they have none of them."""
     first, last = steps
-    if is_relative(run):
-        first = last
 
     def windows(step_min: int, step_max: int) -> pa.Table:
         return run.ask(
@@ -87,6 +85,8 @@ def window_of_steps(
             step_max=step_max, stop=stop,
         )  # fmt: skip
 
+    if is_relative(run):  # one step is shown: of sampled ones the last that is there
+        first = last = max(windows(first, last).column("step").to_pylist(), default=last)
     borders = [windows(step, step) for step in {first, last}]  # those between say nothing more
     rows = pa.concat_tables(borders if all(b.num_rows for b in borders) else [windows(first, last)])
     if not rows.num_rows:
