@@ -16,13 +16,13 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.accuracy import tables
+from benchmarks.accuracy import draw_no_bars, tables
 from benchmarks.accuracy.cases import NATIVE, TRACE, Case, case_named, cases
-from benchmarks.accuracy.judge import Outcome, draw_no_bars, judge
+from benchmarks.accuracy.judge import Outcome, judge
 from benchmarks.accuracy.rivals.compared import chosen as chosen_for_others
 from benchmarks.accuracy.rivals.compared import compared
 
-PRINTED = "<!-- what follows was printed by make bench-accuracy -->"
+REPLACED = "<!-- make bench-accuracy replaces what follows -->"
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
     print("## Mistakes\n", *tables.mistakes(outcomes), sep="\n")
     if arguments.write is not None:
         text = arguments.write.read_text(encoding="utf-8")
-        kept = text[: text.index(PRINTED) + len(PRINTED)]
+        kept = text[: text.index(REPLACED) + len(REPLACED)]
         arguments.write.write_text(f"{kept}\n\n{said}\n", encoding="utf-8")
 
 
