@@ -39,6 +39,7 @@ from diagnosis.episodes import (
 )
 from diagnosis.findings import NotEnoughData, Verdict
 from diagnosis.peers import (
+    NOISE_STEPS,
     Bools,
     Floats,
     Peers,
@@ -101,7 +102,8 @@ def _judge(work: Work) -> _Judged:
     peers = peers_of(work.ranks)
     everyone_R = np.ones(len(work.work_RS), np.bool_)
     first_RS = slowdowns(work, peers, everyone_R)
-    lenient_R = np.fmax(step_noises(first_RS, peers), MIN_EXCESS)
+    newest_R = step_noises(first_RS[:, -NOISE_STEPS:], peers)  # work may vary since some step only
+    lenient_R = np.fmax(np.fmax(step_noises(first_RS, peers), newest_R), MIN_EXCESS)
     suspect_R = _stand_out(first_RS, lenient_R)
     slow_RS = slowdowns(work, peers, ~suspect_R) if suspect_R.any() else first_RS
     noise_R = noises(slow_RS, peers, ~suspect_R)
