@@ -66,7 +66,9 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if not off_H.any():
         most = float(np.nanmax(np.abs(clocks.off_HB)))
         return Verdict(
-            NAME, checked=f"Hosts see collectives end within {most:.3f} ms of each other."
+            NAME,
+            checked=f"Hosts see collectives end within {most:.3f} ms of each other.",
+            of_data=True,
         )
     return Verdict(NAME, (_finding(clocks, off_H, ranks, attempt),))
 

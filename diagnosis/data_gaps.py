@@ -42,7 +42,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     gaps = tables["data_gaps"].filter(pc.field("step") < int(newest))
     if not gaps.num_rows:
         said = "No rank skips or repeats collectives or steps that other ranks have once."
-        return Verdict(NAME, checked=said)
+        return Verdict(NAME, checked=said, of_data=True)
     return Verdict(NAME, (_finding(gaps, tables["rank_places"], step_S, attempt),))
 
 

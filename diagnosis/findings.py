@@ -223,6 +223,7 @@ class Verdict:
 
     `checked`: what was looked at and found in order, None where nothing could be judged.
     `set_aside`: what stood out and is none of this detector's kinds, and why.
+    `of_data`: it is about what was recorded; found in order, that alone judges no job.
     """
 
     detector: str
@@ -230,6 +231,7 @@ class Verdict:
     checked: str | None = None
     not_enough: tuple[NotEnoughData, ...] = ()
     set_aside: tuple[str, ...] = ()
+    of_data: bool = False
 
     def __post_init__(self) -> None:
         if not self.findings and self.checked is None and not self.not_enough:
@@ -264,8 +266,8 @@ class Diagnosis:
 
     @property
     def judged(self) -> bool:
-        """Whether at least one detector had enough data."""
-        return any(v.checked is not None or v.findings for v in self.verdicts)
+        """Whether at least one detector had enough data to judge the job."""
+        return any(v.findings or (v.checked is not None and not v.of_data) for v in self.verdicts)
 
     def with_findings(self, retell: Callable[[Finding], Finding]) -> Diagnosis:
         """The same with every finding told anew."""

@@ -163,7 +163,8 @@ def test_brushing_the_strip_sets_the_steps_everywhere(tab: Tab) -> None:
     tab.settle()
     first, last = tab.view()["steps"]
     assert 0 < first < last < 13
-    assert f"steps {first} to {last}" in tab.page.locator('[data-view="grid"]').inner_text()
+    told = tab.page.locator('[data-view="grid"]').get_by_text(f"steps {first} to {last}")
+    told.first.wait_for()
 
 
 def test_the_heat_map_leads_to_the_rank(tab: Tab) -> None:

@@ -16,6 +16,7 @@ from tests.browser.tabs import Tab
 
 CUT_OFF = (
     "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|WebSocket connection"
+    "|ERR_INCOMPLETE_CHUNKED_ENCODING|Failed to fetch"
     "|Callback failed: the server did not respond"
 )
 """What the browser says of a server that is not there."""
