@@ -28,9 +28,17 @@ def headline(diagnosis: Diagnosis) -> Headline:
         missing = diagnosis.not_enough[0].missing if diagnosis.not_enough else "Nothing to judge."
         return Headline("unknown", "Not enough data", missing)
     if diagnosis.set_aside:
-        said = " ".join([*diagnosis.set_aside, *diagnosis.checked])
+        said = " ".join([*diagnosis.set_aside, _in_order(diagnosis.checked)])
         return Headline("unknown", "Noted, no finding", said)
-    return Headline("calm", "No slow rank", " ".join(diagnosis.checked))
+    return Headline("calm", "No slow rank", _in_order(diagnosis.checked))
+
+
+def _in_order(checked: Sequence[str]) -> str:
+    """The first sentence and how many more there are: the drawer lists them all."""
+    if len(checked) < 2:
+        return " ".join(checked)
+    others = "1 other check" if len(checked) == 2 else f"{len(checked) - 1} other checks"
+    return f"{checked[0]} {others} found nothing either."
 
 
 def banner(diagnosis: Diagnosis, view: View, base: str) -> Component:
