@@ -22,14 +22,14 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.episodes import MIN_VOTES
-from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.findings import Cost, Evidence, Finding, Verdict
 from diagnosis.late_arrival import at_least
-from diagnosis.late_finding import URGENT_SHARE, steps_missing
-from diagnosis.own_time import kept_from_cores, middle, own_times
+from diagnosis.late_finding import URGENT_SHARE
+from diagnosis.own_time import middle
 from diagnosis.peers import Bools, Floats, Ints
 from diagnosis.places import place_of
 from diagnosis.slow_worker_evidence import in_ms
-from diagnosis.transfers import LEAST_COST, Transfers, transfers_of
+from diagnosis.transfers import LEAST_COST, Transfers, transfers_missing, transfers_of
 from diagnosis.transfers import QUESTIONS as QUESTIONS
 
 NAME = "link_flap"
@@ -65,14 +65,8 @@ class _Flap:
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
     found = transfers_of(tables)
-    if not np.isfinite(found.time_KS).any():
-        said = "No transfers are known: collectives with all members, on aligned clocks, tell them."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
-    if missing := steps_missing(NAME, found.step_S.size):
+    if missing := transfers_missing(NAME, found, tables):
         return Verdict(NAME, not_enough=missing)
-    kept = kept_from_cores(own_times(tables["rank_phases"], tables["rank_places"]))
-    if kept is not None:
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, kept),))
     beyond_KS = found.longest_KS - _usual(found)
     struck_KS = _struck(found, beyond_KS)
     flaps = _flaps(found, struck_KS, beyond_KS)

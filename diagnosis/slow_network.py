@@ -30,11 +30,15 @@ import pyarrow as pa
 
 from diagnosis.cell_transfers import QUESTIONS as QUESTIONS
 from diagnosis.cell_transfers import known_transfers
-from diagnosis.findings import NotEnoughData, Verdict
-from diagnosis.late_finding import steps_missing
-from diagnosis.own_time import kept_from_cores, own_times
+from diagnosis.findings import Verdict
 from diagnosis.slow_network_text import Slowness, finding_of
-from diagnosis.transfers import SlowChannel, Transfers, overlap, slow_channels
+from diagnosis.transfers import (
+    SlowChannel,
+    Transfers,
+    overlap,
+    slow_channels,
+    transfers_missing,
+)  # fmt: skip
 
 NAME = "slow_network"
 KINDS = (
@@ -48,14 +52,8 @@ Channels = frozenset[int]
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
     found = known_transfers(tables)
-    if not np.isfinite(found.time_KS).any():
-        said = "No transfers are known: collectives with all members, on aligned clocks, tell them."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
-    if missing := steps_missing(NAME, found.step_S.size):
+    if missing := transfers_missing(NAME, found, tables):
         return Verdict(NAME, not_enough=missing)
-    kept = kept_from_cores(own_times(tables["rank_phases"], tables["rank_places"]))
-    if kept is not None:
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, kept),))
     slow = slow_channels(found)
     causes = [Slowness("comm_regression", slow.everywhere, ())] if slow.everywhere else []
     for same_time in _together(slow.channels):

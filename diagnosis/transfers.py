@@ -23,7 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.episodes import Episode, episodes, may_be_slow
-from diagnosis.own_time import middle
+from diagnosis.findings import NotEnoughData
+from diagnosis.late_finding import steps_missing
+from diagnosis.own_time import kept_from_cores, middle, own_times
 from diagnosis.peers import (
     MIN_PEERS,
     NOISE_MADS,
@@ -313,3 +315,19 @@ def _noises(found: Transfers, slow_KS: Floats, suspect_K: Bools, num_K: Ints) ->
             least = FEW_EXCESS if num_K[k] else MIN_EXCESS
             noise_K[k] = max(_step_noise(slow_KS[k]), least)
     return noise_K
+
+
+def transfers_missing(
+    name: str, found: Transfers, tables: Mapping[str, pa.Table]
+) -> tuple[NotEnoughData, ...]:
+    """Why transfers judge nothing here, for the detector `name`; empty where they do.
+
+    `tables`: hold the answers of rank_phases and rank_places.
+    """
+    if not np.isfinite(found.time_KS).any():
+        said = "No transfers are known: collectives with all members, on aligned clocks, tell them."
+        return (NotEnoughData(name, said),)
+    if missing := steps_missing(name, found.step_S.size):
+        return missing
+    kept = kept_from_cores(own_times(tables["rank_phases"], tables["rank_places"]))
+    return () if kept is None else (NotEnoughData(name, kept),)

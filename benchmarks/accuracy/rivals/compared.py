@@ -13,12 +13,12 @@ from benchmarks.accuracy.cases import HEALTHY, NATIVE
 from benchmarks.accuracy.judge import Outcome
 from benchmarks.accuracy.rivals.inputs import spans_of, write_kineto, write_sections
 from benchmarks.accuracy.rivals.installed import HTA, NVRX, asked
+from benchmarks.accuracy.tables import AUDIBLE
 
 MOST_RANKS = 32
 """Of a job given to others: a profile of each rank is written."""
 
 _HEALTHY_MORE = 4
-_ASKED = ("loud", "quiet", "any")
 
 
 @dataclass
@@ -43,7 +43,7 @@ def chosen(outcomes: Sequence[Outcome], per_kind: int) -> list[Outcome]:
         one_place = len({(label.kind, label.ranks, label.stages) for label in o.labels}) <= 1
         told = all(label.is_identifiable for label in o.labels)
         small = 1 < o.rank_steps <= MOST_RANKS * 40
-        if o.case.schema == NATIVE and o.case.dose in _ASKED and one_place and told and small:
+        if o.case.schema == NATIVE and o.case.dose in AUDIBLE and one_place and told and small:
             found.setdefault((o.case.kind, o.case.dose), []).append(o)
     taken = [
         o for (kind, _), some in found.items()
