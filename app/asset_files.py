@@ -6,6 +6,9 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
+TYPES = {".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+"""Files the browser may have, by suffix."""
+
 
 def assets_folder() -> Path:
     """assets/ beside the package in a checkout, inside it in a wheel."""
@@ -26,8 +29,24 @@ def assets_version() -> str:
     return digest.hexdigest()[:12]
 
 
-def stylesheets() -> list[str]:
-    """Paths of all style sheets below assets/, base.css first."""
-    folder = assets_folder() / "css"
-    names = sorted(path.name for path in folder.glob("*.css") if path.name != "base.css")
-    return [f"css/{name}" for name in ["base.css", *names]]
+STYLE = "css/all.css"
+"""All style sheets in one: each file more is one more answer before the first picture."""
+
+
+def asset(name: str) -> bytes | None:
+    """What a file below assets/ holds, None where it is none of those the browser may have."""
+    folder = assets_folder().resolve()
+    if name == STYLE:
+        return _style(folder)
+    try:
+        path = (folder / name).resolve()
+        is_ours = path.is_relative_to(folder) and path.suffix in TYPES
+        return path.read_bytes() if is_ours else None
+    except (OSError, ValueError):  # no file, too long a name, a null byte
+        return None
+
+
+def _style(folder: Path) -> bytes:
+    """css/base.css, then the others by name."""
+    names = sorted(path.name for path in (folder / "css").glob("*.css") if path.name != "base.css")
+    return b"\n".join((folder / "css" / name).read_bytes() for name in ["base.css", *names])

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from app.asset_files import assets_folder, assets_version
+from app.asset_files import TYPES, asset, assets_version
 from app.auth import Everybody, Forbidden, Guard, Prefix
 from app.hub import Hub
 from app.kept_pages import KeptPages
@@ -34,6 +34,7 @@ from app.routes import (
     uploads,
     whatif,
 )
+from app.routes.answering import Body
 from app.routes.turns import Turns
 from app.safe_headers import SafeHeaders
 from app.settings import Settings
@@ -42,7 +43,9 @@ from ingest.errors import UserError
 
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 _FILE_THREADS = 4
-TYPES = {".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_MOST_KEPT = 256
+"""Files kept in memory; one file may be asked for under many names (lib/../lib/app.mjs)."""
+_FOR_EVER = "public, max-age=31536000, immutable"
 _MOST_POSTED = 4 << 20
 """Bytes of a callback's request; uploads have a route of their own."""
 
@@ -105,31 +108,30 @@ def _failed(_request: Request, _error: Exception) -> Response:
 
 
 class _Assets:
-    """Files of the browser side, read in threads of their own: a page opens while queries go on."""
+    """Files of the browser side; read and packed once, in threads that queries do not use."""
 
     def __init__(self) -> None:
         self._limiter: CapacityLimiter | None = None
+        self._kept: dict[str, Body] = {}
 
     async def answer(self, request: Request) -> Response:
         """A file; its path holds a version, so that it may be kept for ever."""
-        self._limiter = self._limiter or CapacityLimiter(_FILE_THREADS)  # wants an event loop
         path = request.path_params["path"]
-        content = await run_sync(_file_content, path, limiter=self._limiter)
-        if content is None:
-            return JSONResponse({"error": "There is no such file."}, 404)
         # a page that is older than the server asks for files of a version that is no more
         is_known = request.path_params["version"] == assets_version()
-        kept = "public, max-age=31536000, immutable" if is_known else "no-cache"
-        media_type = TYPES[Path(path).suffix]
-        return Response(content, media_type=media_type, headers={"Cache-Control": kept})
+        body = self._kept.get(path) if is_known else None
+        if body is None:
+            self._limiter = self._limiter or CapacityLimiter(_FILE_THREADS)  # wants an event loop
+            body = await run_sync(_read, path, limiter=self._limiter)
+            if body is None:
+                return JSONResponse({"error": "There is no such file."}, 404)
+            if is_known and len(self._kept) < _MOST_KEPT:
+                self._kept[path] = body
+        response = body.response(request)
+        response.headers["Cache-Control"] = _FOR_EVER if is_known else "no-cache"
+        return response
 
 
-def _file_content(name: str) -> bytes | None:
-    """What a file below assets/ holds, None where it is none of those the browser may have."""
-    folder = assets_folder().resolve()
-    try:
-        path = (folder / name).resolve()
-        is_ours = path.is_relative_to(folder) and path.suffix in TYPES
-        return path.read_bytes() if is_ours else None
-    except (OSError, ValueError):  # no file, too long a name, a null byte
-        return None
+def _read(path: str) -> Body | None:
+    content = asset(path)
+    return None if content is None else Body.of(content, TYPES[Path(path).suffix])

@@ -9,13 +9,14 @@ from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from flask import Flask
 
-from app.asset_files import assets_version, stylesheets
+from app.asset_files import STYLE, assets_folder, assets_version
 from app.components import findings_frame
 from app.components.topbar import topbar
 from app.dash_posts import refuse_malformed
 from app.hub import Awaited, Hub
 from app.links import View, explain, parse_url
 from app.pages import overview, query, ranks, runs, timeline, whatif
+from app.share.bundle import from_folder, modules
 from ingest.errors import UserError
 
 PAGES: dict[str, ModuleType] = {
@@ -50,10 +51,15 @@ def make_dash(hub: Hub, base: str) -> Dash:
         suppress_callback_exceptions=True, assets_folder="no-assets-of-dash", compress=False,
     )  # fmt: skip
     assets = f"{base}/assets/{assets_version()}"
-    links = "\n".join(f'<link rel="stylesheet" href="{assets}/{path}">' for path in stylesheets())
+    links = [f'<link rel="stylesheet" href="{assets}/{STYLE}">'] + [
+        f'<link rel="modulepreload" href="{assets}/{path}">'
+        for path in modules("main.mjs", from_folder(assets_folder()))
+    ]
     config = json.dumps({"base": base}).replace("<", "\\u003c")
     dash.index_string = (
-        _INDEX.replace("LINKS", links).replace("CONFIG", config).replace("ASSETS", assets)
+        _INDEX.replace("LINKS", "\n".join(links))
+        .replace("CONFIG", config)
+        .replace("ASSETS", assets)
     )
     dash.layout = _frame
     refuse_malformed(dash)

@@ -23,6 +23,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--no-sandbox",  # root in a container has none
     "--use-angle=swiftshader", "--enable-unsafe-swiftshader",  # WebGL without a GPU
+    "--disable-gpu-compositing",  # pages are drawn without it: half the CPU
     "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
 )  # fmt: skip

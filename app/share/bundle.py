@@ -27,12 +27,18 @@ Read = Callable[[str], str]
 
 def bundle(entry: str, read: Read) -> str:
     """Script that runs the module at path `entry`; `read` gives the text of a path."""
-    order: list[str] = []
-    _visit(entry, read, order, ())
+    order = modules(entry, read)
     numbers = {path: number for number, path in enumerate(order)}
     parts = [_wrapped(path, read(path), numbers) for path in order]
     script = "\n".join(["(() => {\n'use strict';\nconst $modules = [];", *parts, "})();\n"])
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def modules(entry: str, read: Read) -> list[str]:
+    """Paths of a module and of all it imports at once, each after those that it needs."""
+    order: list[str] = []
+    _visit(entry, read, order, ())
+    return order
 
 
 def from_folder(folder: Path) -> Read:

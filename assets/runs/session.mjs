@@ -14,6 +14,7 @@
  * @property {number} [waitMs] broken: until the next try
  * @property {boolean} [canGoOn] failed: the same files may be sent on
  * @property {number} [keepHours] partly: how long the server keeps what has come
+ * @property {boolean} [isOver] cancelled: the server knows @property {boolean} [removed] and has removed it
  * @property {Object} [result] done: what the server tells
  */
 import { fingerprint, refusal, title, totalBytes } from './choice.mjs';
@@ -42,6 +43,8 @@ export class Session extends EventTarget {
   #app;
   #remembered;
   #id = null;
+  /** The id of an upload the server has not yet told. @type {?Promise<string>} */
+  #beginning = null;
   #chosen = null;
   #ending = null;
   #pace = new Pace();
@@ -108,9 +111,12 @@ export class Session extends EventTarget {
     if (this.#id && await told(this.#app, this.#id, this.#ending.signal)) return;
     if (this.#id) this.#remembered.forget(this.#id);
     this.#id = null;
-    const signal = this.#ending.signal;
-    this.#id = await create(this.#app, chosen, signal);
-    this.#remembered.add(this.#id, mark);
+    const { signal } = this.#ending;
+    this.#beginning = create(this.#app, chosen);  // once asked for, the server has it
+    const id = await this.#beginning;
+    signal.throwIfAborted();
+    this.#id = id;
+    this.#remembered.add(id, mark);
   }
 
   async #send(chosen) {
@@ -184,6 +190,7 @@ export class Session extends EventTarget {
     this.#ending = new AbortController();
     const { signal } = this.#ending;
     this.#id = id;
+    this.#beginning = null;
     try {
       await work();
     } catch (error) {
@@ -201,12 +208,21 @@ export class Session extends EventTarget {
 
   /** Give the upload up, here and on the server. */
   async cancel() {
-    const id = this.#id;
     this.#ending?.abort();
-    this.#say({ phase: 'cancelled', title: this.state.title });
-    if (id === null) return;
-    this.#remembered.forget(id);
-    await remove(this.#app, id).catch(() => {});  // the server removes it by itself after a day
+    const given = { phase: 'cancelled', title: this.state.title };
+    this.#say({ ...given, isOver: false });
+    const begun = this.state;
+    let removed = true;
+    try {
+      const id = this.#id ?? await this.#beginning;
+      if (id !== null) {
+        this.#remembered.forget(id);
+        await remove(this.#app, id);
+      }
+    } catch {
+      removed = false;
+    }
+    if (this.state === begun) this.#say({ ...given, isOver: true, removed });
   }
 
   /** Nothing is shown any more; what the server keeps it keeps. */

@@ -39,9 +39,9 @@ async function asked(url, method, signal, body) {
 }
 
 /** Begin an upload; returns its id. @param {import('./choice.mjs').Chosen[]} chosen */
-export async function create(app, chosen, signal) {
+export async function create(app, chosen) {
   const files = chosen.map(({ name, file }) => ({ name, size: file.size }));
-  const answer = await asked(`${app.base}/api/uploads`, 'POST', signal, JSON.stringify({ files }));
+  const answer = await asked(`${app.base}/api/uploads`, 'POST', undefined, JSON.stringify({ files }));
   return (await answer.json()).id;
 }
 

@@ -43,7 +43,8 @@ export function words(state) {
     case 'waiting':
       return [`${name}: ${state.text}`, 'This page may be closed.'];
     case 'cancelled':
-      return [`Given up ${name}; nothing of it was kept.`, ''];
+      if (!state.isOver) return [`Giving up ${name}`, ''];
+      return [`Given up ${name}; ${state.removed ? 'nothing of it was kept' : 'the server could not be told, and removes what it has when nobody goes on with it'}.`, ''];
     default:
       return [state.text ?? '', ''];
   }

@@ -116,5 +116,8 @@ test('every phase has its words', () => {
   assert.match(said('reading'), /Reading job .* may be closed/);
   assert.match(words({ ...state, phase: 'reading', file: 'job/a.json' })[0], /^Reading job: job\/a.json$/);
   assert.match(said('failed'), /^Oh\./);
-  assert.match(said('cancelled'), /nothing of it was kept/);
+  assert.match(said('cancelled'), /^Giving up job/);
+  const over = { ...state, phase: 'cancelled', isOver: true };
+  assert.match(words({ ...over, removed: true })[0], /nothing of it was kept/);
+  assert.match(words({ ...over, removed: false })[0], /could not be told/);
 });
