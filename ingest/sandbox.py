@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,10 @@ _DEEPEST = 1000
 _BATCH_ROWS = 8192
 
 
+_MOST_ASKED, _MOST_ROWS = 64, 20_000
+"""Answers about the index that are kept of one snapshot, and rows that one of them may have."""
+
+
 class Interrupted(UserError):
     """A query was stopped, by its time limit or by whoever asked."""
 
@@ -106,6 +110,7 @@ class Snapshot:
         self._manifest_lock = threading.Lock()
         self._views_lock = threading.Lock()
         self._has_views = False
+        self._rows: dict[tuple[str, tuple[tuple[str, Hashable], ...]], list[dict[str, Any]]] = {}
         folders = [self.run_folder / "segments", self.run_folder / "compacted"]
         allowed = ", ".join(_quoted(f"{f}/") for f in [*folders, index_folder / "empty"])
         connection.execute(f"SET allowed_directories = [{allowed}]")
@@ -135,6 +140,21 @@ class Snapshot:
         """Rows of one SELECT; raises UserError (what DuckDB says), Interrupted when stopped."""
         with self._query(text, limit_s, stop) as cursor:
             return cursor.sql(text, params=dict(values)).to_arrow_table()
+
+    def index_rows(
+        self, text: str, values: Mapping[str, Hashable], limit_s: float | None
+    ) -> list[dict[str, Any]]:
+        """Rows of a SELECT over the index alone, each read only; raises as execute does.
+
+        What was asked lately is at hand: a snapshot never changes.
+        """
+        key = (text, tuple(sorted(values.items())))
+        rows = self._rows.get(key)
+        if rows is None:
+            rows = self.execute(text, values, limit_s).to_pylist()
+            if len(self._rows) < _MOST_ASKED and len(rows) <= _MOST_ROWS:
+                self._rows[key] = rows
+        return list(rows)
 
     @contextmanager
     def reading(

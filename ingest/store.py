@@ -248,8 +248,7 @@ class Run:
 
     def index_rows(self, text: str, **values: object) -> list[dict[str, Any]]:
         """Rows of a SELECT over the index alone: no raw table, so no data file is opened."""
-        rows: list[dict[str, Any]] = self.snapshot.execute(text, values, TIME_LIMIT_S).to_pylist()
-        return rows
+        return self.snapshot.index_rows(text, values, TIME_LIMIT_S)
 
     def close(self) -> None:
         """Let go of the snapshot."""
