@@ -31,9 +31,9 @@ browser:
 test-kill: $(VENV)/.ready
 	KILL_ROUNDS=20 $(BIN)/python -m pytest -q -m kill
 
-# 1,000 mutated files of each format; SEED=n repeats a campaign
+# 1,000 mutated files of each format; SEED=n repeats a campaign; POOL=1 many at once, as imports read
 fuzz: $(VENV)/.ready
-	$(BIN)/python -m tests.hostile.fuzz $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.hostile.fuzz $(if $(SEED),--seed $(SEED)) $(if $(POOL),--pool)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

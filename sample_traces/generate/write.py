@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sample_traces.generate.blocks import Block, Synthetic
 from sample_traces.generate.clocks import draw_clocks
 from sample_traces.generate.draw import draw
 from sample_traces.generate.job import RANKS_PER_HOST, SyntheticJob, host_name
 from sample_traces.generate.replay import replay
-from sample_traces.generate.tables import Block, Synthetic
+from sample_traces.generate.tables import tables
 from trace_hooks.schema import (
     SCHEMA_VERSION,
     RankInfo,
@@ -48,7 +49,7 @@ def generate(
     num_spans = 0
     for first in range(0, job.num_ranks, RANKS_PER_FILE):
         last = min(first + RANKS_PER_FILE, job.num_ranks)
-        for name, table in Block(whole, first, last).tables().items():
+        for name, table in tables(Block(whole, first, last)).items():
             publish_table(
                 table, folder / "compacted" / str(SegmentName(name, job.attempt, first, 0))
             )
