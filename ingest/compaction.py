@@ -10,19 +10,16 @@ merged file and leaves its inputs out. Inputs are deleted when readers had time 
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections import defaultdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.manifest import MERGED_FROM, SPAN_OF_TIME, FileEntry, read_entry
+from ingest.manifest import FileEntry, read_entry
+from ingest.merging import publish_merged
 from ingest.rollup_pass import BAND
-from trace_hooks.schema import TABLES, VERSION_BYTES, column_encodings, dictionary_columns
 
 if TYPE_CHECKING:
     from ingest.indexer import Indexer
@@ -37,10 +34,6 @@ ROWS_PER_FILE = 2_000_000
 """A file this long is not merged again: about 12 MB of spans."""
 GRACE_S = 60.0
 """Time between a merge and the deletion of its inputs, for readers of older snapshots."""
-ROW_GROUP = 16_384
-"""Rows from which a row group ends with its rank."""
-
-_TIME = {table: (plan[0][-1] if plan else None) for table, plan in SPAN_OF_TIME.items()}
 
 
 class Compaction:
@@ -100,12 +93,14 @@ class Compaction:
         tier = max(entry.tier for entry in batch) + 1
         band = first.rank_min // BAND
         name = f"{first.table_name}-{first.attempt:04d}-band{band:05d}-{time.time_ns()}.parquet"
-        try:
-            rows = _merged_rows(first.table_name, [owner.folder / entry.path for entry in batch])
-        except (pa.ArrowException, OSError):
-            return self._set_damaged_aside(batch)
         inputs = [entry.path for entry in batch]
-        _publish_merged(rows, folder / name, inputs + self._replaced_by(batch))
+        paths, replaced = [owner.folder / path for path in inputs], self._replaced_by(batch)
+        try:
+            publish_merged(first.table_name, paths, folder / name, inputs + replaced)
+        except (pa.ArrowException, OSError):
+            if not self._set_damaged_aside(batch):
+                raise  # no file is to blame: the disk is full
+            return 0
         entry, _ = read_entry(owner.folder, f"compacted/{name}", tier)
         if entry.problem:
             raise OSError(entry.problem)
@@ -134,7 +129,9 @@ class Compaction:
         )
         return sorted(named & {path for (path,) in known})
 
-    def _set_damaged_aside(self, batch: list[FileEntry]) -> int:
+    def _set_damaged_aside(self, batch: list[FileEntry]) -> bool:
+        """Whether there was any that cannot be read."""
+        found = False
         for entry in batch:
             try:
                 pq.read_table(self.owner.folder / entry.path)
@@ -142,7 +139,8 @@ class Compaction:
                 reason = " ".join(str(error).split())[:400]
                 self.owner.advance()
                 self.owner.manifest.set_aside(entry.path, f"{entry.path} was set aside: {reason}")
-        return 0
+                found = True
+        return found
 
     def delete_retired(self) -> list[str]:
         """Delete files that were merged away long enough ago; returns their paths."""
@@ -172,57 +170,3 @@ def _cut_by_rows(entries: list[FileEntry]) -> list[list[FileEntry]]:
         batches[-1].append(entry)
         rows += entry.num_rows
     return batches
-
-
-def _merged_rows(table: str, paths: list[Path]) -> pa.Table:
-    """Rows of the files, sorted by (rank, time)."""
-    schema = TABLES[table].schema
-    parts = []
-    for path in paths:
-        with pq.ParquetFile(path) as file:  # read_table's way over a data set takes thrice the time
-            part = file.read()
-        for column in TABLES[table].columns:
-            if column.name not in part.column_names:
-                part = part.append_column(column.name, pa.nulls(part.num_rows, column.type))
-        parts.append(part.select(schema.names).cast(schema))
-    rows = pa.concat_tables(parts).unify_dictionaries()
-    time_column = _TIME.get(table, "ts_ns")
-    keys = [("rank", "ascending")] + ([(time_column, "ascending")] if time_column else [])
-    return rows.take(pc.sort_indices(rows, sort_keys=keys))
-
-
-def _publish_merged(rows: pa.Table, path: Path, inputs: list[str]) -> None:
-    """Write a merged file whole, row groups ending with their rank, then rename it."""
-    name = rows.schema.metadata[b"rankscope.table"].decode()
-    metadata = {
-        b"rankscope.table": name.encode(),
-        b"rankscope.schema": VERSION_BYTES,
-        MERGED_FROM: "\n".join(inputs).encode(),
-    }
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with pq.ParquetWriter(
-            temporary,
-            rows.schema.with_metadata(metadata),
-            compression="zstd",
-            compression_level=3,
-            use_dictionary=dictionary_columns(name),
-            column_encoding=column_encodings(name),
-        ) as writer:
-            for begin, end in _row_groups(rows):
-                writer.write_table(rows.slice(begin, end - begin))
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _row_groups(rows: pa.Table) -> list[tuple[int, int]]:
-    """Pieces of at least ROW_GROUP rows that end where a rank does."""
-    counts = pc.run_end_encode(rows.column("rank").combine_chunks())
-    ends = (counts.chunk(0) if isinstance(counts, pa.ChunkedArray) else counts).run_ends.to_pylist()
-    groups, begin = [], 0
-    for end in ends:
-        if end - begin >= ROW_GROUP or end == ends[-1]:
-            groups.append((begin, end))
-            begin = end
-    return groups
