@@ -70,8 +70,8 @@ def merged_rows(table: str, paths: Iterable[Path]) -> Iterator[pa.Table]:
 
 def _by_rank(table: str, file: pq.ParquetFile) -> Iterator[tuple[int, pa.Table]]:
     """Pieces (rank, rows) of one file, ranks ascending."""
-    is_sorted = MERGED_FROM in (file.metadata.metadata or {})
-    if is_sorted:
+    parts: Iterator[pa.Table]
+    if MERGED_FROM in (file.metadata.metadata or {}):
         parts = (file.read_row_group(number) for number in range(file.num_row_groups))
     else:  # a segment is small, and its ranks come as they were written
         whole = file.read()
