@@ -115,13 +115,13 @@ class Counts:
     rss: list[tuple[float, float]] = field(default_factory=list)
     server_cores: float = 0.0
 
-    def slope_mb_per_min(self) -> float | None:
-        """Growth of the server's memory after the warm-up, by least squares."""
-        later = [(s, mb) for s, mb in self.rss if s >= WARM_UP_S]
+    def slope_mb_per_min(self, from_s: float) -> float | None:
+        """Growth of the server's memory from then on, by least squares."""
+        later = [(s, mb) for s, mb in self.rss if s >= from_s]
         if len(later) < 10:
             return None
         seconds, mb = np.array(later).T
-        return float(np.polyfit(seconds / 60, mb, 1)[0])
+        return round(float(np.polyfit(seconds / 60, mb, 1)[0]), 2)
 
 
 async def note_recipes(browser: Browser, url: str) -> dict[str, Recipe]:
@@ -338,7 +338,6 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
 
 def result(counts: Counts, options: argparse.Namespace) -> dict[str, Any]:
     """Numbers worth telling."""
-    slope = counts.slope_mb_per_min()
     rss = [mb for _, mb in counts.rss]
     routes = sorted(counts.times_ms.items(), key=lambda item: -len(item[1]))
     return {
@@ -351,7 +350,8 @@ def result(counts: Counts, options: argparse.Namespace) -> dict[str, Any]:
         "failures": dict(Counter(counts.failures).most_common(20)),
         "memory of the server": {
             "first MB": round(rss[0]), "last MB": round(rss[-1]), "most MB": round(max(rss)),
-            "MB/min after the first minute": None if slope is None else round(slope, 2),
+            "MB/min after the first minute": counts.slope_mb_per_min(WARM_UP_S),
+            "MB/min in the second half": counts.slope_mb_per_min(options.minutes * 30),
             "MB each half minute": " ".join(f"{mb:.0f}" for mb in rss[::30]),
         },
         "routes": {name: spread(times) for name, times in routes},
