@@ -69,7 +69,7 @@ def _finding(finding: Finding, view: View, base: str, is_open: bool) -> Componen
         ("Confidence", finding.confidence),
     ]
     if finding.victims:
-        shown = format_ranks(finding.victims[:_MOST_VICTIMS])
+        shown = format_ranks(finding.victims[:_MOST_VICTIMS]).replace(",", ", ")
         more = len(finding.victims) - _MOST_VICTIMS
         rows.append(
             ("Waiting for it", f"ranks {shown}" + (f" and {more} more" if more > 0 else ""))

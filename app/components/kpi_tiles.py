@@ -12,6 +12,8 @@ from app.views.kpis import Kpi
 
 WIDTH, HEIGHT = 120, 26
 _MOST_POINTS = 120
+_LEAST_SPAN = 0.2
+"""Of the value: what hardly changes is a calm line in the middle, neither mountain nor floor."""
 
 
 def tiles(kpis: Sequence[Kpi]) -> Component:
@@ -20,7 +22,9 @@ def tiles(kpis: Sequence[Kpi]) -> Component:
     if any(kpi.key in ("step_time", "recorded") for kpi in kpis):
         return row
     text = "No step is finished yet: the numbers appear with the first one."
-    return html.Div([html.P(text, className="panel sentence"), *([row] if kpis else [])])
+    return html.Div(
+        [*([row] if kpis else []), html.P(text, className="sentence")], className="no-kpis"
+    )
 
 
 def _tile(kpi: Kpi) -> Component:
@@ -68,7 +72,10 @@ def line_svg(values: Sequence[float], baseline: float | None) -> str:
     ordered = sorted(values)
     highest = ordered[int(0.95 * (len(ordered) - 1))] * 1.05  # a first step of seconds is cut off
     lowest = min(ordered[0], highest, *([baseline] if baseline is not None else []))
-    span = (max(highest, baseline or highest) - lowest) or 1.0
+    highest = max(highest, baseline or highest)
+    room = max(_LEAST_SPAN * abs(highest) - (highest - lowest), 0.0)
+    lowest -= room / 2
+    span = (highest - lowest + room / 2) or 1.0
 
     def y(value: float) -> float:
         return HEIGHT - 2 - (HEIGHT - 4) * min(max((value - lowest) / span, 0.0), 1.0)

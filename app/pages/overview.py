@@ -36,14 +36,15 @@ def render(hub: Hub, view: View) -> Component:
         diagnosis = diagnosis_of(hub, view.run, view.attempt)
     first, last = about_run.places(hub, view)
     has_steps, beside = _beside(hub, view)
+    pictures = html.Div(
+        [_picture("grid", "Ranks in the parallel grid", {"compact": True}), beside],
+        className="two-pictures",
+    )
     return html.Div(
         [
             html.Div(tiles(kpis_of(hub, view)) if diagnosis else _later(), id="kpi-place"),
-            *first,
-            html.Div(
-                [_picture("grid", "Ranks in the parallel grid", {"compact": True}), beside],
-                className="two-pictures",
-            ),
+            # a dump without steps is opened for what is open in it
+            *([*first, pictures] if has_steps or beside is None else [pictures, *first]),
             about_run.note_place(hub, view),
             html.Div(
                 _timeline(hub, diagnosis, view) if diagnosis else _later("picture timeline"),

@@ -223,7 +223,7 @@ def _mfu(series: Series, scope: Scope) -> Kpi | None:
 
 def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
     parts = []
-    for name, said in (("waiting_ratio", "for late ranks"), ("bubble_other_ratio", "host work")):
+    for name, said in (("waiting_ratio", "late ranks"), ("bubble_other_ratio", "host work")):
         now = now_of(_series(shares, name), scope.steps)
         value = 100 * statistics.median(v for _, v in now) if now else 0.0
         if now and (name == "waiting_ratio" or value >= _LEAST_SHOWN):
@@ -279,8 +279,16 @@ def _heard(
         "heard", "Ranks heard", f"{heard:,} / {world:,}", "", detail,
         "Ranks of which something arrived within 10 s, or that finished.",
         "bad" if away and run.info["source"] == "hooks" else "plain",
-        ended,
+        ended if is_over else _ended_by_all(ended, world),
     )  # fmt: skip
+
+
+def _ended_by_all(
+    ended: tuple[tuple[int, float], ...], world: int
+) -> tuple[tuple[int, float], ...]:
+    """Up to the last step that all ranks ended: those after it are still under way."""
+    last = max((at for at, (_, count) in enumerate(ended) if count >= world), default=-1)
+    return ended[: last + 1]
 
 
 def _hook_cost(run: Run, asked: dict[str, Any]) -> Kpi | None:

@@ -14,7 +14,7 @@ export function drawLabels(ctx, placed, state) {
   const { camera, theme } = state;
   ctx.clearRect(0, 0, camera.width, camera.height);
   ctx.font = `11px ${theme.font}`;
-  for (const axis of placed.axes) drawAxis(ctx, placed, axis, camera, theme);
+  for (const axis of placed.axes.filter(({ size }) => size > 1)) drawAxis(ctx, placed, axis, camera, theme);
   const isSmall = camera.scale < NUMBERED_FROM;
   if (isSmall && state.selected >= 0 && !placed.flat) drawGroups(ctx, placed, state);
   if (!isSmall) drawNumbers(ctx, placed, state);
@@ -50,11 +50,11 @@ function drawAxis(ctx, placed, axis, camera, theme) {
   }
   const middle = [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2];
   const folded = name === 'dp' && placed.wrap < size ? `, rows of ${placed.wrap}` : '';
-  title(ctx, `${NAMES[name]} (${size}${folded})`, middle, away, camera, theme);
+  title(ctx, `${NAMES[name]} (${size}${folded})`, middle, away, camera, theme, Math.max(a[1], b[1]));
 }
 
-/** The title of an axis, kept inside of the canvas; upright axes have it turned. */
-function title(ctx, text, middle, away, camera, theme) {
+/** The title of an axis, kept inside of the canvas, `lowest`: its end; upright axes have it turned. */
+function title(ctx, text, middle, away, camera, theme, lowest) {
   const isOut = (value, size) => value < -40 || value > size + 40;
   if (isOut(middle[0], camera.width) || isOut(middle[1], camera.height)) return;  // zoomed away from it
   ctx.save();
@@ -69,8 +69,8 @@ function title(ctx, text, middle, away, camera, theme) {
     const x = middle[0] + away[0] * 26;
     const left = ctx.textAlign === 'left' ? x : ctx.textAlign === 'right' ? x - width : x - width / 2;
     ctx.textAlign = 'left';
-    ctx.fillText(text, Math.min(camera.width - width - 4, Math.max(4, left)),
-      Math.min(camera.height - 8, Math.max(8, middle[1] + away[1] * 26)));
+    const below = away[1] > 0.85 ? lowest + 24 : middle[1] + away[1] * 26;  // clear of a slanted axis' numbers
+    ctx.fillText(text, Math.min(camera.width - width - 4, Math.max(4, left)), Math.min(camera.height - 8, Math.max(8, below)));
   }
   ctx.restore();
 }

@@ -80,7 +80,7 @@ class GridView {
     this.element.classList.toggle('compact', this.compact);
     this.title = make('h2', {}, 'Grid of ranks');
     this.about = make('span', { class: 'quiet' });
-    this.whole = make('button', { title: 'first view (0)' }, 'first view');
+    this.whole = make('button', { title: 'As it was at first (0)' }, 'Reset view');
     this.whole.addEventListener('click', () => this.#firstView());
     this.canvas = make('canvas', {
       tabindex: '0', role: 'img', 'aria-roledescription': 'grid of ranks', 'aria-describedby': 'rank-table',

@@ -92,11 +92,13 @@ class HeatView {
     this.overlay = make('canvas', { class: 'overlay', 'aria-hidden': 'true' });
     this.stage = make('div', { class: 'map-stage' }, [this.canvas, this.overlay, this.veil, this.tip]);
     this.legend = make('div', { class: 'map-legend' });
-    this.foot = make('div', { class: 'map-foot' }, [this.legend]);
+    this.keyLine = make('div', { class: 'groups-key' });
+    this.foot = make('div', { class: 'map-foot' }, [this.legend, this.keyLine]);
     this.worst = make('details', { class: 'worst-cells', hidden: '' });
+    this.said = make('div', { class: 'visually-hidden', 'aria-live': 'polite' });
     this.element.replaceChildren(
       make('div', { class: 'map-head' }, [this.title, this.about, make('div', { class: 'controls' }, [this.order, this.reset])]),
-      this.stage, this.foot, this.worst);
+      this.stage, this.foot, this.worst, this.said);
     [this.context, this.pen] = [this.canvas, this.overlay]
       .map((canvas) => canvas.getContext('2d', { willReadFrequently: this.software }));
     this.#hands();
@@ -155,7 +157,7 @@ class HeatView {
     if (toRow < 0 || toRow >= data.height || toColumn < 0 || toColumn >= data.width) return;
     const middle = (edges, i) => (edges[i] + edges[i + 1]) / 2;
     this.#hover({
-      x: xOfColumn(data, this.geometry, middle(data.columns, toColumn)),
+      byKey: true, x: xOfColumn(data, this.geometry, middle(data.columns, toColumn)),
       y: plot.y + plot.h * middle(data.rows, toRow) / data.rank.length,
     });
     this.#redraw();
@@ -216,6 +218,7 @@ class HeatView {
   async #accuse(signal) {
     try {
       Object.assign(this.shown, await accused(this.app, signal));
+      this.#keys();
       this.#redraw();
     } catch { /* superseded */ }
   }
@@ -232,8 +235,19 @@ class HeatView {
     this.veil.hidden = empty === '';
     this.#restyle();
     this.foot.hidden = empty !== '';
+    this.#keys();
     this.worst.hidden = this.compact || data.kind === 'hosts' || data.isPart || empty !== '';
     if (!this.worst.hidden) showWorst(this.worst, this.app, data, this.sent);
+  }
+
+  /** The signs beside rows, and what hatching means, where there are any. */
+  #keys() {
+    const { culprits, victims } = this.shown;
+    const marks = [[culprits.length, make('span', { class: 'fault' }, '\u25C0 '), 'culprit'],
+      [victims.length, make('span', { class: 'fault' }, '\u25C1 '), 'waits for it'],
+      [this.data?.code.includes(NO_DATA), make('i', { class: 'missing' }), 'not recorded']];
+    this.keyLine.replaceChildren(...marks.filter(([there]) => there)
+      .map(([, sign, text]) => make('span', {}, [sign, text])));
   }
 
   #fail(sentence) {
@@ -350,6 +364,7 @@ class HeatView {
   #describe(block, cell, point) {
     const [first, ...rest] = blockSentences(this.data, block, cell);
     this.tip.replaceChildren(make('b', {}, first), ...rest.map((text) => make('div', {}, text)));
+    if (point.byKey) this.said.textContent = [first, ...rest].join(', ');
     placeTip(this.tip, point, this.geometry.width, this.geometry.height, 90);
   }
 }

@@ -6,10 +6,17 @@ import { make, stepsText } from './theme.mjs';
 const MS = { unit: 'ms', decimals: 1 };
 /** name, title, unit (null: text) and hint of each column. */
 export const COLUMNS = [
-  ['rank', 'Rank', null], ['pp', 'PP', null], ['dp', 'DP', null], ['tp', 'TP', null], ['host', 'Host', null],
-  ['slowdown', 'Slowdown', { unit: 'x', decimals: 2 }], ['compute_ms', 'Compute', MS],
-  ['exposed_comm_ms', 'Exposed comm', MS], ['data_wait_ms', 'Data wait', MS], ['bubble_ms', 'Bubble', MS],
-  ['wait_ms', 'Wait', MS], ['wait_caused_ms', 'Wait caused', { unit: 'GPU-ms', decimals: 1 }], ['state', 'State', null],
+  ['rank', 'Rank', null, 'global rank'], ['pp', 'PP', null, 'pipeline stage'],
+  ['dp', 'DP', null, 'data-parallel replica'], ['tp', 'TP', null, 'place in the tensor-parallel group'],
+  ['host', 'Host', null, 'machine'],
+  ['slowdown', 'Slowdown', { unit: 'x', decimals: 2 }, 'compute over the median of its peers; red: beyond their spread'],
+  ['compute_ms', 'Compute', MS, 'its own compute'],
+  ['exposed_comm_ms', 'Exposed comm', MS, 'communication not hidden by compute, waiting included'],
+  ['data_wait_ms', 'Data wait', MS, 'waiting for the next batch'],
+  ['bubble_ms', 'Bubble', MS, 'without compute, data or transfer'],
+  ['wait_ms', 'Wait', MS, 'in collectives, for those who came later'],
+  ['wait_caused_ms', 'Wait caused', { unit: 'GPU-ms', decimals: 1 }, 'of the others together, because it came last'],
+  ['state', 'State', null, 'by what was heard of it'],
 ];
 const TEXT = new Set(['host', 'state']);
 const REFETCH_MS = 1000;
@@ -50,8 +57,8 @@ class RankTable {
       this.typing = setTimeout(() => this.#ask({ filter: this.search.value, page: 0 }), TYPED_MS);
     });
     this.about = make('span', { class: 'quiet', role: 'status' }, 'Loading the table.');
-    this.headers = COLUMNS.map(([name, title, format]) => {
-      const button = make('button', { type: 'button' }, title);
+    this.headers = COLUMNS.map(([name, title, format, hint]) => {
+      const button = make('button', { type: 'button', title: hint }, format && format.unit !== 'x' ? `${title}, ${format.unit}` : title);
       button.addEventListener('click', () => this.#ask({
         sort: name, page: 0, dir: this.sort === name ? (this.dir === 'desc' ? 'asc' : 'desc') : format ? 'desc' : 'asc',
       }));
@@ -123,8 +130,8 @@ class RankTable {
   #row(row) {
     const cells = COLUMNS.map(([name, , format]) => {
       const value = row[name];
-      const text = value === null ? '' : format ? formatValue(value, format).replace(/ \S+$/, format.unit === 'x' ? ' x' : '') : String(value);
-      const classes = [TEXT.has(name) ? '' : 'number', name === 'slowdown' && row.beyond_noise ? 'fault' : ''].join(' ').trim();
+      const text = value === null ? '–' : format ? formatValue(value, format).replace(/ \S+$/, format.unit === 'x' ? ' x' : '') : String(value);
+      const classes = [TEXT.has(name) ? '' : 'number', name === 'slowdown' && row.beyond_noise ? 'fault' : '', value === null ? 'faint' : ''].join(' ').trim();
       return make('td', { class: classes || null, title: value === null ? 'not recorded' : null }, text);
     });
     const link = make('a', { href: this.app.link({ page: 'timeline', rank: row.rank }) }, 'timeline');

@@ -18,7 +18,7 @@ function tokens(canvas) {
 /**
  * @param {HTMLCanvasElement} canvas
  * @param {{points: ?Object, meta: ?Object, axis: ?Object, side: number,
- *   steps: ?[number, number], finding: ?string, hovered: ?number}} shown
+ *   steps: ?[number, number], finding: ?string, hovered: ?number, problem: ?string}} shown
  */
 export function draw(canvas, shown) {
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
@@ -35,7 +35,11 @@ export function draw(canvas, shown) {
   context.textBaseline = 'middle';
   const colours = tokens(canvas);
   const { points, axis, side } = shown;
-  if (!points) return;
+  if (!points) {
+    context.fillStyle = colours.fault;
+    if (shown.problem) context.fillText(shown.problem, side, height / 2, width - 2 * side);
+    return;
+  }
   if (!axis) {
     context.fillStyle = colours.quiet;
     context.fillText('No finished step: step times appear here where steps are recorded.', side, height / 2);

@@ -46,7 +46,9 @@ class StripView {
     this.table = document.createElement('table');
     const hidden = document.createElement('div');  // a table itself would not shrink
     hidden.className = 'visually-hidden';
-    hidden.append(this.table);
+    this.said = document.createElement('p');
+    this.said.setAttribute('aria-live', 'polite');
+    hidden.append(this.said, this.table);
     this.canvas = canvas;
     this.attempt = this.app.view.attempt;
     this.element.replaceChildren(canvas, this.tip, hidden);
@@ -70,6 +72,7 @@ class StripView {
       const { arrays, meta } = await this.app.arrays(url, asked);
       if (asked.aborted) return;
       Object.assign(this, { points: arrays, meta, range: extent(arrays), axis: axisOf(arrays) });
+      this.problem = null;
       this.element.classList.remove('failed');
       this.#say();
       this.redraw();
@@ -77,7 +80,8 @@ class StripView {
       if (error.name === 'AbortError' || asked.aborted) return;
       this.element.classList.add('failed');
       this.canvas.setAttribute('aria-label', error.message);
-      this.element.title = error.message;
+      this.problem = error.message;
+      this.redraw();
     }
   }
 
@@ -103,7 +107,7 @@ class StripView {
     this.frame = requestAnimationFrame(() => draw(this.canvas, {
       points: this.points, meta: this.meta, axis: this.axis, side: SIDE,
       steps: this.dragged ? brush(this.dragged.from, this.dragged.to) : this.app.view.steps,
-      finding: this.app.view.finding, hovered: this.hovered,
+      finding: this.app.view.finding, hovered: this.hovered, problem: this.problem,
     }));
   }
 
@@ -148,10 +152,14 @@ class StripView {
     if (by) {
       const { axis, app: { view } } = this;
       const places = moved(view.steps && view.steps.map(axis.place), axis.range, by, event.shiftKey);
-      this.app.set({ steps: places.map(axis.step), t: null });
+      const steps = places.map(axis.step);
+      this.app.set({ steps, t: null });
+      this.said.textContent = `${steps[0] === steps[1] ? `Step ${steps[0]}` : `Steps ${steps[0]} to ${steps[1]}`} chosen`;
       this.redraw();
-    } else if (event.key === 'Escape' && this.app.view.steps !== null) this.#choose(null);
-    else return;
+    } else if (event.key === 'Escape' && this.app.view.steps !== null) {
+      this.#choose(null);
+      this.said.textContent = 'All steps';
+    } else return;
     event.preventDefault();
   }
 

@@ -162,10 +162,12 @@ function widthOf(ctx, text, size) {
   return widths.get(key);
 }
 
-/** As much of a text as fits, by its mean width of a letter: clipping each box costs too much. */
+/** As much of a text as fits, by its mean width of a letter: clipping each box costs too much. Nothing instead of a letter or two. */
 function fitting(ctx, text, size, room) {
   const width = widthOf(ctx, text, size);
-  return width <= room ? text : text.slice(0, Math.max(Math.floor(text.length * room / width) - 1, 0));
+  if (width <= room) return text;
+  const letters = Math.floor(text.length * room / width) - 1;
+  return letters < 3 ? '' : `${text.slice(0, letters)}\u2026`;
 }
 
 /** Micro-batch numbers in forward and backward, and a thin line where each begins. */

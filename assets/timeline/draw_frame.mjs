@@ -160,6 +160,13 @@ export function drawLabels(ctx, tile, geometry, theme, shown) {
   }
 }
 
+/** The words of a text that fit, none of them in part. */
+function fitting(ctx, text, free) {
+  const words = text.split(' ');
+  while (words.length && ctx.measureText(words.join(' ')).width > free) words.pop();
+  return words.join(' ');
+}
+
 function drawLabel(ctx, tile, theme, rank, y, geometry, isSelected, shown) {
   const known = tile?.meta.lanes[tile.laneOfRank.get(rank)];
   const [name, ...place] = (known?.label ?? `r${rank}`).split(' ');
@@ -175,7 +182,7 @@ function drawLabel(ctx, tile, theme, rank, y, geometry, isSelected, shown) {
   const placed = place.join(' ');
   const doubted = known && !known.aligned && tile.meta.clock === 'absolute' ? `${placed} clock?` : placed;
   const free = geometry.left - (twoLines ? 10 : room + 2);
-  const text = ctx.measureText(doubted).width <= free ? doubted : placed;
+  const text = fitting(ctx, doubted, free);
   if (twoLines) ctx.fillText(text, 10, middle + 7);
   else if (room < geometry.left - 20) ctx.fillText(text, room + 2, middle);
 }

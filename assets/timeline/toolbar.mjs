@@ -35,10 +35,35 @@ export function clockSentence(meta) {
     : 'clocks aligned, error unknown';
 }
 
+/** How many lanes of how many, how long the window is, and how well clocks are known. */
+function makeNote(timeline) {
+  const note = make('span', { class: 'quiet tl-note' });
+  const update = () => {
+    const { tile } = timeline;
+    if (!tile) return;
+    const unknown = tile.meta.unknown.length ? ` \u00B7 no rank ${tile.meta.unknown.slice(0, 5).join(', ')} here` : '';
+    note.textContent = `${timeline.geometry.ranks.length} of ${tile.meta.num_ranks.toLocaleString('en')} rank${tile.meta.num_ranks === 1 ? '' : 's'} \u00B7 `
+      + `${formatNs(timeline.window.end - timeline.window.begin)} \u00B7 ${clockSentence(tile.meta)}${unknown}`;
+  };
+  timeline.addEventListener('tile', update);
+  timeline.addEventListener('window', update);
+  return note;
+}
+
+/** Above a timeline beside other pictures: what is shown, and the way to the whole page. */
+export function makeHeading(timeline) {
+  const open = make('a', { href: timeline.app.link({ page: 'timeline' }) }, 'Open');
+  open.addEventListener('click', (event) => {
+    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    timeline.app.open({ page: 'timeline', ...(timeline.following ? {} : timeline.linkPatch()) });
+  });
+  return make('header', { class: 'tl-head' }, make('h2', {}, 'Timeline'), makeNote(timeline), open);
+}
+
 /** @returns {{element: HTMLElement, search: HTMLInputElement}} */
 export function makeToolbar(timeline, actions) {
   const { app } = timeline;
-  const note = make('span', { class: 'quiet tl-note' });
   const follow = button('Follow', () => timeline.follow(), { hidden: true, class: 'primary', title: 'Show the newest steps as they come' });
   const problem = make('span', { class: 'tl-problem', role: 'status' });
   const choice = make('select', { 'aria-label': 'Lanes', on: { change: () => chooseLanes(app, choice, problem) } },
@@ -55,7 +80,7 @@ export function makeToolbar(timeline, actions) {
   const hits = make('span', { class: 'quiet', role: 'status' });
   actions.search(search, hits);
   const element = make('header', { class: 'tl-toolbar' },
-    make('h2', {}, 'Timeline'), note,
+    make('h2', {}, 'Timeline'), makeNote(timeline),
     make('span', { class: 'tl-tools' }, problem, choice, typed, search, hits,
       button('-', () => timeline.zoom(1.6), { 'aria-label': 'Zoom out', title: 'Zoom out (S)' }),
       button('+', () => timeline.zoom(1 / 1.6), { 'aria-label': 'Zoom in', title: 'Zoom in (W)' }),
@@ -68,11 +93,7 @@ export function makeToolbar(timeline, actions) {
   });
   const update = () => {
     const { tile } = timeline;
-    if (!tile) return;
-    const unknown = tile.meta.unknown.length ? ` \u00B7 no rank ${tile.meta.unknown.slice(0, 5).join(', ')} here` : '';
-    note.textContent = `${timeline.geometry.ranks.length} of ${tile.meta.num_ranks} rank${tile.meta.num_ranks === 1 ? '' : 's'} \u00B7 `
-      + `${formatNs(timeline.window.end - timeline.window.begin)} \u00B7 ${clockSentence(tile.meta)}${unknown}`;
-    follow.hidden = timeline.following || tile.meta.state === 'finished';
+    if (tile) follow.hidden = timeline.following || tile.meta.state === 'finished';
   };
   timeline.addEventListener('tile', update);
   timeline.addEventListener('window', update);

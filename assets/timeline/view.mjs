@@ -9,14 +9,14 @@ import { searcher } from './search.mjs';
 import { showStates } from './states.mjs';
 import { makeTable, sayWhatIsShown } from './table.mjs';
 import { Timeline } from './timeline.mjs';
-import { makeLegend, makeToolbar } from './toolbar.mjs';
+import { makeHeading, makeLegend, makeToolbar } from './toolbar.mjs';
 import { makeTooltip } from './tooltip.mjs';
 import { followView } from './view_follower.mjs';
 
 /**
  * @param {HTMLElement} element @param {Object} app
- * @param {{compact?: boolean, height?: number, data?: string}} options compact: canvas and legend
- *   only; data: base64 of a tile, then no server is asked
+ * @param {{compact?: boolean, height?: number, data?: string}} options compact: heading, canvas
+ *   and legend only; data: base64 of a tile, then no server is asked
  */
 export function mount(element, app, options) {
   element.classList.add('timeline');
@@ -30,7 +30,7 @@ export function mount(element, app, options) {
   const actions = keyActions(timeline, flows, ghost);
   const legend = makeLegend(timeline);
   if (options.compact || options.data) {
-    element.replaceChildren(body, legend);
+    element.replaceChildren(...(options.data ? [] : [makeHeading(timeline)]), body, legend);
   } else {
     const details = make('section', { class: 'tl-panel', 'aria-label': 'Details', hidden: true });
     const toolbar = makeToolbar(timeline, { search: searcher(timeline) });

@@ -95,7 +95,7 @@ def test_the_bubble_tile_tells_host_work_apart(tmp_path: Path) -> None:
     with open_run(builder.folder) as run:
         (bubble,) = [kpi for kpi in kpis(run, None, Scope()) if kpi.key == "bubble"]
     assert bubble.value == "20.0"
-    assert bubble.extra == "10.0 for late ranks, 10.0 host work"
+    assert bubble.extra == "10.0 late ranks, 10.0 host work"
 
 
 def test_a_run_without_a_finished_step_says_so(hub: Hub) -> None:
@@ -105,7 +105,7 @@ def test_a_run_without_a_finished_step_says_so(hub: Hub) -> None:
     assert found["heard"].tone == "bad"
     row = tiles(list(found.values()))
     assert "No step is finished yet" in text_of(row)
-    assert having(row, className="panel sentence")
+    assert having(row, className="sentence")
 
 
 def test_who_is_heard_is_of_the_newest_attempt_alone(tmp_path: Path) -> None:
@@ -116,6 +116,15 @@ def test_who_is_heard_is_of_the_newest_attempt_alone(tmp_path: Path) -> None:
             known = measured(opened, attempt, Scope())
             found = {kpi.key: kpi for kpi in with_heard(opened, attempt, known, now_ns)}
             assert (found["heard"].value if "heard" in found else None) == value
+
+
+def test_steps_that_are_under_way_are_no_ranks_that_fell_silent(tmp_path: Path) -> None:
+    run = restarted_run(tmp_path / "again")
+    with open_run(run.folder) as opened:
+        known = replace(measured(opened, None, Scope()), ended=((0, 2.0), (1, 2.0), (2, 1.0)))
+        found = with_heard(opened, None, known, time.time_ns())
+        (heard,) = [kpi for kpi in found if kpi.key == "heard"]
+        assert heard.series == ((0, 2.0), (1, 2.0))
 
 
 def test_ranks_that_fall_silent_are_no_longer_heard(tmp_path: Path) -> None:
@@ -210,6 +219,14 @@ def test_a_sparkline_keeps_the_spike_and_cuts_the_first_step() -> None:
     heights = [float(point.split(",")[1]) for point in points.split()]
     assert heights[0] == min(heights)  # cut at the top
     assert heights[1] > heights[0] + 10  # and the rest is not flat against the bottom
+
+
+def test_what_hardly_changes_is_a_line_in_the_middle() -> None:
+    points = line_svg([100.0, 100.4, 100.2] * 9, None).split("points='")[1].split("'")[0]
+    heights = [float(point.split(",")[1]) for point in points.split()]
+    assert min(heights) > 8
+    assert max(heights) < 18
+    assert max(heights) - min(heights) < 2
 
 
 def test_a_sparkline_is_described() -> None:

@@ -106,3 +106,47 @@ def test_the_chart_is_loaded_when_it_comes_into_sight(tab: Tab) -> None:
     tab.page.wait_for_selector(".breakdown .js-plotly-plot .barlayer .trace")
     tab.page.click(".breakdown summary")
     assert "rank 5" in tab.page.locator(".breakdown table").inner_text()
+
+
+COVERED = """() => [...document.querySelectorAll('.banner a, .banner button, .strip canvas')]
+    .filter((e) => {
+        const { x, y, width, height } = e.getBoundingClientRect();
+        return [0.1, 0.9].some((at) => !e.contains(
+            document.elementFromPoint(x + at * width, y + height / 2)));
+    }).map((e) => e.outerHTML.slice(0, 120))"""
+
+
+def test_the_open_drawer_stands_beside_what_it_speaks_of(tab: Tab) -> None:
+    tab.open(OVERVIEW)
+    tab.settle()
+    tab.page.keyboard.press("e")
+    tab.settle()
+    assert tab.page.locator("#drawer").is_visible()
+    assert tab.page.evaluate(COVERED) == []
+    tab.assert_sound()
+
+
+def test_from_the_small_timeline_to_the_whole_page_with_its_lanes(tab: Tab) -> None:
+    tab.open(OVERVIEW)
+    tab.settle()
+    note = tab.page.locator("#overview-timeline .tl-note").inner_text()
+    assert note.startswith("2 of 8 ranks")
+    tab.page.click("#overview-timeline >> text=Open")
+    tab.page.wait_for_selector(".timeline-page canvas")
+    tab.settle()
+    assert tab.page.locator(".timeline-page .tl-note").inner_text() == note
+    assert query(tab)["ranks"] == "1,5"
+
+
+def test_keys_on_the_strip_say_the_steps_they_choose(tab: Tab) -> None:
+    tab.open(OVERVIEW)
+    tab.settle()
+    tab.page.locator(".strip canvas").focus()
+    said = tab.page.locator(".strip [aria-live]")
+    tab.page.keyboard.press("ArrowLeft")
+    assert said.inner_text() == "Step 13 chosen"
+    tab.page.keyboard.press("ArrowLeft")
+    tab.page.keyboard.press("Shift+ArrowRight")
+    assert said.inner_text() == "Steps 12 to 13 chosen"
+    tab.page.keyboard.press("Escape")
+    assert said.inner_text() == "All steps"

@@ -111,3 +111,15 @@ def test_hosts_and_the_table_behind_the_map(tab: Tab) -> None:
     tab.settle()
     assert "host × rank in host" in heat.locator("h2").inner_text()
     assert heat.locator(".map-head .quiet").inner_text().startswith("1 host,")
+
+
+def test_keys_on_the_heat_map_say_the_cell_they_come_to(tab: Tab) -> None:
+    tab.open(RANKS.url())
+    tab.settle()
+    heat = tab.page.locator('[data-view="heat"]')
+    heat.locator("canvas").first.focus()
+    tab.page.keyboard.press("ArrowDown")
+    said = heat.locator("[aria-live]")
+    assert said.inner_text().startswith("rank 1, step 13, Slowdown ")
+    tab.page.keyboard.press("ArrowLeft")
+    assert said.inner_text().startswith("rank 1, step 12, Slowdown ")
