@@ -14,7 +14,7 @@ from ingest.sandbox import Interrupted, Stop
 from ingest.store import Run
 
 MOST_SPANS = 2_000_000
-"""Spans of a recorded job looked at, of the ranks that stand for cells: the newest steps."""
+"""Spans of a recorded job looked at, of all ranks: the newest steps."""
 
 MOST_INFIDELITY = 0.05
 """Share by which measured and replayed steps may differ before that is told (2505.05713)."""
@@ -131,14 +131,13 @@ def _operations(
 
 
 def _steps(run: Run, attempt: int, chosen: Steps | None) -> tuple[int, int, tuple[str, ...]]:
-    """First and last step to look at: the newest (of the chosen) that all cells have finished."""
+    """First and last step to look at: the newest (of the chosen) that all ranks have finished."""
     low, high = chosen or _ALL_STEPS
     found = run.index_rows(
-        "WITH cells AS (SELECT min(rank) AS rank FROM ranks WHERE attempt = $attempt"
-        " GROUP BY pp, dp)"
+        "WITH recorded AS (SELECT DISTINCT rank FROM step_rollup WHERE attempt = $attempt)"
         " SELECT step, CAST(sum(num_spans) AS BIGINT) AS num_spans FROM step_rollup"
-        " SEMI JOIN cells USING (rank) WHERE attempt = $attempt AND step BETWEEN $low AND $high"
-        " GROUP BY step HAVING bool_and(finished) AND count(*) = (SELECT count(*) FROM cells)"
+        " WHERE attempt = $attempt AND step BETWEEN $low AND $high"
+        " GROUP BY step HAVING bool_and(finished) AND count(*) = (SELECT count(*) FROM recorded)"
         " ORDER BY step DESC",
         attempt=attempt, low=low, high=high,
     )  # fmt: skip

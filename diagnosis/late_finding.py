@@ -127,10 +127,18 @@ def _evidence(
         if math.isfinite(before):
             found.append(
                 Evidence(
-                    f"Before step {first} it came {100 * before:.1f} % of a step later than its "
-                    "peers.",
+                    f"Before step {first} rank {times.ranks.rank_R[lost.rows[0]]} came "
+                    f"{_when(before)}.",
                     round(before, 4), "share", words.question,
                     (("step_min", int(times.step_S[0])), ("step_max", first - 1), asked[2]), link,
                 )
             )  # fmt: skip
     return tuple(found)
+
+
+def _when(late: float) -> str:
+    """When a rank came, by the share of a step by which it was later than its peers."""
+    percent = round(100 * abs(late), 1)
+    if not percent:
+        return "when its peers did"
+    return f"{percent:.1f} % of a step {'later' if late > 0 else 'earlier'} than its peers"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.whatif import MOST_INFIDELITY, Answer
-from diagnosis.whatif.analysis import STRAGGLING, Prepared
+from diagnosis.whatif.analysis import STRAGGLING, Prepared, WhatIf
 from diagnosis.whatif.causes import NOT_IDENTIFIABLE, Cause
 from diagnosis.whatif.optypes import COMPUTE
 from diagnosis.whatif.timeline import Cell, Timeline, replica, timeline
@@ -19,6 +19,9 @@ from ingest.store import Run
 MOST_LANES = 32
 """Lanes of a job without stages: as many dp ranks, the busiest ones."""
 
+MOST_WORKERS = 20
+"""The worst of them, listed beside the map."""
+
 _TIMES = (
     "replayed_start_s", "replayed_end_s", "own_s", "ideal_start_s", "ideal_end_s", "ideal_own_s",
     "start_s", "end_s",
@@ -26,16 +29,32 @@ _TIMES = (
 
 
 def numbers(answer: Answer) -> dict[str, Any]:
-    """The metrics (names as in `rankscope whatif --json`) and what is to be said with them."""
+    """The metrics (names as in `rankscope whatif --json`) and what is to be said with them.
+
+    `S_w` and `rank` by stage and dp rank: of the worst member of each cell; `worst`: the worst of
+    all workers.
+    """
     metrics = answer.metrics
     return {
         "attempt": answer.attempt, "S": metrics.S, "T_base_s": metrics.T_base_s,
         "T_s": metrics.T_s, "T_ideal_s": metrics.T_ideal_s, "fidelity": metrics.fidelity,
         "S_t": metrics.S_t, "S_stage": metrics.S_stage, "S_dp": metrics.S_dp,
-        "S_w": metrics.S_w_PD.tolist(), "rank": metrics.rank_PD.tolist(), "M_W": metrics.M_W,
-        "M_W_ranks": metrics.M_W_ranks, "M_S": metrics.M_S, "steps": metrics.step_S.tolist(),
+        "S_w": metrics.S_w_PD.tolist(), "rank": metrics.rank_PD.tolist(),
+        "members": metrics.rank_PDT.shape[2], "workers": int((metrics.rank_PDT >= 0).sum()),
+        "worst": _worst(metrics), "M_W": metrics.M_W, "M_W_ranks": metrics.M_W_ranks,
+        "M_S": metrics.M_S, "steps": metrics.step_S.tolist(),
         "straggling": STRAGGLING, "most_infidelity": MOST_INFIDELITY, "notes": answer.notes,
     }  # fmt: skip
+
+
+def _worst(metrics: WhatIf) -> list[dict[str, Any]]:
+    places = np.argwhere(metrics.rank_PDT >= 0)
+    order = np.argsort(-metrics.S_w_PDT[tuple(places.T)], kind="stable")[:MOST_WORKERS]
+    return [
+        {"rank": int(metrics.rank_PDT[at]), "stage": at[0], "dp": at[1],
+         "value": float(metrics.S_w_PDT[at])}
+        for at in map(tuple, places[order].tolist())
+    ]  # fmt: skip
 
 
 def causes_told(found: Sequence[Cause], answer: Answer) -> dict[str, Any]:
@@ -64,10 +83,12 @@ def replayed(answer: Answer, step: int | None, cell: Cell | None) -> Replay:
     at = _typical(metrics.T_s_S) if step is None else _nearest(metrics.step_S, step)
     cells = _lanes(answer.prepared, at, cell)
     found = timeline(answer.prepared, int(metrics.step_S[at]), cells)
+    rank_PD = metrics.rank_PD
     meta = {
         "step": found.step, "dp": cells[0][1] if answer.prepared.ops.sizes.pp > 1 else None,
         "lanes": [
-            {"stage": stage, "dp": dp, "rank": int(metrics.rank_PD[stage, dp])}
+            {"stage": stage, "dp": dp, "rank": int(rank_PD[stage, dp]),
+             "ranks": [rank for rank in metrics.rank_PDT[stage, dp].tolist() if rank >= 0]}
             for stage, dp in cells
         ],
         "optypes": list(answer.prepared.ops.optypes), "T_base_s": float(metrics.T_base_s_S[at]),
@@ -122,9 +143,9 @@ def cell_of(run: Run, answer: Answer, rank: int | None) -> Cell | None:
     """The cell a rank belongs to, also one that another rank stands for; None: none."""
     if rank is None:
         return None
-    found = np.argwhere(answer.metrics.rank_PD == rank)
+    found = np.argwhere(answer.metrics.rank_PDT == rank)
     if len(found):
-        stage, dp = found[0].tolist()
+        stage, dp, _ = found[0].tolist()
         return stage, dp
     rows = run.index_rows(
         "SELECT coalesce(pp, 0) AS stage, coalesce(dp, 0) AS dp FROM ranks"

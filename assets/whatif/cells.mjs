@@ -74,8 +74,8 @@ export function moved(map, at, key) {
   return isInside ? to[0] * columns + to[1] : at;
 }
 
-/** What a block says. */
-export function blockText(block) {
+/** What a block says. @param {Block} block @param {boolean} isOfMany cells have several ranks */
+export function blockText(block, isOfMany = false) {
   const who = block.dps[0] === block.dps[1] ? `dp rank ${block.dp}` : `dp ranks ${block.dps[0]} to ${block.dps[1]}, worst ${block.dp}`;
-  return `stage ${block.stage}, ${who}: rank ${block.rank}, ${block.value.toFixed(3)} x`;
+  return `stage ${block.stage}, ${who}: ${isOfMany ? 'slowest is ' : ''}rank ${block.rank}, ${block.value.toFixed(3)} x`;
 }

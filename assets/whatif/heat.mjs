@@ -6,7 +6,6 @@ import { blockAt, blockText, boxOf, cellMap, codeOfSlowdown, FULL, geometryOf, m
 import { rankLink } from './summary.mjs';
 import { ratio } from './words.mjs';
 
-const MOST_ROWS = 20;
 const KEYS = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown'];
 
 export class WorkerMap {
@@ -27,12 +26,13 @@ export class WorkerMap {
   #build() {
     this.canvas = make('canvas', { tabindex: '0', role: 'img', 'aria-label': 'Slowdown by worker' });
     this.tip = make('div', { class: 'map-tip', hidden: '' });
+    this.about = make('span', { class: 'quiet' });
     this.said = make('p', { class: 'map-note', role: 'status' });
     this.stage = make('div', { class: 'whatif-map' }, [this.canvas, this.tip]);
     this.scale = make('div', { class: 'map-legend' });
     this.worst = make('details', { class: 'worst-cells' });
     this.element.replaceChildren(
-      make('header', {}, [make('h2', {}, 'Slowdown by worker'), make('span', { class: 'quiet' }, 'S_w: the lesser of its stage\'s and its dp rank\'s; click for the timeline')]),
+      make('header', {}, [make('h2', {}, 'Slowdown by worker'), this.about]),
       this.stage, this.scale, this.said, this.worst);
     this.canvas.addEventListener('pointermove', (event) => this.#point(pointOn(this.canvas, event)));
     this.canvas.addEventListener('pointerleave', () => this.#choose(null));
@@ -48,12 +48,14 @@ export class WorkerMap {
   show(told) {
     this.told = told;
     this.at = null;
-    const cells = told.S_w.flatMap((row, stage) => row.map((value, dp) => ({ stage, dp, value, rank: told.rank[stage][dp] })));
-    const worst = cells.sort((a, b) => b.value - a.value).slice(0, MOST_ROWS);
-    this.canvas.setAttribute('aria-label', `Slowdown of ${cells.length} workers, ${told.S_w.length} stages x ${told.S_w[0].length} dp ranks; `
+    const { worst, workers } = told;
+    this.about.textContent = told.members > 1
+      ? 'S_w of the slowest rank of each stage and dp rank; click for its timeline'
+      : 'S_w: the lesser of its stage\'s and its dp rank\'s; click for the timeline';
+    this.canvas.setAttribute('aria-label', `Slowdown of ${workers} workers, ${told.S_w.length} stages x ${told.S_w[0].length} dp ranks; `
       + `worst rank ${worst[0].rank} with ${ratio(worst[0].value)} x. Arrow keys move, Enter opens the timeline.`);
     this.worst.replaceChildren(
-      make('summary', {}, cells.length > MOST_ROWS ? `The ${MOST_ROWS} worst as a table` : 'As a table'),
+      make('summary', {}, workers > worst.length ? `The ${worst.length} worst as a table` : 'As a table'),
       make('div', { class: 'scroll' }, make('table', {}, [
         make('thead', {}, make('tr', {}, ['rank', 'stage', 'dp rank', 'slowdown'].map((name) => make('th', { scope: 'col', class: 'number' }, name)))),
         make('tbody', {}, worst.map((cell) => make('tr', {}, [
@@ -135,12 +137,12 @@ export class WorkerMap {
   #choose(at, point = null) {
     this.tip.hidden = at === null || !point;
     if (!this.tip.hidden) {
-      this.tip.textContent = blockText(this.map.blocks[at]);
+      this.tip.textContent = blockText(this.map.blocks[at], this.told.members > 1);
       placeTip(this.tip, point, this.stage.clientWidth, this.geometry.height, 30);
     }
     if (at === this.at) return;
     this.at = at;
-    this.said.textContent = at === null ? '' : blockText(this.map.blocks[at]);
+    this.said.textContent = at === null ? '' : blockText(this.map.blocks[at], this.told.members > 1);
     this.draw();
   }
 

@@ -3,7 +3,7 @@
  *
  * @typedef {Object} Ops answer of what-if/replay; times in s since the step's begin
  * @property {Object<string, ArrayLike<number>>} arrays lane, type, seq, chunk, replayed_start_s, ...
- * @property {{step: number, lanes: {stage: number, dp: number, rank: number}[], optypes: string[],
+ * @property {{step: number, lanes: {stage: number, dp: number, rank: number, ranks: number[]}[], optypes: string[],
  *   T_s: number, T_ideal_s: number, T_base_s: number}} meta
  * @typedef {{lane: number, row: 0|1, begin: number, end: number, kind: string, op: number}} Piece
  */

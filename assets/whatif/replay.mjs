@@ -5,7 +5,7 @@ import { LABEL_OF_KIND, readTheme } from '../timeline/theme.mjs';
 import { layoutOf, pieceAt, placeAt, sums, WAITING, WORLDS } from './lanes.mjs';
 import { draw, timeOf } from './replay_draw.mjs';
 import { rankLink } from './summary.mjs';
-import { ratio, seconds } from './words.mjs';
+import { cellRanks, ranksText, ratio, seconds } from './words.mjs';
 
 const CLOSER = 0.7;
 const SHORTEST_S = 1e-5;
@@ -96,7 +96,7 @@ export class ReplayView {
         make('caption', { class: 'visually-hidden' }, `Step ${this.ops.meta.step} by worker, as replayed and ideal`),
         make('thead', {}, make('tr', {}, ['rank', 'stage', 'dp rank', ...heads].map((name) => make('th', { scope: 'col', class: 'number' }, name)))),
         make('tbody', {}, sums(this.ops).map((row) => make('tr', {}, [
-          make('td', { class: 'number' }, rankLink(this.app, row.rank)), ...[row.stage, row.dp].map((text) => make('td', { class: 'number' }, String(text))),
+          make('td', { class: 'number' }, rankLink(this.app, row.rank, cellRanks(row.ranks))), ...[row.stage, row.dp].map((text) => make('td', { class: 'number' }, String(text))),
           ...Object.keys(names).flatMap((name) => pair(row, name)),
         ]))),
       ])));
@@ -205,11 +205,11 @@ export class ReplayView {
   #lines(piece, { world }) {
     const { arrays, meta: { optypes, lanes } } = this.ops;
     const [, , own] = WORLDS[world];
-    const { rank, stage } = lanes[piece.lane];
+    const { ranks, stage } = lanes[piece.lane];
     const of = (name) => seconds(Math.max(0, arrays[name][piece.op]));
     const what = piece.kind === WAITING ? `waiting ${seconds(piece.end - piece.begin)} before it` : `takes ${of(own)}`;
     return [
-      `${optypes[arrays.type[piece.op]]} ${arrays.seq[piece.op]}`, `stage ${stage}, rank ${rank}; ${what}`,
+      `${optypes[arrays.type[piece.op]]} ${arrays.seq[piece.op]}`, `stage ${stage}, ${ranksText(ranks)}; ${what}`,
       `own time: ${of('own_s')} as it was, ${of('ideal_own_s')} ideal`,
     ];
   }

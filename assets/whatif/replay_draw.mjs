@@ -2,7 +2,7 @@
 import { patternOf } from '../timeline/theme.mjs';
 import { ticks } from '../timeline/scale.mjs';
 import { pieces, rowBox, WAITING } from './lanes.mjs';
-import { seconds } from './words.mjs';
+import { cellRanks, seconds } from './words.mjs';
 
 const TITLES = { real: 'as it was, replayed', ideal: 'without stragglers' };
 
@@ -53,9 +53,10 @@ function labels(ctx, ops, layout, world, theme) {
   ctx.textBaseline = 'middle';
   ctx.fillText(TITLES[world], 0, layout.tops[world] - 9);
   ctx.fillStyle = theme.ink.quiet;
-  for (const [lane, { stage, rank }] of ops.meta.lanes.entries()) {
+  for (const [lane, { stage, ranks }] of ops.meta.lanes.entries()) {
     const y = layout.tops[world] + (lane + 0.5) * layout.laneHeight - 2;
-    ctx.fillText(layout.left > 100 ? `stage ${stage} · rank ${rank}` : `rank ${rank}`, 0, y, layout.left - 6);
+    const who = `rank${ranks.length > 1 ? 's' : ''} ${cellRanks(ranks)}`;
+    ctx.fillText(layout.left > 100 ? `stage ${stage} · ${who}` : who, 0, y, layout.left - 6);
   }
 }
 

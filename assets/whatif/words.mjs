@@ -26,6 +26,13 @@ export function ranksText(ranks) {
   return `rank${ranks.length === 1 ? '' : 's'} ${named}${more}`;
 }
 
+/** The ranks of a cell, ascending: `4`, `4–7`, `0, 8, ..`. */
+export function cellRanks(ranks) {
+  const last = ranks[ranks.length - 1];
+  if (ranks.length < 2) return String(ranks[0]);
+  return last - ranks[0] === ranks.length - 1 ? `${ranks[0]}\u2013${last}` : `${ranks[0]}, ${ranks[1]}${ranks.length > 2 ? ', ..' : ''}`;
+}
+
 /** The steps that were replayed: `44 steps, 0 to 43`. */
 export function stepsSaid(steps) {
   const [first, last] = [steps[0], steps[steps.length - 1]];

@@ -5,7 +5,9 @@ Rows come as a table with the columns of COLUMNS. Shape suffixes: see the packag
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +38,11 @@ INSIDE = "inside_s"
 replicas inside the op, s. The replay leaves it where it is; causes are looked for without it.
 """
 
+LAG, RANKS = "lag_s", "ranks"
+"""Two more, lists of equal length, where a cell has several ranks: how much less than the slowest
+of them each needs for an op itself, s (NaN: it has no such op); and who they are (-1: nobody).
+"""
+
 _MOST_STEPS_NAMED = 5
 
 
@@ -62,6 +69,16 @@ class Sizes:
 
 
 @dataclass(frozen=True)
+class Members:
+    """Ranks of each cell, where they are several. `rank_PDT`: -1 where there is none; `lag_OSDT`: s
+    by which each needs less than the slowest of its cell, NaN where it has no such op.
+    """
+
+    rank_PDT: Ints
+    lag_OSDT: Floats
+
+
+@dataclass(frozen=True)
 class Operations:
     """All ops of the chosen steps. Order of ops: stage, type, number."""
 
@@ -78,11 +95,17 @@ class Operations:
     inside_OSD: npt.NDArray[np.floating] | None  # s, of durations; None: not told
     reference: int  # index of the step whose dp rank 0 gives the order of ops
     notes: tuple[str, ...] = ()
+    members: Members | None = None  # None: each cell is one rank, or nothing tells them apart
 
     @property
     def num_chunks(self) -> int:
         """Model chunks of a stage (virtual pipeline size)."""
         return int(self.chunk_O.max(initial=0)) + 1
+
+    @property
+    def rank_PDT(self) -> Ints:
+        """Global ranks of the workers: of each cell one, or all its members (-1: none)."""
+        return self.rank_PD[..., None] if self.members is None else self.members.rank_PDT
 
     @property
     def end_OSD(self) -> npt.NDArray[np.floating]:
@@ -124,12 +147,14 @@ def dense(table: pa.Table, sizes: Sizes) -> Operations:
     del key_N
     cells = len(step_S) * sizes.dp
     at_N = op_N.astype(np.int64) * cells + step_N * sizes.dp + dp_N
-    fits_S, at_N, rows = _fitting(step_N, op_N, at_N, (len(key_O), len(step_S), sizes.dp))
-    start_OSD = _spread(table, "start_s", rows, at_N, (len(key_O), len(step_S), sizes.dp))
-    duration_OSD = _spread(table, "duration_s", rows, at_N, start_OSD.shape)
+    shape = (len(key_O), len(step_S), sizes.dp)
+    fits_S, at_N, rows = _fitting(step_N, op_N, at_N, shape)
+    start_OSD = _spread(table, "start_s", rows, at_N, shape)
+    duration_OSD = _spread(table, "duration_s", rows, at_N, shape)
     inside_OSD = None
     if INSIDE in table.column_names:
-        inside_OSD = _spread(table, INSIDE, rows, at_N, start_OSD.shape)[:, fits_S]
+        inside_OSD = _spread(table, INSIDE, rows, at_N, shape)[:, fits_S]
+    members = _members(table, (stage_N, dp_N), rows, at_N, shape, fits_S, sizes)
     notes = _notes(step_S, fits_S)
     if not fits_S.all():
         start_OSD, duration_OSD = start_OSD[:, fits_S], duration_OSD[:, fits_S]
@@ -140,7 +165,7 @@ def dense(table: pa.Table, sizes: Sizes) -> Operations:
         sizes, tuple(optypes[code] for code in used), type_O, stage_O, seq_O,
         np.asarray(table["chunk"].take(pa.array(first_N)), np.int64),
         step_S[fits_S], _ranks(table, stage_N, dp_N, sizes), start_OSD, duration_OSD, inside_OSD,
-        min(int(fits_S[:reference].sum()), int(fits_S.sum()) - 1), notes,
+        min(int(fits_S[:reference].sum()), int(fits_S.sum()) - 1), notes, members,
     )  # fmt: skip
 
 
@@ -244,6 +269,28 @@ def _ranks(
     rank_PD = np.full((sizes.pp, sizes.dp), -1, np.int64)
     rank_PD[stage_N, dp_N] = table["rank"].to_numpy()
     return rank_PD
+
+
+def _members(
+    table: pa.Table, cell_N: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]],
+    rows: Bools | None, at_N: Ints, shape: tuple[int, int, int], fits_S: Bools, sizes: Sizes,
+) -> Members | None:  # fmt: skip
+    """The lists of LAG and RANKS as arrays; None where the table has none."""
+    if LAG not in table.column_names:
+        return None
+    lag_NT, rank_NT = (_lists(table[name]) for name in (LAG, RANKS))
+    num_members = lag_NT.shape[1]
+    rank_PDT = np.full((sizes.pp, sizes.dp, num_members), -1, np.int64)
+    rank_PDT[cell_N] = rank_NT
+    lag = np.full((math.prod(shape), num_members), np.nan)
+    lag[at_N] = lag_NT if rows is None else lag_NT[rows]
+    return Members(rank_PDT, lag.reshape(*shape, num_members)[:, fits_S])
+
+
+def _lists(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """A column of lists of equal length, one row each."""
+    found: npt.NDArray[Any] = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return found.reshape(len(column), -1)
 
 
 def _notes(step_S: Ints, fits_S: Bools) -> tuple[str, ...]:

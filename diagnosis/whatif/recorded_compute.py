@@ -1,6 +1,6 @@
 """Forwards and backwards of a recorded job, one per micro-batch and virtual stage.
 
-Shape suffixes: C compute op; G (step, dp rank, stage).
+Shape suffixes: C compute op; G (step, dp rank, member, stage).
 """
 
 from __future__ import annotations
@@ -12,6 +12,12 @@ import numpy as np
 from diagnosis.whatif.operations import Bools, Ints, NotAnswerable
 from diagnosis.whatif.optypes import BACKWARD, FORWARD
 from diagnosis.whatif.recorded_rows import Rows, Spans, joined_key, numbered, ordinals
+
+WITHIN_CELLS = ("tp_comm", "ep_comm", "other_comm")
+"""Kinds of collectives in which members of a cell wait for each other."""
+
+OVER_REPLICAS = ("dp_comm", "other_comm")
+"""A framework that shards parameters waits for other replicas in the middle of its compute."""
 
 
 @dataclass
@@ -42,14 +48,16 @@ class Compute:
         """Virtual stages of the pipeline."""
         return (int(self.virtual_C.max()) // self.num_stages + 1) * self.num_stages
 
-    def add_to(self, rows: Rows, inside_C: Ints) -> None:
-        """Append all of them as ops; `inside_C`: of collectives over replicas within them, ns."""
+    def add_to(self, rows: Rows, inside_C: Ints, own_C: Ints) -> None:
+        """Append all of them as ops; `inside_C`: of collectives over replicas within them, `own_C`:
+        what their ranks compute themselves, ns.
+        """
         for optype, chosen in ((FORWARD, self.is_forward_C), (BACKWARD, ~self.is_forward_C)):
             if chosen.any():
                 rows.add(
                     optype, self.group_C[chosen], self.seq_C[chosen],
                     self.virtual_C[chosen] // self.num_stages, self.begin_C[chosen],
-                    self.end_C[chosen], inside_C[chosen],
+                    self.end_C[chosen], inside_C[chosen], own_C[chosen],
                 )  # fmt: skip
 
 
@@ -87,12 +95,19 @@ def compute_of(spans: Spans) -> Compute:
     )  # fmt: skip
 
 
-def inside_of(spans: Spans, compute: Compute) -> Ints:
-    """How long collectives over replicas run within each compute op, ns: a framework that shards
-    parameters waits for other replicas in the middle of forwards and backwards.
+def own_of(spans: Spans, compute: Compute) -> Ints | None:
+    """What each rank computes itself, ns: without the collectives within its ops, in which it waits
+    for whoever is late. None: nothing tells how long members of a cell wait for each other.
     """
+    if not inside_of(spans, compute, WITHIN_CELLS).any():
+        return None
+    return compute.busy_C - inside_of(spans, compute, (*WITHIN_CELLS, *OVER_REPLICAS))
+
+
+def inside_of(spans: Spans, compute: Compute, kinds: tuple[str, ...]) -> Ints:
+    """How long collectives of these kinds run within each compute op, on its own track, ns."""
     tracks = spans.track_N[spans.rows_of_kind("forward", "backward", "wgrad")]
-    found = spans.rows_of_kind("dp_comm", "other_comm")
+    found = spans.rows_of_kind(*kinds)
     found = spans.outermost(found[np.isin(spans.track_N[found], tracks)])
     by_begin = np.lexsort((compute.begin_C, compute.group_C))
     begins, at = ordinals(compute.begin_C[by_begin], spans.begin_N[found])

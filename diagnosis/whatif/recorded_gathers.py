@@ -1,8 +1,8 @@
 """Gathers of parameters of a recorded job: one all-gather per chunk, before its first forward.
 
-A framework gathers module by module, before the forward or inside it. The gathers of a chunk become
-one op whose transfer is the sum of theirs, each from its last member's begin on; what they took
-inside the forward is taken off it.
+A framework gathers module by module, before the forward or inside it. A rank's gathers of a chunk
+become one op whose transfer is the sum of theirs, each from its last member's begin on; what they
+took inside the forward is taken off it.
 
 Shape suffixes: I recorded collective, C compute op, A all-gather.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from diagnosis.whatif.operations import Ints
 from diagnosis.whatif.optypes import ALL_GATHER
 from diagnosis.whatif.recorded_compute import Compute
-from diagnosis.whatif.recorded_rows import Rows, Spans, joined_key, numbered, ordinals
+from diagnosis.whatif.recorded_rows import Rows, Spans, joined_key, latest, numbered, ordinals
 
 
 def add_gathers(rows: Rows, spans: Spans, compute: Compute) -> None:
@@ -27,9 +27,9 @@ def add_gathers(rows: Rows, spans: Spans, compute: Compute) -> None:
     begin_A = np.full(len(op_A), np.iinfo(np.int64).max)
     np.minimum.at(begin_A, at_I, begin_I)
     stage_A = _over_replicas(spans, compute, op_A)
-    together_A = _latest(stage_A, begin_A)
+    together_A = latest(stage_A, begin_A)
     number_I = numbered(at_I)
-    ready_I = _latest(stage_A[at_I] * (number_I.max() + 1) + number_I, begin_I)
+    ready_I = latest(stage_A[at_I] * (number_I.max() + 1) + number_I, begin_I)
     transfer_A = _sums(at_I, np.maximum(end_I - ready_I, 0))
     inside_I = begin_I >= compute.begin_C[forward_I]
     nested_A = _sums(at_I, np.where(inside_I, end_I - begin_I, 0))
@@ -38,7 +38,8 @@ def add_gathers(rows: Rows, spans: Spans, compute: Compute) -> None:
     compute.busy_C[op_A] -= nested_A
     chunk_A = compute.virtual_C[op_A] // compute.num_stages
     rows.add(
-        ALL_GATHER, compute.group_C[op_A], chunk_A, chunk_A, begin_A, together_A + transfer_A
+        ALL_GATHER, compute.group_C[op_A], chunk_A, chunk_A, begin_A, together_A + transfer_A,
+        own=transfer_A,
     )  # fmt: skip
 
 
@@ -81,18 +82,9 @@ def _firsts(compute: Compute, forwards: Ints) -> Ints:
 
 
 def _over_replicas(spans: Spans, compute: Compute, op_A: Ints) -> Ints:
-    """One number per (step, virtual stage): the members of one all-gather share it."""
-    step_A = compute.group_C[op_A] // (spans.sizes.dp * spans.sizes.pp)
-    return joined_key(step_A, compute.virtual_C[op_A])
-
-
-def _latest(key: Ints, time: Ints) -> Ints:
-    """Per element the greatest time of all with its key."""
-    _, code = np.unique(key, return_inverse=True)
-    greatest = np.full(int(code.max()) + 1, np.iinfo(np.int64).min)
-    np.maximum.at(greatest, code, time)
-    found: Ints = greatest[code]
-    return found
+    """One number per (step, member, virtual stage): who takes part in one all-gather shares it."""
+    group_A = compute.group_C[op_A]
+    return joined_key(spans.step(group_A), spans.member(group_A), compute.virtual_C[op_A])
 
 
 def _sums(at: Ints, values: Ints) -> Ints:

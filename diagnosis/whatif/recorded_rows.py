@@ -1,6 +1,9 @@
 """Spans of a recorded job as arrays, and the rows of operations made of them.
 
-Shape suffixes: N row of the spans, G (step, dp rank, stage), in this order.
+The ranks of a cell are its *members*; the ranks of one dp rank with the same number in their cells
+are a *lane*, one pipeline. Rows are made lane by lane, `recorded_cells` joins them.
+
+Shape suffixes: N row of the spans, G (step, dp rank, member, stage), in this order.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ import pyarrow as pa
 
 from diagnosis.whatif.operations import Bools, Ints, NotAnswerable, Sizes
 
-_NS = 1e9
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -22,6 +24,7 @@ class Spans:
     """Columns of the question `whatif_spans`; kind, name and track by `is_kind`, texts as codes."""
 
     sizes: Sizes
+    num_members: int  # of the greatest cell
     step_S: Ints
     group_N: Ints
     rank_N: Ints
@@ -54,28 +57,47 @@ class Spans:
         step_S, step_N = np.unique(_ints(spans, "step"), return_inverse=True)
         stage_N, dp_N = _ints(spans, "stage"), _ints(spans, "dp")
         _check_within(stage_N, dp_N, sizes)
-        begin_N = _ints(spans, "begin_ns")
+        begin_N, member_N = _ints(spans, "begin_ns"), _ints(spans, "member")
+        num_members = int(member_N.max()) + 1
+        lane_N = (step_N * sizes.dp + dp_N) * num_members + member_N
         texts = {name: _coded(spans[name]) for name in ("kind", "name", "track")}
         names = ("microbatch", "chunk", "peer", "tag", "seq", "waited_ns")
         microbatch, chunk, peer, tag, seq, waited = (_ints(spans, name) for name in names)
         return cls(
-            sizes, step_S, (step_N * sizes.dp + dp_N) * sizes.pp + stage_N, _ints(spans, "rank"),
-            begin_N, begin_N + _ints(spans, "dur_ns"), texts["track"][0], microbatch, chunk, peer,
-            tag, seq, waited, texts,
+            sizes, num_members, step_S, lane_N * sizes.pp + stage_N, _ints(spans, "rank"), begin_N,
+            begin_N + _ints(spans, "dur_ns"), texts["track"][0], microbatch, chunk, peer, tag, seq,
+            waited, texts,
         )  # fmt: skip
 
     @property
+    def num_lanes(self) -> int:
+        """Number of (step, dp rank, member), with or without spans."""
+        return len(self.step_S) * self.sizes.dp * self.num_members
+
+    @property
     def num_groups(self) -> int:
-        """Number of (step, dp rank, stage), with or without spans."""
-        return len(self.step_S) * self.sizes.dp * self.sizes.pp
+        """Number of (step, dp rank, member, stage), with or without spans."""
+        return self.num_lanes * self.sizes.pp
 
     def stage(self, group: Ints) -> Ints:
         """Stages of groups."""
         return group % self.sizes.pp
 
-    def replica(self, group: Ints) -> Ints:
-        """(step, dp rank) of groups, as one number."""
+    def lane(self, group: Ints) -> Ints:
+        """(step, dp rank, member) of groups, as one number."""
         return group // self.sizes.pp
+
+    def member(self, group: Ints) -> Ints:
+        """Numbers of groups' ranks within their cells."""
+        return self.lane(group) % self.num_members
+
+    def cell(self, group: Ints) -> Ints:
+        """(step, dp rank, stage) of groups, as one number."""
+        return self.lane(group) // self.num_members * self.sizes.pp + self.stage(group)
+
+    def step(self, group: Ints) -> Ints:
+        """Places of groups' steps in step_S."""
+        return self.lane(group) // (self.sizes.dp * self.num_members)
 
     def rows_of_kind(self, *kinds: str) -> Ints:
         """Indices of the rows of these kinds."""
@@ -120,48 +142,33 @@ class Spans:
 
 @dataclass
 class Rows:
-    """Collects operations as arrays of equal length."""
+    """Collects operations of groups as arrays of equal length, times in ns.
 
-    _parts: list[tuple[str, Ints, Ints, Ints, Ints, Ints, Ints]] = field(default_factory=list)
+    `columns`: optype (place in `optypes`), group, seq, chunk, begin, end, inside, own; see `add`.
+    """
+
+    optypes: list[str] = field(default_factory=list)
+    _parts: list[list[Ints]] = field(default_factory=list)
 
     def add(
         self, optype: str, group: Ints, seq: Ints, chunk: Ints | int, begin: Ints, end: Ints,
-        inside: Ints | int = 0,
+        inside: Ints | int = 0, own: Ints | None = None,
     ) -> None:  # fmt: skip
-        """Ops of one type; `chunk` inside the stage, -1 none; times in ns, `inside`: of collectives
-        over replicas within them.
+        """Ops of one type; `chunk` inside the stage, -1 none; `inside`: of collectives over
+        replicas within them; `own`: how long the rank itself needs, without waiting for the other
+        members of its cell (default: all of it). Only differences of `own` between members count.
         """
-        chunk_A = np.broadcast_to(np.asarray(chunk, np.int64), group.shape)
-        inside_A = np.broadcast_to(np.asarray(inside, np.int64), group.shape)
-        self._parts.append((optype, group, seq, chunk_A, begin, np.maximum(begin, end), inside_A))
+        if optype not in self.optypes:
+            self.optypes.append(optype)
+        end = np.maximum(begin, end)
+        code = self.optypes.index(optype)
+        found = (code, group, seq, chunk, begin, end, inside, end - begin if own is None else own)
+        self._parts.append([np.broadcast_to(np.asarray(c, np.int64), group.shape) for c in found])
 
-    def to_table(self, spans: Spans) -> pa.Table:
-        """The table that `operations.dense` reads; times since the first op of each step."""
-        group, seq, chunk, begin, end, inside = (
-            np.concatenate([part[i] for part in self._parts]) for i in range(1, 7)
-        )
-        step = group // (spans.sizes.dp * spans.sizes.pp)
-        first_S = np.full(len(spans.step_S), _NEVER)
-        np.minimum.at(first_S, step, begin)
-        rank_G = np.full(spans.num_groups, -1, np.int64)
-        rank_G[spans.group_N] = spans.rank_N
-        lengths = [len(part[1]) for part in self._parts]
-        codes = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
-        optypes = pa.array([part[0] for part in self._parts])
-        return pa.table(
-            {
-                "step": spans.step_S[step],
-                "dp": spans.replica(group) % spans.sizes.dp,
-                "stage": spans.stage(group),
-                "rank": rank_G[group],
-                "optype": optypes.take(pa.array(codes)),
-                "seq": seq,
-                "chunk": chunk,
-                "start_s": (begin - first_S[step]) / _NS,
-                "duration_s": (end - begin) / _NS,
-                "inside_s": inside / _NS,
-            }
-        )
+    @property
+    def columns(self) -> list[Ints]:
+        """One array per column, all ops one after the other."""
+        return [np.concatenate(column) for column in zip(*self._parts, strict=True)]
 
 
 def numbered(key: Ints) -> Ints:
@@ -185,6 +192,15 @@ def joined_key(*columns: Ints) -> Ints:
     for column in columns:
         values, code = np.unique(column, return_inverse=True)
         found = np.unique(found * len(values) + code, return_inverse=True)[1].astype(np.int64)
+    return found
+
+
+def latest(key: Ints, time: Ints) -> Ints:
+    """Per element the greatest time of all with its key."""
+    _, code = np.unique(key, return_inverse=True)
+    greatest = np.full(int(code.max()) + 1, np.iinfo(np.int64).min)
+    np.maximum.at(greatest, code, time)
+    found: Ints = greatest[code]
     return found
 
 

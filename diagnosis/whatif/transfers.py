@@ -36,10 +36,29 @@ def transfers(ops: Operations, graph: Graph) -> Floats:
     return own_OSD
 
 
-def ideals(ops: Operations, own_OSD: Floats) -> Floats:
-    """Ideal own time by op type, s: one number over all steps, dp ranks, stages and chunks."""
+def of_members(ops: Operations, own_OSD: Floats) -> Floats:
+    """Own time of every op if all members of its cell took as long as each of them, s,
+    (O, S, D, T): that of the cell without what others make the member wait. NaN: not its op.
+    """
+    if ops.members is None:
+        return own_OSD[..., None]
+    least_OSD1 = np.minimum(own_OSD, 0.0)[..., None]
+    own_OSDT: Floats = np.maximum(own_OSD[..., None] - ops.members.lag_OSDT, least_OSD1)
+    return own_OSDT
+
+
+def ideals(ops: Operations, own_OSD: Floats, own_OSDT: Floats) -> Floats:
+    """Ideal own time by op type, s: one number over all steps, dp ranks, stages and chunks.
+
+    A mean is that of the cells, a median that of the transfers of all ranks.
+    """
     found = []
     for code, optype in enumerate(ops.optypes):
-        values = own_OSD[ops.type_O == code]
-        found.append(float(values.mean() if optype in IDEAL_BY_MEAN else np.median(values)))
+        of_type_O = ops.type_O == code
+        by_mean = optype in IDEAL_BY_MEAN
+        found.append(float(own_OSD[of_type_O].mean() if by_mean else _median(own_OSDT[of_type_O])))
     return np.array(found)
+
+
+def _median(own_OSDT: Floats) -> float:
+    return float(np.median(own_OSDT[~np.isnan(own_OSDT)]))

@@ -1,6 +1,6 @@
--- What a what-if analysis of a recorded job reads (docs/whatif.md): for each (dp rank, stage) its first
--- rank on the other axes, with compute, communication over replicas or the job, optimizer, and the
--- sends and receives between stages, on the aligned clock.
+-- What a what-if analysis of a recorded job reads (docs/whatif.md): compute, communication, optimizer,
+-- and the sends and receives between stages of every rank, on the aligned clock. Ranks of one (dp rank,
+-- stage) are the members of a cell.
 -- reads: spans, collectives
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
@@ -9,6 +9,7 @@
 -- column: dp  index on the data-parallel axis; NULL unknown
 -- column: stage  pipeline stage; NULL unknown
 -- column: rank  global rank
+-- column: member  number of the rank among those of its dp rank and stage, from 0
 -- column: begin_ns  begin, aligned Unix ns; on the rank's own clock where is_aligned is false
 -- column: dur_ns  wall time, ns
 -- column: kind  kind of a span (recomputed forwards: backward), or send, recv
@@ -21,13 +22,16 @@
 -- column: seq  number of a send or recv per (source, destination, tag); -1 none
 -- column: waited_ns  how long its rank stood still for a send or recv, ns; -1 unknown
 -- column: is_aligned  whether the offset of the rank's clock is known
--- empty: no such rank did any of this in these steps
+-- empty: no rank did any of this in these steps
 WITH placed AS (  -- an axis that the layout does not have has one index, 0
     SELECT rank, coalesce(pp, dp, cp, tp) IS NOT NULL AS known,
         if(known, coalesce(pp, 0), NULL) AS pp, if(known, coalesce(dp, 0), NULL) AS dp
     FROM ranks WHERE attempt = $attempt
 ),
-cells AS (SELECT min(rank) AS rank, pp, dp FROM placed GROUP BY pp, dp),
+cells AS (  -- where nothing tells ranks apart the first one says so for all
+    SELECT rank, pp, dp, row_number() OVER (PARTITION BY pp, dp ORDER BY rank) - 1 AS member
+    FROM placed QUALIFY known OR member = 0
+),
 waits AS (  -- where the program stood still for it, which may begin long after its call
     SELECT rank, step, name AS op, peer, group_id, coll_seq AS seq, min(ts_ns) AS begin_ns
     FROM spans_of($spans)
@@ -39,7 +43,8 @@ chosen AS (
         name, track, microbatch, chunk, -1 AS peer, -1 AS tag, -1 AS seq, -1 AS waited_ns
     FROM spans_of($spans)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND dur_ns >= 0
-        AND kind IN ('forward', 'backward', 'wgrad', 'optimizer', 'dp_comm', 'other_comm')
+        AND kind IN ('forward', 'backward', 'wgrad', 'optimizer', 'dp_comm', 'tp_comm', 'ep_comm',
+            'other_comm')
     UNION ALL
     SELECT step, rank, start_ns, end_ns - start_ns, op, op, '', -1, -1, peer, tag, seq,
         if(waits.begin_ns IS NULL, -1, end_ns - greatest(start_ns, waits.begin_ns))
@@ -48,7 +53,7 @@ chosen AS (
         AND op IN ('send', 'recv') AND peer >= 0 AND end_ns >= start_ns
 )
 SELECT s.step, CAST(c.dp AS INTEGER) AS dp, CAST(c.pp AS INTEGER) AS stage, s.rank,
-    s.ts_ns + coalesce(
+    CAST(c.member AS INTEGER) AS member, s.ts_ns + coalesce(
         o.offset_ns + CAST(o.drift_ppb * ((s.ts_ns - o.ts_ns) / 1e9) AS BIGINT), 0) AS begin_ns,
     s.dur_ns, s.kind, s.name, s.track, s.microbatch, s.chunk, s.peer, s.tag, s.seq, s.waited_ns,
     o.rank IS NOT NULL AS is_aligned

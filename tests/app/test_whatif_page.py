@@ -82,10 +82,24 @@ def test_the_numbers_are_those_of_the_command_line(site: Site) -> None:
     for name in ("S", "T_base_s", "T_s", "T_ideal_s", "fidelity", "S_t", "M_W", "M_S"):
         assert told[name] == getattr(metrics, name), name
     assert told["S_w"] == metrics.S_w_PD.tolist()
+    assert told["members"] == 1
+    assert told["worst"][0] == {
+        "rank": told["rank"][1][2], "stage": 1, "dp": 2, "value": told["S_w"][1][2]
+    }  # fmt: skip
+    assert [one["value"] for one in told["worst"]] == sorted(metrics.S_w.values(), reverse=True)
     assert np.array(told["rank"]).shape == (3, 4)
     assert told["M_W_ranks"] == [told["rank"][1][2]]
     assert told["steps"] == list(range(6))
     assert told["S"] > 1.3
+
+
+def test_a_cell_of_several_ranks_leads_to_the_slowest(site: Site) -> None:
+    told = site.get("slow_rank")
+    metrics = whatif_of(site.hub.run("slow_rank")).metrics
+    assert (told["members"], told["workers"], len(told["worst"])) == (2, 8, 8)
+    assert told["rank"][1][0] == told["worst"][0]["rank"] == 5
+    assert told["S_w"][1][0] == told["worst"][0]["value"] == metrics.S_w[5]
+    assert told["M_W_ranks"] == [5]
 
 
 def test_chosen_steps_narrow_it(site: Site) -> None:
@@ -122,10 +136,8 @@ def test_a_rank_chooses_its_replica_also_one_of_a_tensor_parallel_group(site: Si
     told = site.get(site.slow)
     _, meta = site.replay(site.slow, rank=told["rank"][2][1])
     assert meta["dp"] == 1
-    told = site.get("slow_rank")
-    assert not any(5 in row for row in told["rank"])  # rank 4 stands for it
-    _, meta = site.replay("slow_rank", rank=5)
-    assert 4 in [lane["rank"] for lane in meta["lanes"]]
+    _, meta = site.replay("slow_rank", rank=4)
+    assert {"stage": 1, "dp": 0, "rank": 5, "ranks": [4, 5]} in meta["lanes"]
     _, meta = site.replay("slow_rank", rank=999)  # falls back alone
     assert len(meta["lanes"]) == 2
 

@@ -103,7 +103,15 @@ def test_the_recorded_sample(
     tab.open(View("slow_rank", "what-if").url())
     tab.page.wait_for_selector(f"{REPLAY} canvas")
     tab.settle()
-    assert "rank 4" in tab.page.locator(".whatif-head").inner_text()
+    assert "rank 5" in tab.page.locator(".whatif-head").inner_text()
+    tab.page.wait_for_selector("ol.whatif-causes")
+    assert "rank 5 computes" in tab.page.locator("ol.whatif-causes").inner_text()
+    canvas = tab.page.locator(f"{MAP} canvas")
+    canvas.focus()
+    for key in ("ArrowRight", "ArrowDown"):
+        tab.page.keyboard.press(key)
+    said = tab.page.locator(f"{MAP} [role=status]").inner_text()
+    assert said.startswith("stage 1, dp rank 0: slowest is rank 5, ")
     assert tab.num_pixels(tab.page.locator(f"{REPLAY} canvas"), "--backward") > 200
     rows = tab.page.locator(f"{REPLAY} table tbody tr")
     assert rows.count() == 2

@@ -56,7 +56,7 @@ def test_times_are_float32_as_in_the_file(tmp_path: Path) -> None:
     assert table["start_s"].to_pylist() == pytest.approx([46.649176025], rel=1e-7)
 
 
-def test_one_rank_stands_for_a_cell_on_the_aligned_clock(tmp_path: Path) -> None:
+def test_ranks_of_a_cell_are_numbered_on_the_aligned_clock(tmp_path: Path) -> None:
     run = RunBuilder(tmp_path / "run", 4, ParallelLayout.from_sizes(pp=2, tp=2))
     for rank in range(4):
         run.add("clocks", rank, -1, ts_ns=T0, offset_ns=rank * 1000 * US)
@@ -68,10 +68,11 @@ def test_one_rank_stands_for_a_cell_on_the_aligned_clock(tmp_path: Path) -> None
     run.collective(2, 1, 7, 5, 1, 22, op="recv", peer=0, tag=4)
     run.collective(2, 1, 7, 6, 30, -1, op="recv", peer=0, tag=4)
     rows = asked(run, "whatif_spans").to_pylist()
-    assert {row["rank"] for row in rows} == {0, 2}
-    assert {(row["rank"], row["stage"], row["dp"]) for row in rows} == {(0, 0, 0), (2, 1, 0)}
+    places = {(row["rank"], row["stage"], row["dp"], row["member"]) for row in rows}
+    assert places == {(0, 0, 0, 0), (1, 0, 0, 1), (2, 1, 0, 0), (3, 1, 0, 1)}
     second = {row["kind"]: row for row in rows if row["rank"] == 2}
-    assert sorted(second) == ["backward", "forward", "recv"]  # a forward done again is backward
+    kinds = ["backward", "forward", "recv", "tp_comm"]  # a forward done again is backward
+    assert sorted(second) == kinds
     forward, receive = second["forward"], second["recv"]
     assert forward["begin_ns"] == T0 + 2010 * US
     assert (forward["dur_ns"], forward["chunk"], forward["microbatch"]) == (10 * US, 1, 0)

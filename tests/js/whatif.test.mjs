@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { blockAt, blockText, boxOf, cellMap, codeOfSlowdown, geometryOf, moved } from '../../assets/whatif/cells.mjs';
 import { kindOf, layoutOf, pieceAt, pieces, placeAt, rowBox, rowOf, sums, WAITING } from '../../assets/whatif/lanes.mjs';
 import {
-  bars, headline, notesOf, percent, ranksText, ratio, seconds, signedPercent, stepsSaid, tiles,
+  bars, cellRanks, headline, notesOf, percent, ranksText, ratio, seconds, signedPercent, stepsSaid, tiles,
 } from '../../assets/whatif/words.mjs';
 
 const TOLD = {
@@ -18,6 +18,7 @@ test('numbers as text', () => {
   assert.equal(percent(0.4932), '49.3 %');
   assert.deepEqual([0.0067, -0.1].map(signedPercent), ['+0.67 %', '-10.00 %']);
   assert.equal(ranksText([3]), 'rank 3');
+  assert.deepEqual([[3], [4, 5, 6], [0, 8], [0, 8, 16]].map(cellRanks), ['3', '4\u20136', '0, 8', '0, 8, ..']);
   assert.equal(ranksText(Array.from({ length: 11 }, (_, i) => i)), 'ranks 0, 1, 2, 3, 4, 5, 6, 7 and 3 more');
   assert.deepEqual([[4, 5, 9], [7]].map(stepsSaid), ['3 steps, 4 to 9', 'step 7']);
 });
@@ -64,6 +65,7 @@ test('every cell has its place on the map, and the pointer finds it', () => {
   }
   assert.equal(blockAt(map, geometry, { x: 3, y: 20 }), null);
   assert.equal(blockText(map.blocks[3]), 'stage 0, dp rank 3: rank 3, 1.900 x');
+  assert.equal(blockText(map.blocks[3], true), 'stage 0, dp rank 3: slowest is rank 3, 1.900 x');
 });
 
 test('where cells are too narrow the worst of a block speaks for it', () => {
@@ -93,7 +95,7 @@ const OPS = {
     replayed_start_s: Float32Array.of(0, 1), replayed_end_s: Float32Array.of(1, 2.5), own_s: Float32Array.of(1, 0.5),
     ideal_start_s: Float32Array.of(0, 0.5), ideal_end_s: Float32Array.of(0.5, 0.75), ideal_own_s: Float32Array.of(0.5, 0.25),
   },
-  meta: { optypes: ['forward-compute', 'forward-send'], lanes: [{ stage: 0, dp: 0, rank: 0 }], T_s: 2.5, T_ideal_s: 0.75 },
+  meta: { optypes: ['forward-compute', 'forward-send'], lanes: [{ stage: 0, dp: 0, rank: 0, ranks: [0] }], T_s: 2.5, T_ideal_s: 0.75 },
 };
 
 test('an operation is its waiting and its own time', () => {

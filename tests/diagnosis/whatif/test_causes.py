@@ -9,8 +9,9 @@ import pytest
 
 from diagnosis.findings import KINDS
 from diagnosis.whatif.analysis import prepare
-from diagnosis.whatif.causes import Cause, beyond, causes
+from diagnosis.whatif.causes import Cause, causes
 from diagnosis.whatif.operations import dense
+from diagnosis.whatif.suspects import beyond
 from sample_traces.generate.straggler_trace import MegatronJob
 from tests.whatif_traces import generated, needs_traces, published
 

@@ -14,7 +14,7 @@ MS = 1_000_000
 T0 = 1_700_000_000_000_000_000
 PLAIN: dict[str, Any] = {
     "step": 1, "dp": 0, "stage": 0, "rank": 0, "name": "x", "track": "main", "microbatch": -1,
-    "chunk": -1, "peer": -1, "tag": -1, "seq": -1, "waited_ns": -1, "is_aligned": True,
+    "chunk": -1, "peer": -1, "tag": -1, "seq": -1, "waited_ns": -1, "is_aligned": True, "member": 0,
 }  # fmt: skip
 
 
