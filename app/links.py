@@ -115,8 +115,9 @@ def explain(view: View, run: Run) -> list[str]:
     found = [*_missing_ranks(view, row, run), *_missing_steps(view, attempts)]
     ended_ns = row["ended_ns"]
     if view.t is not None and ended_ns is not None and run.info["clock"] == "absolute":
-        lasts_ns = ended_ns - run.info["created_ns"]
-        if view.t[0] > lasts_ns or view.t[1] < 0:
+        t0_ns = run.info["created_ns"]
+        lasts_ns, begins_ns = ended_ns - t0_ns, min(0, (row["started_ns"] or t0_ns) - t0_ns)
+        if view.t[0] > lasts_ns or view.t[1] < begins_ns:
             found.append(
                 f"The link's window of time lies outside the run, which lasted {lasts_ns / 1e9:.1f}"
                 " s; press F on the timeline to see all of it."

@@ -26,6 +26,7 @@ from ingest.places import OwnerLock
 from ingest.pool import Pool
 from ingest.readers import native, readers
 from ingest.readers.inputs import cut_to_limit, files_of
+from ingest.reading_process import HERE_VARIABLE
 from ingest.run_files import existing, is_run_folder
 from ingest.run_writer import RunWriter
 from ingest.unfinished import FOUND, UNFINISHED, ImportProgress, Showing, remove
@@ -45,8 +46,6 @@ OnShown = Callable[[str], None]
 Finish = Callable[[RunWriter, str], None]
 """Called with what was read and the format's name before the run is published."""
 
-HERE_VARIABLE = "RANKSCOPE_READ_HERE"
-"""Set to 1, files are read in this process: for debuggers, and where processes cannot be had."""
 _DIGITS_TOLD = 16
 _RUN = "run"
 """Folder in the unfinished one: what becomes the run."""

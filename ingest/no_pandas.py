@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from importlib.abc import MetaPathFinder
 from typing import Any
 
 
-class _WithoutPandas(MetaPathFinder):
+class _WithoutPandas:
     """Comes first, and knows that there is no pandas."""
 
     def find_spec(self, fullname: str, *_: Any) -> None:

@@ -10,7 +10,6 @@ import json
 import math
 import os
 import selectors
-import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,7 +20,9 @@ from ingest.errors import DiskFull, UserError
 from ingest.parts import Part, format_of
 from ingest.pool_process import Job, Process
 from ingest.readers.shelf import Shelf
+from ingest.reading_process import worker_command
 from ingest.run_writer import Findings
+from ingest.unfinished import note_end
 from ingest.workers import FINDINGS, keep_part, seconds_allowed
 
 _LOOK_EVERY_S = 0.1
@@ -49,9 +50,13 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def worker_command() -> list[str]:
-    """What starts a process that reads files; -P: nothing is imported from the current folder."""
-    return [sys.executable, "-P", "-m", "ingest.workers"]
+def _in_turn(jobs: Sequence[Job]) -> list[Job]:
+    """Jobs as they are given out: the first file tells what times are counted from, and large ones
+    must not be left for one process at the end; the others as they come."""
+    large = sum(job.num_bytes for job in jobs) // (4 * num_cores())
+    return sorted(
+        jobs, key=lambda job: (job.number > 0, -job.num_bytes if job.num_bytes > large else 0)
+    )
 
 
 class Pool:
@@ -68,8 +73,7 @@ class Pool:
         self._watch = watch
         self._shown = "" if shown is None else str(shown)
         jobs = [self._reading(number, path) for number, path in enumerate(files)]
-        # the largest first, so that none is left for one process at the end
-        self._waiting = deque(sorted(jobs, key=lambda job: -job.num_bytes))
+        self._waiting = deque(_in_turn(jobs))
         self._num_bytes = sum(job.num_bytes for job in jobs)
         self._seconds = sum(job.seconds for job in jobs)
         self._done_bytes = 0
@@ -190,6 +194,7 @@ class Pool:
         if is_read and job.number != _LAST:
             self._done_bytes += job.num_bytes
             self._num_done += 1
+            note_end(Path(job.order["into"]))
 
     def _format(self) -> str:
         return format_of(self._formats[place] for place in sorted(self._formats))

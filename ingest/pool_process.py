@@ -5,23 +5,20 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ingest.errors import printable
 from ingest.readers.limits import limits, variable
+from ingest.reading_process import start
 from ingest.workers import OUT_OF_MEMORY
 
 _START_S = 60.0
 _MOST_TOLD = 400
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "ARROW_IO_THREADS"), "1")
-"""There is a process for every core; threads of libraries would only take address space."""
 
 
 @dataclass
@@ -60,17 +57,10 @@ class Process:
         self.is_ready = False
         self.is_too_late = False
         self.until_s = time.monotonic() + _START_S
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed in end()
         self._text = b""  # of an answer that has not come whole
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            bufsize=0,
-            env={**os.environ, **_ONE_THREAD, "TMPDIR": str(temporary)},
-            start_new_session=True,  # Ctrl-C is for whoever started the import
-        )
+        self._started = start(command)
+        self._process = self._started.process
+        self._tell({"temporary": str(temporary)})
 
     def fileno(self) -> int:
         """Where its answers come from."""
@@ -79,12 +69,15 @@ class Process:
 
     def take(self, job: Job) -> None:
         """Begin with this."""
-        assert self._process.stdin is not None
         self.job, self.source = job, None
         self.had.add(job.number)
         self.until_s = time.monotonic() + job.seconds
+        self._tell(job.order)
+
+    def _tell(self, order: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # it is gone: its answers say so
-            self._process.stdin.write(json.dumps(job.order).encode() + b"\n")
+            self._process.stdin.write(json.dumps(order).encode() + b"\n")
 
     def answers(self) -> list[dict[str, Any]] | None:
         """What has come; None where it has ended."""
@@ -115,14 +108,10 @@ class Process:
 
     def last_words(self) -> str:
         """The last line it wrote to stderr."""
-        self._errors.seek(0)
-        lines = self._errors.read().decode("utf-8", "replace").split("\n")
+        self._started.errors.seek(0)
+        lines = self._started.errors.read().decode("utf-8", "replace").split("\n")
         return next((printable(line)[:_MOST_TOLD] for line in reversed(lines) if line), "it ended")
 
     def end(self) -> None:
         """End it at once, whatever it does."""
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
-            if stream is not None:
-                stream.close()
+        self._started.end()

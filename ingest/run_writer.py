@@ -36,6 +36,8 @@ class Findings:
     problems: list[str] = field(default_factory=list)
     events_per_rank: dict[int, int] = field(default_factory=dict)
     clock: str = "absolute"
+    t0_ns: int | None = None
+    """start of the first rank in the order of files that tells one: what times are counted from"""
 
     def to_json(self) -> dict[str, Any]:
         """For the process that ends the import."""
@@ -99,6 +101,9 @@ class RunWriter:
         Raises ValueError for a rank that no job has.
         """
         check_rank(info)
+        end = info["end"] or {"ts_ns": 0}
+        if self.found.t0_ns is None and (info["started_ns"] or end["ts_ns"]):
+            self.found.t0_ns = info["started_ns"]
         earlier = self.ranks.get(info["rank"])
         if earlier is not None:
             info["started_ns"] = min(info["started_ns"], earlier["started_ns"])
@@ -129,17 +134,19 @@ class RunWriter:
         self.found.clock = clock
 
     def publish(self, run: str, source: str, provenance: list[str]) -> None:
-        """Write the files that describe the run; it is complete after that."""
+        """Write the files that describe the run; it is complete after that.
+
+        Its t0 is told by the first file and not by the earliest one, which is known at the end
+        only: links to what was shown before stay true (ingest.unfinished).
+        """
         if all(info["world_size"] < 0 for info in self.ranks.values()):
             self.add_guess(f"the world size is unknown; ranks read: {len(self.ranks)}")
-        started = [info["started_ns"] for info in self.ranks.values()]
-        told = [ns for ns in started if ns] or [0]  # 0: the file tells no time of its rank
         for rank, info in self.ranks.items():
             publish_json(info, self.folder / "ranks" / rank_file_name(0, rank))
         run_info = RunInfo(
             schema=SCHEMA_VERSION,
             run=run,
-            created_ns=min(told),
+            created_ns=self.found.t0_ns or 0,
             clock=self.found.clock,
             source=source,
             framework="torch" if source in ("kineto", "flight_recorder") else "",

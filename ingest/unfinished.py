@@ -3,8 +3,10 @@
 An import works in a hidden folder, RUNS/.import-ID. Beside what it reads lies there shown/NAME, a
 run folder of the name that the run will have: every file of a format whose files tell their own
 rank puts its rows there, by links that cost no room. Clocks are left out, because they are compared
-at the end, and so is a second file of a rank, which may turn out to be left out. The whole run then
-appears in RUNS under the same name, and the hidden folder goes, however the import ends.
+at the end, and so is a second file of a rank, which may turn out to be left out. All of it is a run
+once the first file in order that tells a time is read: times are counted from its start, as they
+are in the whole run, so that links hold. The whole run then appears in RUNS under the same name,
+and the hidden folder goes, however the import ends.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from pathlib import Path
 from ingest.places import OwnerLock
 from ingest.run_files import RUN_FILE, is_run_folder
 from ingest.run_writer import RunWriter
-from trace_hooks.schema import SCHEMA_VERSION, RankInfo, RunInfo, publish_json, rank_file_name
+from trace_hooks.schema import SCHEMA_VERSION, RunInfo, publish_json, rank_file_name
 
 UNFINISHED = ".import-"
 """How the folder begins in which an import works."""
@@ -29,6 +31,7 @@ FOUND = "reading"
 SHOWN_FORMATS = ("kineto", "flight_recorder")
 """Formats whose readers take a file for what it says itself, whatever other files say."""
 _SHOWN = "shown"
+_START, _ENDED = ".start", "ended"
 _PROGRESS = "importing.json"
 _TELL_EVERY_S = 0.5
 _REMOVE_TRIES = 50
@@ -88,7 +91,7 @@ class EarlyWriter(RunWriter):
         if table != "clocks":
             self._links.append((table, rank, path))
 
-    def show(self, format_name: str) -> None:
+    def show(self) -> None:
         """Show what was adopted, with its ranks; nothing where all of them are shown already."""
         claimed = {rank: info for rank, info in self.ranks.items() if self._claim(rank)}
         for table, rank, path in self._links:
@@ -96,8 +99,6 @@ class EarlyWriter(RunWriter):
                 os.link(path, self.next_segment(table, rank))
         for rank, info in claimed.items():
             publish_json(info, self.folder / "ranks" / rank_file_name(0, rank))
-        if claimed:
-            self._begin(format_name, claimed)
 
     def _claim(self, rank: int) -> bool:
         place = self.folder / "claimed"
@@ -107,11 +108,10 @@ class EarlyWriter(RunWriter):
             return True
         return False
 
-    def _begin(self, format_name: str, ranks: dict[int, RankInfo]) -> None:
-        """Write run.json, once: the first file shown tells what times are counted from."""
-        told = [info["started_ns"] for info in ranks.values() if info["started_ns"]] or [0]
+    def begin(self, format_name: str, t0_ns: int) -> None:
+        """Write run.json, once; raises OSError as `show` does."""
         info = RunInfo(
-            schema=SCHEMA_VERSION, run=self.folder.name, created_ns=min(told),
+            schema=SCHEMA_VERSION, run=self.folder.name, created_ns=t0_ns,
             clock=self.found.clock, source=format_name, framework="", versions={}, importing=True,
         )  # fmt: skip
         mine = self.folder / f".{RUN_FILE}.{os.getpid()}"
@@ -119,6 +119,37 @@ class EarlyWriter(RunWriter):
         with suppress(FileExistsError):
             os.link(mine, self.folder / RUN_FILE)
         mine.unlink()
+
+
+def note_start(folder: Path, number: int, start_ns: int | None) -> None:
+    """Note when the first rank began of a file of an archive, or of a file; None: it tells none."""
+    path = folder / f"{number:08}{_START}"
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text("" if start_ns is None else str(start_ns), encoding="ascii")
+    temporary.replace(path)
+
+
+def note_end(folder: Path) -> None:
+    """Note that no more starts will come to this folder."""
+    (folder / _ENDED).touch()
+
+
+def first_start_ns(found: Path) -> int | None:
+    """The first start in the order of files; None as long as one before it may yet come."""
+    number = 0
+    while True:
+        folder = found / f"{number:08}"
+        is_ended = (folder / _ENDED).exists()  # before looking: what comes later is not missed
+        starts = sorted(folder.glob(f"*{_START}"))
+        for expected, path in enumerate(starts):
+            if int(path.stem) != expected and not is_ended:
+                return None
+            told = path.read_text(encoding="ascii")
+            if told:
+                return int(told)
+        if not is_ended:
+            return None
+        number += 1
 
 
 def remove(unfinished: Path) -> None:

@@ -2,6 +2,7 @@
 
 Orders and answers are lines of JSON on stdin and stdout::
 
+    {"temporary": FOLDER}, the first one, where temporary files belong; no answer
     {"read": PATH, "bytes": SIZE, "into": FOLDER, "show": FOLDER or ""}
         -> {"bytes": SO FAR} now and then, for every file of an archive {"source": NAME, "number":
            N} and {"part": NAME, "number": N, "format": FORMAT}, {"done": true} at the end
@@ -18,12 +19,14 @@ together; the process that gives orders opens none of these pickles, and no file
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pickle  # noqa: TID251  # of our own processes only, see kept_parts
 import queue
 import resource
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -34,7 +37,6 @@ from typing import Any, TextIO
 from ingest.errors import DiskFull, UserError, disk_error
 from ingest.no_pandas import without_pandas
 from ingest.parts import Part, parts_of, put_alone, put_together
-from ingest.readers import readers
 from ingest.readers.limits import MIB, limits
 from ingest.run_writer import RunWriter
 from trace_hooks.schema import publish_json
@@ -84,16 +86,19 @@ def _claim(folder: Path, number: int) -> bool:
     return True
 
 
-def _show(part: Part, folder: Path) -> None:
+def _show(part: Part, folder: Path, into: Path, number: int) -> None:
     """Let it be looked at while others are read, where it can be."""
-    from ingest.unfinished import SHOWN_FORMATS, EarlyWriter  # small imports do without
+    from ingest import unfinished  # small imports do without
 
-    if part.format not in SHOWN_FORMATS or part.value is None:
-        return
     with suppress(OSError, DiskFull):  # a disk without links, or a full one: seen at the end
-        early = EarlyWriter(folder)
-        put_alone(part, early)
-        early.show(part.format)
+        early = unfinished.EarlyWriter(folder)
+        if part.format in unfinished.SHOWN_FORMATS and part.value is not None:
+            put_alone(part, early)
+            early.show()
+        unfinished.note_start(into, number, early.found.t0_ns)
+        t0_ns = unfinished.first_start_ns(into.parent)
+        if t0_ns is not None and early.ranks:
+            early.begin(part.format, t0_ns)
 
 
 class _OwnPickle(pickle.Unpickler):
@@ -120,6 +125,9 @@ class Worker:
 
     def obey(self, order: Order) -> None:
         """Carry out one order; the answer is the last line it tells."""
+        if "temporary" in order:
+            os.environ["TMPDIR"] = tempfile.tempdir = order["temporary"]
+            return
         try:
             if "read" in order:
                 self._read(order, Path(order["into"]))
@@ -152,7 +160,7 @@ class Worker:
         for number, part in parts_of(Path(order["read"]), folder, self._on_bytes, is_mine):
             keep_part(part, folder, number)
             if order["show"]:
-                _show(part, Path(order["show"]))
+                _show(part, Path(order["show"]), folder, number)
             self.tell(part=part.name, number=number, format=part.format)
 
     def _put_together(self, folder: Path, format_name: str, run: str) -> None:
@@ -214,7 +222,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="ascii")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody else writes among the answers
     without_pandas()
-    readers()
+    gc.freeze()  # modules stay: looking through them again and again takes a fifth of the time
     _limit_process()
     worker = Worker(answers)
     worker.tell(ready=True)

@@ -8,10 +8,9 @@ import time
 from pathlib import Path
 
 from app.commands.progress import reading_progress
-from app.importing import import_paths
 from ingest.errors import printable
 from ingest.no_pandas import without_pandas
-from ingest.run_files import RUN_FILE
+from ingest.reading_process import first_started_ahead
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,12 +26,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Import and say where the run is and what was wrong with the files."""
     begun_ns = time.time_ns()
     without_pandas()
-    with reading_progress() as progress:
+    with first_started_ahead(), reading_progress() as progress:
+        # these load numpy and pyarrow, while that process does, too
+        from app.importing import import_paths
+        from ingest.run_files import RUN_FILE
+
         folder = import_paths(
             arguments.files, arguments.into, progress, arguments.name, progress.on_file
         )
-    is_known = (folder / RUN_FILE).stat().st_mtime_ns < begun_ns
-    run_info = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
+    run_file = folder / RUN_FILE
+    is_known = run_file.stat().st_mtime_ns < begun_ns
+    run_info = json.loads(run_file.read_text(encoding="utf-8"))
     problems, guesses = run_info["problems"], run_info["guesses"]
     if arguments.json:
         answer = {"run": run_info["run"], "folder": str(folder), "format": run_info["source"]}

@@ -8,8 +8,7 @@ process of its own, and a class `Reading(sink)` that gets what was made of each 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -95,10 +94,10 @@ class Reader(Protocol):
         """A new import."""
 
 
-@cache
-def readers() -> Sequence[Reader]:
-    """All readers, imported on first use."""
-    return [cast(Reader, import_module(f"ingest.readers.{name}")) for name in FORMATS]
+def readers() -> Iterator[Reader]:
+    """All readers, each imported when its turn comes: most files are of one of the first."""
+    for name in FORMATS:
+        yield cast(Reader, import_module(f"ingest.readers.{name}"))
 
 
 def reader_of(source: Source) -> Reader | None:

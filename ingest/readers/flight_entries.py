@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
 
 from ingest.readers.kineto_collectives import op_name
 from ingest.readers.kineto_events import DTYPES
@@ -17,6 +19,7 @@ from trace_hooks.schema import UNKNOWN
 _STATES = {"scheduled": "enqueued", "started": "started", "completed": "completed"}
 _PROFILED = re.compile(r"(?:\w+:)?(\w+)(?: (\d{1,9})(?:->|<-)(\d{1,9}))?")
 _LONGEST_OP = 64
+_LONGEST_PROFILED = 256
 _MOST_KEPT = 1024
 APART = 1 << 40
 """Numbers from here on belong to messages whose number on the other side is not known."""
@@ -48,7 +51,7 @@ class Entry(NamedTuple):
             return None
         state = _STATES.get(str(_scalar(told.get("state"))))
         created_ns = _count(told.get("time_created_ns"))
-        profiled = _profiled(str(_scalar(told.get("profiling_name")))[:256])
+        profiled = _profiled(str(_scalar(told.get("profiling_name")))[:_LONGEST_PROFILED])
         if state is None or profiled is None or not 0 < created_ns < MAX_NS:
             return None
         op, peer_in_group = profiled
@@ -77,6 +80,69 @@ class Entry(NamedTuple):
     def peer_of(self, ranks: Sequence[int]) -> int:
         """Global rank of the other side of a message; -1 none or unknown."""
         return ranks[self.peer_in_group] if 0 <= self.peer_in_group < len(ranks) else UNKNOWN
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=MAX_COUNT)]
+_Shapes = Annotated[
+    tuple[Annotated[tuple[_Count, ...], msgspec.Meta(max_length=16)], ...],
+    msgspec.Meta(max_length=64),
+]
+_Dtypes = Annotated[
+    tuple[Annotated[str, msgspec.Meta(max_length=64)], ...], msgspec.Meta(max_length=64)
+]
+
+
+class _Sound(msgspec.Struct, gc=False):
+    """An entry as PyTorch writes it; a key that is missing is as Entry.of takes it."""
+
+    state: Literal["scheduled", "started", "completed"]
+    time_created_ns: Annotated[int, msgspec.Meta(gt=0, lt=MAX_NS)]
+    profiling_name: Annotated[str, msgspec.Meta(max_length=_LONGEST_PROFILED)]
+    process_group: tuple[str, str] = ("", "")
+    record_id: _Count = UNKNOWN
+    pg_id: _Count = UNKNOWN
+    collective_seq_id: _Count = UNKNOWN
+    p2p_seq_id: _Count = UNKNOWN
+    time_discovered_started_ns: _Count | None = None
+    time_discovered_completed_ns: _Count | None = None
+    input_sizes: _Shapes = ()
+    input_dtypes: _Dtypes = ()
+    output_sizes: _Shapes = ()
+    output_dtypes: _Dtypes = ()
+    retired: bool = False
+    is_p2p: bool = False
+
+    def entry(self) -> Entry | None:
+        """What Entry.of makes of it."""
+        profiled = _profiled(self.profiling_name)
+        if profiled is None:
+            return None
+        op, peer_in_group = profiled
+        if op == "recv":
+            dtype, num_bytes = _known_payload(self.output_sizes, self.output_dtypes)
+        else:
+            dtype, num_bytes = _known_payload(self.input_sizes, self.input_dtypes)
+        return Entry(
+            self.record_id, self.pg_id, *self.process_group, op, peer_in_group,
+            peer_in_group >= 0 or self.is_p2p, self.collective_seq_id, self.p2p_seq_id,
+            self.time_created_ns, self.time_discovered_started_ns or 0,
+            self.time_discovered_completed_ns or 0,
+            "completed" if self.retired else _STATES[self.state], dtype, num_bytes,
+        )  # fmt: skip
+
+
+def entries_of(told: list[Any]) -> list[Entry]:
+    """What is kept of the entries of a dump, in their order; damaged ones are left out.
+
+    A dump as PyTorch writes it is checked at once, in C. Where anything in it is odd each entry is
+    looked at by itself.
+    """
+    found: Iterable[Entry | None]
+    try:
+        found = (sound.entry() for sound in msgspec.convert(told, list[_Sound]))
+    except (msgspec.ValidationError, UnicodeEncodeError):  # the latter: half a surrogate
+        found = map(Entry.of, told)
+    return [entry for entry in found if entry is not None]
 
 
 class Numbering:
@@ -157,6 +223,9 @@ def _payload(sizes: object, dtypes: object) -> tuple[str, int]:
             return name, UNKNOWN
         total += num_bytes
     return name, total if total < MAX_COUNT else UNKNOWN
+
+
+_known_payload = lru_cache(_MOST_KEPT)(_payload)
 
 
 def _product(shape: Any) -> int:

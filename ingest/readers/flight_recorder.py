@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from ingest.readers import Sink
-from ingest.readers.flight_entries import Entry, Numbering
+from ingest.readers.flight_entries import Entry, Numbering, entries_of
 from ingest.readers.inputs import Source
 from ingest.readers.json_events import EventStream, tolerant_json
 from ingest.readers.kineto_groups import DistributedInfo, Group
@@ -228,8 +228,7 @@ def _one(text: bytes) -> Any:
 
 def _dump(name: str, version: str, told: _Told) -> _Dump:
     header = told.header or {}
-    found = (Entry.of(entry) for entry in told.entries)
-    entries = [entry for entry in found if entry is not None]
+    entries = entries_of(told.entries)
     entries.sort(key=lambda entry: entry.record_id)
     config = _config(header.get("pg_config"), entries)
     world = {tuple(c["ranks"]) for c in config if c["pg_desc"] == "default_pg" or len(config) == 1}

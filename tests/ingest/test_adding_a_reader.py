@@ -32,9 +32,7 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(ingest.readers, "FORMATS", (*ingest.readers.FORMATS, NAME))
     monkeypatch.setattr("ingest.summary.FORMATS", ingest.readers.FORMATS)
     monkeypatch.setenv(HERE_VARIABLE, "1")
-    ingest.readers.readers.cache_clear()
     yield
-    ingest.readers.readers.cache_clear()
     sys.modules.pop(f"ingest.readers.{NAME}", None)
 
 
