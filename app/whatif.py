@@ -13,8 +13,10 @@ from ingest.readers import straggler_analysis
 from ingest.sandbox import Interrupted, Stop
 from ingest.store import Run
 
-MOST_SPANS = 2_000_000
-"""Spans of a recorded job looked at, of all ranks: the newest steps."""
+MOST_SPANS = 1_500_000
+"""Spans of a recorded job looked at, of all ranks: the newest steps. Of 4,096 ranks these are some
+five steps, what the search for pauses needs at least.
+"""
 
 MOST_INFIDELITY = 0.05
 """Share by which measured and replayed steps may differ before that is told (2505.05713)."""

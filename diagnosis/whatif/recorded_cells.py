@@ -21,7 +21,9 @@ def cells_of(rows: Rows, spans: Spans) -> pa.Table:
     """The table that `operations.dense` reads; times since the first op of each step."""
     columns = rows.columns
     kept_R = _complete(columns[1], spans)
-    type_R, group_R, seq_R, chunk_R, begin_R, end_R, inside_R, own_R = (c[kept_R] for c in columns)
+    if not kept_R.all():
+        columns = [column_R[kept_R] for column_R in columns]
+    type_R, group_R, seq_R, chunk_R, begin_R, end_R, inside_R, own_R = columns
     cell_R = spans.cell(group_R)
     num_cells = spans.num_groups // spans.num_members
     key_R = (type_R * (seq_R.max() + 1) + seq_R) * num_cells + cell_R

@@ -11,7 +11,7 @@ import numpy as np
 
 from diagnosis.whatif.operations import Bools, Ints, NotAnswerable
 from diagnosis.whatif.optypes import BACKWARD, FORWARD
-from diagnosis.whatif.recorded_rows import Rows, Spans, joined_key, numbered, ordinals
+from diagnosis.whatif.recorded_rows import Rows, Spans, joined_key, numbered, places
 
 WITHIN_CELLS = ("tp_comm", "ep_comm", "other_comm")
 """Kinds of collectives in which members of a cell wait for each other."""
@@ -99,9 +99,14 @@ def own_of(spans: Spans, compute: Compute) -> Ints | None:
     """What each rank computes itself, ns: without the collectives within its ops, in which it waits
     for whoever is late. None: nothing tells how long members of a cell wait for each other.
     """
-    if not inside_of(spans, compute, WITHIN_CELLS).any():
+    if spans.num_members == 1:
         return None
-    return compute.busy_C - inside_of(spans, compute, (*WITHIN_CELLS, *OVER_REPLICAS))
+    within_C = inside_of(spans, compute, WITHIN_CELLS)
+    if not within_C.any():
+        return None
+    own_C = compute.busy_C - within_C - inside_of(spans, compute, ("dp_comm",))
+    computing_C: Ints = np.maximum(own_C, 0)
+    return computing_C
 
 
 def inside_of(spans: Spans, compute: Compute, kinds: tuple[str, ...]) -> Ints:
@@ -110,8 +115,7 @@ def inside_of(spans: Spans, compute: Compute, kinds: tuple[str, ...]) -> Ints:
     found = spans.rows_of_kind(*kinds)
     found = spans.outermost(found[np.isin(spans.track_N[found], tracks)])
     by_begin = np.lexsort((compute.begin_C, compute.group_C))
-    begins, at = ordinals(compute.begin_C[by_begin], spans.begin_N[found])
-    size = len(begins) + len(at)
+    begins, at, size = places(spans.group_N, compute.begin_C[by_begin], spans.begin_N[found])
     place = np.searchsorted(
         compute.group_C[by_begin] * size + begins, spans.group_N[found] * size + at, side="right"
     )

@@ -14,7 +14,7 @@ import numpy as np
 from diagnosis.whatif.operations import Ints
 from diagnosis.whatif.optypes import ALL_GATHER
 from diagnosis.whatif.recorded_compute import Compute
-from diagnosis.whatif.recorded_rows import Rows, Spans, joined_key, latest, numbered, ordinals
+from diagnosis.whatif.recorded_rows import Rows, Spans, joined_key, latest, numbered, places
 
 
 def add_gathers(rows: Rows, spans: Spans, compute: Compute) -> None:
@@ -63,9 +63,8 @@ def _gathers(spans: Spans, compute: Compute) -> tuple[Ints, Ints]:
 
 def _forward_at(spans: Spans, compute: Compute, forwards: Ints, found_I: Ints) -> Ints:
     """The forward of its group in which each begins, else the next one; -1 none."""
-    ends, begins = ordinals(compute.end_C[forwards], spans.begin_N[found_I])
     group_I = spans.group_N[found_I]
-    size = len(ends) + len(begins)
+    ends, begins, size = places(spans.group_N, compute.end_C[forwards], spans.begin_N[found_I])
     # forwards are sorted by group and begin, so (group, end) grows
     at = np.searchsorted(
         compute.group_C[forwards] * size + ends, group_I * size + begins, side="right"

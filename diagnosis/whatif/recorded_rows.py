@@ -114,18 +114,15 @@ class Spans:
 
     def outermost(self, rows: Ints) -> Ints:
         """Those of `rows` that lie in no other of them on their track."""
-        keys = (-self.end_N[rows], self.begin_N[rows], self.track_N[rows], self.rank_N[rows])
-        order = rows[np.lexsort(keys)]
-        lane = self.rank_N[order] * (self.track_N.max(initial=0) + 1) + self.track_N[order]
-        _, first, lane = np.unique(lane, return_index=True, return_inverse=True)
-        begins, ends = ordinals(self.begin_N[order], self.end_N[order])
+        num_tracks = int(self.track_N.max(initial=0)) + 1
+        lane = self.rank_N[rows] * num_tracks + self.track_N[rows]
+        begins, ends, size = places(lane, self.begin_N[rows], self.end_N[rows])
+        order = np.lexsort((-ends, begins + lane * size))
+        begins, ends = (begins + lane * size)[order], (ends + lane * size)[order]
         # ends grow from lane to lane by more than all times, so one running maximum does
-        offset = lane * (2 * len(order))
-        reached = np.maximum.accumulate(ends + offset)
         inside = np.zeros(len(order), np.bool_)
-        inside[1:] = (begins + offset)[1:] < reached[:-1]
-        inside[first] = False
-        return order[~inside]
+        inside[1:] = begins[1:] < np.maximum.accumulate(ends)[:-1]
+        return rows[order[~inside]]
 
     def first_of(self, group: Ints, time: Ints) -> Ints:
         """Least time per group; the greatest number where it has none."""
@@ -180,19 +177,33 @@ def numbered(key: Ints) -> Ints:
     return number
 
 
-def ordinals(one: Ints, other: Ints) -> tuple[Ints, Ints]:
-    """Places of the times of both in their common order: small enough to multiply by a group."""
-    places = np.unique(np.concatenate([one, other]), return_inverse=True)[1].astype(np.int64)
-    return places[: len(one)], places[len(one) :]
+def places(group: Ints, one: Ints, other: Ints) -> tuple[Ints, Ints, int]:
+    """The times of both from 0 on, and a number greater than all of them: `group` times it plus a
+    time is in order of groups, then of times. Where that is too much for 64 bits, their places in
+    the common order stand for the times.
+    """
+    low = min(one.min(initial=_NEVER), other.min(initial=_NEVER))
+    high = max(one.max(initial=low), other.max(initial=low))
+    size = int(high) - int(low) + 1
+    if (int(group.max(initial=0)) + 1) * size < _NEVER:
+        return one - low, other - low, size
+    found = np.unique(np.concatenate([one, other]), return_inverse=True)[1].astype(np.int64)
+    return found[: len(one)], found[len(one) :], len(found)
 
 
 def joined_key(*columns: Ints) -> Ints:
-    """One number per row, equal where all columns are."""
-    found = np.zeros(len(columns[0]), np.int64)
+    """One number per row, equal where all columns are; in the order of the first, then the next."""
+    found, size = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
-        values, code = np.unique(column, return_inverse=True)
-        found = np.unique(found * len(values) + code, return_inverse=True)[1].astype(np.int64)
-    return found
+        low = int(column.min(initial=0))
+        width = int(column.max(initial=0)) - low + 1
+        if size * width >= _NEVER:
+            values, column = np.unique(column, return_inverse=True)
+            low, width = 0, len(values)
+            found = np.unique(found, return_inverse=True)[1].astype(np.int64)
+            size = len(found)
+        found, size = found * width + (column - low), size * width
+    return np.unique(found, return_inverse=True)[1].astype(np.int64)
 
 
 def latest(key: Ints, time: Ints) -> Ints:
