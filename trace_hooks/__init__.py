@@ -31,6 +31,7 @@ def start(
     layout: ParallelLayout | Mapping[str, int] | str | Any | None = None,
     level: str | None = None,
     sources: Sequence[str] | None = None,
+    statistics: int | None = None,
 ) -> Tracer:
     """Start recording this process; a second call returns the tracer that is already running.
 
@@ -41,14 +42,18 @@ def start(
     or "pp=2,dp=2,tp=2"); None detects it where it can be known.
     `level`: steps | blocks | layers (default), how deep modules are recorded.
     `sources`: names of trace_hooks.sources.SOURCES to record, or with a leading "-" to leave out.
+    `statistics`: record statistics of the model's tensors every so many steps; 0 (default) never.
 
-    Raises ValueError for a level, source, run name or layout that is none; never for what the
-    environment cannot do (an unwritable folder, a missing torch). TRACE_HOOKS=0 returns a tracer
-    that does nothing.
+    Raises ValueError for a level, source, run name, layout or interval that is none; never for what
+    the environment cannot do (an unwritable folder, a missing torch). TRACE_HOOKS=0 returns a
+    tracer that does nothing.
     """
     from trace_hooks import tracer
 
-    return tracer.start(folder, run=run, model=model, layout=layout, level=level, sources=sources)
+    return tracer.start(
+        folder, run=run, model=model, layout=layout, level=level, sources=sources,
+        statistics=statistics,
+    )  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

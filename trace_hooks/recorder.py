@@ -8,6 +8,7 @@ thread CPU time (benchmarks/hook_overhead.py).
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol
@@ -163,6 +164,10 @@ class Recorder:
         self.rows: list[tuple[str, dict[str, Any]]] = []  # (table, row) of the rare tables
         self.ring: EnqueueRing | None = None  # set by the tracer
         self.layout: ParallelLayout | None = None  # set by the tracer, also later
+        self.statistics_every = 0  # steps from one with tensor statistics to the next; 0 never
+        self.models: dict[int, tuple[Any, int | None]] = {}  # by id: (watched model, its stage)
+        self.on_output: Callable[[Any, int, Any], None] | None = None
+        """Wants every (part, chunk, output) of a forward with gradients; None: nobody does."""
         self._site_ids: dict[tuple[str, str, str, int], int] = {}
         self.thread_names: dict[int, str] = {}  # by ident, of every thread that recorded a span
         self._threads = _Threads(self.thread_names)

@@ -39,6 +39,11 @@ COMM_KINDS = ("tp_comm", "pp_comm", "dp_comm", "ep_comm", "other_comm")
 OTHER_KINDS = ("data_fetch", "data_wait", "checkpoint", "gc", "host", "kernel", "memcpy")
 KINDS = COMPUTE_KINDS + COMM_KINDS + OTHER_KINDS
 
+TENSORS = ("residual", "attention", "mlp", "output", "gradient", "weight", "update")
+"""What of a model has statistics: outputs of blocks, of attention and MLP inside them, of what
+stands beside the blocks; of parameters the gradients, the weights before and the change by a step
+of the optimizer."""
+
 MODES = ("eager", "compiled", "graphed", "imported")
 """How a span became visible: eager Python, around a compiled or graphed region, or imported."""
 
@@ -218,6 +223,31 @@ _ALL = (
         _int("exposed_ns", "time the step was blocked on it"),
         _int("tokens", "tokens in it; -1 unknown"),
         _int("sum_sq_len", "sum of squared sequence lengths; -1 unknown"),
+    ),
+    _table(
+        "tensor_stats",
+        "statistics of one tensor of the model, or of one rank's part of it",
+        _TS,
+        Column("microbatch", pa.int32(), "micro-batch; -1 none"),
+        Column("chunk", pa.int32(), "virtual stage (global stage index); -1 none"),
+        _text("tensor", "one of TENSORS"),
+        Column("layer", pa.int32(), "layer as its name counts it, from 0; -1 not in a layer"),
+        _text("name", "module whose output it is, or which the parameters belong to"),
+        _text("shard", "such as dp=0,tp=1: part of the whole tensor; whole; empty unknown"),
+        _int("count", "values of this part"),
+        _int("sampled", "values looked at, evenly spread; absmax and nonfinite see all"),
+        _optional_float("mean", "of the finite values"),
+        _optional_float("std", "of the finite values"),
+        _optional_float("rms", "of the finite values"),
+        _optional_float("absmax", "greatest finite size"),
+        Column("zero_ratio", pa.float64(), "share of values that are 0"),
+        _int("nonfinite", "values that are NaN or infinite; exact where 0 or nothing was left out"),
+        Column(
+            "log2_counts",
+            pa.list_(pa.int32()),
+            "values looked at with 2^i <= size < 2^(i+1), i from -40 to 23, ends open; no zeros",
+        ),
+        _optional_float("update_ratio", "rms of an update / rms of its weights before it"),
     ),
 )
 

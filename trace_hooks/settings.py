@@ -32,6 +32,7 @@ class Settings:
     silent_s: float  # a rank without a heartbeat this long is silent ...
     lost_s: float  # ... and lost
     stalled_s: float  # one that lives, but makes no step this long, is stalled
+    statistics_every: int = 0  # steps from one with tensor statistics to the next; 0 never
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
@@ -56,6 +57,7 @@ def read_settings(
     layout: Any = None,
     level: str | None = None,
     sources: Sequence[str] | None = None,
+    statistics: int | None = None,
 ) -> Settings:
     """Settings from arguments, where given, else from the environment.
 
@@ -74,7 +76,19 @@ def read_settings(
         silent_s=_seconds(environ, "TRACE_HOOKS_SILENT_S", 10.0),
         lost_s=_seconds(environ, "TRACE_HOOKS_LOST_S", 60.0),
         stalled_s=_seconds(environ, "TRACE_HOOKS_STALLED_S", 60.0),
+        statistics_every=_interval(environ, statistics),
     )
+
+
+def _interval(environ: Mapping[str, str], given: int | None) -> int:
+    """Steps between two with tensor statistics; raises ValueError for no number of steps."""
+    value = environ.get("TRACE_HOOKS_STATISTICS", "").strip() or "0" if given is None else given
+    text = str(value)
+    if isinstance(value, bool) or not text.isdecimal() or len(text) > 9:
+        raise ValueError(
+            f"statistics every {value!r} steps; give a number of steps, or 0 for no statistics"
+        )
+    return int(text)
 
 
 def _job_id(environ: Mapping[str, str]) -> str | None:

@@ -39,6 +39,7 @@ class Tracer:
         anchor = Anchor()
         self.recorder = Recorder()
         self.recorder.layout = settings.layout
+        self.recorder.statistics_every = settings.statistics_every
         self.steps = StepCounter(self.recorder, self._step_begins, self._step_ends)
         self._pid = os.getpid()
         self._stopped = False
@@ -295,6 +296,7 @@ def start(
     layout: ParallelLayout | Mapping[str, int] | str | Any | None = None,
     level: str | None = None,
     sources: Sequence[str] | None = None,
+    statistics: int | None = None,
 ) -> Tracer:
     """See trace_hooks.start."""
     global _current, _starts
@@ -303,8 +305,9 @@ def start(
     if _current is not None:
         return _current
     settings = read_settings(
-        os.environ, folder=folder, run=run, layout=layout, level=level, sources=sources
-    )
+        os.environ, folder=folder, run=run, layout=layout, level=level, sources=sources,
+        statistics=statistics,
+    )  # fmt: skip
     tracer = guard.attempt("tracer.start", lambda: _started(settings, model), switch_off=False)
     if tracer is None:
         return NullTracer()

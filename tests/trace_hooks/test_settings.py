@@ -41,6 +41,9 @@ def test_scheduler_job_id_names_the_run() -> None:
         ({"run": "../elsewhere"}, "../elsewhere"),
         ({"layout": "pp=two"}, "pp=two"),
         ({"layout": 3}, "int"),
+        ({"statistics": -1}, "every -1 steps"),
+        ({"statistics": "often"}, "every 'often' steps"),
+        ({"statistics": True}, "every True steps"),
     ],
 )
 def test_clearly_wrong_arguments_are_refused_by_name(arguments: dict, word: str) -> None:
@@ -51,6 +54,15 @@ def test_clearly_wrong_arguments_are_refused_by_name(arguments: dict, word: str)
 def test_sources_named_are_the_only_ones() -> None:
     assert chosen_sources(["gc", "data"]) == ("data", "gc")
     assert chosen_sources([]) == tuple(SOURCES)
+
+
+def test_statistics_are_off_unless_asked_for() -> None:
+    environ = {"TRACE_HOOKS_STATISTICS": "100"}
+    assert read_settings({}).statistics_every == 0
+    assert read_settings(environ).statistics_every == 100
+    assert read_settings(environ, statistics=0).statistics_every == 0
+    with pytest.raises(ValueError, match="every '1e3' steps; give a number of steps"):
+        read_settings({"TRACE_HOOKS_STATISTICS": "1e3"})
 
 
 def test_layout_from_each_form() -> None:

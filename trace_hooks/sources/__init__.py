@@ -17,6 +17,7 @@ SOURCES = {
     "gc": "collector:GarbageCollector",
     "checkpoint": "checkpoint:Checkpoints",
     "memory": "memory:Memory",
+    "statistics": "statistics:Statistics",
 }
 """name: module:class, in the order of installation."""
 

@@ -132,6 +132,9 @@ class PartCalls:
         recorder.close(site, mark, recorder.microbatch, graph_task() >= 0)
         if backward is None:
             return
+        if recorder.on_output is not None:
+            chunk = recorder.chunk if self.stage is None else self.stage
+            recorder.on_output(self.part, chunk, output)
         tensor = _first_with_grad((output,))
         told = tensor is not None and backward.begin_at_output(tensor, self.leaf and border is None)
         if border is not None and not told:
@@ -152,7 +155,7 @@ class Modules(Source):
         self._handles: dict[int, tuple[Any, ...]] = {}  # by id of the module
         self._compiled: list[tuple[nn.Module, Any, Any]] = []  # (module, original, ours)
         self._watched: dict[int, Part] = {}
-        self._roots: dict[int, tuple[nn.Module, int | None]] = {}
+        self._roots = recorder.models
         self._discovery = Discovery(self._watch_found)
 
     def install(self) -> None:

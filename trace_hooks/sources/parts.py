@@ -26,9 +26,9 @@ WRAPPER_CHILDREN = ("_checkpoint_wrapped_module", "_fsdp_wrapped_module")
 WRAPPERS = (nn.parallel.DistributedDataParallel, nn.DataParallel)
 """Classes that keep the wrapped module under `module`."""
 
-_ATTENTION = re.compile(r"attn|attention|^mha$", re.IGNORECASE)
-_MLP = re.compile(r"mlp|feed_?forward|^ffn?$|moe(?![a-z])|^experts$", re.IGNORECASE)
-_NEITHER = re.compile(r"norm|dropout|rotary|mask|^ln|_ln$", re.IGNORECASE)
+ATTENTION = re.compile(r"attn|attention|^mha$", re.IGNORECASE)
+MLP = re.compile(r"mlp|feed_?forward|^ffn?$|moe(?![a-z])|^experts$", re.IGNORECASE)
+NEITHER = re.compile(r"norm|dropout|rotary|mask|^ln|_ln$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,13 +133,8 @@ def _layers(block: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 def _is_layer(name: str, module: nn.Module) -> bool:
     kind = type(getattr(module, "_orig_mod", module))
     plain = kind.__module__.startswith("torch.nn.") and next(module.children(), None) is None
-    if (
-        plain
-        or isinstance(module, LISTS)
-        or _NEITHER.search(name)
-        or _NEITHER.search(kind.__name__)
-    ):
+    if plain or isinstance(module, LISTS) or NEITHER.search(name) or NEITHER.search(kind.__name__):
         return False
     return any(
-        pattern.search(text) for pattern in (_ATTENTION, _MLP) for text in (name, kind.__name__)
+        pattern.search(text) for pattern in (ATTENTION, MLP) for text in (name, kind.__name__)
     )

@@ -1,0 +1,98 @@
+"""Statistics of sampled values, and where names say that a tensor belongs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from trace_hooks.schema import TENSORS
+from trace_hooks.sources.tensor_names import Place, output_place, parameter_place
+from trace_hooks.tensor_values import (
+    LOWEST_EXPONENT,
+    MAX_VALUES,
+    NUM_BINS,
+    sample_stride,
+    statistics,
+)
+
+
+def test_statistics_of_all_values_are_numpys():
+    values = np.random.default_rng(1).normal(0.5, 2.0, 1_000).astype(np.float32)
+    values[:100] = 0
+    found = statistics(values, 1_000, float(np.abs(values).max()))
+    exact = values.astype(np.float64)
+    assert found["mean"] == pytest.approx(exact.mean(), rel=1e-12)
+    assert found["std"] == pytest.approx(exact.std(), rel=1e-12)
+    assert found["rms"] == pytest.approx(math.sqrt((exact**2).mean()), rel=1e-12)
+    assert found["absmax"] == np.abs(values).max()
+    assert (found["zero_ratio"], found["nonfinite"]) == (0.1, 0)
+    assert (found["count"], found["sampled"], sum(found["log2_counts"])) == (1_000, 1_000, 900)
+
+
+def test_each_value_stands_in_its_octave_and_the_ends_are_open():
+    values = np.array([1.0, 1.99, -2.0, 0.25, 2.0**-60, 2.0**60, 0.0], dtype=np.float32)
+    counts = statistics(values, 7, None)["log2_counts"]
+    found = {LOWEST_EXPONENT + bin: count for bin, count in enumerate(counts) if count}
+    assert found == {0: 2, 1: 1, -2: 1, -40: 1, 23: 1}
+    assert len(counts) == NUM_BINS
+
+
+def test_what_is_not_finite_is_counted_and_left_out_of_the_rest():
+    values = np.array([3.0, np.nan, -4.0, np.inf], dtype=np.float32)
+    found = statistics(values, 4, math.nan)
+    assert (found["nonfinite"], found["absmax"], found["mean"]) == (2, 4.0, -0.5)
+    assert "mean" not in statistics(np.array([np.nan], dtype=np.float32), 1, math.nan)
+    unseen = statistics(np.ones(8, dtype=np.float32), 80, math.inf)  # not among those sampled
+    assert (unseen["nonfinite"], unseen["absmax"]) == (1, 1.0)
+
+
+@pytest.mark.parametrize("width", [1, 768, 1_024, 5_120, 8_193])
+def test_a_stride_takes_few_values_and_meets_every_feature(width: int):
+    count = width * 1_000
+    stride = sample_stride(count, [width])
+    taken = np.arange(0, count, stride)
+    assert taken.size <= MAX_VALUES
+    if stride > 1:
+        assert np.unique(taken % width).size == min(width, taken.size)
+
+
+def test_a_small_tensor_is_looked_at_whole():
+    assert sample_stride(MAX_VALUES, [64]) == 1
+    assert sample_stride(0, []) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "class_name", "place"),
+    [
+        ("blocks.2", "Block", Place(2, "blocks.2", "residual")),
+        ("model.layers.31.self_attn", "X", Place(31, "model.layers.31.self_attn", "attention")),
+        ("h.0.mixer", "MambaAttention", Place(0, "h.0.mixer", "attention")),
+        ("module.layers.4.mlp", "MLP", Place(4, "layers.4.mlp", "mlp")),
+        ("layers.3._orig_mod", "Block", Place(3, "layers.3", "residual")),
+        ("embedding", "Embedding", Place(-1, "embedding", "output")),
+        ("model.layers.5.input_layernorm", "Norm", Place(5, "model.layers.5.input_layernorm",
+                                                         "output")),
+    ],
+)  # fmt: skip
+def test_the_place_of_an_output(path: str, class_name: str, place: Place):
+    assert output_place(path, class_name) == place
+    assert place.tensor in TENSORS
+
+
+@pytest.mark.parametrize(
+    ("path", "layer", "name"),
+    [
+        ("blocks.2.attention.qkv.weight", 2, "blocks.2.attention"),
+        ("module.blocks.2.attention_norm.weight", 2, "blocks.2"),
+        ("layers.7.mlp.experts.3.w1.weight", 7, "layers.7.mlp"),
+        ("transformer.h.0.attn.c_attn.bias", 0, "transformer.h.0.attn"),
+        ("head.weight", -1, "head"),
+        ("_orig_mod.embedding.weight", -1, "embedding"),
+        ("scale", -1, "scale"),
+    ],
+)
+def test_parameters_are_grouped_by_layer_and_role(path: str, layer: int, name: str):
+    place = parameter_place(path)
+    assert (place.layer, place.name) == (layer, name)

@@ -1,0 +1,161 @@
+"""Samples of tensors on their device, and their way to the host.
+
+Nothing here waits for a device, communicates, or writes to a tensor of the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn.utils import get_total_norm
+
+from trace_hooks.clock import now
+from trace_hooks.sources.parts import Part
+from trace_hooks.sources.tensor_names import Place
+from trace_hooks.tensor_values import sample_stride
+
+
+@dataclass(eq=False)
+class TensorSample:
+    """One tensor looked at, or this rank's part of it."""
+
+    tensor: str  # one of schema.TENSORS
+    place: Place
+    shard: str
+    chunk: int
+    microbatch: int
+    count: int
+    sample: Tensor  # (N,), float32
+    peak: Tensor | None  # (), the greatest size; None: nobody looked
+    before: TensorSample | None = None  # of an update: the weights
+    part: int = 0  # of an output: id of the part
+    ts_ns: int = field(default_factory=now)
+    rms: float | None = None  # once it is known
+
+
+@dataclass
+class DueStep:
+    """What was looked at in one step and is not yet on its way to the host."""
+
+    step: int
+    tensors: list[TensorSample] = field(default_factory=list)
+    outputs: dict[int, int] = field(default_factory=dict)  # micro-batch by id of the part
+    optimizers: set[int] = field(default_factory=set)  # ids of those that have begun
+    optimizer: int | None = None  # id of the one that steps
+    changing: list[tuple[TensorSample, Tensor, list[Tensor], int]] = field(default_factory=list)
+    """(weights before, their sample, the weights, its stride) of the optimizer that steps."""
+
+    def wants(self, part: Part, microbatch: int) -> bool:
+        """Whether an output is the first of its part in the step.
+
+        One of a micro-batch takes the place of one without: torch's pipelining finds the shapes of
+        a stage by a forward on made-up numbers, outside of any micro-batch.
+        """
+        before = self.outputs.get(id(part))
+        if before is not None and (before >= 0 or microbatch < 0):
+            return False
+        self.outputs[id(part)] = microbatch
+        if before is not None:
+            self.tensors = [one for one in self.tensors if one.part != id(part)]
+        return True
+
+
+class Copy:
+    """Values of a step on one device, on their way to the host."""
+
+    def __init__(self, step: int, tensors: list[TensorSample]) -> None:
+        self.step = step
+        self.tensors = tensors
+        flat = torch.cat([part for one in tensors for part in _parts(one)])
+        self._done: Any = None
+        self._values = flat
+        if flat.is_cuda:  # pinned: a copy to pageable memory would wait for the device
+            self._values = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=True)
+            self._values.copy_(flat, non_blocking=True)
+            self._done = torch.cuda.current_stream(flat.device).record_event()
+        self.sizes = [one.sample.numel() for one in tensors]
+        for one in tensors:  # the memory of a device is not ours to keep
+            one.sample, one.peak = _EMPTY, None if one.peak is None else _EMPTY
+
+    def is_ready(self) -> bool:
+        """Whether the values have arrived."""
+        return self._done is None or bool(self._done.query())
+
+    def values(self) -> Iterator[tuple[TensorSample, npt.NDArray[np.float32], float | None]]:
+        """Each tensor with its sampled values and its peak; only after is_ready."""
+        host, at = self._values.numpy(), 0
+        for one, size in zip(self.tensors, self.sizes, strict=True):
+            values, at = host[at : at + size], at + size
+            peak = None
+            if one.peak is not None:
+                peak, at = float(host[at]), at + 1
+            yield one, values, peak
+
+
+_EMPTY = torch.empty(0)
+
+
+def _parts(one: TensorSample) -> Iterator[Tensor]:
+    yield one.sample
+    if one.peak is not None:
+        yield one.peak.reshape(1)
+
+
+def tensors_in(output: Any) -> Iterator[Tensor]:
+    """Tensors of a module's output, looking into tuples, lists and dicts once."""
+    values: Iterable[Any] = (output,)
+    if isinstance(output, dict):
+        values = output.values()
+    elif isinstance(output, (tuple, list)):
+        values = output
+    return (value for value in values if isinstance(value, Tensor))
+
+
+def own_part(tensor: Tensor | None) -> tuple[Tensor, str] | None:
+    """What this rank has of a tensor, and which part that is; None where it says nothing.
+
+    The part is told by the coordinates on the mesh axes the tensor is sharded over, such as
+    `dp=0,tp=1`, `whole` where every rank has all of it, empty where the tensor does not say.
+    """
+    if tensor is None:
+        return None
+    shard = ""
+    if hasattr(tensor, "to_local"):  # a DTensor; to ask for its class would import much
+        mesh: Any = tensor.device_mesh
+        placements: Any = tensor.placements
+        coordinates = mesh.get_coordinate()
+        if coordinates is None or any(placement.is_partial() for placement in placements):
+            return None
+        names = mesh.mesh_dim_names or [f"axis {dim}" for dim in range(mesh.ndim)]
+        along = zip(names, coordinates, placements, strict=True)
+        shard = ",".join(f"{name}={at}" for name, at, p in along if not p.is_replicate()) or "whole"
+        tensor = tensor.to_local()
+    plain = tensor.layout is torch.strided and tensor.is_floating_point() and tensor.itemsize > 1
+    if not plain or not tensor.numel() or tensor.device.type not in ("cpu", "cuda"):
+        return None
+    if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+        return None
+    return tensor.detach(), shard
+
+
+def stride_of(tensors: list[Tensor]) -> int:
+    """Stride at which to sample tensors that are looked at as one."""
+    widths = {width for tensor in tensors for width in tensor.shape[-1:]}
+    return sample_stride(sum(tensor.numel() for tensor in tensors), sorted(widths))
+
+
+def sampled(tensors: list[Tensor], stride: int) -> Tensor:
+    """Copy of every `stride`-th value of each of the tensors: (N,), float32."""
+    samples = [tensor.reshape(-1)[::stride].to(torch.float32, copy=True) for tensor in tensors]
+    return samples[0] if len(samples) == 1 else torch.cat(samples)
+
+
+def peak_of(tensors: list[Tensor]) -> Tensor:
+    """Greatest size of all values, (), float32; NaN or infinite where one of them is."""
+    return get_total_norm(tensors, norm_type=float("inf")).to(torch.float32)
