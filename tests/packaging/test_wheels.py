@@ -203,7 +203,7 @@ def test_rankscope_wheel_serves_pages_and_their_files(
             page = fetched(f"{base}/run/slow_rank/overview")
             files = re.findall(r'(?:src|href)="(/assets/[^"]+)"', page)
             assert [name for name in files if name.endswith("main.mjs")]
-            assert [name for name in files if name.endswith("base.css")]
+            assert [name for name in files if name.endswith("all.css")]
             assert all(fetched(f"{base}{name}") for name in files)
         finally:
             server.send_signal(signal.SIGINT)
