@@ -1,7 +1,8 @@
 """Answers about a live run that stay for some seconds, whatever the news.
 
 `Hub.cached` makes an answer anew with every piece of news, which come each second or so. That is
-too often for what takes long, and would let the parts of one page tell of different moments.
+too often for what takes long, and would let the parts of one page tell of different moments. What
+took long to make stays so much longer (`pace.REST`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from weakref import ReferenceType, ref
 
 from app.answers import Answers
 from app.hub import Hub
+from app.pace import REST
 from ingest.store import Run
 
 T = TypeVar("T")
@@ -23,16 +25,19 @@ MOST_BYTES = 128 << 20
 
 @dataclass(frozen=True)
 class Made(Generic[T]):
-    """An answer, the version of the run it was made of, and when (monotonic s)."""
+    """An answer, the version of the run it was made of, when (monotonic s), how long it took."""
 
     value: T
     version: int
     made_s: float
+    took_s: float
     run: ReferenceType[Run]
 
 
 class Steady:
-    """Answers that are made anew only when there is news and they are `seconds` old."""
+    """Answers that are made anew only when there is news and they are `seconds` old, or REST times
+    as old as it took to make them.
+    """
 
     def __init__(self, hub: Hub, seconds: float) -> None:
         self._hub = hub
@@ -48,14 +53,19 @@ class Steady:
 
         def least_version() -> int:
             found = self._answers.kept(at, 0)
-            is_fresh = found is not None and time.monotonic() - found.made_s < self._seconds
-            return 0 if is_fresh else self._hub.version(name)
+            return 0 if found is not None and self._is_fresh(found) else self._hub.version(name)
 
         def make() -> Made[T]:
-            version = self._hub.version(name)
-            return Made(compute(run), version, time.monotonic(), ref(run))
+            version, begun_s = self._hub.version(name), time.monotonic()
+            value = compute(run)
+            made_s = time.monotonic()
+            return Made(value, version, made_s, made_s - begun_s, ref(run))
 
         return cast("Made[T]", self._answers.get(at, least_version, make))
+
+    def _is_fresh(self, made: Made[object]) -> bool:
+        stays_s = max(self._seconds, REST * made.took_s)
+        return time.monotonic() - made.made_s < stays_s
 
     def is_outdated(self, name: str, made: Made[T]) -> bool:
         """Whether the run had news since then."""

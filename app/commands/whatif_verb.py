@@ -14,6 +14,7 @@ from typing import Any
 
 from app.commands.progress import reading_progress
 from app.importing import open_any
+from app.views.whatif import worst_first
 from app.whatif import Answer, whatif_of
 from diagnosis.whatif.analysis import STRAGGLING, WhatIf
 from diagnosis.whatif.causes import NOT_IDENTIFIABLE, causes
@@ -89,8 +90,10 @@ def as_text(answer: Answer) -> str:
     lines += [f"by dp rank {_ranked(dict(enumerate(metrics.S_dp)))}"]
     lines += [f"by rank    {_ranked(metrics.S_w)}"]
     if metrics.M_W is not None:
-        worst = ", ".join(map(str, metrics.M_W_ranks))
-        lines.append(f"M_W        {100 * metrics.M_W:.1f} % of the loss gone without rank {worst}")
+        worst = worst_first(metrics.M_W_ranks, metrics)
+        named, more = ", ".join(map(str, worst[:_WORKERS_SHOWN])), len(worst) - _WORKERS_SHOWN
+        named += f" and {more} more" if more > 0 else ""
+        lines.append(f"M_W        {100 * metrics.M_W:.1f} % of the loss gone without rank {named}")
     if metrics.M_S is not None:
         lines.append(f"M_S        {100 * metrics.M_S:.1f} % of it gone without the last stage")
     lines += [

@@ -5,7 +5,8 @@ what-if/causes    who costs how much, beyond the paper
 what-if/replay    one step as it is replayed and without stragglers, as arrays
 
 All take `attempt` and `steps=FIRST..LAST`; replay also `step` and `rank`. While a run has news they
-are made anew every NEW_EVERY_S at most; the numbers say whether there is newer data.
+are made anew every NEW_EVERY_S at most, more seldom where that takes long; the numbers say whether
+there is newer data.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def numbers(answer: Answer) -> dict[str, Any]:
     """The metrics (names as in `rankscope whatif --json`) and what is to be said with them.
 
     `S_w` and `rank` by stage and dp rank: of the worst member of each cell; `worst`: the worst of
-    all workers.
+    all workers. `M_W_ranks` begin with the worst.
     """
     metrics = answer.metrics
     return {
@@ -41,10 +41,17 @@ def numbers(answer: Answer) -> dict[str, Any]:
         "S_t": metrics.S_t, "S_stage": metrics.S_stage, "S_dp": metrics.S_dp,
         "S_w": metrics.S_w_PD.tolist(), "rank": metrics.rank_PD.tolist(),
         "members": metrics.rank_PDT.shape[2], "workers": int((metrics.rank_PDT >= 0).sum()),
-        "worst": _worst(metrics), "M_W": metrics.M_W, "M_W_ranks": metrics.M_W_ranks,
+        "worst": _worst(metrics), "M_W": metrics.M_W,
+        "M_W_ranks": worst_first(metrics.M_W_ranks, metrics),
         "M_S": metrics.M_S, "steps": metrics.step_S.tolist(),
         "straggling": STRAGGLING, "most_infidelity": MOST_INFIDELITY, "notes": answer.notes,
     }  # fmt: skip
+
+
+def worst_first(ranks: Sequence[int], metrics: WhatIf) -> list[int]:
+    """By S_w, greatest first; equal ones by rank."""
+    S_w = metrics.S_w
+    return sorted(ranks, key=lambda rank: (-S_w[rank], rank))
 
 
 def _worst(metrics: WhatIf) -> list[dict[str, Any]]:

@@ -36,10 +36,10 @@ NOT_IDENTIFIABLE = (
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause. `kind`: as in findings; `ranks`: who, all of a cell where nothing tells its
-    members apart, none where a whole stage or job is meant; `ratio`: x of its peers; `cost_s`: mean
-    seconds by which a step with this cause is longer than without any (two causes may cost less
-    than the sum: they overlap).
+    """One cause. `kind`: as in findings; `ranks`: who (the first of a cell where nothing tells its
+    members apart), none where a whole stage or job is meant; `ratio`: x of its peers; `cost_s`:
+    mean seconds by which a step with this cause is longer than without any (two causes may cost
+    less than the sum: they overlap).
     """
 
     kind: str

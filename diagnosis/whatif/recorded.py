@@ -29,7 +29,7 @@ _NO_GRADIENTS = "Collectives over replicas are not recorded: replicas wait for n
 _NO_OPTIMIZER = "The optimizer is not recorded: a step ends with its last communication or compute."
 _MEMBERS_ALIKE = (
     "No collectives between the ranks of a dp rank and stage are recorded inside compute: who of "
-    "them makes the others wait is not seen, and all of them count alike."
+    "them makes the others wait is not seen, and the first of them stands for all."
 )
 
 
@@ -44,16 +44,15 @@ def recorded_operations(spans: pa.Table, sizes: Sizes) -> tuple[pa.Table, tuple[
     notes = list(compute.notes)
     last_G = recorded.last_of(compute.group_C, compute.end_C)
     own_C = own_of(recorded, compute)
-    if own_C is None:
-        own_C = np.zeros_like(compute.busy_C)
-        notes += [_MEMBERS_ALIKE] if recorded.num_members > 1 else []
+    if own_C is None and recorded.num_members > 1:
+        notes.append(_MEMBERS_ALIKE)
     add_gathers(rows, recorded, compute)
     notes += add_transfers(rows, recorded, compute)
     compute.add_to(rows, inside_of(recorded, compute, OVER_REPLICAS), own_C)
     notes += _add_tail(rows, recorded, last_G)
     if sizes.has_dp_communication and not len(recorded.rows_of_kind("dp_comm")):
         notes.append(_NO_GRADIENTS)
-    return cells_of(rows, recorded), tuple(notes)
+    return cells_of(rows, recorded, are_told=own_C is not None), tuple(notes)
 
 
 def _add_tail(rows: Rows, spans: Spans, last_G: Ints) -> list[str]:

@@ -48,10 +48,11 @@ class Compute:
         """Virtual stages of the pipeline."""
         return (int(self.virtual_C.max()) // self.num_stages + 1) * self.num_stages
 
-    def add_to(self, rows: Rows, inside_C: Ints, own_C: Ints) -> None:
+    def add_to(self, rows: Rows, inside_C: Ints, own_C: Ints | None) -> None:
         """Append all of them as ops; `inside_C`: of collectives over replicas within them, `own_C`:
-        what their ranks compute themselves, ns.
+        what their ranks compute themselves (None: unknown), ns.
         """
+        own_C = self.busy_C if own_C is None else own_C
         for optype, chosen in ((FORWARD, self.is_forward_C), (BACKWARD, ~self.is_forward_C)):
             if chosen.any():
                 rows.add(
@@ -97,7 +98,8 @@ def compute_of(spans: Spans) -> Compute:
 
 def own_of(spans: Spans, compute: Compute) -> Ints | None:
     """What each rank computes itself, ns: without the collectives within its ops, in which it waits
-    for whoever is late. None: nothing tells how long members of a cell wait for each other.
+    for whoever is late. None: nothing tells how long members of a cell wait for each other, or each
+    cell is one rank.
     """
     if spans.num_members == 1:
         return None

@@ -34,23 +34,13 @@ class Compute:
         if self.ops.inside_OSD is not None:
             self.own_OSD = prepared.own_OSD - self.ops.inside_OSD
         self.own_OSDT = self.own_OSD[..., None]
-        self.are_told = self._are_told()
-        if self.are_told:
+        if self.ops.members is not None:
             others_OSD = prepared.own_OSD - self.own_OSD
             self.own_OSDT = prepared.own_OSDT - others_OSD[..., None]
         self.level_PDT = np.zeros((self.ops.sizes.pp, *self.own_OSDT.shape[2:]))
         for stage in range(self.ops.sizes.pp):
             for members in self._alike(stage):
                 self.level_PDT[stage] += len(members) * medians(self.own_OSDT[members])
-
-    def _are_told(self) -> bool:
-        """Whether cells have members that are told apart by what they compute."""
-        if self.ops.members is None:
-            return False
-        lag_OSDT = self.ops.members.lag_OSDT
-        return any(
-            bool((lag_OSDT[self._of_stage(stage)] > 0).any()) for stage in range(self.ops.sizes.pp)
-        )
 
     def _alike(self, stage: int) -> Iterator[list[int]]:
         """Ops of one type and chunk: another chunk may hold other layers, such as the head."""
@@ -83,13 +73,11 @@ class Compute:
                 yield self._worker(stage, dp, ratio_DT[dp])
 
     def _worker(self, stage: int, dp: int, ratio_T: Floats) -> Suspect:
-        ranks_T, ratio = self.ops.rank_PDT[stage, dp], float(ratio_T.max())
-        if self.are_told:
-            ranks_T = ranks_T[ratio_T > 1]
-        ranks = tuple(ranks_T[ranks_T >= 0].tolist())
+        ratio = float(ratio_T.max())
+        ranks = tuple(self.ops.rank_PDT[stage, dp, ratio_T > 1].tolist())
         text = (
             f"{named(ranks)} compute{'s' if len(ranks) == 1 else ''} {ratio:.2f}x the other "
-            f"{'ranks' if self.are_told else 'replicas'} of stage {stage}"
+            f"{'replicas' if self.ops.members is None else 'ranks'} of stage {stage}"
         )
         members = self._of_stage(stage)
         factor_NS = shrunk(self.own_OSDT[members, :, dp], ratio_T)

@@ -17,6 +17,7 @@ import yaml
 from app.components.topbar import topbar
 from app.hub import Hub
 from app.links import View
+from app.pace import REST
 from app.server import make_app
 from app.steady import Steady
 from app.whatif import can_tell, stop_here, whatif_of
@@ -100,6 +101,14 @@ def test_a_cell_of_several_ranks_leads_to_the_slowest(site: Site) -> None:
     assert told["rank"][1][0] == told["worst"][0]["rank"] == 5
     assert told["S_w"][1][0] == told["worst"][0]["value"] == metrics.S_w[5]
     assert told["M_W_ranks"] == [5]
+
+
+def test_the_worst_workers_are_named_first(site: Site) -> None:
+    told = site.get(site.one_stage)
+    metrics = whatif_of(site.hub.run(site.one_stage)).metrics
+    assert sorted(told["M_W_ranks"]) == list(metrics.M_W_ranks)
+    assert len(told["M_W_ranks"]) == 2
+    assert told["M_W_ranks"][0] == told["worst"][0]["rank"] == told["rank"][0][7]
 
 
 def test_chosen_steps_narrow_it(site: Site) -> None:
@@ -207,6 +216,32 @@ def test_the_tab_is_there_where_it_can_say_something(site: Site) -> None:
     assert "what-if" in json.dumps(topbar(site.hub, page, "").to_plotly_json(), default=repr)
 
 
+def test_what_took_long_to_make_stays_longer(tmp_path: Path) -> None:
+    run = two_rank_run(tmp_path / "live", num_steps=3)
+    hub = Hub(tmp_path)
+    try:
+        steady = Steady(hub, 0.0)
+
+        def slowly(_run: object) -> str:
+            time.sleep(0.5)
+            return "old"
+
+        made = steady.get("live", "key", slowly)
+        assert made.took_s >= 0.5
+        run.step(0, 3, 300, 400)
+        run.publish()
+        while not steady.is_outdated("live", made):
+            time.sleep(0.05)
+        is_resting = time.monotonic() - made.made_s < 0.9 * REST * made.took_s
+        again = steady.get("live", "key", lambda _run: "new")
+        assert again.value == "old" or not is_resting
+        while time.monotonic() - made.made_s < REST * made.took_s:
+            time.sleep(0.05)
+        assert steady.get("live", "key", lambda _run: "new").value == "new"
+    finally:
+        hub.close()
+
+
 def test_news_are_taken_in_every_few_seconds_not_at_once(tmp_path: Path) -> None:
     run = two_rank_run(tmp_path / "live", num_steps=3)
     hub = Hub(tmp_path)
@@ -222,6 +257,8 @@ def test_news_are_taken_in_every_few_seconds_not_at_once(tmp_path: Path) -> None
         deadline = time.monotonic() + 10
         while hub.version("live") == made[0].version:
             assert time.monotonic() < deadline
+            time.sleep(0.05)
+        while time.monotonic() - made[0].made_s < REST * made[0].took_s:
             time.sleep(0.05)
         assert slow.is_outdated("live", made[1])
         assert slow.get("live", "key", lambda _run: "new").value == 1

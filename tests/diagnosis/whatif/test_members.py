@@ -62,7 +62,7 @@ def test_a_cell_takes_what_its_slowest_member_makes_it_take() -> None:
     assert rows["forward-compute", 0][LAG] == [0, 0]
     assert rows["optimizer", 0]["duration_s"] == pytest.approx(0.0035)
     assert rows["optimizer", 0][LAG] == pytest.approx([0.0005, 0])
-    assert not [note for note in notes if "count alike" in note]
+    assert not [note for note in notes if "stands for all" in note]
 
 
 @pytest.mark.parametrize("slow", [2, 3])
@@ -84,14 +84,15 @@ def test_two_slow_members_of_one_cell_are_one_cause() -> None:
     assert found[0].text.startswith("ranks 2, 3 compute 1.")
 
 
-def test_without_collectives_inside_members_count_alike() -> None:
+def test_without_collectives_inside_the_first_member_stands_for_all() -> None:
     rows = [row for row in two_cells() if row["kind"] != "tp_comm"]
     table, notes = recorded_operations(pa.Table.from_pylist(rows), Sizes(2, 1))
-    assert [note for note in notes if "all of them count alike" in note]
-    forwards = [row[LAG] for row in table.to_pylist() if row["optype"] == "forward-compute"]
-    assert forwards == [[0, 0], [0, 0]]
-    _, found = replayed(rows, Sizes(2, 1))
-    assert [(cause.kind, cause.ranks) for cause in found] == [("slow_worker", (2, 3))]
+    assert [note for note in notes if "the first of them stands for all" in note]
+    assert LAG not in table.column_names
+    metrics, found = replayed(rows, Sizes(2, 1))
+    assert set(metrics.S_w) == {0, 2}
+    assert metrics.M_W_ranks == (2,)
+    assert [(cause.kind, cause.ranks) for cause in found] == [("slow_worker", (2,))]
 
 
 def test_a_member_that_lacks_records_in_a_step_does_not_count_there() -> None:
