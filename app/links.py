@@ -132,11 +132,11 @@ def _missing_ranks(view: View, row: dict[str, Any], run: Run) -> list[str]:
     missing = [rank for rank in named if rank >= count]
     if not count or not missing:
         return []
-    what = "rank" if len(missing) == 1 else "ranks"
+    what = "is no rank" if len(missing) == 1 else "are no ranks"
     text = format_ranks(missing)[:60]
     has = "rank 0 only" if count == 1 else f"{count} ranks, 0 to {count - 1}"
     return [
-        f"There is no {what} {text} in attempt {row['attempt']}; it has {has}."
+        f"There {what} {text} in attempt {row['attempt']}; it has {has}."
         " Choose one on the Ranks page."
     ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dash import html
 from dash.development.base_component import Component
 
@@ -9,29 +11,35 @@ from app.links import View
 from app.views.recorded import Front, Recorded, ranks_text
 
 MOST_GROUPS = 12
-_HEAD = ("group", "oldest not completed", "ranks at it", "ranks further on", "nothing open")
+HEAD = ("group", "oldest not completed", "ranks at it", "ranks further on", "nothing open")
 
 
 def outstanding(found: Recorded, view: View) -> Component | None:
     """The table, groups whose members do not stand together first; None where nothing is open."""
-    fronts = [f for f in found.fronts if f.seq is not None and (f.num_members or 2) > 1]
+    fronts = open_fronts(found)
     if not fronts:
         return None
     shown = fronts[:MOST_GROUPS]
     table = html.Table([
-        html.Thead(html.Tr([html.Th(text, scope="col") for text in _HEAD])),
+        html.Thead(html.Tr([html.Th(text, scope="col") for text in HEAD])),
         html.Tbody([_row(front, view) for front in shown]),
     ])  # fmt: skip
     return html.Section(
         [
-            html.Header([html.H2("Where each group stands"), html.Span(_said(fronts))]),
+            html.Header([html.H2("Where each group stands"), html.Span(apart_said(fronts))]),
             html.Div(table, className="scroll"),
         ],
         className="panel picture outstanding", **{"aria-label": "Where each group stands"},
     )  # fmt: skip
 
 
-def _said(fronts: list[Front]) -> str:
+def open_fronts(found: Recorded) -> list[Front]:
+    """Groups of several members with a collective that is not completed."""
+    return [f for f in found.fronts if f.seq is not None and (f.num_members or 2) > 1]
+
+
+def apart_said(fronts: Sequence[Front]) -> str:
+    """How many of the groups do not stand together, and how many are not shown."""
     apart = sum(front.is_apart for front in fronts)
     rest = len(fronts) - MOST_GROUPS
     text = f"{apart} of {len(fronts)} groups have members at different collectives"
@@ -39,17 +47,23 @@ def _said(fronts: list[Front]) -> str:
 
 
 def _row(front: Front, view: View) -> Component:
+    name, *texts = front_texts(front)
+    return html.Tr(
+        [
+            html.Th(html.A(name, href=_link(front, view)), scope="row"),
+            *[html.Td(text) for text in texts],
+        ],
+        className="apart" if front.is_apart else "",
+    )
+
+
+def front_texts(front: Front) -> tuple[str, str, str, str, str]:
+    """What HEAD names, of one group."""
     ahead = ranks_text(front.ahead)
     if front.ahead_seq is not None:
         ahead += f", up to {front.ahead_seq:,}"
-    return html.Tr(
-        [
-            html.Th(html.A(_name(front), href=_link(front, view)), scope="row"),
-            html.Td(f"{front.op} {front.seq:,}"),
-            html.Td(ranks_text(front.behind)), html.Td(ahead), html.Td(ranks_text(front.absent)),
-        ],
-        className="apart" if front.is_apart else "",
-    )  # fmt: skip
+    behind, absent = ranks_text(front.behind), ranks_text(front.absent)
+    return _name(front), f"{front.op} {front.seq:,}", behind, ahead, absent
 
 
 def _name(front: Front) -> str:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from app.arrays import pack_arrays
 from app.components.banner import Headline, chosen, headline, missing, show_me
+from app.components.outstanding import open_fronts
 from app.findings import diagnosis_of
 from app.hub import Hub
 from app.kpis import kpis_of
@@ -19,6 +20,7 @@ from app.views.grid import grid
 from app.views.kpis import Kpi
 from app.views.lanes import Place, choose, known
 from app.views.rank_table import RankRow, rank_rows
+from app.views.recorded import Front, recorded
 from app.views.scales import metric_of
 from app.views.timeline import tile
 from app.views.timeline_view import attempt_for, tile_meta, window_for
@@ -77,6 +79,8 @@ class Shared:
     num_ranks: int
     live_url: str | None
     notes: tuple[str, ...] = field(default=())
+    fronts: tuple[Front, ...] = field(default=())
+    """where each group of a finished run without steps stands"""
 
 
 def collect(
@@ -148,7 +152,16 @@ def collect(
         num_ranks=len(at),
         live_url=f"{public_url.rstrip('/')}{view.url()}" if public_url else None,
         notes=(*notes, heat_note) if heat_note else tuple(notes),
+        fronts=tried(lambda: _fronts(run, attempt, steps, stop), ()),
     )
+
+
+def _fronts(
+    run: Run, attempt: int, steps: tuple[int, int] | None, stop: Stop | None
+) -> tuple[Front, ...]:
+    if run.state != "finished" or steps is not None:
+        return ()
+    return tuple(open_fronts(recorded(run, attempt, stop)))
 
 
 def _possible(view: View, run: Run) -> View:

@@ -9,6 +9,7 @@ from functools import cache
 
 from app.asset_files import assets_folder
 from app.components.kpi_tiles import line_svg, pooled
+from app.components.outstanding import HEAD, MOST_GROUPS, apart_said, front_texts
 from app.share.bundle import bundle, from_folder
 from app.share.content import Shared
 from app.share.markup import Markup, joined, tag
@@ -53,14 +54,14 @@ def document(shared: Shared, reduced: bool = False) -> str:
         tag("title", f"{_title(shared)} \u00b7 {shared.run}"),
         tag("style", Markup(_style())),
     )
+    below = [_pictures(shared), _table(shared)]
     body = joined(
         _top(shared),
         tag(
             "main",
             _banner(shared),
             tag("div", *[_tile(kpi) for kpi in shared.kpis], class_="shared-kpis", role="list"),
-            _pictures(shared),
-            _table(shared),
+            *(reversed(below) if shared.fronts else below),  # what is open in a dump comes first
             tag("section", *[tag("p", note) for note in notes], class_="quiet shared-notes")
             if notes
             else None,
@@ -184,7 +185,7 @@ def _pictures(shared: Shared) -> Markup:
 
 def _table(shared: Shared) -> Markup:
     if not shared.rows or shared.row_steps is None:
-        return tag("section", tag("p", "No step is finished yet."), class_="panel quiet")
+        return _fronts(shared)
     left = shared.num_ranks - len(shared.rows)
     about = f"means over steps {shared.row_steps[0]} to {shared.row_steps[1]}"
     if left > 0:
@@ -204,6 +205,29 @@ def _table(shared: Shared) -> Markup:
         tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="Ranks"),
         class_="panel shared-ranks",
     )
+
+
+def _fronts(shared: Shared) -> Markup:
+    """What a run without steps has instead of the table of its ranks."""
+    if not shared.fronts:
+        over = shared.state == "finished"
+        said = "No step times were recorded." if over else "No step is finished yet."
+        return tag("section", tag("p", said), class_="panel quiet")
+    head = tag("tr", *[tag("th", text, scope="col") for text in HEAD])
+    rows = []
+    for front in shared.fronts[:MOST_GROUPS]:
+        name, *texts = front_texts(front)
+        cells = [tag("td", text) for text in texts]
+        rows.append(tag("tr", tag("th", name, scope="row"), *cells,
+                        class_="apart" if front.is_apart else None))  # fmt: skip
+    table = tag("table", tag("thead", head), tag("tbody", *rows))
+    about = tag("span", apart_said(shared.fronts), class_="quiet")
+    title = "Where each group stands"
+    return tag(
+        "section", tag("header", tag("h2", title), about),
+        tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=title),
+        class_="panel shared-ranks",
+    )  # fmt: skip
 
 
 def _row(row: RankRow, culprits: set[int], victims: set[int]) -> Markup:

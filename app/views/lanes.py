@@ -90,4 +90,5 @@ def known(places: Mapping[int, Place], ranks: Sequence[int]) -> list[int]:
 def _unknown_ranks(ranks: Sequence[int], places: Mapping[int, Place]) -> str:
     named = ", ".join(str(rank) for rank in ranks[:8]) + (", ..." if len(ranks) > 8 else "")
     has = f"ranks {min(places)} to {max(places)}" if places else "no ranks yet"
-    return f"there is no rank {named} in this attempt; it has {has}"
+    what = "is no rank" if len(ranks) == 1 else "are no ranks"
+    return f"there {what} {named} in this attempt; it has {has}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diagnosis.findings import Diagnosis
+from diagnosis.findings import Diagnosis, Finding
 from ingest.sandbox import Stop
 from ingest.store import Run
 
@@ -73,10 +73,18 @@ def strip_of(
         float(np.median(known)) if known.size else None,
         tuple(rarest_first(marks)),
         tuple(
-            Stretch(f.first_step, f.last_step, f.severity, f.id, f"{f.title}. {f.text}")
+            Stretch(f.first_step, _lasts_to(f, step_S[np.isfinite(ms_S)]), f.severity, f.id,
+                    f"{f.title}. {f.text}")
             for f in diagnosis.findings
         ),
-    )
+    )  # fmt: skip
+
+
+def _lasts_to(finding: Finding, finished_S: npt.NDArray[np.int64]) -> int:
+    """Last step of its stretch: what is still so lasts to now, also where steps have come since."""
+    if not finding.ongoing or not finished_S.size:
+        return finding.last_step
+    return max(finding.last_step, int(finished_S[-1]))
 
 
 def pooled(

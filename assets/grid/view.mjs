@@ -366,7 +366,7 @@ class GridView {
   #describe(i, point) {
     const [first, ...rest] = rankSentences(i, this);
     this.tip.replaceChildren(make('b', {}, first), ...rest.map((text) => make('div', {}, text)));
-    placeTip(this.tip, point, ...this.size, 120);
+    placeTip(this.tip, point, ...this.size);
   }
 }
 

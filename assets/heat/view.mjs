@@ -19,7 +19,7 @@ const ASK_CELL_MS = 60;
 const DOUBLE_MS = 600;
 const pickView = ({ rank, steps }) => ({ rank, steps });
 const MAPS = {
-  rank: 'rank × step', place: 'rank × step, by pp, dp, tp', host: 'rank × step, by host', hosts: 'host × rank in host',
+  rank: 'rank × step', place: 'by pp, dp, tp', host: 'by host', hosts: 'host × rank',
 };
 
 const pair = (value) => value && `${Math.max(0, value[0])}..${Math.max(0, value[1])}`;
@@ -242,10 +242,11 @@ class HeatView {
 
   /** The signs beside rows, and what hatching means, where there are any. */
   #keys() {
+    if (!this.data) return;
     const { culprits, victims } = this.shown;
     const marks = [[culprits.length, make('span', { class: 'fault' }, '\u25C0 '), 'culprit'],
       [victims.length, make('span', { class: 'fault' }, '\u25C1 '), 'waits for it'],
-      [this.data?.code.includes(NO_DATA), make('i', { class: 'missing' }), 'not recorded']];
+      [this.data.code.includes(NO_DATA), make('i', { class: 'missing' }), 'not recorded']];
     this.keyLine.replaceChildren(...marks.filter(([there]) => there)
       .map(([, sign, text]) => make('span', {}, [sign, text])));
   }
@@ -365,6 +366,6 @@ class HeatView {
     const [first, ...rest] = blockSentences(this.data, block, cell);
     this.tip.replaceChildren(make('b', {}, first), ...rest.map((text) => make('div', {}, text)));
     if (point.byKey) this.said.textContent = [first, ...rest].join(', ');
-    placeTip(this.tip, point, this.geometry.width, this.geometry.height, 90);
+    placeTip(this.tip, point, this.geometry.width, this.geometry.height);
   }
 }

@@ -1,9 +1,8 @@
-/** Where a tip stands: beside the pointer, inside of the stage. */
-export function placeTip(tip, point, width, height, room) {
-  const flip = point.x > width - 230;
-  tip.style.left = flip ? 'auto' : `${point.x + 14}px`;
-  tip.style.right = flip ? `${width - point.x + 14}px` : 'auto';
-  tip.style.top = `${Math.max(0, Math.min(point.y + 12, height - room))}px`;
+/** Where a tip that is filled and shown stands: beside the pointer, inside of the stage. */
+export function placeTip(tip, point, width, height) {
+  const flip = point.x + 14 + tip.offsetWidth > width;
+  tip.style.left = `${Math.max(0, flip ? point.x - 14 - tip.offsetWidth : point.x + 14)}px`;
+  tip.style.top = `${Math.max(0, Math.min(point.y + 12, height - tip.offsetHeight))}px`;
 }
 
 /** Pointer of an event on a canvas, in CSS pixels. */

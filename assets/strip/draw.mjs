@@ -95,7 +95,8 @@ function drawBars(context, plot, { points, axis, hovered }, top, colours) {
   context.globalAlpha = 1;
   context.fillStyle = colours.quiet;
   context.textAlign = 'left';
-  context.fillText(`step time, up to ${milliseconds(top)}`, plot.left, plot.top - 6);
+  const named = plot.width < 520 ? '' : 'step time, ';  // marks stand in the same line
+  context.fillText(`${named}up to ${milliseconds(top)}`, plot.left, plot.top - 6);
 }
 
 /** A bar that is longer than the scale: a gap near its top. */

@@ -166,7 +166,7 @@ function widthOf(ctx, text, size) {
 function fitting(ctx, text, size, room) {
   const width = widthOf(ctx, text, size);
   if (width <= room) return text;
-  const letters = Math.floor(text.length * room / width) - 1;
+  const letters = Math.floor(text.length * room / width) - 2;
   return letters < 3 ? '' : `${text.slice(0, letters)}\u2026`;
 }
 

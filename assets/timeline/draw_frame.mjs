@@ -22,7 +22,7 @@ export function drawFrame(ctx, tile, geometry, theme, shown) {
   ctx.font = `10px ${theme.font}`;
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'left';
-  for (const { t, label } of ticks(geometry.window, width - left, origin)) {
+  for (const { t, label } of tile ? ticks(geometry.window, width - left, origin) : []) {  // no time is known before
     const x = Math.round(xOf(geometry, t)) + 0.5;
     ctx.fillStyle = theme.ink.line;
     ctx.fillRect(x, 17, 1, top - 17);

@@ -138,7 +138,7 @@ export class WorkerMap {
     this.tip.hidden = at === null || !point;
     if (!this.tip.hidden) {
       this.tip.textContent = blockText(this.map.blocks[at], this.told.members > 1);
-      placeTip(this.tip, point, this.stage.clientWidth, this.geometry.height, 30);
+      placeTip(this.tip, point, this.stage.clientWidth, this.geometry.height);
     }
     if (at === this.at) return;
     this.at = at;

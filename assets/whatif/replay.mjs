@@ -199,7 +199,7 @@ export class ReplayView {
     this.tip.hidden = !piece;
     if (!piece) return;
     this.tip.replaceChildren(...this.#lines(piece, place).map((text, i) => make(i ? 'div' : 'b', {}, text)));
-    placeTip(this.tip, point, this.layout.width, this.layout.height, 80);
+    placeTip(this.tip, point, this.layout.width, this.layout.height);
   }
 
   #lines(piece, { world }) {

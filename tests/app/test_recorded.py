@@ -10,6 +10,8 @@ from app.components.outstanding import outstanding
 from app.hub import Hub
 from app.links import View
 from app.pages import overview
+from app.share.content import DETAILS, collect
+from app.share.document import document
 from app.views.kpis import recorded_kpis
 from app.views.recorded import Front, Recorded, ranks_text, recorded
 from ingest.imports import import_paths
@@ -55,6 +57,17 @@ def test_the_overview_has_no_box_that_waits_for_steps(hub):
     assert not having(page, id="breakdown")
     links = [a.href for a in having(page) if getattr(a, "href", "").startswith("timeline")]
     assert links == ["timeline?ranks=0-1", "timeline?ranks=0,2"]
+
+
+def test_what_is_open_comes_before_what_is_known_of_the_run(hub):
+    told = text_of(overview.render(hub, View("only")))
+    assert told.index("Where each group stands") < told.index("About this run")
+
+
+def test_the_shared_file_has_it_before_its_pictures(hub):
+    page = document(collect(hub, View("only"), DETAILS[0]))
+    assert page.index("<td>all_reduce 1</td>") < page.index('id="shared-timeline"')
+    assert "No step is finished yet" not in page
 
 
 def test_a_job_that_has_only_begun_waits_for_its_first_step(hub):

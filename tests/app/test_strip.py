@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,16 @@ def test_a_finding_is_a_stretch(hub: Hub) -> None:
     assert (stretch.first, stretch.last) == (diagnosis.findings[0].first_step, 13)
     assert "fault" in {mark.kind for mark in strip.marks}
     assert strip.median_ms == pytest.approx(float(np.median(strip.ms_P)), rel=1e-6)
+
+
+def test_what_is_still_so_lasts_to_the_newest_step(hub: Hub) -> None:
+    run, diagnosis = hub.run("slow_rank"), diagnosis_of(hub, "slow_rank")
+    early = diagnosis.with_findings(lambda f: replace(f, last_step=9))  # judged some steps ago
+    (stretch,) = strip_of(run, early).stretches
+    assert stretch.last == 13
+    over = early.with_findings(lambda f: replace(f, ongoing=False, severity="past"))
+    (stretch,) = strip_of(run, over).stretches
+    assert stretch.last == 9
 
 
 def test_many_steps_are_pooled_and_the_slowest_is_kept() -> None:

@@ -7,6 +7,7 @@ import {
   coordinateIndex, FLAGS, markRanks, neighbour, place, rowLength, UNKNOWN,
 } from '../../assets/grid/layout.mjs';
 import { rankSentences } from '../../assets/grid/words.mjs';
+import { placeTip } from '../../assets/ranks/tip.mjs';
 
 const MARGIN = { left: 50, right: 40, top: 10, bottom: 40 };
 
@@ -164,4 +165,14 @@ test('a rank is said in words: where it is, its value, its peers, its part in th
   assert.deepEqual(rankSentences(7, shown).slice(-1), ['Slowdown not recorded']);
   const stepless = { ...shown, values: { ...shown.values, steps: null } };
   assert.deepEqual(rankSentences(7, stepless), ['rank 7', 'pp 1, dp 1, tp 1', 'host node0']);
+});
+
+test('a tip stays inside of its stage, whatever it says', () => {
+  const tip = { offsetWidth: 150, offsetHeight: 124, style: {} };
+  placeTip(tip, { x: 300, y: 330 }, 650, 380);
+  assert.deepEqual(tip.style, { left: '314px', top: '256px' });
+  placeTip(tip, { x: 600, y: 20 }, 650, 380);
+  assert.deepEqual(tip.style, { left: '436px', top: '32px' });
+  placeTip(tip, { x: 100, y: 60 }, 160, 90);
+  assert.deepEqual(tip.style, { left: '0px', top: '0px' });
 });
