@@ -139,7 +139,7 @@ def test_a_restart_with_a_smaller_world_keeps_the_size_of_each_attempt(tmp_path:
             for rank in range(world)
         ]  # fmt: skip
         for process in ranks:
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=240)
             assert process.returncode == 0, err
     files = [(f["attempt"], f["rank"], f["world_size"], f["layout"]) for f in rank_files(tmp_path)]
     sizes = [(0, 3), (0, 3), (0, 3), (1, 2), (1, 2)]
