@@ -43,8 +43,12 @@ def import_paths(
     on_shown: OnShown | None = None,
 ) -> Path:
     """ingest.imports.import_paths, with clocks aligned."""
-    threading.Thread(target=import_module, args=(_MATCHING,)).start()  # while files are read
+    threading.Thread(target=_get_ready).start()  # while files are read
     return imports.import_paths(paths, runs_folder, progress, name, align_clocks, on_file, on_shown)
+
+
+def _get_ready() -> None:
+    import_module(_MATCHING).get_ready()
 
 
 def open_any(

@@ -29,6 +29,7 @@ from ingest.readers.inputs import cut_to_limit, files_of
 from ingest.reading_process import HERE_VARIABLE
 from ingest.run_files import existing, is_run_folder
 from ingest.run_writer import RunWriter
+from ingest.starts import Starts, start_of
 from ingest.unfinished import FOUND, UNFINISHED, ImportProgress, Showing, remove
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ class _Import:
         self._on_file = on_file
         self._on_shown = on_shown
         self._showing: Showing | None = None
+        self._t0_ns: int | None = None
         self._digests: list[bytes] = []
         self._done = 0
 
@@ -162,7 +164,8 @@ class _Import:
         if finish is not None:
             finish(writer, format_name)
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        writer.publish(run, format_name, [*self._provenance(), f"imported {stamp}"])
+        provenance = [*self._provenance(), f"imported {stamp}"]
+        writer.publish(run, format_name, provenance, self._t0_ns)
 
     def _read(self, found: Path, folder: Path) -> tuple[RunWriter, str]:
         """What was read, all but the files that describe it, and the format's name."""
@@ -171,10 +174,10 @@ class _Import:
         if os.environ.get(HERE_VARIABLE) == "1":
             writer, format_name = self._read_here(files, found, folder)
         else:
-            shown = self._showing.folder if self._showing else None
-            with Pool(files, found, self._watch, shown) as pool:
+            with Pool(files, found, self._watch, self._showing) as pool:
                 format_name = pool.read()
                 writer = RunWriter(folder, pool.put_together(format_name, folder))
+                self._t0_ns = pool.starts.first_ns
         if beyond:
             writer.add_problem(beyond)
         if not writer.ranks:
@@ -192,7 +195,13 @@ class _Import:
             self._watch(self._done, name)
             return True
 
-        parts = [part for path in files for _, part in parts_of(path, found, on_bytes, is_mine)]
+        parts, starts = [], Starts([path.stat().st_size for path in files])
+        for file, path in enumerate(files):
+            for number, part in parts_of(path, found, on_bytes, is_mine):
+                parts.append(part)
+                starts.tell(file, number, start_of(part))
+            starts.end(file)
+        self._t0_ns = starts.first_ns
         format_name = format_of((part.name, part.format) for part in parts)
         put_together(parts, format_name, writer)
         return writer, format_name

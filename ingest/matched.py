@@ -17,6 +17,27 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "temp_directory": "",
     "memory_limit": "25%",
 }
+_ahead: list[duckdb.DuckDBPyConnection] = []
+
+
+def get_ready() -> None:
+    """Make what the next matched_ends works with; as long as reading some 10,000 collectives."""
+    if not _ahead:
+        _ahead.append(_made())
+
+
+def _made() -> duckdb.DuckDBPyConnection:
+    made = duckdb.connect(":memory:", config=_CONFIG)
+    made.execute(_MACRO)
+    made.execute(index_sql("tables"))
+    return made
+
+
+def _taken() -> duckdb.DuckDBPyConnection:
+    try:
+        return _ahead.pop()
+    except IndexError:
+        return _made()
 
 
 def matched_ends(segments: Path) -> pa.Table:
@@ -33,9 +54,7 @@ def matched_ends(segments: Path) -> pa.Table:
         return pa.table({name: pa.array([], pa.int64()) for name, _ in asked.columns})
     values = asked.values({"attempt": 0}) | {"collectives": collectives}
     try:
-        with duckdb.connect(":memory:", config=_CONFIG) as made:
-            made.execute(_MACRO)
-            made.execute(index_sql("tables"))
+        with _taken() as made:
             made.execute(index_sql("group_members"), {"groups": groups})
             return made.sql(asked.sql, params=values).to_arrow_table()
     except duckdb.Error as error:

@@ -22,7 +22,8 @@ from ingest.pool_process import Job, Process
 from ingest.readers.shelf import Shelf
 from ingest.reading_process import worker_command
 from ingest.run_writer import Findings
-from ingest.unfinished import note_end
+from ingest.starts import Starts
+from ingest.unfinished import Showing
 from ingest.workers import FINDINGS, keep_part, seconds_allowed
 
 _LOOK_EVERY_S = 0.1
@@ -50,30 +51,27 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _in_turn(jobs: Sequence[Job]) -> list[Job]:
-    """Jobs as they are given out: the first file tells what times are counted from, and large ones
-    must not be left for one process at the end; the others as they come."""
-    large = sum(job.num_bytes for job in jobs) // (4 * num_cores())
-    return sorted(
-        jobs, key=lambda job: (job.number > 0, -job.num_bytes if job.num_bytes > large else 0)
-    )
-
-
 class Pool:
     """Processes that read the files of one import; a context manager, which leaves none running.
 
-    `folder` is for what they find; `watch` may raise to end the import. `shown`: the run folder in
-    which files are shown as soon as they are read (ingest.unfinished).
+    `folder` is for what they find; `watch` may raise to end the import. `showing`: where files are
+    shown as soon as they are read.
     """
 
     def __init__(
-        self, files: Sequence[Path], folder: Path, watch: Watch, shown: Path | None = None
+        self, files: Sequence[Path], folder: Path, watch: Watch, showing: Showing | None = None
     ) -> None:
         self._folder = folder
         self._watch = watch
-        self._shown = "" if shown is None else str(shown)
+        self._showing = showing
+        self._shows_something = False
         jobs = [self._reading(number, path) for number, path in enumerate(files)]
-        self._waiting = deque(_in_turn(jobs))
+        self.starts = Starts([job.num_bytes for job in jobs])
+        """when the files began"""
+        # the largest first, so that none is left for one process at the end
+        self._waiting = deque(jobs[number] for number in reversed(self.starts.turns))
+        self._looked_at: Job | None = None
+        """the smallest one that was given out to learn what times count from"""
         self._num_bytes = sum(job.num_bytes for job in jobs)
         self._seconds = sum(job.seconds for job in jobs)
         self._done_bytes = 0
@@ -86,8 +84,9 @@ class Pool:
         self._temporary.mkdir()
 
     def _reading(self, number: int, path: Path) -> Job:
+        shown = "" if self._showing is None else str(self._showing.folder)
         into, num_bytes = self._folder / f"{number:08}", path.stat().st_size
-        order = {"read": str(path), "bytes": num_bytes, "into": str(into), "show": self._shown}
+        order = {"read": str(path), "bytes": num_bytes, "into": str(into), "show": shown}
         return Job(number, str(path), num_bytes, seconds_allowed(num_bytes), order)
 
     def __enter__(self) -> Pool:
@@ -147,7 +146,7 @@ class Pool:
     def _give_work(self, process: Process) -> None:
         """What waits, else a part of an archive that another process reads."""
         if self._waiting:
-            job = self._waiting.popleft()
+            job = self._next()
             if "into" in job.order:
                 Path(job.order["into"]).mkdir(exist_ok=True)
             process.take(job)
@@ -155,6 +154,14 @@ class Pool:
         shared = next((job for job in self._to_share() if job.number not in process.had), None)
         if shared is not None:
             process.take(shared)
+
+    def _next(self) -> Job:
+        """The largest file; one process looks at the smallest ones until one tells its start."""
+        is_looking = any(process.job is self._looked_at for process in self._busy())
+        if is_looking or self.starts.first_ns is not None:
+            return self._waiting.popleft()
+        self._looked_at = self._waiting.pop()
+        return self._looked_at
 
     def _listen(self, process: Process) -> None:
         answers = process.answers()
@@ -180,6 +187,8 @@ class Pool:
             process.source = answer["number"], answer["source"]
         elif "part" in answer:
             process.source = None
+            self.starts.tell(job.number, answer["number"], answer["start_ns"])
+            self._shows_something |= answer["shown"]
             is_new = answer["format"] not in {name for _, name in self._formats.values()}
             self._formats[job.number, answer["number"]] = (answer["part"], answer["format"])
             if is_new:
@@ -194,7 +203,7 @@ class Pool:
         if is_read and job.number != _LAST:
             self._done_bytes += job.num_bytes
             self._num_done += 1
-            note_end(Path(job.order["into"]))
+            self.starts.end(job.number)
 
     def _format(self) -> str:
         return format_of(self._formats[place] for place in sorted(self._formats))
@@ -230,7 +239,15 @@ class Pool:
         self._processes.remove(process)
         process.end()
 
+    def _begin_to_show(self, showing: Showing) -> None:
+        """Once something can be looked at and it is known what times count from."""
+        t0_ns = None if showing.is_there else self.starts.first_ns
+        if t0_ns is not None:
+            showing.begin(self._format(), t0_ns)
+
     def _tell(self) -> None:
+        if self._showing is not None and self._shows_something:
+            self._begin_to_show(self._showing)
         jobs = {p.job.number: p.job for p in self._processes if p.job and p.job.number != _LAST}
         newest = jobs[max(jobs)] if jobs else None
         done = self._done_bytes + sum(job.read_bytes for job in jobs.values())

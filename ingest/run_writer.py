@@ -36,8 +36,6 @@ class Findings:
     problems: list[str] = field(default_factory=list)
     events_per_rank: dict[int, int] = field(default_factory=dict)
     clock: str = "absolute"
-    t0_ns: int | None = None
-    """start of the first rank in the order of files that tells one: what times are counted from"""
 
     def to_json(self) -> dict[str, Any]:
         """For the process that ends the import."""
@@ -59,6 +57,11 @@ def check_rank(info: RankInfo) -> None:
     if not 0 <= info["rank"] < most or info["world_size"] > most:
         told = f"rank {info['rank']} of {info['world_size']}"
         raise ValueError(f"{told} is beyond RANKSCOPE_MAX_RANKS={most}")
+
+
+def tells_start(info: RankInfo) -> bool:
+    """Whether a file tells when its rank began: 0 is a time where it ended later."""
+    return bool(info["started_ns"] or (info["end"] or {"ts_ns": 0})["ts_ns"])
 
 
 class RunWriter:
@@ -101,9 +104,6 @@ class RunWriter:
         Raises ValueError for a rank that no job has.
         """
         check_rank(info)
-        end = info["end"] or {"ts_ns": 0}
-        if self.found.t0_ns is None and (info["started_ns"] or end["ts_ns"]):
-            self.found.t0_ns = info["started_ns"]
         earlier = self.ranks.get(info["rank"])
         if earlier is not None:
             info["started_ns"] = min(info["started_ns"], earlier["started_ns"])
@@ -133,11 +133,13 @@ class RunWriter:
         """What times mean."""
         self.found.clock = clock
 
-    def publish(self, run: str, source: str, provenance: list[str]) -> None:
+    def publish(
+        self, run: str, source: str, provenance: list[str], t0_ns: int | None = None
+    ) -> None:
         """Write the files that describe the run; it is complete after that.
 
-        Its t0 is told by the first file and not by the earliest one, which is known at the end
-        only: links to what was shown before stay true (ingest.unfinished).
+        `t0_ns`: what times shall be counted from, if it lies within the run; else it is the
+        earliest start.
         """
         if all(info["world_size"] < 0 for info in self.ranks.values()):
             self.add_guess(f"the world size is unknown; ranks read: {len(self.ranks)}")
@@ -146,7 +148,7 @@ class RunWriter:
         run_info = RunInfo(
             schema=SCHEMA_VERSION,
             run=run,
-            created_ns=self.found.t0_ns or 0,
+            created_ns=self._t0_ns(t0_ns),
             clock=self.found.clock,
             source=source,
             framework="torch" if source in ("kineto", "flight_recorder") else "",
@@ -160,6 +162,12 @@ class RunWriter:
             },
         )
         publish_json(run_info, self.folder / "run.json")
+
+    def _t0_ns(self, wanted_ns: int | None) -> int:
+        told = [info for info in self.ranks.values() if tells_start(info)]
+        began_ns = min((info["started_ns"] for info in told), default=0)
+        ended_ns = max((info["end"]["ts_ns"] for info in told if info["end"]), default=0)
+        return began_ns if wanted_ns is None or not began_ns <= wanted_ns <= ended_ns else wanted_ns
 
 
 def write_rows(rows: pa.Table, path: Path) -> None:

@@ -4,9 +4,9 @@ An import works in a hidden folder, RUNS/.import-ID. Beside what it reads lies t
 run folder of the name that the run will have: every file of a format whose files tell their own
 rank puts its rows there, by links that cost no room. Clocks are left out, because they are compared
 at the end, and so is a second file of a rank, which may turn out to be left out. All of it is a run
-once the first file in order that tells a time is read: times are counted from its start, as they
-are in the whole run, so that links hold. The whole run then appears in RUNS under the same name,
-and the hidden folder goes, however the import ends.
+once it is known what times are counted from (ingest.starts), as they are in the whole run: links
+hold. The whole run then appears in RUNS under the same name, and the hidden folder goes, however
+the import ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ FOUND = "reading"
 SHOWN_FORMATS = ("kineto", "flight_recorder")
 """Formats whose readers take a file for what it says itself, whatever other files say."""
 _SHOWN = "shown"
-_START, _ENDED = ".start", "ended"
 _PROGRESS = "importing.json"
 _TELL_EVERY_S = 0.5
 _REMOVE_TRIES = 50
@@ -67,6 +66,15 @@ class Showing:
         """Whether anything is shown yet."""
         return is_run_folder(self.folder)
 
+    def begin(self, format_name: str, t0_ns: int) -> None:
+        """Show it from now on: something was read, and times count from `t0_ns`."""
+        info = RunInfo(
+            schema=SCHEMA_VERSION, run=self.folder.name, created_ns=t0_ns, clock="absolute",
+            source=format_name, framework="", versions={}, importing=True,
+        )  # fmt: skip
+        with suppress(OSError):  # the disk is full, which ends the import by itself
+            publish_json(info, self.folder / RUN_FILE)
+
     def tell(self, progress: ImportProgress) -> None:
         """Note how far the import is, unless that was noted a moment ago."""
         now_s = time.monotonic()
@@ -91,14 +99,15 @@ class EarlyWriter(RunWriter):
         if table != "clocks":
             self._links.append((table, rank, path))
 
-    def show(self) -> None:
-        """Show what was adopted, with its ranks; nothing where all of them are shown already."""
+    def show(self) -> bool:
+        """Show what was adopted, with its ranks; False where all of them are shown already."""
         claimed = {rank: info for rank, info in self.ranks.items() if self._claim(rank)}
         for table, rank, path in self._links:
             if rank in claimed:
                 os.link(path, self.next_segment(table, rank))
         for rank, info in claimed.items():
             publish_json(info, self.folder / "ranks" / rank_file_name(0, rank))
+        return bool(claimed)
 
     def _claim(self, rank: int) -> bool:
         place = self.folder / "claimed"
@@ -107,49 +116,6 @@ class EarlyWriter(RunWriter):
             (place / str(rank)).touch(exist_ok=False)
             return True
         return False
-
-    def begin(self, format_name: str, t0_ns: int) -> None:
-        """Write run.json, once; raises OSError as `show` does."""
-        info = RunInfo(
-            schema=SCHEMA_VERSION, run=self.folder.name, created_ns=t0_ns,
-            clock=self.found.clock, source=format_name, framework="", versions={}, importing=True,
-        )  # fmt: skip
-        mine = self.folder / f".{RUN_FILE}.{os.getpid()}"
-        publish_json(info, mine)
-        with suppress(FileExistsError):
-            os.link(mine, self.folder / RUN_FILE)
-        mine.unlink()
-
-
-def note_start(folder: Path, number: int, start_ns: int | None) -> None:
-    """Note when the first rank began of a file of an archive, or of a file; None: it tells none."""
-    path = folder / f"{number:08}{_START}"
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text("" if start_ns is None else str(start_ns), encoding="ascii")
-    temporary.replace(path)
-
-
-def note_end(folder: Path) -> None:
-    """Note that no more starts will come to this folder."""
-    (folder / _ENDED).touch()
-
-
-def first_start_ns(found: Path) -> int | None:
-    """The first start in the order of files; None as long as one before it may yet come."""
-    number = 0
-    while True:
-        folder = found / f"{number:08}"
-        is_ended = (folder / _ENDED).exists()  # before looking: what comes later is not missed
-        starts = sorted(folder.glob(f"*{_START}"))
-        for expected, path in enumerate(starts):
-            if int(path.stem) != expected and not is_ended:
-                return None
-            told = path.read_text(encoding="ascii")
-            if told:
-                return int(told)
-        if not is_ended:
-            return None
-        number += 1
 
 
 def remove(unfinished: Path) -> None:

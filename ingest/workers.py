@@ -5,7 +5,8 @@ Orders and answers are lines of JSON on stdin and stdout::
     {"temporary": FOLDER}, the first one, where temporary files belong; no answer
     {"read": PATH, "bytes": SIZE, "into": FOLDER, "show": FOLDER or ""}
         -> {"bytes": SO FAR} now and then, for every file of an archive {"source": NAME, "number":
-           N} and {"part": NAME, "number": N, "format": FORMAT}, {"done": true} at the end
+           N} and {"part": NAME, "number": N, "format": FORMAT, "start_ns": when its first rank
+           began or null, "shown": whether it can be looked at}, {"done": true} at the end
     {"put_together": FOLDER, "format": FORMAT, "run": FOLDER} -> {"done": true}
     what no file is to blame for (a full disk, files that make no run) -> {"refused": TEXT,
            "disk_full": whether there was no room}
@@ -39,6 +40,7 @@ from ingest.no_pandas import without_pandas
 from ingest.parts import Part, parts_of, put_alone, put_together
 from ingest.readers.limits import MIB, limits
 from ingest.run_writer import RunWriter
+from ingest.starts import start_of
 from trace_hooks.schema import publish_json
 
 FINDINGS = "findings.json"
@@ -86,19 +88,17 @@ def _claim(folder: Path, number: int) -> bool:
     return True
 
 
-def _show(part: Part, folder: Path, into: Path, number: int) -> None:
-    """Let it be looked at while others are read, where it can be."""
-    from ingest import unfinished  # small imports do without
+def _show(part: Part, folder: Path) -> bool:
+    """Let it be looked at while others are read, where it can be; returns whether it is."""
+    from ingest.unfinished import SHOWN_FORMATS, EarlyWriter  # small imports do without
 
+    if part.format not in SHOWN_FORMATS or part.value is None:
+        return False
     with suppress(OSError, DiskFull):  # a disk without links, or a full one: seen at the end
-        early = unfinished.EarlyWriter(folder)
-        if part.format in unfinished.SHOWN_FORMATS and part.value is not None:
-            put_alone(part, early)
-            early.show()
-        unfinished.note_start(into, number, early.found.t0_ns)
-        t0_ns = unfinished.first_start_ns(into.parent)
-        if t0_ns is not None and early.ranks:
-            early.begin(part.format, t0_ns)
+        early = EarlyWriter(folder)
+        put_alone(part, early)
+        return early.show()
+    return False
 
 
 class _OwnPickle(pickle.Unpickler):
@@ -159,9 +159,10 @@ class Worker:
 
         for number, part in parts_of(Path(order["read"]), folder, self._on_bytes, is_mine):
             keep_part(part, folder, number)
-            if order["show"]:
-                _show(part, Path(order["show"]), folder, number)
-            self.tell(part=part.name, number=number, format=part.format)
+            start_ns = start_of(part)
+            shown = bool(order["show"]) and _show(part, Path(order["show"]))
+            told = {"format": part.format, "start_ns": start_ns, "shown": shown}
+            self.tell(part=part.name, number=number, **told)
 
     def _put_together(self, folder: Path, format_name: str, run: str) -> None:
         writer = RunWriter(Path(run))

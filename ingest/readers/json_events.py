@@ -56,6 +56,8 @@ class EventStream(Generic[Event]):
         """JSON text of every top-level value but the events"""
         self.num_elements = 0
         self.num_bad = 0
+        self.is_cut = False
+        """whether it ended before its end"""
         self.problems: list[str] = []
         self._read = read
         self._decode_many = decode_many
@@ -70,6 +72,7 @@ class EventStream(Generic[Event]):
         try:
             yield from self._top_level()
         except CutOff as cut:
+            self.is_cut = True
             where = self._offset + len(self._text)
             self.problems.append(f"cut off at byte {where:,} of its JSON text, {cut}")
         if self.num_bad:

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from ingest.readers import Sink
-from ingest.run_writer import check_rank, write_rows
+from ingest.run_writer import check_rank, tells_start, write_rows
 from trace_hooks.schema import RankInfo
 
 
@@ -23,6 +23,12 @@ class Shelf:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._given: list[tuple[str, tuple[Any, ...]]] = []
+
+    @property
+    def started_ns(self) -> int | None:
+        """When the first rank began that lies here and tells it; Unix ns."""
+        infos = (values[0] for method, values in self._given if method == "add_rank")
+        return next((info["started_ns"] for info in infos if tells_start(info)), None)
 
     def another(self) -> Shelf:
         """One for what the run may leave by itself."""

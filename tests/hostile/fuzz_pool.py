@@ -21,6 +21,7 @@ from unittest import mock
 from ingest import pool
 from ingest.errors import UserError
 from ingest.readers.limits import limits
+from ingest.unfinished import Showing
 from tests.hostile.fuzz_worker import LIMIT_BYTES
 from tests.hostile.mutations import mutated
 
@@ -73,11 +74,11 @@ def guarded(folder: Path, limit_s: int = LIMIT_S) -> Iterator[None]:
 
 def problems_of(files: Sequence[Path], folder: Path) -> list[str]:
     """All that an import of these files says is wrong; `folder` is used and removed again."""
-    found, run, shown = (folder / name for name in ("reading", "run", "shown"))
-    for place in (found, run, shown):
+    found, run = (folder / name for name in ("reading", "run"))
+    for place in (found, run):
         place.mkdir(parents=True)
     try:
-        with pool.Pool(files, found, lambda *_: None, shown) as reading:
+        with pool.Pool(files, found, lambda *_: None, Showing(folder, "run")) as reading:
             return reading.put_together(reading.read(), run).problems
     except UserError as error:
         if _MIXED in str(error) and len(files) > 1:

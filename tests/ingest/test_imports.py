@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import sqlite3
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -108,6 +111,22 @@ def _sqlite(tmp_path: Path) -> bytes:
     return path.read_bytes()
 
 
+def _tar(content: bytes) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        member = tarfile.TarInfo("rank-0.json")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    return made.getvalue()
+
+
+def _zip_of(content: bytes) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("inner.tar", content)
+    return made.getvalue()
+
+
 LOOKALIKES = {
     "an empty file": b" \n",
     "a PyTorch Flight Recorder dump": b"\x80\x02}q\x00(X\x07\x00\x00\x00entriesq\x01X\tpg_config",
@@ -123,6 +142,22 @@ LOOKALIKES = {
     ),
     "a file of JSON lines": b'{"step": 1}\n{"step": 2}\n',
     "JSON, but no trace": b'{"a": 1}',
+    "a speedscope profile": (
+        b'{"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": []}'
+    ),
+    "a tar archive inside another file (unpack it first)": _zip_of(_tar(b"x")),
+    "a pointer of Git LFS, not the file itself (`git lfs pull` fetches it)": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n"
+    ),
+    "an HTML page, perhaps one that asks to log in": b"\n<!DOCTYPE html><html><body>",
+    "a log of NCCL, which tells no times of operations": b"n1:77 [0] NCCL INFO Bootstrap: eth0\n",
+    "a Chakra execution trace (operators without GPU times), no profiler trace": (
+        b"\x07\x0a\x050.0.4\x0a\x08\x01\x12\x04root\x18\x01"
+    ),
+    "a file of TensorBoard events, no trace": (
+        b"\x18\0\0\0\0\0\0\0\xa3\x7fK\x22\x09\0\0\xc0\x12\x11\xa2\xd8A\x1a\rbrain.Event:2ec"
+    ),
+    "a native Perfetto trace; export it as JSON (traceconv json)": b"\x0a\x04\x32\x02ab" * 5,
     "plain text": b"the run was slow",
     "of no format known here": b"\x7fELF\x00\x00",
 }

@@ -235,3 +235,30 @@ def test_ranks_in_names_that_tools_give(name: str, tmp_path: Path, runs: Path) -
     content = PLAIN.replace(b'"rank": 3', b'"rank": null')
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     assert set(AnyImported(tmp_path / name, into=runs).ranks) == {3}
+
+
+@pytest.mark.parametrize("num_blocks", [0, -1])
+def test_a_file_that_is_still_written_begins_with_the_others(
+    tmp_path: Path, runs: Path, num_blocks: int
+) -> None:
+    """PyTorch writes baseTimeNanoseconds behind the events; a job's files may have two of them."""
+    cut, other = profile(), profile()
+    block_s = 7_889_238
+    for told in other["traceEvents"]:
+        told["ts"] += 5e6 - num_blocks * block_s * 1e6
+    other["baseTimeNanoseconds"] += num_blocks * block_s * 10**9
+    other["distributedInfo"]["rank"] = 4
+    files = tmp_path / "job"
+    files.mkdir()
+    text = text_of(cut)
+    (files / "rank-3.json").write_bytes(text[: text.index(b'], "traceName"')])
+    alone = AnyImported(files / "rank-3.json", into=runs)
+    assert alone.info["clock"] == "unknown"
+    (files / "rank-4.json").write_bytes(text_of(other))
+    run = AnyImported(files, into=runs)
+    assert run.info["clock"] == "absolute"
+    assert "cut off at byte" in run.problems[0]
+    assert any("rank-3.json: its base time was cut off" in guess for guess in run.guesses)
+    began_ns = [run.ranks[rank]["started_ns"] for rank in (3, 4)]
+    assert began_ns[1] - began_ns[0] == 5 * 10**9
+    assert min(run.rows("spans", "ts_ns")) == (began_ns[0] + 10_000,)  # the step began first

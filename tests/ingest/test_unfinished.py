@@ -17,11 +17,8 @@ from ingest.store import Run, open_run
 from ingest.unfinished import (
     FOUND,
     ImportProgress,
-    first_start_ns,
     import_progress,
     is_shown,
-    note_end,
-    note_start,
     shown_runs,
 )
 
@@ -117,51 +114,46 @@ def test_a_second_file_of_a_rank_is_not_shown(tmp_path: Path) -> None:
     assert folder is not None
 
 
-def test_times_are_counted_from_the_first_file_before_and_after(tmp_path: Path) -> None:
-    """Later files begin earlier, and what stands first is no trace."""
+@pytest.mark.parametrize("cores", [1, 2])
+def test_times_count_from_the_same_moment_before_and_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    """Files that are read later begin earlier, and the smallest file is no trace."""
+    monkeypatch.setattr(pool, "num_cores", lambda: cores)
+    monkeypatch.setattr(pool, "_BYTES_PER_PROCESS", 1)
     files = job(tmp_path / "job")
     for number in range(NUM_RANKS):
         path = files / f"{number}.json"
         told = json.loads(path.read_text())
         for event in told["traceEvents"]:
             event["ts"] += 10**6 * (NUM_RANKS - number)
-        path.write_text(json.dumps(told))
-    (files / "-readme.txt").write_text("a night's run")
+        path.write_text(json.dumps(told) + " " * 1000 * number)
+    (files / "readme.txt").write_text("a night's run")
     seen: list[int] = []
-    folder, _ = seen_while_reading(
-        files, tmp_path / "runs", lambda shown: seen.append(open_run(shown).info["created_ns"])
-    )
+
+    def look(folder: Path) -> None:
+        with open_run(folder) as run:
+            seen.append(run.info["created_ns"])
+
+    folder, _ = seen_while_reading(files, tmp_path / "runs", look)
     assert folder is not None
     with open_run(folder) as run:
         assert seen == [run.info["created_ns"]] == [10**18 + NUM_RANKS * 10**9]
         assert run.ask("run_summary").to_pylist()[0]["started_ns"] < seen[0]
 
 
-def test_the_first_start_waits_for_the_files_before(tmp_path: Path) -> None:
-    """Members of archives are read by several processes at once, files by another."""
-    folders = [tmp_path / f"{number:08}" for number in range(3)]
-    folders[0].mkdir()
-    folders[2].mkdir()
-    note_start(folders[2], 0, 7)
-    note_start(folders[0], 1, 5)
-    assert first_start_ns(tmp_path) is None  # member 0 is still read
-    note_start(folders[0], 0, None)
-    assert first_start_ns(tmp_path) == 5
-    note_start(folders[0], 1, None)
-    note_end(folders[0])
-    assert first_start_ns(tmp_path) is None  # file 1 was not given out yet
-    folders[1].mkdir()
-    assert first_start_ns(tmp_path) is None
-    note_end(folders[1])
-    assert first_start_ns(tmp_path) == 7
-
-
-def test_a_member_that_ended_its_process_holds_nothing_up(tmp_path: Path) -> None:
-    folder = tmp_path / "00000000"
-    folder.mkdir()
-    note_start(folder, 1, 5)
-    note_end(folder)
-    assert first_start_ns(tmp_path) == 5
+def test_where_the_file_that_told_it_is_left_out_times_count_from_the_earliest(
+    tmp_path: Path,
+) -> None:
+    """Of two days in one folder the second one is left out, whatever its size."""
+    files = job(tmp_path / "job", range(1))
+    told = json.loads((files / "0.json").read_text())
+    told["baseTimeNanoseconds"] += 86_400 * 10**9
+    (files / "1.json").write_text(json.dumps(told))
+    (files / "0.json").write_text((files / "0.json").read_text() + " " * 100)
+    folder, _ = seen_while_reading(files, tmp_path / "runs", lambda _: None)
+    assert folder is not None
+    assert json.loads((folder / "run.json").read_text())["created_ns"] == 10**18
 
 
 def test_an_import_given_up_takes_it_along(tmp_path: Path) -> None:
