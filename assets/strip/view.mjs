@@ -197,7 +197,8 @@ class StripView {
     this.canvas.setAttribute('aria-label',
       `Step times of steps ${range[0]} to ${range[1]}, median ${median}. `
       + 'Arrow keys move the chosen steps, with shift they widen them, Escape frees them.');
-    const marked = new Set(meta.marks.map((mark) => pointAt(points, mark.step)));
+    const marked = new Set([...meta.marks.map((mark) => mark.step), ...meta.stretches.map((stretch) => stretch.first)]
+      .map((step) => pointAt(points, step)));
     const order = Array.from(points.ms.keys ? points.ms.keys() : [])
       .sort((a, b) => (marked.has(b) - marked.has(a)) || (points.ms[b] || 0) - (points.ms[a] || 0))
       .slice(0, TABLE_ROWS).sort((a, b) => a - b);
@@ -205,7 +206,8 @@ class StripView {
       const row = document.createElement('tr');
       const marks = meta.marks.filter((mark) => pointAt(points, mark.step) === index);
       const cell = document.createElement('td');
-      cell.textContent = told(points, index, marks, meta.stretches).join('. ');
+      const begun = meta.stretches.filter((stretch) => pointAt(points, stretch.first) === index);
+      cell.textContent = told(points, index, marks, begun).join('. ');  // said once, where it begins
       row.append(cell);
       return row;
     });

@@ -150,3 +150,11 @@ def test_keys_on_the_strip_say_the_steps_they_choose(tab: Tab) -> None:
     assert said.inner_text() == "Steps 12 to 13 chosen"
     tab.page.keyboard.press("Escape")
     assert said.inner_text() == "All steps"
+
+
+def test_the_table_behind_the_strip_says_a_finding_once(tab: Tab) -> None:
+    tab.open(OVERVIEW)
+    tab.settle()
+    rows = tab.page.locator(".strip tr").all_inner_texts()
+    assert len(rows) == 14
+    assert [row.split(":")[0] for row in rows if "Rank 5 is slow" in row] == ["Step 5"]
