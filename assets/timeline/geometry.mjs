@@ -16,6 +16,12 @@ export const MOST_LANE = 112;
 const GAP = 5;
 const BELOW = 6;
 
+/** Room for the names of lanes, px: whole coordinates also beside ranks of four figures and more. */
+export function labelRoom(width, ranks) {
+  if (width < 520) return 76;
+  return ranks.some((rank) => rank >= 1000) ? 148 : 116;
+}
+
 /** Height of a lane and of the canvas for some lanes in the room there is. */
 export function laneSizes(lanes, room, top, least = LEAST_LANE) {
   const share = (room - top - BELOW) / Math.max(lanes, 1);

@@ -5,7 +5,7 @@
  * Events: `tile` (a new one is shown), `window` (moved), `select`, `hover`, `area`, `state`.
  */
 import { draw } from './draw.mjs';
-import { laneAt, laneSizes, laneTop, lanesInSight, mostScroll, rowAt, timeOf } from './geometry.mjs';
+import { labelRoom, laneAt, laneSizes, laneTop, lanesInSight, mostScroll, rowAt, timeOf } from './geometry.mjs';
 import { NothingYet } from './load.mjs';
 import { clamped, contains, padded, panned, zoomed } from './scale.mjs';
 import { readTheme } from './theme.mjs';
@@ -137,6 +137,7 @@ export class Timeline extends EventTarget {
   #setRanks(ranks) {
     const pinned = ranks.filter((rank) => this.shown.pinned.has(rank));
     this.geometry.ranks = [...pinned, ...ranks.filter((rank) => !this.shown.pinned.has(rank))];
+    this.geometry.left = labelRoom(this.geometry.width, this.geometry.ranks);
   }
 
   /** What a link needs to open this picture: lanes, window and what is selected. */
@@ -377,7 +378,7 @@ export class Timeline extends EventTarget {
 
   resize() {
     this.geometry.width = this.canvas.parentElement.clientWidth;
-    this.geometry.left = this.geometry.width < 520 ? 76 : 116;
+    this.geometry.left = labelRoom(this.geometry.width, this.geometry.ranks);
     this.#fitHeight();
     this.redraw();
     if (this.window && this.tile && this.#isStale()) this.load();

@@ -5,6 +5,7 @@ import {
   clamped, clampedTo, clockTime, contains, formatBytes, formatNs, niceStep, padded, panned,
   SHORTEST_NS, ticks, zoomed,
 } from '../../assets/timeline/scale.mjs';
+import { labelRoom } from '../../assets/timeline/geometry.mjs';
 
 test('times have three digits and the unit that suits', () => {
   assert.equal(formatNs(7), '7 ns');
@@ -70,4 +71,10 @@ test('padding, containing, cutting', () => {
 
 test('moments beyond 2^53 ns keep their milliseconds', () => {
   assert.match(clockTime('1795259040869159448', 1_000_000), /2026-11-21 11:04:00\.870 UTC/);
+});
+
+test('names of lanes get more room where ranks have more figures, and less on a phone', () => {
+  assert.equal(labelRoom(1300, [0, 999]), 116);
+  assert.equal(labelRoom(1300, [7, 1365]), 148);
+  assert.equal(labelRoom(390, [7, 1365]), 76);
 });
