@@ -19,8 +19,10 @@ from diagnosis import (
     late_arrival,
     late_start,
     link_flap,
+    loss_spike,
     monitor_overhead,
     moving_skew,
+    nonfinite,
     sequence_imbalance,
     slow_checkpoint,
     slow_network,
@@ -93,6 +95,8 @@ def detectors() -> tuple[Detector, ...]:
             clock_unaligned.detect,
         ),
         Detector(data_gaps.NAME, ("data_gaps",), data_gaps.QUESTIONS, data_gaps.detect),
+        Detector(nonfinite.NAME, ("nonfinite",), nonfinite.QUESTIONS, nonfinite.detect),
+        Detector(loss_spike.NAME, ("loss_spike",), loss_spike.QUESTIONS, loss_spike.detect),
     )  # fmt: skip
 
 

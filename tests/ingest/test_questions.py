@@ -10,7 +10,13 @@ from ingest.run_files import DECODER_SIZES
 from ingest.store import open_run
 from tests.runs_builder import T0, US, RunBuilder
 
-OF_OTHER_RUNS = ("data_gaps", "end_lateness", "ranks_without_steps", "tensor_health")
+OF_OTHER_RUNS = (
+    "data_gaps",
+    "end_lateness",
+    "ranks_without_steps",
+    "tensor_health",
+    "nonfinite_tensors",
+)
 """Questions that have no row in a run with steps and spans; tests of their own ask them."""
 GOES_WITH = {
     "rank_timeline": {"rank": 1},

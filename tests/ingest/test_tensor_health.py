@@ -111,3 +111,18 @@ def test_the_update_ratio_is_that_of_the_whole_tensor(tmp_path: Path) -> None:
         assert row["update_ratio"] == pytest.approx(exact, rel=1e-6)
     (weight,) = asked(run, tensor="weight")
     assert weight["update_ratio"] is None
+
+
+def test_tensors_that_are_not_finite_are_listed_by_step_and_layer(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path / "run", 2, ParallelLayout.from_sizes(pp=2))
+    add(run, 0, [1.0], step=3)
+    add(run, 0, [np.inf], step=3, tensor="output", name="head", layer=-1)  # logits may be masked
+    add(run, 1, [np.nan, 1.0], step=3, tensor="mlp", name="layers.1.mlp", layer=1)
+    add(run, 0, [np.nan, np.nan], step=3, tensor="weight", layer=0)
+    run.rank_files()
+    run.publish()
+    with open_run(run.folder) as opened:
+        rows = opened.ask("nonfinite_tensors").to_pylist()
+        assert opened.ask("nonfinite_tensors", step_min=4).num_rows == 0
+    found = [(row["stage"], row["rank"], row["tensor"], row["nonfinite"]) for row in rows]
+    assert found == [(0, 0, "weight", 2), (1, 1, "mlp", 1)]

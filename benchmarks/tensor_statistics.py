@@ -1,0 +1,115 @@
+"""What tensor statistics cost a training step: in steps that record them, and in those between.
+
+    python benchmarks/tensor_statistics.py [--json] [--rounds 10] [--gpu]
+
+CPU time of the training thread, not wall time (benchmarks.md says why). Every way of training takes
+its turns among the others, in another order each round; a way's ratio compares its steps with those
+of `hooks alone` in the same round. `hooks alone, again` is the null: its distance from 1 is what
+the measurement cannot tell apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+from hook_overhead import conditions
+from step_overhead import Training
+
+import trace_hooks as th
+
+STEPS = 6
+NEVER = 1_000_000
+"""Steps between two with statistics that no turn reaches: what it costs to be ready."""
+
+WAYS = {
+    "hooks alone": 0,
+    "hooks alone, again (null)": 0,
+    "statistics, steps between": NEVER,
+    "statistics, in every step": 1,
+}
+"""Name: statistics every so many steps."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU ms of a step on the training thread: medians over the rounds, with quartiles."""
+
+    thread_ms: float
+    ratio: float
+    ratio_quartiles: tuple[float, float]
+    more_ms: float
+    """than a step of `hooks alone` in the same round"""
+
+
+def turn(training: Training, every: int) -> float:
+    """The median step of one turn, CPU ms of this thread; two steps before it warm up."""
+    with tempfile.TemporaryDirectory() as folder:
+        tracer = th.start(folder, model=training.model, statistics=every)
+        found = []
+        for number in range(1, STEPS + 3):  # not from 0, which every interval records
+            begun = time.thread_time_ns()
+            with tracer.step(number):
+                tracer.log(loss=training.step())
+            found.append((time.thread_time_ns() - begun) / 1e6)
+        tracer.stop()
+    return statistics.median(found[2:])
+
+
+def costs(rounds: int, device: str) -> dict[str, Cost]:
+    """Cost by way; each round runs every way once, in another order."""
+    os.environ.setdefault("TRACE_HOOKS_RUN", "benchmark")
+    training = Training(device)
+    turns: dict[str, list[float]] = {name: [] for name in WAYS}
+    for number in range(rounds):
+        names = list(WAYS)
+        for name in names[number % len(names) :] + names[: number % len(names)]:
+            turns[name].append(turn(training, WAYS[name]))
+    alone = turns["hooks alone"]
+    return {name: _cost(own, alone) for name, own in turns.items()}
+
+
+def _cost(own: list[float], alone: list[float]) -> Cost:
+    ratios = [one / other for one, other in zip(own, alone, strict=True)]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    more = statistics.median(one - other for one, other in zip(own, alone, strict=True))
+    return Cost(statistics.median(own), middle, (low, high), more)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--rounds", type=int, default=10, help="turns of each way")
+    parser.add_argument("--gpu", action="store_true", help="train on a CUDA device")
+    options = parser.parse_args()
+    if options.gpu and not torch.cuda.is_available():
+        print("--gpu needs a CUDA device and there is none here", file=sys.stderr)
+        return 2
+    torch.set_num_threads(1)
+    found = costs(options.rounds, "cuda" if options.gpu else "cpu")
+    around = conditions(options.rounds)
+    if options.json:
+        plain = {name: asdict(cost) for name, cost in found.items()}
+        print(json.dumps({"conditions": around, "steps": plain}, indent=1))
+        return 0
+    for name, value in around.items():
+        print(f"{name}: {value}")
+    print(f"\n{'a training step':32}{'thread ms':>10}{'ratio':>8}{'quartiles':>16}{'more ms':>9}")
+    for name, cost in found.items():
+        low, high = cost.ratio_quartiles
+        quartiles = f"{low:.3f}-{high:.3f}"
+        print(f"{name:32}{cost.thread_ms:10.1f}{cost.ratio:8.3f}{quartiles:>16}{cost.more_ms:9.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

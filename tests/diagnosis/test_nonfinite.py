@@ -1,0 +1,113 @@
+"""nonfinite on hand-built tables: the loss, tensors, both, and norms alone."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from app.findings import diagnose_run
+from diagnosis.findings import Verdict
+from diagnosis.nonfinite import detect
+from ingest.store import open_run
+from tests.runs_builder import T0, RunBuilder
+
+STEPS = 30
+TENSORS = pa.schema({
+    "step": pa.int64(), "rank": pa.int32(), "stage": pa.int32(), "layer": pa.int32(),
+    "tensor": pa.string(), "name": pa.string(), "nonfinite": pa.int64(),
+})  # fmt: skip
+
+
+def bad(step: int, tensor: str, layer: int, rank: int = 0, stage: int = 0) -> dict[str, Any]:
+    return {
+        "step": step, "rank": rank, "stage": stage, "layer": layer, "tensor": tensor,
+        "name": f"layers.{layer}", "nonfinite": 5,
+    }  # fmt: skip
+
+
+def judged(loss: list[Any], norm: list[Any] | None = None, *rows: dict[str, Any]) -> Verdict | None:
+    steps = {
+        "step": pa.array(range(STEPS), pa.int64()),
+        "loss": pa.array(loss, pa.float64()),
+        "grad_norm": pa.array(norm or [None] * STEPS, pa.float64()),
+    }
+    tensors = pa.Table.from_pylist(list(rows), schema=TENSORS)
+    return detect({"steps": pa.table(steps), "nonfinite_tensors": tensors}, attempt=0)
+
+
+def test_a_loss_that_is_nan_from_some_step_on() -> None:
+    verdict = judged([2.0] * 20 + [math.nan] * 10)
+    assert verdict is not None
+    (finding,) = verdict.findings
+    assert (finding.kind, finding.first_step, finding.severity) == ("nonfinite", 20, "urgent")
+    assert finding.evidence[0].number == 10
+    assert finding.culprits == ()
+
+
+def test_a_single_one_that_is_over_is_past() -> None:
+    verdict = judged([2.0] * 9 + [math.inf] + [2.0] * 20)
+    assert verdict is not None
+    assert verdict.findings[0].severity == "past"
+
+
+def test_where_it_begins_is_the_lowest_output_that_is_not_finite() -> None:
+    rows = [
+        bad(20, "weight", 0), bad(20, "residual", 3, stage=1), bad(20, "mlp", 2, rank=5, stage=1),
+        bad(24, "residual", 0),
+    ]  # fmt: skip
+    verdict = judged([None] * STEPS, None, *rows)
+    assert verdict is not None
+    (finding,) = verdict.findings
+    assert (finding.first_step, finding.title) == (20, "Tensors of the model are NaN or infinite")
+    assert "It begins in layers.2 (mlp) of rank 5." in finding.text
+    assert (finding.evidence[0].question, finding.evidence[0].number) == ("nonfinite_tensors", 5)
+
+
+def test_loss_and_tensors_are_one_finding() -> None:
+    verdict = judged([2.0] * 21 + [math.nan] * 9, None, bad(20, "gradient", 1))
+    assert verdict is not None
+    (finding,) = verdict.findings
+    assert (finding.first_step, len(finding.evidence)) == (20, 2)
+    assert "layers.1 (gradients) of rank 0" in finding.text
+
+
+def test_gradient_norms_alone_are_set_aside() -> None:
+    verdict = judged([2.0] * STEPS, [math.inf] * 3 + [1.0] * 27)
+    assert verdict is not None
+    assert verdict.findings == ()
+    assert "not finite in 3 steps, first in step 0" in verdict.set_aside[0]
+
+
+def test_finite_losses_are_checked_and_without_any_nothing_is_said() -> None:
+    verdict = judged([2.0] * STEPS)
+    assert verdict is not None
+    assert (verdict.findings, verdict.checked) == (
+        (), "The loss is finite in all 30 steps that logged it.",
+    )  # fmt: skip
+    assert judged([None] * STEPS) is None
+
+
+def test_of_a_whole_run_the_question_gives_the_number_again(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path / "run", 1)
+    row = {"ts_ns": T0, "microbatch": -1, "chunk": -1, "shard": "", "count": 8, "sampled": 8}
+    for step in range(8):
+        run.step(0, step, 100 * step, 100 * step + 100, loss=2.0 if step < 6 else math.nan)
+    for tensor, layer in (("mlp", 1), ("residual", 2)):
+        run.add(
+            "tensor_stats", 0, 5, tensor=tensor, layer=layer, name=f"layers.{layer}",
+            zero_ratio=0.0, nonfinite=4, log2_counts=[0] * 64, **row,
+        )  # fmt: skip
+    run.rank_files()
+    run.publish()
+    with open_run(run.folder) as opened:
+        found = [f for f in diagnose_run(opened).findings if f.kind == "nonfinite"]
+        assert [(f.first_step, f.last_step) for f in found] == [(5, 7)]
+        assert "begins in layers.1 (mlp) of rank 0" in found[0].text
+        loss, tensor = found[0].evidence
+        asked = opened.ask(loss.question, **dict(loss.params)).to_pylist()
+        assert sum(math.isnan(row["loss"]) for row in asked) == loss.number == 2
+        (first, _) = opened.ask(tensor.question, **dict(tensor.params)).to_pylist()
+        assert first["nonfinite"] == tensor.number
