@@ -1,6 +1,6 @@
 """How good the diagnosis is, on jobs with planted faults whose truth is known.
 
-python -m benchmarks.accuracy [--seed N] [--jobs 2] [--per-dose 6] [--healthy 80] [--kinds A,B]
+python -m benchmarks.accuracy [--seed N] [--jobs 2] [--per-dose 6] [--healthy 120] [--kinds A,B]
 
 Fresh seeds each time (printed; --seed repeats). One job again, its run kept to look at:
 python -m benchmarks.accuracy --seed N --case native-slow_worker-loud-3 --keep FOLDER
@@ -53,7 +53,7 @@ def _arguments() -> argparse.Namespace:
     add("--seed", type=int, help="repeat a run of the benchmark (default: a new one)")
     add("--jobs", type=int, default=2, help="processes (%(default)s)")
     add("--per-dose", type=int, default=6, help="jobs of each kind and dose (%(default)s)")
-    add("--healthy", type=int, default=80, help="healthy jobs (%(default)s)")
+    add("--healthy", type=int, default=120, help="healthy jobs (%(default)s)")
     add("--minutes", type=float, default=60.0, help="stop after so long (%(default)s)")
     add("--kinds", help="only these, separated by commas; healthy is one of them")
     add("--rivals", type=int, default=3, help="jobs of each kind for other tools (%(default)s)")
