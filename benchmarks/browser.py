@@ -19,12 +19,12 @@ import numpy as np
 
 REPO = Path(__file__).resolve().parents[1]
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""The shell first: the same Chromium without the browser's own windows takes less than half."""
+"""The shell first: the same Chromium without the browser's own windows, which cost CPU."""
 
 FLAGS = (
     "--no-sandbox",  # root in a container has none
     "--use-angle=swiftshader", "--enable-unsafe-swiftshader",  # WebGL without a GPU
-    "--disable-gpu-compositing",  # pages are drawn without it: half the CPU
+    "--disable-gpu-compositing",  # pages are drawn without it, which costs less CPU
     "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
 )  # fmt: skip
