@@ -7,14 +7,16 @@ Everything is measured in this one run, in processes of their own and in turns: 
 torch.profiler repeated to the wanted size (distinct times, ids and steps), 16 files of as much
 together with one reading process and with one for every core, and a folder of full Flight
 Recorders. HTA from PyPI gets an environment of its own in the user's cache, without jupyterlab,
-which it names and does not need to load traces. Seconds are those of whole processes, start and
-imports of modules included; peaks are sums of the resident memory of a process and its children,
-looked at every 20 ms, pages they share counted in each.
+which it names and does not need to load traces. Our own modules are compiled first, as pip
+compiles them and those of HTA where it installs them. Seconds are those of whole processes, start
+and imports of modules included; peaks are sums of the resident memory of a process and its
+children, looked at every 20 ms, pages they share counted in each.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import platform
@@ -32,9 +34,11 @@ from pathlib import Path
 
 from made_traces import MB, Profile, write_flight_recorders
 
+ROOT = Path(__file__).resolve().parent.parent
 SOURCE = Path("../shared/traces/kineto/tracelens/mi300__resnet_act_checkpoint.json.gz")
 HTA = "HolisticTraceAnalysis==0.5.0"
 HTA_NEEDS = ("numpy", "pandas", "networkx", "plotly", "pydot", "psutil", "pyyaml")
+PACKAGES = ("app", "diagnosis", "ingest", "trace_hooks")
 NUM_FILES = 16
 _LOOK_EVERY_S = 0.02
 
@@ -223,6 +227,8 @@ def main() -> None:
     given = parser.parse_args()
     rounds, num_bytes = (1, 60 * MB) if given.quick else (given.rounds, given.mb * MB)
     told = {**conditions(), "rounds": rounds}
+    for package in PACKAGES:
+        compileall.compile_dir(ROOT / package, quiet=1)
     with tempfile.TemporaryDirectory() as folder:
         found = [] if given.dumps else ways_of_profiles(Path(folder), given.source, num_bytes)
         found += ways_of_dumps(Path(folder))

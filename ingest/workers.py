@@ -57,6 +57,8 @@ _PLAIN = frozenset(
     }
 )  # fmt: skip
 _TELL_EVERY_S = 0.05
+_OBJECTS_UNTIL_GC = 100_000
+"""Python's 700 look through a dump again and again while it is built, and find no cycle."""
 
 Order = dict[str, Any]
 
@@ -224,6 +226,7 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody else writes among the answers
     without_pandas()
     gc.freeze()  # modules stay: looking through them again and again takes a fifth of the time
+    gc.set_threshold(_OBJECTS_UNTIL_GC)
     _limit_process()
     worker = Worker(answers)
     worker.tell(ready=True)
