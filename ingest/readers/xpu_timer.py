@@ -137,7 +137,7 @@ def _timeline(name: str, data: bytes, sink: Sink) -> _Timeline:
                 take = _take_kernel if number == _TRACES else _take_host
                 timeline.num_bad += not take(timeline, value)
             elif number == _RANK and isinstance(value, int):
-                told_rank = value
+                told_rank = value if value < limits().max_ranks else None
             elif number == _PID and isinstance(value, int):
                 timeline.pid = value
     except Damaged as damage:
