@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from app.hub import Hub
-from diagnosis import baseline, cell_transfers, late_arrival
+from diagnosis import baseline, cells, late_arrival
 from diagnosis.detectors import Detector, detectors, diagnose
 from diagnosis.episodes import MIN_VOTES
 from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Verdict
+from diagnosis.standing import standing
 from ingest.questions import question
 from ingest.readers import straggler_analysis
 from ingest.sandbox import Stop
@@ -28,6 +29,7 @@ _NO_STEPS = (
     "This run holds no finished step, and ranks are compared by their steps, from the fourth on; "
     "none will come any more."
 )
+_LISTED = "The ready question outstanding lists them."
 
 
 def diagnosis_of(
@@ -49,7 +51,9 @@ def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None)
     steps = _steps(run, wanted)
     found = diagnose(tables_of(run, wanted, steps.within(steps.num_ranks), stop), wanted)
     if not found.judged and steps.num_ranks == 0 and run.state == "finished":
-        return _unjudged("steps", _NO_STEPS)
+        open_ones = standing(run.ask("outstanding", attempt=wanted, stop=stop))
+        said = (_NO_STEPS,) if open_ones is None else (_NO_STEPS, open_ones, _LISTED)
+        return _unjudged("steps", " ".join(said))
     return found.with_findings(lambda finding: _from_its_onset(run, finding, steps, stop))
 
 
@@ -74,7 +78,7 @@ def tables_of(
     if steps[1] - steps[0] + 1 >= MIN_VOTES:
         names = [name for name in names if name != late_arrival.COUNTS]
     if run.info["source"] != straggler_analysis.NAME:
-        names = [name for name in names if name != cell_transfers.CELLS]
+        names = [name for name in names if name != cells.CELLS]
     given = {"step_min": steps[0], "step_max": steps[1], "attempt": attempt, "pp": pp}
     return {name: _asked(run, name, given, stop) for name in names}
 

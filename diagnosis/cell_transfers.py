@@ -12,30 +12,23 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from diagnosis.cells import CELLS, prepared_cells
 from diagnosis.peers import Floats, Ranks
 from diagnosis.transfers import QUESTIONS as OF_COLLECTIVES
 from diagnosis.transfers import Channel, Transfers, alike, steps_of, transfers_of
-from diagnosis.whatif.analysis import Prepared, prepare
-from diagnosis.whatif.operations import NotAnswerable, Sizes, dense
+from diagnosis.whatif.analysis import Prepared
 from diagnosis.whatif.optypes import BACKWARD_SEND, FORWARD_SEND
 
-CELLS = "whatif_ops"
-"""Asked of StragglerAnalysis traces only: it reads all operations."""
 QUESTIONS = (*OF_COLLECTIVES, CELLS)
 
 
 def known_transfers(tables: Mapping[str, pa.Table]) -> Transfers:
     """Transfers of recorded collectives; of cells where those are not known."""
     found = transfers_of(tables)
-    if np.isfinite(found.time_KS).any() or CELLS not in tables or not tables[CELLS].num_rows:
+    if np.isfinite(found.time_KS).any():
         return found
-    coords_R = found.ranks.coords_R
-    pp, dp, cp = (int(coords_R[axis].max(initial=0)) + 1 for axis in ("pp", "dp", "cp"))
-    try:
-        prepared = prepare(dense(tables[CELLS], Sizes(dp, pp, cp)))
-    except NotAnswerable:
-        return found
-    return _of_cells(tables, found.ranks, prepared)
+    prepared = prepared_cells(tables, found.ranks)
+    return found if prepared is None else _of_cells(tables, found.ranks, prepared)
 
 
 def _of_cells(tables: Mapping[str, pa.Table], ranks: Ranks, prepared: Prepared) -> Transfers:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from diagnosis import (
     busy_hosts,
+    cell_pauses,
     clock_unaligned,
     data_gaps,
     data_loader,
@@ -31,6 +32,7 @@ from diagnosis import (
     slow_worker,
     step_regression,
 )
+from diagnosis.cells import pauses_apart
 from diagnosis.findings import KINDS, Diagnosis, Verdict
 
 Detect = Callable[[Mapping[str, pa.Table], int], Verdict | None]
@@ -62,6 +64,7 @@ def detectors() -> tuple[Detector, ...]:
         Detector(slow_stage.NAME, ("slow_stage",), slow_stage.QUESTIONS, slow_stage.detect),
         Detector(data_loader.NAME, ("data_loader",), data_loader.QUESTIONS, data_loader.detect),
         Detector(gc_pauses.NAME, ("gc_pauses",), gc_pauses.QUESTIONS, gc_pauses.detect),
+        Detector(cell_pauses.NAME, ("gc_pauses",), cell_pauses.QUESTIONS, cell_pauses.detect),
         Detector(
             late_start.NAME, ("launch_skew", "host_contention", "slow_worker"),
             late_start.QUESTIONS, late_start.detect,
@@ -105,5 +108,6 @@ def diagnose(
 ) -> Diagnosis:
     """What the detectors (default: all) say of one attempt."""
     asked = detectors() if chosen is None else tuple(chosen)
-    said = (detector.detect(tables, attempt) for detector in asked)
+    told_apart = pauses_apart(tables)
+    said = (detector.detect(told_apart, attempt) for detector in asked)
     return Diagnosis(tuple(verdict for verdict in said if verdict is not None))

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from diagnosis.cells import CELLS
 from diagnosis.episodes import Episode, episodes
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.late_finding import Lost, Words, finding_of, steps_missing
@@ -28,8 +29,12 @@ NAME = "gc_pauses"
 QUESTIONS = ("rank_phases", "rank_places")
 
 
-def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
-    """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
+def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
+    """Verdict on the steps in `tables`: answers of QUESTIONS; None of traces without collections
+    of their own (diagnosis/cell_pauses.py).
+    """
+    if CELLS in tables:
+        return None
     times = own_times(tables["rank_phases"], tables["rank_places"])
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)

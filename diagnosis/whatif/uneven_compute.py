@@ -6,6 +6,7 @@ Shape suffixes: see the package.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +24,59 @@ _SPIKE_MADS, _SPIKE_SHARE = 6 * 1.4826, 0.5
 _FEWEST_SPIKES = 3
 
 
+@dataclass(frozen=True)
+class Pauses:
+    """What forwards take longer where they pause. `members`: these forwards; N of them."""
+
+    members: list[int]
+    pause_NSD: Floats  # s; 0 where there is none
+    num_cells: int  # that pause at all
+    ratio: float  # of the median paused forward to an ordinary one
+
+    @property
+    def text(self) -> str:
+        """What was seen."""
+        return (
+            f"{np.count_nonzero(self.pause_NSD)} forwards on {self.num_cells} cells pause, "
+            "backwards do not: garbage collections of Python would look like this"
+        )
+
+
+def pauses(prepared: Prepared) -> Pauses | None:
+    """Pauses that hit forwards only, and ever other cells; None where there are too few."""
+    ops = prepared.ops
+    if len(ops.step_S) < _FEWEST_STEPS_FOR_SPIKES:
+        return None
+    own_OSD = _without_inside(prepared)
+    found = {}
+    for optype in COMPUTE:
+        members = [op for stage in range(ops.sizes.pp) for op in ops.of_type(optype, stage)]
+        base_OSD = np.median(own_OSD[members], axis=1, keepdims=True)
+        excess_OSD = own_OSD[members] - base_OSD
+        noise = _SPIKE_MADS * float(np.median(np.abs(excess_OSD)))
+        is_spike = excess_OSD > np.maximum(noise, _SPIKE_SHARE * base_OSD)
+        found[optype] = (members, base_OSD, is_spike)
+    members, base_OSD, is_spike = found[FORWARD]
+    num = int(is_spike.sum())
+    if num < _FEWEST_SPIKES or 4 * int(found[BACKWARD][2].sum()) > num:
+        return None
+    num_PD = np.zeros((ops.sizes.pp, ops.sizes.dp))
+    for at, op in enumerate(members):
+        num_PD[ops.stage_O[op]] += is_spike[at].sum(axis=0)
+    if num_PD.size < _FEWEST_SPIKES or num_PD.max() > num / 2:
+        return None
+    pause_NSD = np.where(is_spike, own_OSD[members] - base_OSD, 0.0)
+    usual = np.broadcast_to(base_OSD, is_spike.shape)[is_spike]
+    ratio = float(np.median(own_OSD[members][is_spike] / usual))
+    return Pauses(members, pause_NSD, int((num_PD > 0).sum()), ratio)
+
+
+def _without_inside(prepared: Prepared) -> Floats:
+    """Own times without collectives over replicas inside them."""
+    inside_OSD = prepared.ops.inside_OSD
+    return prepared.own_OSD if inside_OSD is None else prepared.own_OSD - inside_OSD
+
+
 class Compute:
     """Forward and backward times of every cell, without collectives over replicas inside them:
     there a quick replica waits for a slow one, and both take equally long.
@@ -30,9 +84,7 @@ class Compute:
 
     def __init__(self, prepared: Prepared) -> None:
         self.prepared, self.ops = prepared, prepared.ops
-        self.own_OSD = prepared.own_OSD
-        if self.ops.inside_OSD is not None:
-            self.own_OSD = prepared.own_OSD - self.ops.inside_OSD
+        self.own_OSD = _without_inside(prepared)
         self.own_OSDT = self.own_OSD[..., None]
         if self.ops.members is not None:
             others_OSD = prepared.own_OSD - self.own_OSD
@@ -117,38 +169,14 @@ class Compute:
 
     def spikes(self) -> Iterator[Suspect]:
         """Pauses in forwards only, on ever other cells: garbage collections."""
-        if len(self.ops.step_S) < _FEWEST_STEPS_FOR_SPIKES:
-            return
-        found = {}
-        for optype in COMPUTE:
-            members = [op for stage in range(self.ops.sizes.pp)
-                       for op in self.ops.of_type(optype, stage)]  # fmt: skip
-            base_OSD = np.median(self.own_OSD[members], axis=1, keepdims=True)
-            excess_OSD = self.own_OSD[members] - base_OSD
-            noise = _SPIKE_MADS * float(np.median(np.abs(excess_OSD)))
-            is_spike = excess_OSD > np.maximum(noise, _SPIKE_SHARE * base_OSD)
-            found[optype] = (members, base_OSD, is_spike)
-        members, base_OSD, is_spike = found[FORWARD]
-        pause_OSD = np.where(is_spike, self.own_OSD[members] - base_OSD, 0.0)
-        num = int(is_spike.sum())
-        if num < _FEWEST_SPIKES or 4 * int(found[BACKWARD][2].sum()) > num:
-            return
-        num_PD = np.zeros((self.ops.sizes.pp, self.ops.sizes.dp))
-        for at, op in enumerate(members):
-            num_PD[self.ops.stage_O[op]] += is_spike[at].sum(axis=0)
-        if num_PD.size < _FEWEST_SPIKES or num_PD.max() > num / 2:
+        found = pauses(self.prepared)
+        if found is None:
             return
 
         def fix(own_OSD: Floats) -> None:
-            own_OSD[members] -= pause_OSD
+            own_OSD[found.members] -= found.pause_NSD
 
-        spiked = self.own_OSD[members][is_spike]
-        ratio = float(np.median(spiked / np.broadcast_to(base_OSD, is_spike.shape)[is_spike]))
-        text = (
-            f"{num} forwards on {int((num_PD > 0).sum())} cells pause, backwards do not: "
-            "garbage collections of Python would look like this"
-        )
-        yield Suspect("gc_pauses", (), (), ratio, text, fix)
+        yield Suspect("gc_pauses", (), (), found.ratio, found.text, fix)
 
     def imbalance(self) -> Iterator[Suspect]:
         """Micro-batches of uneven work: forward and backward grow together, and much."""

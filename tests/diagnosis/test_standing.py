@@ -1,0 +1,42 @@
+"""Where a job stands, by hand-made answers of `outstanding`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from diagnosis.standing import standing
+
+_SCHEMA = pa.schema([
+    ("group_id", pa.int64()), ("name", pa.string()), ("axis", pa.string()),
+    ("num_open", pa.int64()), ("seq", pa.int64()), ("op", pa.string()),
+    ("behind", pa.list_(pa.int32())), ("ahead", pa.list_(pa.int32())), ("ahead_seq", pa.int64()),
+    ("absent", pa.list_(pa.int32())),
+])  # fmt: skip
+
+
+def said(*rows: dict[str, Any]) -> str | None:
+    usual = {"group_id": 1, "name": "7", "axis": "tp", "num_open": 2, "seq": 5, "op": "all_reduce"}
+    return standing(pa.Table.from_pylist([{**usual, **row} for row in rows], _SCHEMA))
+
+
+def test_the_members_behind_are_waited_for() -> None:
+    text = said({"behind": [4], "ahead": [5], "ahead_seq": 9}, {"behind": [0, 1]})
+    assert text is not None
+    assert "1 of 2 groups: group 7 (tp) waits in all_reduce 9 for rank 4." in text
+
+
+def test_members_without_an_open_collective_are_waited_for() -> None:
+    text = said(
+        {"behind": [0, 1], "absent": [3]}, {"axis": "unknown", "behind": [6], "absent": [7]}
+    )
+    assert text is not None
+    assert "waits in all_reduce 5 for rank 3. In all of them the others wait for ranks 3, 7" in text
+
+
+def test_all_members_alike_and_nothing_open() -> None:
+    assert said({"behind": [0, 1]}) == (
+        "1 group has open collectives, which all known members have entered alike."
+    )
+    assert said({"num_open": 0, "seq": None}) is None
