@@ -105,6 +105,21 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     return Verdict(NAME, tuple(found), checked)
 
 
+def uneven_since_then(tables: Mapping[str, pa.Table], times: OwnTimes) -> list[Episode]:
+    """Steps, by index, since which micro-batches hold uneven work that held even work before,
+    whatever that costs. Where work is drawn anew, its mean and with it all compute may rise.
+    """
+    batches = None if times.waits_hidden else _batches(tables["microbatch_work"], times)
+    if batches is None or batches.step_S.size < MIN_VOTES:
+        return []
+    relative = [_relative(one) for one in (batches.forward_RSB, batches.backward_RSB)]
+    at_S = np.searchsorted(times.step_S, batches.step_S)
+    return [
+        Episode(int(at_S[one.first]), int(at_S[one.last]), one.excess)
+        for one in episodes(_shared_spread(*relative), MIN_SPREAD) if one.first > 0
+    ]  # fmt: skip
+
+
 def _batches(table: pa.Table, times: OwnTimes) -> _Batches | None:
     """Dense arrays of the finished steps; micro-batches that were told apart, else whole steps."""
     columns = {name: _column(table, name) for name in table.column_names}

@@ -1,7 +1,8 @@
 """step_regression: since some step the whole job computes longer than it did before.
 
 All ranks compute longer than their own level in earlier steps (diagnosis/rises.py). Where one named
-operation makes up the rise, slow_op tells it and this detector does not.
+operation makes up the rise, slow_op tells it and this detector does not; where micro-batches have
+held uneven work since then, or since shortly before, there is more work, and the rise is set aside.
 
 Source: order of decision of the fault list ("whole-population slowness"); jobs at least 1.1 times
 as long as without stragglers count as straggling (what-if study, 2505.05713). Assumes: steps are
@@ -17,14 +18,16 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from diagnosis.episodes import OVER_AFTER_STEPS, Episode
 from diagnosis.findings import Finding, Verdict
 from diagnosis.late_finding import Lost, Words, finding_of
 from diagnosis.own_time import OwnTimes, own_times
 from diagnosis.rises import Rise, checked_text, evidence_of, not_comparable, rises, wall_share
+from diagnosis.sequence_imbalance import uneven_since_then
 from diagnosis.slow_op import op_behind
 
 NAME = "step_regression"
-QUESTIONS = ("op_times", "rank_phases", "rank_places")
+QUESTIONS = ("microbatch_work", "op_times", "rank_phases", "rank_places")
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
@@ -32,11 +35,25 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     times = own_times(tables["rank_phases"], tables["rank_places"])
     if missing := not_comparable(NAME, times):
         return Verdict(NAME, not_enough=missing)
-    found = tuple(
-        _finding(times, rise, attempt) for rise in rises(times)
-        if op_behind(times, tables["op_times"], rise) is None
-    )  # fmt: skip
-    return Verdict(NAME, found, None if found else checked_text(times))
+    by_itself = [
+        rise for rise in rises(times) if op_behind(times, tables["op_times"], rise) is None
+    ]  # fmt: skip
+    uneven = uneven_since_then(tables, times) if by_itself else []
+    drawn = [rise for rise in by_itself if any(_began_with(rise, one) for one in uneven)]
+    found = tuple(_finding(times, rise, attempt) for rise in by_itself if rise not in drawn)
+    set_aside = tuple(
+        f"All ranks compute {1 + rise.episode.excess:.2f}x as long from step "
+        f"{times.step_S[rise.episode.first]} on, where micro-batches hold uneven work: more of it."
+        for rise in drawn
+    )
+    checked = _ELSE_IN_ORDER if drawn else checked_text(times)
+    return Verdict(NAME, found, None if found else checked, set_aside=set_aside)
+
+
+def _began_with(rise: Rise, uneven: Episode) -> bool:
+    """Whether work became uneven when compute rose, or before, and is so meanwhile."""
+    began = rise.episode.first
+    return uneven.first <= began + OVER_AFTER_STEPS and began <= uneven.last
 
 
 def _finding(times: OwnTimes, rise: Rise, attempt: int) -> Finding:
@@ -48,6 +65,7 @@ def _finding(times: OwnTimes, rise: Rise, attempt: int) -> Finding:
     )  # fmt: skip
 
 
+_ELSE_IN_ORDER = "No other step since which the job as a whole computes longer."
 _WORDS = Words(
     "step_regression",
     "The whole job computes longer than before",

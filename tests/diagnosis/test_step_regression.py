@@ -19,6 +19,14 @@ NO_OPS = pa.table({
     "depth": pa.array([], pa.int16()), "num_spans": pa.array([], pa.int64()),
 })  # fmt: skip
 
+NO_WORK = pa.table({
+    name: pa.array([], pa.float64())
+    for name in (
+        "rank", "step", "chunk", "microbatch", "forward_ms", "backward_ms", "forward_cpu_ms",
+        "backward_cpu_ms", "tokens", "sum_sq_len",
+    )
+})  # fmt: skip
+
 
 def longer(ms: float, ranks: range = range(8), last: int = STEPS) -> Phases:
     def phases(rank: int, step: int) -> dict[str, float]:
@@ -31,8 +39,9 @@ def longer(ms: float, ranks: range = range(8), last: int = STEPS) -> Phases:
     return phases
 
 
-def judged(phases: Phases, layout: ParallelLayout = DP8) -> Verdict:
-    return detect({**phase_tables(layout, STEPS, phases), "op_times": NO_OPS}, attempt=0)
+def judged(phases: Phases, layout: ParallelLayout = DP8, work: pa.Table = NO_WORK) -> Verdict:
+    tables = {**phase_tables(layout, STEPS, phases), "op_times": NO_OPS, "microbatch_work": work}
+    return detect(tables, attempt=0)
 
 
 @pytest.mark.parametrize("ms", [75.0, 30.0, 14.0])
@@ -85,3 +94,26 @@ def test_a_log_without_communication_tells_nothing() -> None:
         return {"compute_ms": 150.0 if step < FROM else 190.0, "comm_ms": 0.0}
 
     assert "no communication" in judged(phases).not_enough[0].missing
+
+
+def uneven_work(since: int) -> pa.Table:
+    """Four micro-batches of each rank and step: even work, then drawn anew for each."""
+    random = np.random.default_rng(5)
+    rows = []
+    for rank in range(8):
+        for step in range(STEPS):
+            for microbatch in range(4):
+                ms = 10.0 * float(np.exp(random.normal(0, 0.4 if step >= since else 0.003)))
+                rows.append({
+                    "rank": rank, "step": step, "chunk": 0, "microbatch": microbatch,
+                    "forward_ms": ms, "backward_ms": 2 * ms,
+                })  # fmt: skip
+    return pa.Table.from_pylist(rows, NO_WORK.schema)
+
+
+@pytest.mark.parametrize(("since", "is_told"), [(FROM - 2, False), (0, True), (STEPS, True)])
+def test_a_rise_with_uneven_work_since_then_is_more_work(since: int, is_told: bool) -> None:
+    verdict = judged(longer(30.0), work=uneven_work(since))
+    assert (len(verdict.findings), len(verdict.set_aside)) == (is_told, not is_told)
+    if not is_told:
+        assert "more of it" in verdict.set_aside[0]
