@@ -33,6 +33,7 @@ from ingest.store import Run
 MOST_LANES = 24
 _MOST_CELLS = 500_000
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 @dataclass(frozen=True)
@@ -90,78 +91,119 @@ def collect(
 
     What cannot be shown (no such step, no such rank) is left out and said in `notes`.
     """
-    assert view.run is not None
-    run = hub.run(view.run)
+    asked = _asked(hub, view, stop)
+    run, view, attempt = asked.run, asked.view, asked.attempt
+    layout = run.layout(attempt)
+    at: dict[int, Place] = asked.tried(lambda: _places(run, attempt), {})
+    lanes: list[int] = asked.tried(lambda: _lanes(at, asked.target), [])
+    heat, heat_note = asked.tried(lambda: _kept_heat(hub, asked, detail), (None, None))
+    return Shared(
+        run=asked.name,
+        attempt=attempt,
+        state=run.state,
+        layout=" x ".join(f"{axis} {size}" for axis, size in layout.axes) if layout else "",
+        made_at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        finding=asked.finding,
+        headline=asked.headline,
+        metric=metric_of(view.metric).title,
+        heat=heat,
+        shown_ranks=tuple(lanes),
+        rank=asked.target.rank,
+        steps=asked.target.steps,
+        rows=tuple(asked.tried(lambda: _kept_rows(hub, asked), ())[: detail.rows]),
+        row_steps=asked.steps,
+        num_ranks=len(at),
+        live_url=f"{public_url.rstrip('/')}{view.url()}" if public_url else None,
+        kpis=asked.tried(lambda: kpis_of(hub, view, stop), ()),
+        tile=asked.tried(lambda: _tile(asked, at, lanes, detail), None),
+        fronts=asked.tried(lambda: _fronts(asked), ()),
+        notes=(*asked.notes, heat_note) if heat_note else tuple(asked.notes),
+    )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a view asks of a run, as far as the run has it."""
+
+    name: str
+    run: Run
+    view: View
+    attempt: int
+    headline: Headline
+    finding: Finding | None
+    target: View
+    """what the timeline shows"""
+    steps: tuple[int, int] | None
+    """which the table of ranks sums up"""
+    notes: list[str]
+    """what cannot be shown, and why; grows while it is looked for"""
+    stop: Stop | None
+
+    def tried(self, make: Callable[[], T], otherwise: U) -> T | U:
+        """What is made; where it cannot be, `otherwise` and a note."""
+        try:
+            return make()
+        except UserError as error:
+            if self.stop is not None and self.stop.called:
+                raise
+            self.notes.append(f"{str(error)[0].upper()}{str(error)[1:]}.")
+            return otherwise
+
+
+def _asked(hub: Hub, view: View, stop: Stop | None) -> _Asked:
+    name = view.run
+    assert name is not None
+    run = hub.run(name)
     notes = explain(view, run)
     if notes:
         view = _possible(view, run)
-    attempt = attempt_for(run, view)
-    diagnosis = diagnosis_of(hub, view.run, view.attempt)
+    diagnosis = diagnosis_of(hub, name, view.attempt)
     finding = chosen(diagnosis, view.finding)
     if (gone := missing(diagnosis, view.finding)) is not None:
         notes.append(gone)
     target = _target(view, finding)
     if target.t is not None and target.t[0] == target.t[1]:
         target = target.to(t=None)
-
-    def tried(make: Callable[[], T], otherwise: T) -> T:
-        try:
-            return make()
-        except UserError as error:
-            if stop is not None and stop.called:
-                raise
-            notes.append(f"{str(error)[0].upper()}{str(error)[1:]}.")
-            return otherwise
-
-    at = tried(lambda: _places(run, attempt), {})
-    lanes = tried(lambda: _lanes(at, target), [])
-    name = view.run
-
-    def kept(key: tuple[object, ...], make: Callable[[], T]) -> T:
-        """A coarser level of detail, and the next who shares, need not ask again."""
-        return hub.cached(name, key, lambda _run: make())
-
-    begins = finding.first_step if finding else None
-    heat_key = ("shared heat", metric_of(view.metric).name, view.attempt, detail.heat, begins)
-    heat, heat_note = tried(
-        lambda: kept(heat_key, lambda: _heat(run, view, detail, begins, stop)), (None, None)
-    )
-    steps = view.steps or last_steps(run, view.attempt)
-    row_key = ("shared rows", view.attempt, steps)
-    rows = tried(lambda: list(kept(row_key, lambda: _rows(run, view.attempt, steps, stop))), [])
-    named = [place.rank for place in finding.culprits] if finding else []
-    rows.sort(key=lambda row: (row.rank not in named, -(row.slowdown or 0.0), row.rank))
-    layout = run.layout(attempt)
-    return Shared(
-        run=view.run,
-        attempt=attempt,
-        state=run.state,
-        layout=" x ".join(f"{axis} {size}" for axis, size in layout.axes) if layout else "",
-        made_at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        finding=finding,
+    return _Asked(
+        name=name,
+        run=run,
+        view=view,
+        attempt=attempt_for(run, view),
         headline=headline(diagnosis),
-        kpis=tried(lambda: kpis_of(hub, view, stop), ()),
-        metric=metric_of(view.metric).title,
-        heat=heat,
-        tile=tried(lambda: _tile(run, attempt, at, lanes, target, detail, stop), None),
-        shown_ranks=tuple(lanes),
-        rank=target.rank,
-        steps=target.steps,
-        rows=tuple(rows[: detail.rows]),
-        row_steps=steps,
-        num_ranks=len(at),
-        live_url=f"{public_url.rstrip('/')}{view.url()}" if public_url else None,
-        notes=(*notes, heat_note) if heat_note else tuple(notes),
-        fronts=tried(lambda: _fronts(run, attempt, steps, stop), ()),
+        finding=finding,
+        target=target,
+        steps=view.steps or last_steps(run, view.attempt),
+        notes=notes,
+        stop=stop,
     )
 
 
-def _fronts(
-    run: Run, attempt: int, steps: tuple[int, int] | None, stop: Stop | None
-) -> tuple[Front, ...]:
-    if run.state != "finished" or steps is not None:
+def _kept_heat(hub: Hub, asked: _Asked, detail: Detail) -> tuple[bytes | None, str | None]:
+    """A coarser level of detail, and the next who shares, need not ask again."""
+    begins = asked.finding.first_step if asked.finding else None
+    metric = metric_of(asked.view.metric).name
+    key = ("shared heat", metric, asked.view.attempt, detail.heat, begins)
+    return hub.cached(
+        asked.name, key, lambda run: _heat(run, asked.view, detail, begins, asked.stop)
+    )
+
+
+def _kept_rows(hub: Hub, asked: _Asked) -> list[RankRow]:
+    """Those the finding names first, then the slowest."""
+    attempt, steps = asked.view.attempt, asked.steps
+    found = hub.cached(
+        asked.name,
+        ("shared rows", attempt, steps),
+        lambda run: _rows(run, attempt, steps, asked.stop),
+    )
+    named = [place.rank for place in asked.finding.culprits] if asked.finding else []
+    return sorted(found, key=lambda row: (row.rank not in named, -(row.slowdown or 0.0), row.rank))
+
+
+def _fronts(asked: _Asked) -> tuple[Front, ...]:
+    if asked.run.state != "finished" or asked.steps is not None:
         return ()
-    return tuple(open_fronts(recorded(run, attempt, stop)))
+    return tuple(open_fronts(recorded(asked.run, asked.attempt, asked.stop)))
 
 
 def _possible(view: View, run: Run) -> View:
@@ -223,15 +265,13 @@ def _heat(
     return packed, note
 
 
-def _tile(
-    run: Run, attempt: int, at: dict[int, Place], ranks: list[int], view: View, detail: Detail,
-    stop: Stop | None,
-) -> bytes | None:  # fmt: skip
+def _tile(asked: _Asked, at: dict[int, Place], ranks: list[int], detail: Detail) -> bytes | None:
     """The same binary answer the timeline's route gives."""
+    run, attempt, stop = asked.run, asked.attempt, asked.stop
     have = extent(run, attempt, ranks, stop) if ranks else None
     if have is None:
         return None
-    window = window_for(run, attempt, ranks, view, have, stop)
+    window = window_for(run, attempt, ranks, asked.target, have, stop)
     lanes = [at[rank] for rank in ranks]
     made = tile(run, attempt, lanes, window, detail.timeline_px, have, stop)
     kept = replace(have, begin_ns=window.begin_ns, end_ns=window.end_ns)  # the file has no more
