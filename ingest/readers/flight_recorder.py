@@ -8,55 +8,37 @@ when a watchdog looked, not when anything ran; where that never happened they ar
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Any
 
-import msgspec
-
 from ingest.readers import Sink
-from ingest.readers.flight_entries import Entry, Numbering, entries_of
+from ingest.readers.flight_dump import PICKLE, Dump, read_dump
+from ingest.readers.flight_entries import Numbering
 from ingest.readers.inputs import Source
-from ingest.readers.json_events import EventStream, tolerant_json
-from ingest.readers.kineto_groups import DistributedInfo, Group
-from ingest.readers.plain_pickle import CutShort, NotPlain, loads
+from ingest.readers.kineto_groups import Group
 from ingest.readers.rows import rank_info, rows
 from ingest.readers.shelf import Shelf
-from ingest.readers.whole import TooLarge, add_imported_clock, all_of, rank_of_name
+from ingest.readers.whole import add_imported_clock
 from trace_hooks.schema import UNKNOWN
 
 NAME = "flight_recorder"
 
-_PICKLE = re.compile(rb"\x80[\x02-\x05]")
-_WORDS = (b"pg_config", b"collective_seq_id", b"comm_lib_version", b"nccl_version", b"pg_status")
-_RANK_AT_END = re.compile(r"(\d{1,9})(?:\.(?:json|pkl|pickle|pt|bin|txt|gz))*$")
-_STATUS = ("enqueued", "started", "completed")
+_OF_DUMPS = (b"pg_config", b"profiling_name")
+_WORDS = (
+    *_OF_DUMPS, b"entries", b"pg_status", b"collective_seq_id", b"comm_lib_version",
+    b"nccl_version", b"record_id",
+)  # fmt: skip
 _ROWS_AT_ONCE = 1 << 18
 
 
 def recognises(source: Source) -> bool:
-    """Whether it is a dump, in either encoding."""
+    """Whether it is a dump in either encoding, or a part of one."""
     head = source.head
-    if not _PICKLE.match(head) and head.lstrip()[:1] != b"{":
+    if not PICKLE.match(head) and (head.lstrip()[:1] != b"{" or b'"traceEvents"' in head):
         return False
-    return b"entries" in head and sum(word in head for word in _WORDS) >= 2
-
-
-@dataclass
-class _Dump:
-    """One file, read."""
-
-    name: str
-    version: str
-    info: DistributedInfo
-    groups: dict[str, Group]
-    entries: list[Entry]
-    status: dict[int, dict[str, int]]
-    """pg_id -> last collective enqueued, started, completed; -1 none"""
-    rank: int | None
+    is_of_dumps = any(word in head for word in _OF_DUMPS)
+    return is_of_dumps and sum(word in head for word in _WORDS) >= 2
 
 
 @dataclass
@@ -73,29 +55,17 @@ class _Written:
     """what it says as a whole"""
     last: str
     """the last numbers of each group, JSON"""
+    groups: tuple[Group, ...]
+    """those its pg_config describes"""
 
 
-_Found = tuple[_Written, Shelf] | _Dump
+_Found = tuple[_Written, Shelf] | Dump
 
 
 def read(source: Source, shelf: Shelf) -> _Found | None:
-    """Read one dump, and put its rows on a shelf of their own unless it tells no rank."""
-    told = _pickled(source) if _PICKLE.match(source.head) else _in_json(source)
-    for problem in (*source.damages(), *told.problems):
-        shelf.add_problem(f"{source.name}: {problem}")
-    if told.header is None:
-        return None
-    version = str(told.header.get("version", ""))
-    if not version.startswith("2."):
-        shelf.add_problem(
-            f"{source.name}: is a dump of version {version[:20]!r}; versions 2.x are read"
-        )
-        return None
-    dump = _dump(source.name, version, told)
-    bad = len(told.entries) - len(dump.entries)
-    if bad:
-        shelf.add_problem(f"{source.name}: {bad:,} damaged entries left out")
-    if dump.rank is None:
+    """Read one dump; its rows lie on a shelf of their own where its rank and groups are known."""
+    dump = read_dump(source, shelf)
+    if dump is None or dump.rank is None or dump.lost_its_groups:
         return dump
     rows_of_dump = shelf.another()
     return _write(dump, dump.rank, rows_of_dump), rows_of_dump
@@ -107,33 +77,51 @@ class Reading:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._written: dict[int, _Written] = {}
-        self._waiting: list[_Dump] = []
+        self._waiting: list[Dump] = []
 
     def take(self, found: _Found) -> None:
         """One dump."""
-        if isinstance(found, _Dump):
+        if isinstance(found, Dump):
             self._waiting.append(found)
             return
         written, rows_of_dump = found
-        name, rank = written.name, written.rank
-        if rank in self._written:
-            earlier = self._written[rank].name
-            self._sink.add_problem(
-                f"{name}: its name says rank {rank}, as {earlier} does; left out"
-            )
+        if self._is_new(written.name, written.rank):
+            rows_of_dump.give_to(self._sink)
+            self._written[written.rank] = written
+        else:
             rows_of_dump.drop()
+
+    def _is_new(self, name: str, rank: int) -> bool:
+        """Whether no earlier dump is of this rank; says so where one is."""
+        earlier = self._written.get(rank)
+        if earlier is not None:
+            self._sink.add_problem(
+                f"{name}: its name says rank {rank}, as {earlier.name} does; left out"
+            )
+        return earlier is None
+
+    def _place(self, dump: Dump) -> None:
+        """Write a dump that tells no rank, or whose groups were cut off: others describe them."""
+        rank = dump.rank
+        if rank is None:
+            rank = next(r for r in range(len(self._written) + 1) if r not in self._written)
+            self._sink.add_guess(f"{dump.name} has no number in its name: shown as rank {rank}")
+        elif not self._is_new(dump.name, rank):
             return
-        rows_of_dump.give_to(self._sink)
-        self._written[rank] = written
+        if dump.lost_its_groups:
+            known = {group for written in self._written.values() for group in written.groups}
+            dump.groups = {group.name: group for group in known if rank in group.ranks}
+            self._sink.add_guess(
+                f"{dump.name} does not describe its groups: they are taken from the other dumps"
+            )
+        self._written[rank] = _write(dump, rank, self._sink)
 
     def finish(self) -> None:
         """Place the dumps without a rank, then write what each rank had enqueued last."""
-        if self._written:
+        if self._written or any(dump.rank is not None for dump in self._waiting):
             self._sink.add_guess("the ranks are taken from the file names: dumps tell none")
-        for dump in self._waiting:
-            rank = next(r for r in range(len(self._written) + 1) if r not in self._written)
-            self._sink.add_guess(f"{dump.name} has no number in its name: shown as rank {rank}")
-            self._written[rank] = _write(dump, rank, self._sink)
+        for dump in sorted(self._waiting, key=lambda one: one.rank is None):
+            self._place(dump)
         layouts = {written.layout for written in self._written.values()}
         if layouts == {""} and len(self._written) > 1:
             self._sink.add_guess(
@@ -148,7 +136,7 @@ class Reading:
             self._sink.add_rows("marks", rank, rows("marks", 1, columns))
 
 
-def _write(dump: _Dump, rank: int, sink: Sink) -> _Written:
+def _write(dump: Dump, rank: int, sink: Sink) -> _Written:
     """Give the rows of a dump to the sink."""
     times = [entry.created_ns for entry in dump.entries]
     layout = dump.info.layout()
@@ -165,133 +153,11 @@ def _write(dump: _Dump, rank: int, sink: Sink) -> _Written:
     if times:
         add_imported_clock(sink, rank, min(times))
     told = "" if layout is None else str(layout)
-    return _Written(dump.name, rank, told, max(times, default=0), *_note(dump))
+    described = tuple(dump.groups.values())
+    return _Written(dump.name, rank, told, max(times, default=0), *_note(dump), described)
 
 
-@dataclass
-class _Told:
-    """What a file holds, before anything in it is believed."""
-
-    header: Mapping[str, Any] | None
-    entries: list[Any]
-    problems: list[str]
-
-
-def _pickled(source: Source) -> _Told:
-    problems: list[str] = []
-    try:
-        data: Any = loads(all_of(source))
-    except TooLarge as error:
-        return _Told(None, [], [str(error)])
-    except NotPlain as error:
-        refusal = f"{error}, which a dump of plain data never does; refused, nothing of it was run"
-        return _Told(None, [], [refusal])
-    except CutShort as error:
-        data = error.value
-        problems = [str(error)]
-    if not isinstance(data, dict) or "version" not in data:
-        return _Told(None, [], [*problems, "holds no dump"])
-    entries = data.get("entries")
-    return _Told(data, entries if isinstance(entries, list) else [], problems)
-
-
-def _in_json(source: Source) -> _Told:
-    stream = EventStream(source.read, _many, _one, list_name="entries")
-    entries: list[Any] = []
-    for batch in stream:
-        entries += batch
-    header: dict[str, Any] = {}
-    for key, text in stream.header.items():
-        try:
-            header[key] = tolerant_json(text)
-        except ValueError:
-            stream.problems.append(f"its {key} is damaged")
-    if "version" not in header:
-        return _Told(None, [], stream.problems or ["holds no dump"])
-    return _Told(header, entries, stream.problems)
-
-
-def _many(text: bytes) -> list[Any]:
-    try:
-        return list(msgspec.json.decode(text, type=list[dict[str, Any]]))
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-
-
-def _one(text: bytes) -> Any:
-    try:
-        found = json.loads(text.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _dump(name: str, version: str, told: _Told) -> _Dump:
-    header = told.header or {}
-    entries = entries_of(told.entries)
-    entries.sort(key=lambda entry: entry.record_id)
-    config = _config(header.get("pg_config"), entries)
-    world = {tuple(c["ranks"]) for c in config if c["pg_desc"] == "default_pg" or len(config) == 1}
-    described = {
-        "world_size": len(world.pop()) or None if len(world) == 1 else None,
-        "pg_config": config,
-    }
-    info = DistributedInfo(described)
-    groups = {group.name: group for group in info.described()}
-    status = dict(_status_of(header.get("pg_status")))
-    return _Dump(name, version, info, groups, entries, status, _rank_of(name))
-
-
-def _rank_of(name: str) -> int | None:
-    """The number that ends the name, behind which only endings stand: hosts have numbers, too."""
-    match = _RANK_AT_END.search(PurePath(name).name)
-    return int(match[1]) if match else rank_of_name(name)
-
-
-def _config(told: object, entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """Groups as DistributedInfo wants them; gloo's one group without a name gets its entries'."""
-    known = told if isinstance(told, dict) else {}
-    names = {(entry.group, entry.desc) for entry in entries}
-    config = []
-    for name, group in known.items():
-        if not isinstance(group, dict):
-            continue
-        desc = group.get("desc", "")
-        if name == "" and len(known) == 1 and len(names) == 1:
-            name, desc = next(iter(names))
-        config.append({"pg_name": str(name), "pg_desc": str(desc), "ranks": _listed(group)})
-    return config
-
-
-def _listed(group: Mapping[str, Any]) -> list[Any]:
-    ranks = group.get("ranks")
-    if isinstance(ranks, str):
-        try:
-            ranks = json.loads(ranks)
-        except (ValueError, RecursionError):
-            return []
-    fits = isinstance(ranks, list) and all(type(rank) is int for rank in ranks)
-    return list(ranks) if fits and ranks else []
-
-
-def _status_of(told: object) -> Iterator[tuple[int, dict[str, int]]]:
-    for pg_id, numbers in (told if isinstance(told, dict) else {}).items():
-        if not isinstance(numbers, dict) or not str(pg_id).isdecimal():
-            continue
-        yield (
-            int(str(pg_id)[:9]),
-            {word: _number(numbers.get(f"last_{word}_collective")) for word in _STATUS},
-        )
-
-
-def _number(value: object) -> int:
-    """A sequence number from a number or its text; -1 for none."""
-    if isinstance(value, str) and value.isdecimal() and len(value) < 19:
-        value = int(value)
-    return value if type(value) is int and 0 <= value < 2**62 else UNKNOWN
-
-
-def _write_collectives(sink: Sink, rank: int, dump: _Dump) -> list[Group]:
+def _write_collectives(sink: Sink, rank: int, dump: Dump) -> list[Group]:
     """Rows of `collectives`; returns groups that only the entries name."""
     others: dict[str, Group] = {}
     numbering = Numbering(dump.entries)
@@ -336,7 +202,7 @@ def _write_groups(sink: Sink, rank: int, groups: list[Group]) -> None:
         sink.add_rows("groups", rank, rows("groups", len(groups), columns))
 
 
-def _note(dump: _Dump) -> tuple[str, str]:
+def _note(dump: Dump) -> tuple[str, str]:
     """What the dump says as a whole: a sentence, and the last numbers of each group as JSON."""
     states = Counter(entry.state for entry in dump.entries)
     said = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
@@ -356,7 +222,7 @@ def _note(dump: _Dump) -> tuple[str, str]:
     return text, json.dumps({"entries": len(dump.entries), "last": last})
 
 
-def _names_by_id(dump: _Dump) -> dict[int, str]:
+def _names_by_id(dump: Dump) -> dict[int, str]:
     """Name of the group of each pg_id: told by the entries, else by the order of creation.
 
     Numbers and numbered names grow alike; that is used where both are complete and every entry

@@ -129,10 +129,12 @@ def _zip_of(content: bytes) -> bytes:
 
 LOOKALIKES = {
     "an empty file": b" \n",
-    "a PyTorch Flight Recorder dump": b"\x80\x02}q\x00(X\x07\x00\x00\x00entriesq\x01X\tpg_config",
     "a Python pickle, which could run code": b"\x80\x04\x95\x10cos\nsystem",
     "a zip archive inside another file (unpack it first)": gzip.compress(b"PK\x03\x04...."),
-    "packed by xz, bzip2, zstd or 7-Zip (unpack it first)": b"\xfd7zXZ\0\0",
+    "a gzip inside another gzip (unpack it first)": gzip.compress(gzip.compress(b"{}")),
+    "packed by xz (unpack it first)": b"\xfd7zXZ\0\0",
+    "a report of Nsight Compute, which looks at single kernels": b"NVR\0\x08\0\0\0",
+    "a recording of Linux perf, which holds samples and no operations": b"PERFILE2h\0\0\0",
     "a PyTorch execution trace (operators without GPU times), no profiler trace": (
         b'{\n "schema": "1.1.0-chakra.0.0.4", "pid": 1, "nodes": [{"id": 2}]}'
     ),
@@ -150,7 +152,9 @@ LOOKALIKES = {
         b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n"
     ),
     "an HTML page, perhaps one that asks to log in": b"\n<!DOCTYPE html><html><body>",
-    "a log of NCCL, which tells no times of operations": b"n1:77 [0] NCCL INFO Bootstrap: eth0\n",
+    "a log of NCCL, which tells no times of operations": (
+        b"[2026-11-22 06:00:00] n1:77:80 [0] NCCL INFO Bootstrap: eth0\n"
+    ),
     "a Chakra execution trace (operators without GPU times), no profiler trace": (
         b"\x07\x0a\x050.0.4\x0a\x08\x01\x12\x04root\x18\x01"
     ),
@@ -158,8 +162,14 @@ LOOKALIKES = {
         b"\x18\0\0\0\0\0\0\0\xa3\x7fK\x22\x09\0\0\xc0\x12\x11\xa2\xd8A\x1a\rbrain.Event:2ec"
     ),
     "a native Perfetto trace; export it as JSON (traceconv json)": b"\x0a\x04\x32\x02ab" * 5,
-    "plain text": b"the run was slow",
-    "of no format known here": b"\x7fELF\x00\x00",
+    "a profile of TensorFlow or JAX (XPlane); the trace.json.gz beside it is read": (
+        b"\x0a\x14\x08\x01\x12\x10/device:TPU:0\0\0\0"
+    ),
+    "a pprof profile, which holds samples and no operations": (
+        b"\x0a\x04\x08\x01\x10\x02\x12\x04\x0a\x02\x01\x02"
+    ),
+    "plain text": b"[rank0]: the run was slow",
+    "of no format known here": b"\x00\x00\x00\x01",
 }
 
 

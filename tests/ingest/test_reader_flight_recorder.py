@@ -178,6 +178,29 @@ def test_damaged_dumps_keep_what_can_be_read(folder: Path, runs: Path) -> None:
     assert "is a dump of version '3.0'; versions 2.x are read" in problems
 
 
+def test_a_dump_in_json_whose_end_is_lost_has_the_groups_of_the_others(
+    folder: Path, runs: Path
+) -> None:
+    """PyTorch sorts the keys: what follows the entries says what they belong to."""
+    told = json.dumps(dump(entry(0), entry(1), entry(2)), sort_keys=True)
+    folder.mkdir()
+    (folder / "nccl_trace_rank_2.json").write_text(told[: told.index('"record_id": 2')])
+    (folder / "nccl_trace_rank_3.json").write_text(told)
+    run = Imported(folder, into=runs)
+    assert [len(run.rows("collectives", "rank")), len(run.ranks)] == [5, 2]
+    assert len(set(run.rows("collectives", "group_id"))) == 1
+    assert any("does not describe its groups" in guess for guess in run.guesses)
+    assert "nccl_trace_rank_2.json: cut off at byte" in run.problems[0]
+
+
+def test_a_dump_without_entries_is_known(folder: Path, runs: Path) -> None:
+    """What `_dump_nccl_trace(includeCollectives=False)` gives."""
+    data = dump()
+    del data["entries"]
+    write(folder, 3, data)
+    assert list(Imported(folder, into=runs).ranks) == [3]
+
+
 def test_two_dumps_of_one_rank_and_one_without_a_number(folder: Path, runs: Path) -> None:
     write(folder, 1, dump(entry(0)))
     write(folder, "x_1", dump(entry(7)))
