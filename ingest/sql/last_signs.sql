@@ -1,0 +1,27 @@
+-- The last that each rank's hooks told of it: whether one fell silent while others went on.
+-- reads: heartbeats
+-- param: attempt int = newest
+-- column: rank  global rank
+-- column: host  where it runs; NULL unknown
+-- column: last_ns  its last heartbeat, Unix ns on the aligned clock where there is one
+-- column: status  how it ended: finished, failed, stopped; NULL while it runs or if it was killed
+-- column: error  what ended it; NULL none
+-- column: last_step  its last finished step; NULL none
+-- empty: no heartbeats: the run was imported or has only just begun
+WITH beats AS (
+    SELECT rank, max(ts_ns) AS ts_ns FROM rows_of($heartbeats) WHERE attempt = $attempt
+    GROUP BY rank
+),
+clocks AS (
+    SELECT rank, arg_max(offset_ns, valid_from_ns) AS offset_ns FROM clock_offsets
+    WHERE attempt = $attempt GROUP BY rank
+),
+done AS (
+    SELECT rank, max(step) AS last_step FROM step_rollup
+    WHERE attempt = $attempt AND finished AND step >= 0 GROUP BY rank
+)
+SELECT b.rank, nullif(r.host, '') AS host, b.ts_ns + coalesce(c.offset_ns, 0) AS last_ns, r.status,
+    nullif(r.error, '') AS error, d.last_step
+FROM beats b LEFT JOIN clocks c USING (rank) LEFT JOIN done d USING (rank)
+LEFT JOIN (SELECT * FROM ranks WHERE attempt = $attempt) r USING (rank)
+ORDER BY b.rank

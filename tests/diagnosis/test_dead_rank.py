@@ -1,0 +1,88 @@
+"""dead_rank and silent_host on hand-made last signs of life, and on a generated job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from app.findings import diagnose_run
+from diagnosis.dead_rank import detect
+from diagnosis.findings import Verdict
+from ingest.store import open_run
+from sample_traces.generate.faults import SyntheticFault
+from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.write import generate
+from tests.diagnosis.work_tables import tables
+from trace_hooks.layout import ParallelLayout
+
+_SCHEMA = pa.schema([
+    ("rank", pa.int32()), ("host", pa.string()), ("last_ns", pa.int64()), ("status", pa.string()),
+    ("error", pa.string()), ("last_step", pa.int64()),
+])  # fmt: skip
+
+
+def judged(*silent: int, quiet_s: float = 30.0, **changed: Any) -> Verdict:
+    """Eight ranks on two hosts, in step 21; `silent` ones were heard so long before the others."""
+    rows = []
+    for rank in range(8):
+        row = {"rank": rank, "host": f"node{rank // 4}", "last_ns": 10**18, "last_step": 20}
+        if rank in silent:
+            row |= {"last_ns": 10**18 - int(quiet_s * 1e9), **changed}
+        rows.append(row)
+    places = tables(
+        ParallelLayout.from_sizes(dp=8), 1, lambda rank, step: 1.0, ranks_per_host=4
+    )["rank_places"]  # fmt: skip
+    found = {"last_signs": pa.Table.from_pylist(rows, _SCHEMA), "rank_places": places}
+    verdict = detect(found, attempt=0)
+    assert verdict is not None
+    return verdict
+
+
+@pytest.mark.parametrize(("quiet_s", "confidence"), [(11.0, "medium"), (61.0, "high")])
+def test_a_rank_that_falls_silent(quiet_s: float, confidence: str) -> None:
+    (finding,) = judged(3, quiet_s=quiet_s).findings
+    assert (finding.kind, [place.rank for place in finding.culprits]) == ("dead_rank", [3])
+    assert (finding.first_step, finding.confidence) == (21, confidence)
+    assert finding.evidence[0].number == pytest.approx(quiet_s)
+    assert finding.victims == (0, 1, 2, 4, 5, 6, 7)
+
+
+def test_what_ended_it_is_told() -> None:
+    (finding,) = judged(3, status="failed", error="CUDA error: uncorrectable ECC").findings
+    assert "uncorrectable ECC" in finding.cause
+
+
+def test_a_host_of_which_all_ranks_fall_silent() -> None:
+    (finding,) = judged(0, 1, 2, 3).findings
+    assert (finding.kind, finding.hosts) == ("silent_host", ("node0",))
+    assert [place.rank for place in finding.culprits] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("silent", "changed"),
+    [((), {}), ((3,), {"quiet_s": 9.0}), ((3,), {"status": "finished"}), (range(8), {})],
+    ids=["all heard", "a moment", "finished before", "nobody left"],
+)
+def test_nothing_to_tell(silent: tuple[int, ...], changed: dict[str, Any]) -> None:
+    verdict = judged(*silent, **changed)
+    assert (verdict.findings, verdict.set_aside) == ((), ())
+    assert verdict.checked is not None
+
+
+def test_a_rank_that_others_leave_behind_lost_its_recorder() -> None:
+    verdict = judged(3, last_step=10)
+    assert verdict.findings == ()
+    assert "since step 10, and the others go on" in verdict.set_aside[0]
+
+
+def test_the_dead_rank_of_a_generated_job(tmp_path: Path) -> None:
+    planted = SyntheticFault.parse("dead_rank=5,from=12")
+    job = SyntheticJob(16, pp=2, tp=2, num_steps=20, level="steps", pace=20.0, faults=(planted,))
+    generate(job, tmp_path / "run")
+    with open_run(tmp_path / "run") as run:
+        (finding,) = diagnose_run(run).findings
+    assert (finding.kind, [place.rank for place in finding.culprits]) == ("dead_rank", [5])
+    assert finding.first_step == 12
