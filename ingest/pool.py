@@ -27,8 +27,8 @@ from ingest.unfinished import Showing
 from ingest.workers import FINDINGS, keep_part, seconds_allowed
 
 _LOOK_EVERY_S = 0.1
-_BYTES_PER_PROCESS = 2 << 20
-"""Starting a process costs as much as reading so many bytes of gzipped JSON."""
+_BYTES_PER_PROCESS = 3 << 20
+"""Starting a process costs as much as reading so many bytes of pickles."""
 _LAST = -1
 """Number of the job that is no file."""
 _MOST_LOST = 3
@@ -36,8 +36,8 @@ _MOST_LOST = 3
 _BEHIND_ALL = 10**8 - 1
 
 Watch = Callable[[int, str, int], None]
-"""Called with bytes read so far, the file in work and the number of files that are read, at least
-ten times a second."""
+"""Called with bytes read so far, the newest file in work (or given out since the last call, where
+none is in work any more) and the number of files that are read, at least ten times a second."""
 
 
 def num_processes(files: Sequence[Path]) -> int:
@@ -70,6 +70,8 @@ class Pool:
         """when the files began"""
         # the largest first, so that none is left for one process at the end
         self._waiting = deque(jobs[number] for number in reversed(self.starts.turns))
+        self._given: Job | None = None
+        """the newest file that was given out since the last call of `watch`"""
         self._looked_at: Job | None = None
         """the smallest one that was given out to learn what times count from"""
         self._num_bytes = sum(job.num_bytes for job in jobs)
@@ -147,8 +149,9 @@ class Pool:
         """What waits, else a part of an archive that another process reads."""
         if self._waiting:
             job = self._next()
-            if "into" in job.order:
+            if job.number != _LAST:
                 Path(job.order["into"]).mkdir(exist_ok=True)
+                self._given = job
             process.take(job)
             return
         shared = next((job for job in self._to_share() if job.number not in process.had), None)
@@ -249,6 +252,6 @@ class Pool:
         if self._showing is not None and self._shows_something:
             self._begin_to_show(self._showing)
         jobs = {p.job.number: p.job for p in self._processes if p.job and p.job.number != _LAST}
-        newest = jobs[max(jobs)] if jobs else None
+        newest, self._given = jobs[max(jobs)] if jobs else self._given, None
         done = self._done_bytes + sum(job.read_bytes for job in jobs.values())
         self._watch(done, newest.name if newest else "", self._num_done)

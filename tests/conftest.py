@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-JOB_TIMEOUT_S = 240
+from tests.forks import fork, succeeded
 
 
 @dataclass(frozen=True)
@@ -20,7 +18,6 @@ class Job:
     """A finished run of sample_traces.jobs.train_3d and the sizes it had."""
 
     folder: Path
-    output: str
     losses: list[dict[str, float]]
     pp: int
     dp: int
@@ -40,19 +37,16 @@ def run_train_3d(
         "nproc": pp * dp * tp, "pp": pp, "dp": dp, "tp": tp, "steps": num_steps,
         "microbatches": num_microbatches, "layers": num_layers, "runs": runs, "losses": losses,
     }  # fmt: skip
-    command = [sys.executable, "-m", "sample_traces.jobs.train_3d", "--device", "cpu"]
+    command = ["-m", "sample_traces.jobs.train_3d", "--device", "cpu"]
     for option, value in sizes.items():
         command += [f"--{option}", str(value)]
     clean = {key: value for key, value in os.environ.items() if not key.startswith("TRACE_HOOKS")}
     clean |= {"TRACE_HOOKS_RUN": name, "OMP_NUM_THREADS": "1"} | (environ or {})
-    done = subprocess.run(
-        [*command, *options], env=clean, capture_output=True, text=True, timeout=JOB_TIMEOUT_S
-    )
-    assert done.returncode == 0, done.stderr[-4_000:]
+    succeeded([fork(runs / name, [*command, *options], clean)])
     lines = losses.read_text(encoding="utf-8").splitlines()
     return Job(
-        runs / name, done.stdout + done.stderr, [json.loads(line) for line in lines], pp, dp, tp,
-        num_steps, num_microbatches, num_layers,
+        runs / name, [json.loads(line) for line in lines], pp, dp, tp, num_steps,
+        num_microbatches, num_layers,
     )  # fmt: skip
 
 

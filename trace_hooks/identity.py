@@ -82,7 +82,6 @@ class IdentityFinder:
         self._agent_file = short_hash(self._agent, ordinal) if self._agent else None
         self._begun_s, self._begun_ns = time.monotonic(), time.time_ns()
         self._decided: Shared | None = None
-        self._shared_with: Any = None
         self._store: Any = None
 
     def poll(self, stepping: bool = False, last_call: bool = False) -> Identity | None:
@@ -111,9 +110,7 @@ class IdentityFinder:
         store = self.own_store()
         if store is None:
             return False
-        if self._shared_with is not store:
-            store.set(self._key, json.dumps(asdict(identity.shared)))
-            self._shared_with = store
+        store.set(self._key, json.dumps(asdict(identity.shared)))
         return True
 
     def leave_agent_file(self, identity: Identity) -> None:
@@ -144,9 +141,18 @@ class IdentityFinder:
         return None
 
     def own_store(self) -> Any:
-        """The job's key-value store on a connection of our own; None before there is a group."""
+        """The job's key-value store; None where there is no group.
+
+        A store on TCP comes on a connection of our own and stays. Any other is the job's own and is
+        not kept: a FileStore removes its file when the last of its ranks lets go of it, and a job
+        that makes its next group with that file would meet addresses of the last one.
+        """
         if self._store is None and (group := distributed()) is not None:
-            self._store = _own_connection(group.distributed_c10d._get_default_store())
+            jobs = group.distributed_c10d._get_default_store()
+            own = own_connection(jobs)
+            if own is jobs:
+                return jobs
+            self._store = own
         return self._store
 
     def _ask_store(self, patience_s: float) -> Shared | None:
@@ -178,13 +184,23 @@ class IdentityFinder:
         return self._identity(Shared(run, attempt, created_ns, *self._clock), place, guess)
 
 
-def _own_connection(store: Any) -> Any:
-    """A connection of our own, so that a rank blocked in the job's one does not block ours."""
+def own_connection(store: Any) -> Any:
+    """A TCP store anew, so that a rank blocked in the job's one does not block us; others as is.
+
+    A clone of a FileStore would count as one more rank that uses the file.
+    """
     try:
-        return store.clone()
+        return store.clone() if _is_tcp(store) else store
     except (AttributeError, NotImplementedError, RuntimeError) as error:
         log.debug("the store cannot be cloned, its own connection is used: %s", error)
         return store
+
+
+def _is_tcp(store: Any) -> bool:
+    """Whether keys lie in a TCPStore, whatever prefixes they have."""
+    while (under := getattr(store, "underlying_store", None)) is not None:
+        store = under
+    return type(store).__name__ == "TCPStore"
 
 
 def _new_name(now_ns: int) -> str:

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from typing import Any
 
 from trace_hooks.clock import Anchor, now
-from trace_hooks.identity import Identity
+from trace_hooks.identity import Identity, own_connection
 from trace_hooks.ping_pong import (
     Estimate,
     answer,
@@ -121,7 +121,7 @@ class ClockOffsets:
             )
 
     def _run(self, target: Callable[[Any], None], store: Any) -> None:
-        arguments = (store.clone(),)  # it waits on its own connection
+        arguments = (own_connection(store),)  # it waits there
         self._thread = threading.Thread(
             target=target, args=arguments, name="trace_hooks clocks", daemon=True
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
         **kept,
         "PYTHONPATH": str(REPO),
         "OMP_NUM_THREADS": "1",
+        "PYTHONFAULTHANDLER": "1",  # stacks of all threads on SIGABRT
         "TRACE_HOOKS_FOLDER": str(folder / "runs"),
         "TRACE_HOOKS_RING_DIR": str(folder / "rings"),
         "TRACE_HOOKS_SOURCES": "gc",
@@ -55,7 +57,11 @@ def run(
 ) -> tuple[int, str, str]:
     """Run a script to its end; exit code, stdout and stderr."""
     process = begin(folder, code, *arguments, module=module, **environ)
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        raise AssertionError(f"it hung: {process.communicate()[1]}") from None
     return process.returncode, out, err
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.forks import fork, succeeded
+
+sys.path.insert(0, str(Path(__file__).parent))
+from processes import environment
 
 pytestmark = pytest.mark.torch
 
@@ -28,15 +31,7 @@ EXPLICIT = [
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What the recorder of each rank held."""
     folder = tmp_path_factory.mktemp("collectives")
-    done = subprocess.run(
-        [sys.executable, str(JOB), str(folder)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    succeeded([fork(folder / "job", [str(JOB), str(folder)], environment(folder))])
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(WORLD)]
 
 

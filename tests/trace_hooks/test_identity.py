@@ -14,6 +14,7 @@ import pytest
 
 from ingest.store import open_run
 from ingest.summary import info
+from tests.forks import fork, succeeded
 from trace_hooks.identity import GROUP_WAIT_S, IdentityFinder
 from trace_hooks.place import find_place, start_ticks
 from trace_hooks.run_files import describe_model
@@ -34,16 +35,16 @@ def test_a_single_process_is_rank_0_at_once(tmp_path: Path) -> None:
     code = """
 import time
 import trace_hooks as th
+from trace_hooks import identity
+identity.JOIN_WAIT_S = 1e6
 th.start()
-time.sleep(5)
+time.sleep(600)
 """
-    process_files = tmp_path / "runs"
-    script = tmp_path / "script.py"
-    script.write_text(code)
-    process = subprocess.Popen([sys.executable, str(script)], env=environment(tmp_path))
-    wait_for(lambda: list(process_files.glob("*/run.json")), seconds=4)
+    process = begin(tmp_path, code)
+    wait_for(lambda: list(tmp_path.glob("runs/*/run.json")))
+    assert process.poll() is None
     process.kill()
-    process.wait()
+    process.communicate()
 
 
 def test_ranks_by_the_launchers_variables() -> None:
@@ -108,6 +109,23 @@ def test_a_model_that_is_no_json_costs_no_data(tmp_path: Path, model: Any) -> No
     assert json.loads((tmp_path / "model.json").read_text()) == described
 
 
+@pytest.mark.torch
+def test_the_file_of_a_group_goes_when_the_job_lets_go_of_it(tmp_path: Path) -> None:
+    """Or the job's next group, made with the same file, would wait for ranks that are gone."""
+    from torch import distributed
+
+    file, key = tmp_path / "store", "trace_hooks/a key"
+    environ = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+    finder = IdentityFinder(settings(tmp_path), CLOCK, 0, environ)
+    for _ in range(2):
+        distributed.init_process_group("gloo", init_method=f"file://{file}", rank=0, world_size=1)
+        finder.own_store().set(key, "ours")
+        assert finder.own_store().get(key) == b"ours"
+        distributed.destroy_process_group()
+        assert not file.exists()
+        assert finder.own_store() is None
+
+
 # One group after the other, as a scheduler starts a job again on fewer hosts.
 SHRINKING = """
 import os, sys
@@ -129,18 +147,21 @@ dist.destroy_process_group()
 
 @pytest.mark.torch
 def test_a_restart_with_a_smaller_world_keeps_the_size_of_each_attempt(tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(SHRINKING)
     for start, world in enumerate((3, 2)):
+        job = environment(
+            tmp_path, TRACE_HOOKS_RUN="night", TRACE_HOOKS_SOURCES="collectives",
+            WORLD_SIZE=str(world), MASTER_PORT=str(start),
+        )  # fmt: skip
         ranks = [
-            begin(
-                tmp_path, SHRINKING, str(tmp_path / f"store{start}"), TRACE_HOOKS_RUN="night",
-                RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world),
-                MASTER_PORT=str(start), TRACE_HOOKS_SOURCES="collectives",
+            fork(
+                tmp_path / f"{start}-{rank}", [str(script), str(tmp_path / "store")],
+                job | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
             )
             for rank in range(world)
         ]  # fmt: skip
-        for process in ranks:
-            _, err = process.communicate(timeout=240)
-            assert process.returncode == 0, err
+        succeeded(ranks)
     files = [(f["attempt"], f["rank"], f["world_size"], f["layout"]) for f in rank_files(tmp_path)]
     sizes = [(0, 3), (0, 3), (0, 3), (1, 2), (1, 2)]
     assert [(attempt, world) for attempt, _, world, _ in files] == sizes

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.forks import fork, succeeded
 from trace_hooks.ping_pong import Estimate, Round, estimate, with_drift
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -81,16 +81,10 @@ def test_two_processes_with_a_forced_offset(tmp_path: Path, kind: str, free_port
     script.write_text(TWO_HOSTS)
     where = str(tmp_path / "store") if kind == "file" else str(free_port)
     processes = [
-        subprocess.Popen(
-            [sys.executable, str(script), kind, where, str(rank)],
-            env=environment(tmp_path),
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        fork(tmp_path / str(rank), [str(script), kind, where, str(rank)], environment(tmp_path))
         for rank in range(2)
     ]
-    said = [json.loads(process.communicate(timeout=60)[0]) for process in processes]
-    assert [p.returncode for p in processes] == [0, 0]
+    said = [json.loads(ended.out) for ended in succeeded(processes)]
     (own,) = said[0]
     assert (own["offset_ns"], own["err_ns"], own["method"]) == (0, 0, "same_host")
     assert len(said[1]) >= 2  # estimated anew after the period

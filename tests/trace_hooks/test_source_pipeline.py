@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -11,11 +10,11 @@ import pytest
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.pipelining import schedules, stage
 
+from tests.forks import fork, succeeded
 from tests.trace_hooks.tiny_models import tracing
 from trace_hooks.sources import pipeline
 
-JOB = Path(__file__).with_name("pipeline_job.py")
-ROOT = Path(__file__).parents[2]
+JOB = str(Path(__file__).with_name("pipeline_job.py"))
 MICROBATCHES, STEPS = 4, 2
 STAGES = {"1F1B": ([0], [1]), "ZBV": ([0, 3], [1, 2])}
 """Global stage indices of rank 0 and rank 1."""
@@ -25,24 +24,12 @@ STAGES = {"1F1B": ([0], [1]), "ZBV": ([0, 3], [1, 2])}
 def ranks(tmp_path_factory) -> list[dict]:
     """What both ranks of the job report."""
     folder = tmp_path_factory.mktemp("pipeline")
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, JOB, str(rank), folder / "store", folder / f"{rank}.json"],
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        for process in processes:
-            _, errors = process.communicate(timeout=180)
-            assert process.returncode == 0, errors
-    finally:
-        for process in processes:
-            process.kill()
-    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+    files = [folder / f"{rank}.json" for rank in range(2)]
+    succeeded([
+        fork(folder / f"rank{rank}", [JOB, str(rank), f"{folder}/store", str(file)], os.environ)
+        for rank, file in enumerate(files)
+    ])  # fmt: skip
+    return [json.loads(file.read_text()) for file in files]
 
 
 def spans(ranks, rank: int, job: str, **wanted) -> list[dict]:
