@@ -34,7 +34,7 @@ from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
 NAME = "chrome_trace"
 
 _EVENT = re.compile(rb'"ph"\s*:\s*"[BEXibenCMstfR]"')
-_RANK = re.compile(r"\brank[ _-]?(\d{1,7})\b", re.IGNORECASE)
+_RANK = re.compile(r"\brank[ _-]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _YEAR_2001_NS = 10**18
 _TELLS_STEP = re.compile(rb'"(?:step|iteration)"\s*:\s*(-?\d{1,15})\s*[,}]')
 _KIND_BY_CATEGORY = {"gpu_memcpy": "memcpy", "gpu_memset": "memcpy", "memcpy": "memcpy"} | {
@@ -116,6 +116,12 @@ class Reading:
         pids_of: dict[int, list[Any]] = defaultdict(list)
         for pid, found in (ranks or {}).items():
             pids_of[found].append(pid)
+        nameless = file.pids_of_spans - (ranks or {}).keys()
+        if nameless:
+            self._sink.add_problem(
+                f"{file.name}: its processes name their ranks, but {len(nameless)} do not, which "
+                "are left out"
+            )
         for found, pids in pids_of.items():
             self._write(file, found, pids)
 
@@ -268,15 +274,15 @@ class _File:
         self._span(track, ts_ns, dur_ns, kind, name, told)
 
     def ranks(self) -> dict[Any, int] | None:
-        """Rank of every process that has spans; None where not all of their names tell one."""
-        found = {}
-        for pid in self.pids:
-            match = _RANK.search(self._process_names.get(pid, ""))
-            if match is not None:
-                found[pid] = int(match[1])
-            elif pid in self.pids_of_spans:
-                return None
-        return found or None
+        """Rank of every process that names one; None where the file is of one rank.
+
+        That it is where processes name none, or one and some that have spans do not.
+        """
+        texts = {pid: self._process_names.get(pid, str(pid)) for pid in self.pids}
+        named = {pid: match for pid, text in texts.items() if (match := _RANK.search(text))}
+        found = {pid: int(match[1]) for pid, match in named.items()}
+        is_whole = self.pids_of_spans <= found.keys()
+        return found if found and (is_whole or len(set(found.values())) > 1) else None
 
     def windows(self, pids: Iterable[Any]) -> list[tuple[int, int, int]]:
         """(step, begin, end) of some processes, each step once, in Unix ns where that is known."""

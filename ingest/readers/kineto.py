@@ -29,6 +29,9 @@ _OWN_CATEGORIES = re.compile(
 _OWN_EXPORT = re.compile(rb'"t0_ns"\s*:')
 _EXPORT_SAYS_SO_IN = 4096
 _EVENT = re.compile(rb'"ph"\s*:\s*"')
+_NAMED_RANK = re.compile(
+    rb'(?:"process_name"[^{}]*\{\s*"name"|"pid")\s*:\s*"[^"]*\brank[ _-]?(\d{1,7})(?!\d)', re.I
+)
 
 
 def recognises(source: Source) -> bool:
@@ -40,6 +43,8 @@ def recognises(source: Source) -> bool:
         return False
     if _OWN_EXPORT.search(head, 0, _EXPORT_SAYS_SO_IN):
         return False  # rankscope's export of such a run has kernels, too
+    if len(set(_NAMED_RANK.findall(head))) > 1:
+        return False  # merged from files of several ranks, which its processes name
     has_events = b'"traceEvents"' in head
     if has_events and (_OWN_KEYS.search(head) or _OWN_CATEGORIES.search(head)):
         return True

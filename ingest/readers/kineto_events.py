@@ -22,7 +22,9 @@ from ingest.readers.kineto_memory import MemoryEvents
 from ingest.readers.trace_events import MAX_COUNT, MAX_NS, Event
 from trace_hooks.schema import KINDS, UNKNOWN
 
-KERNEL = frozenset({"kernel"})
+KERNEL = frozenset({"kernel", "mtia_ccp_events", "hpu_op"})
+"""On GPUs of NVIDIA, AMD and Intel, on MTIA, on Gaudi."""
+OPERATOR = frozenset({"cpu_op", "operator"})
 COPY = frozenset({"gpu_memcpy", "gpu_memset", "memcpy", "memset"})
 GPU_WAIT = frozenset({"cuda_sync"})
 NO_SPANS = frozenset({"trace", "gpu_user_annotation", "cpu_instant_event"})
@@ -131,6 +133,7 @@ class _Role(NamedTuple):
     """index into TRACK_KINDS: rows of one pid and tid that must not share a track"""
     special: str
     """what else to do with them: step, gpu_step, kernel, copy, call, annotation or nothing"""
+    is_operator: bool = False
 
 
 TRACK_KINDS = ("cpu", "gpu", "sync")
@@ -160,7 +163,7 @@ def _role(cat: str, name: str) -> _Role:
         return _Role(host, cpu, "call")
     if COMM_ANNOTATION.fullmatch(name):
         return _Role(host, cpu, "annotation")
-    return _Role(KINDS.index(kind_of_annotation(name)), cpu, "")
+    return _Role(KINDS.index(kind_of_annotation(name)), cpu, "", cat in OPERATOR)
 
 
 def kind_of_annotation(name: str) -> str:
@@ -189,6 +192,7 @@ class Columns:
         self.memory = MemoryEvents()
         self._roles: list[_Role] = []  # by label
         self._used_tracks: set[int] = set()
+        self._operator_places: set[int] = set()
         self._pieces: tuple[list[npt.NDArray[Any]], ...] = ([], [], [], [], [])
 
     @property
@@ -200,6 +204,11 @@ class Columns:
     def tracks(self) -> list[tuple[Any, Any, str]]:
         """(pid, tid, one of TRACK_KINDS) by the codes of `joined`."""
         return [(pid, tid, kind) for pid, tid in self._places for kind in TRACK_KINDS]
+
+    def processes(self) -> set[Any]:
+        """Processes whose operators the file shows: one, where PyTorch wrote it."""
+        places = list(self._places)
+        return {places[place][0] for place in self._operator_places}
 
     def gpus(self) -> set[Any]:
         """Numbers of the GPUs whose rows the file shows."""
@@ -235,6 +244,8 @@ class Columns:
         for pieces, column in zip(self._pieces, columns, strict=True):
             pieces.append(column[kept])
         self._used_tracks.update(np.unique(track[kept]).tolist())
+        is_operator = np.array([role.is_operator for role in self._roles])[label]
+        self._operator_places.update(np.unique(place[kept & is_operator]).tolist())
         self.num_rows += int(kept.sum())
         for i in np.flatnonzero(special & readable).tolist():
             role = self._roles[label[i]]

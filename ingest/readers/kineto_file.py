@@ -94,6 +94,12 @@ def read_file(source: Source, sink: Sink) -> FileTrace | None:
         )
     if columns.num_without_time:
         problems.append(f"{columns.num_without_time:,} events without a readable time left out")
+    num_processes = len(columns.processes())
+    if num_processes > 1:
+        problems.append(
+            f"holds operators of {num_processes} processes, as files merged from those of several "
+            "ranks do; shown as one rank, import the files of the ranks instead"
+        )
     if not stream.num_elements - stream.num_bad:
         problems.append("no event could be read")
     for problem in problems:

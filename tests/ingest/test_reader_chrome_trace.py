@@ -101,6 +101,22 @@ def test_a_process_per_rank_with_steps_is_read_back(tmp_path: Path, runs: Path) 
     assert run.info["events_per_rank"] == {"4": 6, "5": 6}
 
 
+def test_profiles_of_several_ranks_that_a_tool_merged(tmp_path: Path, runs: Path) -> None:
+    """Its processes name the ranks; one of torch.profiler has a single process and names none."""
+    events = [x("aten::mm", 10, 5, cat="cpu_op", pid=f"rank{r} 77") for r in (0, 1)]
+    named = [name_of("process", 500, "[Rank 1] GPU 1"), x("gemm", 12, 9, cat="kernel", pid=500)]
+    run = Imported(
+        write(tmp_path / "a.json", [*events, *named, x("?", 1, 2, pid=9)], schemaVersion=1),
+        into=runs,
+    )
+    assert run.info["source"] == "chrome_trace"
+    assert run.rows("spans", "rank", "name", "kind") == [
+        (0, "aten::mm", "host"), (1, "aten::mm", "host"), (1, "gemm", "kernel")
+    ]  # fmt: skip
+    (problem,) = run.problems
+    assert "its processes name their ranks, but 1 do not" in problem
+
+
 def test_several_files_and_tracks_with_one_name(tmp_path: Path, runs: Path) -> None:
     same = [name_of("process", pid, "P") for pid in (1, 2)]
     same += [name_of("thread", pid, "T", tid=2) for pid in (1, 2)]

@@ -262,3 +262,18 @@ def test_a_file_that_is_still_written_begins_with_the_others(
     began_ns = [run.ranks[rank]["started_ns"] for rank in (3, 4)]
     assert began_ns[1] - began_ns[0] == 5 * 10**9
     assert min(run.rows("spans", "ts_ns")) == (began_ns[0] + 10_000,)  # the step began first
+
+
+def test_operators_of_two_processes_are_no_rank(tmp_path: Path, runs: Path) -> None:
+    events = [event("aten::mm", at, 5, pid=pid) for at, pid in ((10, 77), (12, 1077))]
+    path = tmp_path / "merged.json"
+    path.write_bytes(text_of({**profile(), "traceEvents": events}))
+    (problem,) = AnyImported(path, into=runs).problems
+    assert "holds operators of 2 processes" in problem
+
+
+@pytest.mark.parametrize("category", ["mtia_ccp_events", "hpu_op"])
+def test_kernels_of_other_devices(category: str, tmp_path: Path, runs: Path) -> None:
+    path = tmp_path / "rank-3.json"
+    path.write_bytes(text_of({**profile(), "traceEvents": [event("mm", 10, 5, category)]}))
+    assert AnyImported(path, into=runs).rows("spans", "kind") == [("kernel",)]
