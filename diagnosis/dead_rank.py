@@ -1,17 +1,17 @@
 """dead_rank, silent_host: a rank falls silent, its job stands still, and the others live on.
 
 Hooks send a sign of life each second, whatever the training thread does. A rank is silent where its
-last one is SILENT_MS older than those of most others. It is told where nobody has finished more
-than MOST_FURTHER steps since: a job cannot go on without a rank, so that one that others leave
-behind has only lost its recorder, which is set aside. A host of several ranks that all are silent
-is told as the host.
+last one is SILENT_MS older than those of most others, or where the watchdog of its host saw its
+process gone without a record of its end. It is told where nobody has finished more than
+MOST_FURTHER steps since: a job cannot go on without a rank, so that one that others leave behind
+has only lost its recorder, which is set aside. A host of several ranks that all are silent is told
+as the host; where most ranks are, or some have finished, it is the job that has ended.
 
 Source: F05 and F09 of the fault list; MegaScale (2402.15627) tells dead machines by heartbeats.
 Assumes: clocks of hosts within some seconds. Known false positives: a file system that holds back
 the files of a rank or host for as long. Not separable without logs of the system: a crashed
-process, its device, its host, its network card. Blind spots: imported runs; jobs whose other ranks
-are ended within SILENT_MS of the first (torchrun does that where one exits); a rank that never sent
-a sign. Cost: one row per rank.
+process, its device, its host, its network card. Blind spots: imported runs; without a watchdog jobs
+all whose ranks end within SILENT_MS of the first. Cost: one row per rank.
 """
 
 from __future__ import annotations
@@ -51,6 +51,11 @@ class _Silent:
     quiet_ms: float  # of the one that was heard last
 
     @property
+    def is_gone(self) -> bool:
+        """Whether the watchdog saw that."""
+        return all(row["is_lost"] for row in self.rows)
+
+    @property
     def who(self) -> str:
         """In words."""
         if self.host is not None:
@@ -65,8 +70,10 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if len(rows) < 2:
         return None
     newest_ns = float(np.median([row["last_ns"] for row in rows]))
-    ended = [row for row in rows if row["status"] != "finished"]
-    silent = [row for row in ended if newest_ns - row["last_ns"] >= SILENT_MS * 1e6]
+    silent = [
+        row for row in rows if row["status"] != "finished"
+        and (newest_ns - row["last_ns"] >= SILENT_MS * 1e6 or _is_gone(row, rows))
+    ]  # fmt: skip
     further = max((row["last_step"] for row in rows if row["last_step"] is not None), default=0)
     dead = [row for row in silent if further - (row["last_step"] or 0) <= MOST_FURTHER]
     found = tuple(
@@ -76,6 +83,13 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     set_aside = tuple(_left_behind(row) for row in silent if row not in dead)
     checked = None if found else "No rank fell silent while the others went on."
     return Verdict(NAME, found, checked, set_aside=set_aside, of_data=True)
+
+
+def _is_gone(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the watchdog says so of it and not of the whole job, of which none has finished."""
+    lost = sum(one["is_lost"] for one in rows)
+    is_over = 2 * lost >= len(rows) or any(one["status"] == "finished" for one in rows)
+    return bool(row["is_lost"] and row["status"] is None and not is_over)
 
 
 def _together(
@@ -111,12 +125,13 @@ def _finding(one: _Silent, places: pa.Table, further: int, attempt: int) -> Find
     others = tuple(sorted(set(places["rank"].to_pylist()) - set(rank_R.tolist())))
     error = next((row["error"] for row in one.rows if row["error"]), None)
     cause = f"It ended with: {error}" if error else "Its process no longer runs, or is cut off."
-    told = f"{one.quiet_ms / 1e3:.0f} s before the others"
+    told = f"{one.quiet_ms / 1e3:.1f} s before the others"
+    gone = ", and its process is gone" if one.is_gone else ""
     return Finding(
         kind="dead_rank" if one.host is None else "silent_host", attempt=attempt, severity="urgent",
-        confidence="high" if one.quiet_ms >= CERTAIN_MS else "medium",
+        confidence="high" if one.is_gone or one.quiet_ms >= CERTAIN_MS else "medium",
         title=f"{one.who} fell silent in step {first}",
-        text=f"{one.who} sent the last sign of life {told}, who live on and finish no step.",
+        text=f"{one.who} sent the last sign of life {told}{gone}; no step was finished since.",
         culprits=tuple(place_of(ranks, row) for row in range(rank_R.size)), victims=others,
         first_step=first, last_step=last, ongoing=True, slowdown=None, cost=None,
         evidence=_evidence(one, ranks_shown=pipeline_ranks(ranks, 0), first=first, attempt=attempt),

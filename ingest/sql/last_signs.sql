@@ -1,5 +1,5 @@
 -- The last that each rank's hooks told of it: whether one fell silent while others went on.
--- reads: heartbeats
+-- reads: heartbeats, marks
 -- param: attempt int = newest
 -- column: rank  global rank
 -- column: host  where it runs; NULL unknown
@@ -7,10 +7,14 @@
 -- column: status  how it ended: finished, failed, stopped; NULL while it runs or if it was killed
 -- column: error  what ended it; NULL none
 -- column: last_step  its last finished step; NULL none
+-- column: is_lost  whether the watchdog of its host said that it is gone
 -- empty: no heartbeats: the run was imported or has only just begun
 WITH beats AS (
     SELECT rank, max(ts_ns) AS ts_ns FROM rows_of($heartbeats) WHERE attempt = $attempt
     GROUP BY rank
+),
+told AS (
+    SELECT DISTINCT rank FROM rows_of($marks) WHERE attempt = $attempt AND kind = 'lost'
 ),
 clocks AS (
     SELECT rank, arg_max(offset_ns, valid_from_ns) AS offset_ns FROM clock_offsets
@@ -21,7 +25,8 @@ done AS (
     WHERE attempt = $attempt AND finished AND step >= 0 GROUP BY rank
 )
 SELECT b.rank, nullif(r.host, '') AS host, b.ts_ns + coalesce(c.offset_ns, 0) AS last_ns, r.status,
-    nullif(r.error, '') AS error, d.last_step
+    nullif(r.error, '') AS error, d.last_step, t.rank IS NOT NULL AS is_lost
 FROM beats b LEFT JOIN clocks c USING (rank) LEFT JOIN done d USING (rank)
-LEFT JOIN (SELECT * FROM ranks WHERE attempt = $attempt) r USING (rank)
+LEFT JOIN told t USING (rank) LEFT JOIN (SELECT * FROM ranks WHERE attempt = $attempt) r
+    USING (rank)
 ORDER BY b.rank

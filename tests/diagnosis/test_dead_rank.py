@@ -20,15 +20,20 @@ from trace_hooks.layout import ParallelLayout
 
 _SCHEMA = pa.schema([
     ("rank", pa.int32()), ("host", pa.string()), ("last_ns", pa.int64()), ("status", pa.string()),
-    ("error", pa.string()), ("last_step", pa.int64()),
+    ("error", pa.string()), ("last_step", pa.int64()), ("is_lost", pa.bool_()),
 ])  # fmt: skip
 
 
-def judged(*silent: int, quiet_s: float = 30.0, **changed: Any) -> Verdict:
-    """Eight ranks on two hosts, in step 21; `silent` ones were heard so long before the others."""
+def judged(
+    *silent: int, quiet_s: float = 30.0, others: str | None = None, **changed: Any
+) -> Verdict:
+    """Eight ranks on two hosts, in step 21; `silent` ones were heard so long before the others,
+    which have the status `others`.
+    """
     rows = []
     for rank in range(8):
         row = {"rank": rank, "host": f"node{rank // 4}", "last_ns": 10**18, "last_step": 20}
+        row |= {"status": None if rank in silent else others, "is_lost": False}
         if rank in silent:
             row |= {"last_ns": 10**18 - int(quiet_s * 1e9), **changed}
         rows.append(row)
@@ -61,10 +66,27 @@ def test_a_host_of_which_all_ranks_fall_silent() -> None:
     assert [place.rank for place in finding.culprits] == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize(("others", "is_told"), [("stopped", True), ("finished", False)])
+def test_a_rank_that_the_watchdog_missed_when_the_others_were_stopped(
+    others: str, is_told: bool
+) -> None:
+    found = judged(5, quiet_s=2.4, others=others, is_lost=True).findings
+    assert [[place.rank for place in finding.culprits] for finding in found] == [[5]] * is_told
+    if is_told:
+        assert found[0].confidence == "high"
+        assert "2.4 s before the others, and its process is gone" in found[0].text
+
+
 @pytest.mark.parametrize(
     ("silent", "changed"),
-    [((), {}), ((3,), {"quiet_s": 9.0}), ((3,), {"status": "finished"}), (range(8), {})],
-    ids=["all heard", "a moment", "finished before", "nobody left"],
+    [
+        ((), {}),
+        ((3,), {"quiet_s": 3.0, "others": "stopped"}),
+        ((3,), {"quiet_s": 9.0}),
+        ((3,), {"status": "finished"}),
+        (range(8), {}),
+    ],
+    ids=["all heard", "not yet ended", "a moment", "finished before", "nobody left"],
 )
 def test_nothing_to_tell(silent: tuple[int, ...], changed: dict[str, Any]) -> None:
     verdict = judged(*silent, **changed)
