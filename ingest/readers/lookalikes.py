@@ -27,7 +27,6 @@ _LEAST_PACKETS = 3
 _LONGEST_VALUE_TYPE = 16
 
 _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
-    (b"SQLite format 3", "a SQLite database"),
     (b"PAR1", "a Parquet file with other columns than a trace has"),
     (b"PK\x03\x04", "a zip archive inside another file (unpack it first)"),
     (b"\x1f\x8b", "a gzip inside another gzip (unpack it first)"),
@@ -57,6 +56,10 @@ _ENDINGS = {
 
 def _is_pickle(head: bytes) -> bool:
     return bool(_PICKLE.match(head))
+
+
+def _is_sqlite(head: bytes) -> bool:
+    return head.startswith(b"SQLite format 3")
 
 
 def _first_fields(head: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -104,6 +107,11 @@ def _is_text(head: bytes) -> bool:
 
 _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
     ("an empty file", lambda head: not head.strip()),
+    (
+        "a database of rocprofv3, whose tables are not those of rocmProfileData",
+        lambda head: _is_sqlite(head) and b"rocpd_info_" in head,
+    ),
+    ("a SQLite database", _is_sqlite),
     (
         "a PyTorch memory snapshot (what was allocated, no operations in time)",
         lambda head: b"device_traces" in head and b"segments" in head,

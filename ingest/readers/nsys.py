@@ -28,7 +28,7 @@ _SETS, _WAITS = "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATI
 _CALLS, _RANGES, _TEXTS = "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "StringIds"
 _GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _START, _DETAILS = "TARGET_INFO_SESSION_START_TIME", "ANALYSIS_DETAILS"
-_OWN_TABLES = (_KERNELS, _COPIES, _CALLS, _RANGES)
+_OWN_TABLES = (_KERNELS, _COPIES, _CALLS, _RANGES, _START)
 _COPY_KINDS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA",
                8: "DtoD", 9: "HtoH", 10: "PtoP"}  # fmt: skip
 _RANGE_TYPES = (59, 60, 70, 71)  # push-pop, start-end, and both with a domain's payload
@@ -113,6 +113,8 @@ class _Report:
         bad += sum(self.processes.of(p).num_refused for p in self.processes.ranks())
         if bad:
             self.problems.append(f"{bad:,} rows without usable times left out")
+        if not self._texts and self.processes.ranks():
+            self.problems.append("has no names: its table StringIds is missing or empty")
         if self._num_open:
             self.problems.append(f"{self._num_open:,} NVTX ranges that never end left out")
 
@@ -120,6 +122,8 @@ class _Report:
         if not self._database.has(table):
             return
         try:
+            if lacks := self._database.lacks(table, columns):
+                self.problems.append(lacks)
             yield from self._database.rows(table, columns)
         except Unreadable as error:
             self.problems.append(str(error))

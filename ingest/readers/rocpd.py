@@ -157,6 +157,8 @@ class _Profile:
         if not self._database.has(table):
             return
         try:
+            if lacks := self._database.lacks(table, columns):
+                self.problems.append(lacks)
             yield from self._database.rows(table, columns)
         except Unreadable as error:
             self.problems.append(str(error))

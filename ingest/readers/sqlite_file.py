@@ -114,6 +114,17 @@ class Database:
         except _DAMAGED as error:
             raise Unreadable(f"table {table} is damaged: {error}") from None
 
+    def lacks(self, table: str, columns: Sequence[str]) -> str:
+        """Which columns another version of the format does not have; empty for none.
+
+        Raises Unreadable for a table that is not there or damaged.
+        """
+        there = self.columns(table)
+        if not there:
+            raise Unreadable(f"has no table {table}")
+        missing = [name for name in columns if name not in there]
+        return f"table {table} has no {', '.join(missing)}" if missing else ""
+
     def rows(self, table: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         """Some columns of every row; a column that is not there is None.
 

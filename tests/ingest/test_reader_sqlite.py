@@ -68,6 +68,19 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
+def test_a_report_without_a_column_and_without_names_says_so(tmp_path: Path, runs: Path) -> None:
+    tables = nsys_tables()
+    del tables["StringIds"]
+    columns, rows = tables["CUPTI_ACTIVITY_KIND_RUNTIME"]
+    tables["CUPTI_ACTIVITY_KIND_RUNTIME"] = columns.removesuffix(", nameId"), [r[:-1] for r in rows]
+    run = Imported(database(tmp_path / "a.sqlite", tables), into=runs)
+    assert [problem.partition(": ")[2] for problem in run.problems[:2]] == [
+        "table CUPTI_ACTIVITY_KIND_RUNTIME has no nameId",
+        "has no names: its table StringIds is missing or empty",
+    ]
+    assert ("CUDA call",) in run.rows("spans", "name")
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_report_of_two_processes(tmp_path: Path, runs: Path, packed: bool) -> None:
     path = database(tmp_path / "a.sqlite", nsys_tables())
