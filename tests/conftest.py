@@ -1,16 +1,27 @@
-"""The real training job, run once for every test of it."""
+"""What holds for all tests, and the real training job, run once for every test of it."""
 
 from __future__ import annotations
 
+import gc
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.forks import fork, succeeded
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """All that is loaded and collected stays: it is not looked through for garbage again."""
+    gc.disable()
+    found = yield
+    gc.freeze()
+    gc.enable()
+    return found
 
 
 @dataclass(frozen=True)

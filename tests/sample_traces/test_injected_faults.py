@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from ingest.store import open_run
 from sample_traces.jobs.faults import Fault
 from sample_traces.jobs.inject import Injector, _hold_gil
 from sample_traces.jobs.model import GPTSizes, build_stage, token_loss
+from tests.forks import ended, fork
 
 pytestmark = pytest.mark.torch
 
@@ -100,14 +100,12 @@ def test_faults_act_in_their_step_and_leave_a_mark(
 
 def test_when_a_rank_is_killed_the_launcher_ends_the_others(tmp_path: Path) -> None:
     sizes = {"nproc": 2, "pp": 1, "dp": 1, "tp": 2, "steps": 50, "layers": 1, "runs": tmp_path}
-    command = [sys.executable, "-m", "sample_traces.jobs.train_3d", *TINY, "--device", "cpu"]
+    command = ["-m", "sample_traces.jobs.train_3d", *TINY, "--device", "cpu"]
     for option, value in sizes.items():
         command += [f"--{option}", str(value)]
-    done = subprocess.run(
-        [*command, "--fault", "kill=1@2"], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 1
-    assert "rank 1 ended with code -9" in done.stderr
+    [done] = ended([fork(tmp_path / "job", [*command, "--fault", "kill=1@2"], os.environ)])
+    assert done.code == 1
+    assert "rank 1 ended with code -9" in done.err
     [folder] = [path.parent for path in tmp_path.glob("*/run.json")]
     run = open_run(folder)
     assert (1, 2, "fault") in {

@@ -13,7 +13,7 @@ from ingest.store import open_run
 pytestmark = pytest.mark.torch
 
 TINY = ("--batch", "2", "--seq", "16", "--width", "32", "--heads", "2")
-SIZES = {"num_steps": 4, "num_microbatches": 2, "num_layers": 4}
+SIZES = {"num_steps": 3, "num_microbatches": 2, "num_layers": 4}
 ON = {"TRACE_HOOKS_STATISTICS": "2"}
 EXACT = 1e-5
 """Sums of float32 products taken in another order."""
@@ -76,15 +76,3 @@ def test_fsdp_shards_give_what_one_process_gives(
         if key[2] == "weight" and key[0] == 0:
             assert row["rms"] == rms_of(one)
             assert row["absmax"] == one["absmax"]
-
-
-@pytest.mark.parametrize("schedule", ["1f1b", "zbv"])
-def test_losses_are_bitwise_equal_with_statistics_on_and_off(
-    train_3d: Callable[..., Any], tmp_path: Path, schedule: str
-) -> None:
-    sizes = {"pp": 2, "dp": 1, "tp": 2, "num_steps": 5, "num_microbatches": 4, "num_layers": 4}
-    options = (*TINY, "--schedule", schedule)
-    on = train_3d(tmp_path, "on", **sizes, options=options, environ={"TRACE_HOOKS_STATISTICS": "1"})
-    off = train_3d(tmp_path, "off", **sizes, options=options, environ={"TRACE_HOOKS": "0"})
-    assert on.losses == off.losses
-    assert len({key[0] for key in health(on)}) == 5

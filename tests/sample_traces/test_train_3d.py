@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +17,47 @@ from sample_traces.jobs.train_3d import parse_options
 pytestmark = pytest.mark.torch
 
 TINY = ("--batch", "1", "--seq", "16", "--width", "32", "--heads", "2")
-FOUR_RANKS = {"pp": 2, "dp": 1, "tp": 2, "num_microbatches": 2, "num_layers": 2}
-ONE_RANK = {"pp": 1, "dp": 1, "tp": 1, "num_steps": 6, "num_microbatches": 2, "num_layers": 1}
+FOUR_RANKS = {"pp": 2, "dp": 1, "tp": 2, "num_steps": 6, "num_microbatches": 4, "num_layers": 4}
+ONE_RANK = {"pp": 1, "dp": 1, "tp": 1, "num_steps": 4, "num_microbatches": 2, "num_layers": 1}
+STATISTICS = {"TRACE_HOOKS_STATISTICS": "1"}
+
+Run = Callable[..., Any]
 
 
+@pytest.fixture(scope="module")
+def four_ranks(train_3d: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs the job under a schedule, once for each way of watching it."""
+
+    @cache
+    def run(schedule: str, **environ: str) -> Any:
+        options = (*TINY, "--schedule", schedule)
+        folder = tmp_path_factory.mktemp(schedule)
+        return train_3d(folder, "job", **FOUR_RANKS, options=options, environ=environ)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("schedule", "environ"), [("1f1b", {}), ("1f1b", STATISTICS), ("zbv", STATISTICS)]
+)
 def test_losses_are_bitwise_equal_with_hooks_on_and_off(
-    train_3d: Callable[..., Any], tmp_path: Path
+    four_ranks: Run, schedule: str, environ: dict[str, str]
 ) -> None:
-    on = train_3d(tmp_path, "on", **FOUR_RANKS, num_steps=20, options=TINY)
-    off = train_3d(
-        tmp_path, "off", **FOUR_RANKS, num_steps=20, options=TINY, environ={"TRACE_HOOKS": "0"}
-    )
+    on, off = four_ranks(schedule, **environ), four_ranks(schedule, TRACE_HOOKS="0")
     assert not off.folder.exists()
-    assert open_run(on.folder).ask("steps").num_rows == 20
-    assert [row["step"] for row in on.losses] == list(range(20))
+    with open_run(on.folder) as run:
+        assert run.ask("steps").num_rows == 6
+        watched = {row["step"] for row in run.ask("tensor_health").to_pylist()}
+        assert watched == (set(range(6)) if environ else set())
+        assert run.sql("SELECT * FROM marks WHERE kind = 'hook_error'").num_rows == 0
+    assert [row["step"] for row in on.losses] == list(range(6))
     assert on.losses == off.losses  # JSON keeps every bit of a float
     assert on.losses[-1]["loss"] != on.losses[0]["loss"]
 
 
-def test_a_missing_source_lowers_coverage_by_its_share(
-    train_3d: Callable[..., Any], tmp_path: Path
-) -> None:
-    """The loader sleeps 400 ms a step, so its share of the time hardly depends on the machine."""
-    options = (*TINY, "--fault", "slow-loader,ms=400")
+def test_a_missing_source_lowers_coverage_by_its_share(train_3d: Run, tmp_path: Path) -> None:
+    """The loader sleeps a second a step, so its share of the time hardly depends on the machine."""
+    options = (*TINY, "--fault", "slow-loader,ms=1000")
     on = train_3d(tmp_path, "on", **ONE_RANK, options=options)
     off = train_3d(
         tmp_path, "off", **ONE_RANK, options=options, environ={"TRACE_HOOKS_SOURCES": "-data"}
@@ -48,17 +67,13 @@ def test_a_missing_source_lowers_coverage_by_its_share(
         for job in (on, off)
     )
     windows = open_run(off.folder).ask("step_times", step_min=1).to_pylist()
-    share = 400 * len(windows) / sum(step["step_ms"] for step in windows)
-    assert share > 0.3
+    share = 1_000 * len(windows) / sum(step["step_ms"] for step in windows)
+    assert share > 0.5
     assert with_it - without_it == pytest.approx(share, abs=0.07)
 
 
-def test_zero_bubble_splits_the_backward(train_3d: Callable[..., Any], tmp_path: Path) -> None:
-    job = train_3d(
-        tmp_path, "zbv", pp=2, dp=1, tp=1, num_steps=3, num_microbatches=4, num_layers=4,
-        options=(*TINY, "--schedule", "zbv"),
-    )  # fmt: skip
-    rows = open_run(job.folder).sql(
+def test_zero_bubble_splits_the_backward(four_ranks: Run) -> None:
+    rows = open_run(four_ranks("zbv", **STATISTICS).folder).sql(
         "SELECT rank, step, chunk, microbatch, name FROM spans WHERE depth = 0"
         " AND microbatch >= 0 AND kind IN ('forward', 'backward', 'wgrad') AND name <> 'loss'"
     )
@@ -71,9 +86,9 @@ def test_zero_bubble_splits_the_backward(train_3d: Callable[..., Any], tmp_path:
         backwards[cell] += {"B": 2, "I": 1, "W": 1}.get(row["name"], 0)
     cells = {
         (rank, step, stage, microbatch)
-        for rank in range(2)
-        for step in range(3)
-        for stage in stage_indices("zbv", rank, 2)
+        for rank in range(4)
+        for step in range(6)
+        for stage in stage_indices("zbv", rank // 2, 2)
         for microbatch in range(4)
     }
     assert forwards == dict.fromkeys(cells, 1)
