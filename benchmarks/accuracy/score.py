@@ -3,8 +3,9 @@
 A label is found by a finding of its kind that acts in some of its steps. It is located where that
 finding names exactly its ranks; where a stage is meant, the stage and no rank; where the whole job
 is meant, no rank or all. Further findings of the same kind and place are the same finding told
-twice. All others are false, also where they name an innocent rank of the right kind; what is said
-of labels that the data do not allow to tell is neither right nor wrong.
+twice. All others are false, also where they name an innocent rank of the right kind. What is said
+beside labels that the data do not allow to tell is neither right nor wrong, unless it names innocent
+ranks only.
 """
 
 from __future__ import annotations
@@ -87,4 +88,14 @@ def _tells(finding: Finding, label: Label, exact: bool) -> bool:
 
 def _is_excused(finding: Finding, label: Label) -> bool:
     """Told twice, or about something that cannot be told apart."""
-    return not label.is_identifiable or _tells(finding, label, exact=True)
+    if not label.is_identifiable:
+        return _spares_innocents(finding, label)
+    return _tells(finding, label, exact=True)
+
+
+def _spares_innocents(finding: Finding, label: Label) -> bool:
+    """Whether it names no rank, some of the label, or only those of the stage that it means."""
+    if not finding["ranks"] or set(finding["ranks"]) & set(label.ranks):
+        return True
+    stages = {place["coords"].get("pp") for place in finding.get("culprits", ())}
+    return bool(stages) and stages <= set(label.stages)

@@ -86,21 +86,21 @@ def tallies(scored: Iterable[Scored]) -> dict[str, Tally]:
 def by_kind(
     outcomes: Sequence[Outcome], doses: Sequence[str], whose: str = "findings"
 ) -> list[str]:
-    """One row per kind, and the sum; `whose`: findings, or those of the rules."""
+    """One row per kind, and the sum. `whose`: findings; causes or rules, which know no steps."""
     chosen = [o for o in outcomes if o.case.dose in doses and o.case.kind != HEALTHY]
     found = tallies(score(o.labels, getattr(o, whose)) for o in chosen)
-    rows = [_row(kind, found[kind]) for kind in sorted(found)]
-    total = sum(found.values(), Tally())
-    head = (
-        "| kind | planted | found | false | precision | recall | F1 | located | onset <= 2 steps |"
-    )
-    return [head, "|---" * 9 + "|", *rows, _row("**all**", total)]
+    rows = [(kind, found[kind]) for kind in sorted(found)]
+    rows.append(("**all**", sum(found.values(), Tally())))
+    names = ["kind", "planted", "found", "false", "precision", "recall", "F1", "located"]
+    names += ["onset <= 2 steps"] * (whose == "findings")
+    head = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    return head + [_row(name, tally, len(names)) for name, tally in rows]
 
 
-def _row(name: str, tally: Tally) -> str:
+def _row(name: str, tally: Tally, num_cells: int) -> str:
     shares = (tally.precision, tally.recall, tally.f1, tally.located_share, tally.onset_share)
     cells = [name, tally.labels, tally.found, tally.false, *(_text(share) for share in shares)]
-    return f"| {' | '.join(map(str, cells))} |"
+    return f"| {' | '.join(map(str, cells[:num_cells]))} |"
 
 
 def _text(share: float) -> str:

@@ -73,9 +73,12 @@ def test_each_of_two_culprits_has_its_own_finding() -> None:
     assert [match.is_located for match in scored.matches] == [True, True]
 
 
-def test_what_cannot_be_told_is_neither_missed_nor_false() -> None:
-    scored = score([planted("slow_stage", (), (1,), why_not="two")], [said("slow_worker", (1,))])
-    assert (scored.matches, scored.false) == ([], [])
+@pytest.mark.parametrize(("stage", "num_false"), [(1, 0), (0, 1)], ids=["its own", "innocent"])
+def test_what_cannot_be_told_is_neither_missed_nor_false(stage: int, num_false: int) -> None:
+    label = planted("slow_stage", (), (1,), why_not="one rank per stage")
+    finding = said("slow_worker", (stage,), culprits=[{"rank": stage, "coords": {"pp": stage}}])
+    scored = score([label], [finding, said("gc_pauses")])
+    assert (scored.matches, len(scored.false)) == ([], num_false)
 
 
 def test_shares() -> None:
