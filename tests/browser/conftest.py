@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,11 +9,11 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from benchmarks.browser import FLAGS, MISSING, Server, chromium
-from sample_traces import RECORDED
+from ingest.imports import HERE_VARIABLE
 from tests.browser import runs_made
-from tests.browser.tabs import DESKTOP, Tab
+from tests.browser.profiles import Profiles
+from tests.browser.tabs import DESKTOP, PHONE, Tab
 
-REPO = Path(__file__).resolve().parents[2]
 OpenTab = Callable[..., Tab]
 
 
@@ -34,7 +32,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def imported_run(runs: Path) -> str:
     """Name of a run made of torch.profiler traces."""
-    return runs_made.imported(runs, runs.parent / "files")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(HERE_VARIABLE, "1")  # in this process: test_uploads has others start
+        return runs_made.imported(runs, runs.parent / "files")
 
 
 @pytest.fixture(scope="package")
@@ -60,19 +60,29 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
+@pytest.fixture(scope="package")
+def profiles(browser: Browser) -> Profiles:
+    """Profiles of that browser, used by many tests in turn."""
+    return Profiles(browser)
+
+
 @pytest.fixture
-def tabs(browser: Browser) -> Iterator[OpenTab]:
-    """Opens tabs with fresh profiles; what went wrong in any of them fails the test at its end."""
+def tabs(profiles: Profiles) -> Iterator[OpenTab]:
+    """Opens tabs with a profile each; what went wrong in any of them fails the test at its end.
+
+    Name the server's fixture before this one: then pages are left before their server ends.
+    """
     opened: list[Tab] = []
 
     def open_tab(base: str, theme: str = "dark", size: tuple[int, int] = DESKTOP) -> Tab:
-        opened.append(Tab(browser, base, theme, size))
+        opened.append(Tab(profiles.take(size == PHONE), base, theme, size))
         return opened[-1]
 
     yield open_tab
     problems = [line for tab in opened for line in tab.problems.unexpected]
     for tab in opened:
-        tab.close()
+        tab.leave()
+        profiles.give_back(tab.profile, tab.base)
     assert not problems, "\n".join(problems[:20])
 
 
@@ -80,24 +90,3 @@ def tabs(browser: Browser) -> Iterator[OpenTab]:
 def tab(tabs: OpenTab, server: Server) -> Tab:
     """One dark desktop tab on the common server."""
     return tabs(server.url)
-
-
-@pytest.fixture(scope="module")
-def live_run(runs: Path) -> Iterator[str]:
-    """Name of a run that is being written while the test runs."""
-    yield from replayed(runs, "live")
-
-
-def replayed(runs: Path, name: str) -> Iterator[str]:
-    """Write a recorded run again, live, until the generator is closed."""
-    command = [sys.executable, "benchmarks/replay.py", RECORDED / "slow_rank", runs / name]
-    job = subprocess.Popen([*map(str, command), "--minutes", "5"], cwd=REPO,
-                           stdout=subprocess.PIPE, text=True)  # fmt: skip
-    assert job.stdout is not None
-    try:
-        assert job.stdout.readline(), "the replay ended before its first step"
-        yield name
-    finally:
-        job.kill()
-        job.wait()
-        job.stdout.close()

@@ -5,23 +5,16 @@ from __future__ import annotations
 import base64
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
-from playwright.sync_api import (
-    Browser,
-    BrowserContext,
-    Dialog,
-    Error,
-    Locator,
-    Page,
-    Request,
-    Response,
-)  # fmt: skip
+from playwright.sync_api import ConsoleMessage, Dialog, Error, Locator, Page, Request, Response
+
+from tests.browser.profiles import Profile
 
 DESKTOP, PHONE = (1400, 900), (390, 844)
-LONGEST_S, QUIET_S = 20.0, 0.25
+LONGEST_S, QUIET_S = 40.0, 0.25
 ABORTED = "net::ERR_ABORTED"
 """A request that was given up because a newer one made it useless, or the page was left."""
 LEFT = "Execution context was destroyed"
@@ -77,37 +70,42 @@ class Problems:
 
 
 class Tab:
-    """A page in a fresh profile (nothing stored, no cookies), with its problems."""
+    """A page in an empty profile (nothing stored, no cookies), with its problems."""
 
     def __init__(
-        self, browser: Browser, base: str, theme: str = "dark", size: tuple[int, int] = DESKTOP
+        self, profile: Profile, base: str, theme: str = "dark", size: tuple[int, int] = DESKTOP
     ) -> None:
         self.base = base
-        self.context: BrowserContext = browser.new_context(
-            viewport={"width": size[0], "height": size[1]}, color_scheme=theme,
-            has_touch=size == PHONE, permissions=["clipboard-read", "clipboard-write"],
-            accept_downloads=True,
-        )  # fmt: skip
-        self.context.set_default_timeout(15_000)
+        self.profile = profile
+        self.context, self.page = profile.context, profile.page
         self.problems = Problems()
-        self.page: Page = self.context.new_page()
-        self.page.on(
-            "console",
-            lambda m: self.problems.add(f"console: {m.text} {m.location.get('url', '')}")
-            if m.type == "error" else None,
-        )  # fmt: skip
-        self.page.on("pageerror", lambda error: self.problems.add(f"page error: {error}"))
-        self.page.on("dialog", self._dialog)
         self._under_way: set[Request] = set()
         self._last_end_s = 0.0
-        self.page.on("request", lambda request: self._under_way.add(request))
-        self.page.on("requestfinished", self._ended)
-        self.page.on("requestfailed", self._failed)
-        self.page.on("response", self._answered)
+        self._listeners: dict[str, Callable[[Any], None]] = {
+            "console": self._said, "pageerror": lambda e: self.problems.add(f"page error: {e}"),
+            "dialog": self._dialog, "request": self._asked,
+            "requestfinished": self._ended, "requestfailed": self._failed,
+            "response": self._answered,
+        }  # fmt: skip
+        profile.set_up(theme, size)
+        for event, listener in self._listeners.items():
+            self.page.on(event, listener)
+
+    def leave(self) -> None:
+        """Listen no more; the profile may be used by the next test."""
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.problems.add(f"console: {message.text} {message.location.get('url', '')}")
 
     def _dialog(self, dialog: Dialog) -> None:
         self.problems.add(f"dialog: {dialog.message}")
         dialog.dismiss()
+
+    def _asked(self, request: Request) -> None:
+        self._under_way.add(request)
 
     def _ended(self, request: Request) -> None:
         self._under_way.discard(request)
@@ -127,6 +125,11 @@ class Tab:
         self.page.goto(f"{self.base}{path}")
         self.page.wait_for_selector("#page:not(.loading)")
         return self.page
+
+    def turn_to(self, page: str) -> None:
+        """Go to another page of the run without loading anew."""
+        self.page.evaluate("(page) => window.rankscope.open({page})", page)
+        self.page.wait_for_url(re.compile(rf"/{page}(\?|$)"))
 
     def assert_sound(self) -> None:
         """Nothing failed to draw, nothing is still loading, nothing sticks out."""
@@ -183,18 +186,3 @@ class Tab:
         picture = base64.b64encode(place.screenshot()).decode()
         number: int = self.page.evaluate(_NUM_PIXELS, [picture, variable])
         return number
-
-    def close(self) -> None:
-        """Close the profile."""
-        self.context.close()
-
-    def __enter__(self) -> Tab:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -11,7 +11,9 @@ import pytest
 from playwright.sync_api import Locator
 
 from app.links import View
+from app.settings import Settings
 from benchmarks.browser import Server
+from tests.app.server.served import served
 from tests.browser.conftest import OpenTab
 from tests.browser.tabs import PHONE, Tab
 from tests.runs_builder import restarted_run
@@ -64,19 +66,6 @@ def test_the_grid_by_keys(tab: Tab) -> None:
     tab.page.keyboard.press("Enter")
     tab.page.wait_for_url("**/run/slow_rank/timeline?*")
     assert tab.view()["rank"] == 5
-
-
-def test_from_the_banner_to_the_timeline_of_the_slow_rank(tab: Tab) -> None:
-    tab.open(View("slow_rank").url())
-    banner = tab.page.locator(".banner")
-    assert "Rank 5 is slow" in banner.inner_text()
-    assert re.search(r"1\.[4-7]\dx its peers since step 5", banner.inner_text())
-    banner.get_by_text("Show me").click()
-    tab.page.wait_for_url("**/run/slow_rank/timeline?*")
-    tab.settle()
-    assert tab.view()["rank"] == 5
-    assert tab.view()["finding"]
-    assert tab.num_colours(tab.page.locator('[data-view="timeline"] canvas')) > 20
 
 
 def test_a_copied_link_opens_the_same_in_a_fresh_profile(tabs: OpenTab, server: Server) -> None:
@@ -149,34 +138,6 @@ def test_a_slice_tells_what_it_is(tab: Tab) -> None:
     assert "step" in panel.inner_text().lower()
 
 
-def test_brushing_the_strip_sets_the_steps_everywhere(tab: Tab) -> None:
-    tab.open(View("slow_rank", "overview").url())
-    tab.settle()
-    box = tab.page.locator('[data-view="strip"] canvas').first.bounding_box()
-    assert box is not None
-    middle = box["y"] + box["height"] / 2
-    tab.page.mouse.move(box["x"] + box["width"] * 0.45, middle)
-    tab.page.mouse.down()
-    tab.page.mouse.move(box["x"] + box["width"] * 0.62, middle, steps=4)
-    tab.page.mouse.up()
-    tab.page.wait_for_url(re.compile(r"[?&]steps=\d+\.\.\d+"))
-    tab.settle()
-    first, last = tab.view()["steps"]
-    assert 0 < first < last < 13
-    told = tab.page.locator('[data-view="grid"]').get_by_text(f"steps {first} to {last}")
-    told.first.wait_for()
-
-
-def test_the_heat_map_leads_to_the_rank(tab: Tab) -> None:
-    tab.open(View("slow_rank", "ranks").url())
-    tab.settle()
-    canvas = tab.page.locator('[data-view="heat"] canvas').first
-    box = canvas.bounding_box()
-    assert box is not None
-    canvas.click(position={"x": box["width"] * 0.6, "y": box["height"] * 0.5})
-    tab.page.wait_for_url(re.compile(r"[?&]rank=\d"))
-
-
 def test_the_table_of_ranks_sorts_and_selects(tab: Tab) -> None:
     tab.open(View("slow_rank", "ranks").url())
     tab.settle()
@@ -240,14 +201,10 @@ def test_a_shared_finding_on_a_phone(tabs: OpenTab, server: Server, page: str) -
         assert text["width"] > 250  # not squeezed beside its buttons
 
 
-def test_steps_of_before_a_restart_and_a_link_to_them(
-    tabs: OpenTab, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    runs = tmp_path_factory.mktemp("restarted") / "runs"
-    restarted_run(runs / "again")
-    server = Server(runs).start()
-    try:
-        first = tabs(server.url)
+def test_steps_of_before_a_restart_and_a_link_to_them(tabs: OpenTab, tmp_path: Path) -> None:
+    restarted_run(tmp_path / "again")
+    with served(tmp_path, Settings(port=0)) as server:
+        first = tabs(f"http://{server.address}")
         first.open(View("again", "timeline", steps=(1, 2)).url())
         first.settle()
         first.page.get_by_role("button", name="Copy link").first.click()
@@ -258,5 +215,3 @@ def test_steps_of_before_a_restart_and_a_link_to_them(
         first.page.get_by_role("button", name="Copy link").first.click()
         assert "attempt" not in first.page.evaluate("navigator.clipboard.readText()")
         first.page.goto("about:blank")  # the end of the server is nobody's error then
-    finally:
-        server.stop()

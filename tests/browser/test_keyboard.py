@@ -9,7 +9,6 @@ from benchmarks.browser import Server
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate
-from tests.browser.conftest import OpenTab
 from tests.browser.tabs import Tab
 
 # visible controls get a number; focus that comes by notes the number of its own
@@ -35,34 +34,17 @@ NAMELESS = """() => [
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_tab_reaches_every_control(tab: Tab, page: str) -> None:
-    tab.open(View("slow_rank", page).url())
-    tab.settle()
-    number = tab.page.evaluate(CONTROLS)
-    assert number > 8
-    for _ in range(number + 5):
-        tab.page.keyboard.press("Tab")
-    assert tab.page.evaluate(MISSED) == []
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_every_control_has_a_name_and_every_canvas_words(tab: Tab, page: str) -> None:
+def test_every_control_has_a_name_and_tab_reaches_it(tab: Tab, page: str) -> None:
     tab.open(View("slow_rank", page).url())
     tab.settle()
     assert tab.page.evaluate(NAMELESS) == []
     if page != "query":
         assert tab.page.locator("table").count() > 0  # the same in words, for those who see nothing
-
-
-def test_help_opens_and_closes(tab: Tab) -> None:
-    tab.open(View("slow_rank", "timeline").url())
-    tab.settle()
-    tab.page.keyboard.press("?")
-    dialog = tab.page.locator("#help-dialog")
-    assert dialog.is_visible()
-    assert "next, previous finding" in dialog.inner_text()
-    tab.page.keyboard.press("Escape")
-    assert not dialog.is_visible()
+    number = tab.page.evaluate(CONTROLS)
+    assert number > 8
+    for _ in range(number + 5):
+        tab.page.keyboard.press("Tab")
+    assert tab.page.evaluate(MISSED) == []
 
 
 def test_pages_by_keys(tab: Tab) -> None:
@@ -96,18 +78,3 @@ def test_j_and_k_go_through_the_findings(tab: Tab, two_findings: str) -> None:
     assert {first.split(" is ")[0], second.split(" is ")[0]} == {"Rank 3", "Rank 14"}
     tab.page.keyboard.press("k")
     tab.wait_for(f"document.querySelector('.banner .said').innerText === {first!r}")
-
-
-def test_the_drawer_shows_the_evidence_and_gives_the_focus_back(
-    tabs: OpenTab, server: Server
-) -> None:
-    tab = tabs(server.url)
-    tab.open(View("slow_rank", "overview").url())
-    tab.settle()
-    tab.page.keyboard.press("e")
-    drawer = tab.page.locator("#drawer")
-    assert drawer.is_visible()
-    assert "Rank 5 is slow" in drawer.inner_text()
-    tab.page.keyboard.press("Escape")
-    assert not drawer.is_visible()
-    assert tab.page.evaluate("document.activeElement.id") == "findings-button"

@@ -4,17 +4,20 @@ link that was sent opens at whoever has the token.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import WebSocket
 
 from app.links import View
 from app.settings import Settings, Token
 from tests.app.server.served import Served, served
 from tests.browser.conftest import OpenTab
+from tests.browser.tabs import Tab
 from tests.runs_builder import two_rank_run
 
 SECRET = "correct-horse-battery"
@@ -34,11 +37,23 @@ def server(tmp_path: Path) -> Iterator[Served]:
         yield running_one
 
 
+def heard(tab: Tab) -> list[int | None]:
+    """Newest steps that the page's sockets tell of, as they come; to be asked before it opens."""
+    steps: list[int | None] = []
+
+    def note(socket: WebSocket) -> None:
+        socket.on("framereceived", lambda text: steps.append(json.loads(text).get("last_step")))
+
+    tab.page.on("websocket", note)
+    return steps
+
+
 def test_a_hidden_tab_has_no_socket_and_catches_up_when_it_returns(
-    tabs: OpenTab, server: Served, tmp_path: Path
+    server: Served, tabs: OpenTab, tmp_path: Path
 ) -> None:
     run = two_rank_run(tmp_path / "job")
     tab = tabs(f"http://{server.address}")
+    steps = heard(tab)
     tab.open(View("job", "query").url())
     tab.wait_for("window.rankscope.live.connected")
     tab.page.evaluate(COUNT_NEWS)
@@ -47,34 +62,37 @@ def test_a_hidden_tab_has_no_socket_and_catches_up_when_it_returns(
     run.step(0, 3, 300, 400)
     run.publish()
     assert server.hub.catch_up("job", 10)
-    tab.page.wait_for_timeout(1000)
+    tab.page.wait_for_timeout(500)  # longer than news take to a page that has a socket
+    assert 3 not in steps
     assert tab.page.evaluate("window.news") == []
     tab.page.evaluate(HIDE, False)
     tab.wait_for("window.news.at(-1) === 3")
 
 
 def test_a_paused_page_holds_still_and_goes_on_from_the_newest(
-    tabs: OpenTab, server: Served, tmp_path: Path
+    server: Served, tabs: OpenTab, tmp_path: Path
 ) -> None:
     run = two_rank_run(tmp_path / "job")
     tab = tabs(f"http://{server.address}")
+    steps = heard(tab)
     tab.open(View("job", "query").url())
     tab.wait_for("window.rankscope.live.connected")
-    tab.page.wait_for_timeout(500)
+    tab.settle()
     tab.page.evaluate(COUNT_NEWS)
     tab.page.evaluate("window.rankscope.live.pause()")
     for step in (3, 4):
         run.step(0, step, step * 100, step * 100 + 100)
         run.publish()
         assert server.hub.catch_up("job", 10)
-    tab.page.wait_for_timeout(1500)
+    while steps.count(4) < 2:  # the second time the page has long had the first
+        tab.page.wait_for_timeout(50)
     assert tab.page.evaluate("window.news") == []
     tab.page.evaluate("window.rankscope.live.resume()")
     tab.wait_for("window.news.at(-1) === 4")
     assert tab.page.evaluate("window.news") == [4]
 
 
-def test_a_run_that_comes_up_opens_by_itself(tabs: OpenTab, server: Served, tmp_path: Path) -> None:
+def test_a_run_that_comes_up_opens_by_itself(server: Served, tabs: OpenTab, tmp_path: Path) -> None:
     server.hub.expect("job", "the ranks come up; this page opens by itself")
     tab = tabs(f"http://{server.address}")
     tab.problems.allow("status 400")

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from app.links import PAGES, View
-from benchmarks.browser import Server, free_port
+from app.settings import Settings
+from tests.app.server.served import served
 from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
 from tests.browser.proxy import Proxy
@@ -17,23 +18,23 @@ PREFIX = "/user/me/proxy/8050"
 
 
 @pytest.fixture(scope="module")
-def prefixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Proxy, Proxy]]:
-    """A server told its prefix, and two proxies before it: one strips the prefix, one keeps it."""
-    runs = tmp_path_factory.mktemp("prefixed") / "runs"
-    runs.mkdir()
+def proxies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Proxy]]:
+    """Two before a server that is told its prefix: one strips the prefix, one keeps it."""
+    runs = tmp_path_factory.mktemp("prefixed")
     runs_made.recorded(runs, "slow_rank")
-    port = free_port()
-    with Proxy(PREFIX, port, strips=True) as strips, Proxy(PREFIX, port, strips=False) as keeps:
-        server = Server(runs, "--base-path", PREFIX, port=port).start()
-        yield server, strips, keeps
-        assert server.stop() == 0
+    with (
+        served(runs, Settings(port=0, base=PREFIX)) as server,
+        Proxy(PREFIX, server.port, strips=True) as strips,
+        Proxy(PREFIX, server.port, strips=False) as keeps,
+    ):
+        yield {"strips": strips, "keeps": keeps}
 
 
-@pytest.mark.parametrize("strips", [True, False], ids=["strips", "keeps"])
+@pytest.mark.parametrize("kind", ["strips", "keeps"])
 def test_every_page_and_the_live_socket(
-    tabs: OpenTab, prefixed: tuple[Server, Proxy, Proxy], strips: bool
+    proxies: dict[str, Proxy], tabs: OpenTab, kind: str
 ) -> None:
-    proxy = prefixed[1] if strips else prefixed[2]
+    proxy = proxies[kind]
     tab = tabs(proxy.url)
     asked: list[str] = []
     sockets: list[str] = []
@@ -57,10 +58,8 @@ def assert_followed(tab: Tab) -> None:
     assert tab.page.locator(".topbar .state").inner_text().strip().startswith("finished")
 
 
-def test_a_link_made_behind_the_proxy_opens_there(
-    tabs: OpenTab, prefixed: tuple[Server, Proxy, Proxy]
-) -> None:
-    proxy = prefixed[1]
+def test_a_link_made_behind_the_proxy_opens_there(proxies: dict[str, Proxy], tabs: OpenTab) -> None:
+    proxy = proxies["strips"]
     first = tabs(proxy.url)
     first.open(View("slow_rank", "timeline", rank=5, steps=(6, 8)).url())
     link: str = first.page.evaluate("window.rankscope.link()")

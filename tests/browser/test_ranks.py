@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from app.links import View
 from benchmarks.browser import Server
 from tests.browser import runs_made
@@ -22,7 +20,7 @@ NO_WEBGL = """
 
 
 def test_without_webgl_the_ranks_are_flat_blocks_and_can_be_selected(tab: Tab) -> None:
-    tab.context.add_init_script(NO_WEBGL)
+    tab.profile.add_script(NO_WEBGL)
     tab.open(RANKS.to(rank=4).url())
     tab.settle()
     grid = tab.page.locator('[data-view="grid"]')
@@ -34,9 +32,8 @@ def test_without_webgl_the_ranks_are_flat_blocks_and_can_be_selected(tab: Tab) -
     tab.wait_for("window.rankscope.view.rank === 5")
 
 
-@pytest.mark.parametrize("size", [(1400, 900), PHONE])
-def test_a_job_without_a_step_says_so(tabs: OpenTab, server: Server, size: tuple[int, int]) -> None:
-    tab = tabs(server.url, size=size)
+def test_a_job_without_a_step_says_so(tabs: OpenTab, server: Server) -> None:
+    tab = tabs(server.url, size=PHONE)
     tab.open(View(runs_made.EMPTY, "ranks").url())
     tab.settle()
     said = tab.page.locator('[data-view="grid"] .map-note').inner_text()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from playwright.sync_api import Browser
-
 from app.links import View
 from tests.browser import runs_made
+from tests.browser.conftest import OpenTab
 from tests.browser.tabs import DESKTOP, PHONE, Tab
 
 LARGEST_BYTES = 2 * 1024 * 1024
@@ -25,31 +23,33 @@ def saved(tab: Tab, path: str, into: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_it_opens_offline_and_tells_the_finding(
-    tab: Tab, browser: Browser, tmp_path: Path, size: tuple[int, int]
+def opened_offline(tabs: OpenTab, file: Path, size: tuple[int, int] = DESKTOP) -> Tab:
+    """The file, drawn in another profile that has no network and asks for nothing."""
+    reader = tabs("file://", size=size)
+    reader.context.set_offline(True)
+    asked: list[str] = []
+    reader.page.on("request", lambda request: asked.append(request.url))
+    reader.page.goto(file.as_uri())
+    reader.page.wait_for_function("document.querySelector('#shared-timeline canvas').width > 100")
+    reader.settle()
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    return reader
+
+
+def test_saved_on_a_desktop_it_opens_offline_on_a_phone(
+    tab: Tab, tabs: OpenTab, tmp_path: Path
 ) -> None:
     file = saved(tab, View("slow_rank", "timeline", rank=5, steps=(5, 6)).url(), tmp_path)
     assert file.suffix == ".html"
     assert file.stat().st_size <= LARGEST_BYTES
-    with Tab(browser, "file://", size=size) as reader:
-        reader.context.set_offline(True)
-        asked: list[str] = []
-        reader.page.on("request", lambda request: asked.append(request.url))
-        reader.page.goto(file.as_uri())
-        reader.page.wait_for_timeout(500)
-        assert "Rank 5 is slow" in reader.page.locator("body").inner_text()
-        assert reader.sticking_out() == []
-        assert reader.num_colours(reader.page.locator("canvas").first) > 10
-        assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
-        assert reader.problems.unexpected == []
+    reader = opened_offline(tabs, file, PHONE)
+    assert "Rank 5 is slow" in reader.page.locator("body").inner_text()
+    assert reader.sticking_out() == []
+    assert reader.num_colours(reader.page.locator("canvas").first) > 10
 
 
-def test_names_in_it_are_text(tab: Tab, browser: Browser, tmp_path: Path) -> None:
+def test_names_in_it_are_text(tab: Tab, tabs: OpenTab, tmp_path: Path) -> None:
     file = saved(tab, View(runs_made.HOSTILE, "timeline").url(), tmp_path)
-    with Tab(browser, "file://") as reader:
-        reader.page.goto(file.as_uri())
-        reader.page.wait_for_timeout(500)
-        assert runs_made.HOSTILE in reader.page.locator("body").inner_text()
-        assert reader.page.locator("[onclick], [onerror]").count() == 0
-        assert reader.problems.unexpected == []
+    reader = opened_offline(tabs, file)
+    assert runs_made.HOSTILE in reader.page.locator("body").inner_text()
+    assert reader.page.locator("[onclick], [onerror]").count() == 0

@@ -13,7 +13,7 @@ from benchmarks.browser import Server
 from ingest.imports import import_paths
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
 from tests.browser.conftest import OpenTab
-from tests.browser.tabs import PHONE, Tab
+from tests.browser.tabs import DESKTOP, PHONE, Tab
 
 JOB = MegatronJob(pp=4, dp=4, tp=2, num_steps=8, slow=((2, 1, 1.7),))
 SLOW_RANK = 2 * 8 + 1 * 2
@@ -94,7 +94,7 @@ def test_steps_narrow_it_and_a_link_opens_the_same_step(tab: Tab, straggler_run:
 
 
 @pytest.mark.parametrize(
-    ("theme", "size"), [("dark", (1400, 900)), ("light", (1400, 900)), ("light", PHONE)]
+    ("theme", "size"), [("dark", DESKTOP), ("light", PHONE)], ids=["desktop", "phone"]
 )
 def test_the_recorded_sample(
     tabs: OpenTab, server: Server, theme: str, size: tuple[int, int]
