@@ -30,7 +30,9 @@ _OWN_EXPORT = re.compile(rb'"t0_ns"\s*:')
 _EXPORT_SAYS_SO_IN = 4096
 _EVENT = re.compile(rb'"ph"\s*:\s*"')
 _NAMED_RANK = re.compile(
-    rb'(?:"process_name"[^{}]*\{\s*"name"|"pid")\s*:\s*"[^"]*\brank[ _-]?(\d{1,7})(?!\d)', re.I
+    rb'(?:"process_name"[^{}]{0,200}\{\s{0,9}"name"|"pid")\s{0,9}:\s{0,9}"[^"]{0,200}?'
+    rb"\brank[ _-]?(\d{1,7})(?!\d)",
+    re.IGNORECASE,
 )
 
 

@@ -13,7 +13,7 @@ from ingest.readers.protobuf import Damaged, fields
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _EXECUTION_TRACE = re.compile(rb'\s*\{[^\[]*"schema"\s*:\s*"[^"]*"')
-_MEMORY_TIMELINE = re.compile(rb"\s*\[\s*\[\s*(-?\d|\[)")
+_MEMORY_TIMELINE = re.compile(rb"\s*\[\s*\[\s*(?:\[\s*)?-?\d")
 _JSON = re.compile(
     rb'\s*(?:\{\s*(?:["}]|\Z)|\[\s*(?:[\[{"\]]|\Z|(?:-?\d[\d.eE+-]*|true|false|null)\s*[,\]]))'
 )
