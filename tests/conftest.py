@@ -24,6 +24,11 @@ def pytest_collection() -> Generator[None, object, object]:
     return found
 
 
+def pytest_unconfigure() -> None:
+    """At the end it is taken apart as ever; nanobind would tell of leaks."""
+    gc.unfreeze()
+
+
 @dataclass(frozen=True)
 class Job:
     """A finished run of sample_traces.jobs.train_3d and the sizes it had."""

@@ -20,7 +20,7 @@ from ingest.places import OwnerLock, index_folder
 from sample_traces import RECORDED
 from tests.runs_builder import RunBuilder, two_rank_run
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 def soon(holds: Callable[[], bool], within_s: float = WAIT_S) -> float:
@@ -50,23 +50,22 @@ def last_step(hub: Hub, name: str) -> int | None:
     return pulse(hub, name).last_step
 
 
-def test_a_new_file_is_told_long_before_a_pass_is_due(hub: Hub, tmp_path: Path) -> None:
+def test_a_new_file_is_told_before_a_pass_is_due(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "PASS_EVERY_S", 1e6)  # benchmarks/live_latency.py tells how soon
     run = two_rank_run(tmp_path / "job")
     heard = threading.Event()
     hub.run("job")
-    soon(lambda: hub.passes.number >= 3)  # the first look and the merge after it are over
+    soon(lambda: hub.passes.number >= 2)  # the first look and the merge after it are over
     end = hub.listen(lambda name, _version: heard.set() if name == "job" else None)
-    took_s = []
-    for step in range(3, 8):
+    for step in range(3, 5):
         heard.clear()
-        begun_s = time.monotonic()
         more(run, step)
         assert heard.wait(WAIT_S)
-        took_s.append(time.monotonic() - begun_s)
-        assert last_step(hub, "job") == step
+        soon(lambda step=step: last_step(hub, "job") == step)
         time.sleep(0.2)
     end()
-    assert min(took_s) < follower.PASS_EVERY_S / 2, took_s  # benchmarks/live_latency.py tells more
 
 
 def test_answers_are_kept_until_there_is_news(hub: Hub, tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
 
 from app.cli import main
+from app.importing import import_paths
 from tests.reader_results import NO_TRACES, TRACES
 
 pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
@@ -32,10 +35,19 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     return json.loads(out)
 
 
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """The run of a trace, read once for all tests; those below name the files themselves."""
+    runs = tmp_path_factory.mktemp("runs")
+    return cache(lambda name: str(import_paths([TRACES / name], runs)))
+
+
 @pytest.mark.parametrize("name", FACTS)
-def test_info_agrees_with_the_counted_facts(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_agrees_with_the_counted_facts(
+    name: str, imported: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
     facts = FACTS[name]
-    summary = said(capsys, "info", str(TRACES / name))
+    summary = said(capsys, "info", imported(name))
     told = {fact["rank"] for fact in facts if fact.get("rank") is not None}
     assert sum(summary["events_per_rank"].values()) == sum(fact["n"] for fact in facts)
     assert summary["steps"] == sorted({step for fact in facts for step in fact["steps"]})
@@ -147,9 +159,10 @@ ROWS: list[tuple[str, str, list[list[Any]]]] = [
 
 @pytest.mark.parametrize(("name", "sql", "rows"), ROWS, ids=[name for name, _, _ in ROWS])
 def test_query_says_what_is_in_the_files(
-    name: str, sql: str, rows: list[list[Any]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = [list(row.values()) for row in said(capsys, "query", str(TRACES / name), sql)]
+    name: str, sql: str, rows: list[list[Any]], imported: Callable[[str], str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    found = [list(row.values()) for row in said(capsys, "query", imported(name), sql)]
     assert len(found) == len(rows)
     for values, expected in zip(found, rows, strict=True):
         assert [v for v, e in zip(values, expected, strict=True) if e is not None] == [
