@@ -49,7 +49,7 @@ MOST_FREQUENT = 0.2
 
 FEWEST, FEWEST_ALIKE, ALIKE = 3, 2, 1.25
 """Three spikes; two where the longer is at most 1.25 times the other, as causes repeat and chance
-does not."""
+does not. Long steps side by side are one: they may be the begin of something that lasts."""
 
 WARM_UP_STEPS = 3
 
@@ -102,8 +102,9 @@ def _spikes(times: OwnTimes) -> _Spikes | None:
         return None
     spike_N = longer_S[late]
     enough = FEWEST_ALIKE if spike_N.max() <= ALIKE * spike_N.min() else FEWEST
+    occasions = 1 + int((np.diff(late) > 1).sum())
     others_S = np.delete(longer_S, np.union1d(long, np.arange(WARM_UP_STEPS)))
-    if late.size < enough or spike_N.min() < APART * np.nanmax(others_S, initial=0.0):
+    if occasions < enough or spike_N.min() < APART * np.nanmax(others_S, initial=0.0):
         return None
     alike_N = (long >= WARM_UP_STEPS) | (longer_S[long] <= ALIKE * spike_N.max())
     return _Spikes(*_those(alike_N, long, excess_RN), longer_S)

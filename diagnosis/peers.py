@@ -29,6 +29,10 @@ NOISE_MADS = 3.0
 _KNOWN_SHARE = 0.9
 """CPU time is the measure where at least this share of the cells has it."""
 _FEWEST_PAST = 3
+_STEPS_OF_PAST = 6
+"""So many tell a level where there is another one right behind it."""
+_MUCH = 0.5
+"""Share of the deviation that a split of mere noise never leaves: it leaves nearly all."""
 _MOST_SPLITS = 1000
 """Looking for the greatest change takes time by its square."""
 
@@ -149,7 +153,8 @@ def slowdowns(work: Work, peers: Peers, trusted_R: Bools) -> Floats:
         values_NS = work.work_RS[members]
         slow_RS[members] = values_NS / medians_of_others(values_NS, trusted_R[members])
     if alone_R.any():
-        slow_RS[alone_R] = _against_past(work.work_RS[alone_R], trusted_R[alone_R])
+        is_whole = work.ranks.world_size == len(work.work_RS)
+        slow_RS[alone_R] = _against_past(work.work_RS[alone_R], trusted_R[alone_R], is_whole)
     return slow_RS
 
 
@@ -171,19 +176,30 @@ def medians_of_others(values_NS: Floats, trusted_N: Bools) -> Floats:
     return np.where(others_NS > 0, middle_NS, np.nan)
 
 
-def _against_past(values_NS: Floats, trusted_N: Bools) -> Floats:
-    """Each rank against its level before its own greatest change, less what the others changed."""
-    if len(values_NS) <= MIN_PEERS:  # a change of the workload could not be told apart
+def _against_past(values_NS: Floats, trusted_N: Bools, is_whole: bool) -> Floats:
+    """Each rank against its level before its own greatest change, less what the others changed.
+
+    Two or three ranks do so where they are the whole job; one of them that grew quicker makes the
+    others no slower.
+    """
+    few = 1 if is_whole else MIN_PEERS
+    if len(values_NS) <= few:  # a change of the workload could not be told apart
         return np.full(values_NS.shape, np.nan)
     past_N = np.array([level_before(row_S) for row_S in values_NS])
     ratio_NS = values_NS / past_N[:, None]
     relative_NS: Floats = ratio_NS / medians_of_others(ratio_NS, trusted_N)
-    return relative_NS
+    if len(values_NS) > MIN_PEERS:
+        return relative_NS
+    least_NS: Floats = np.minimum(relative_NS, ratio_NS)
+    return least_NS
 
 
 def level_before(row_S: Floats) -> float:
-    """Median before the split that leaves the least absolute deviation on both sides; NaN of fewer
-    than 6 known values. Values are above 0; many are taken together as medians of blocks.
+    """Median before the first lasting change; NaN of fewer than 6 known values.
+
+    The greatest change is where a split leaves the least absolute deviation on both sides; one that
+    went again may hold most of what lies before, so that this is split again while a split takes
+    half of its deviation away. Values are above 0; many are taken together as medians of blocks.
     """
     known_S = row_S[np.isfinite(row_S)]
     if known_S.size > _MOST_SPLITS:
@@ -191,9 +207,21 @@ def level_before(row_S: Floats) -> float:
     log_S = np.log(known_S)
     if log_S.size < 2 * _FEWEST_PAST:
         return float("nan")
-    splits = range(_FEWEST_PAST, log_S.size - _FEWEST_PAST + 1)
-    left = min(splits, key=lambda split: _deviation(log_S[:split]) + _deviation(log_S[split:]))
+    left, _ = _greatest_change(log_S, _FEWEST_PAST)
+    while left >= _STEPS_OF_PAST + _FEWEST_PAST:
+        before, deviation = _greatest_change(log_S[:left], _STEPS_OF_PAST)
+        if deviation > _MUCH * _deviation(log_S[:left]):
+            break
+        left = before
     return float(np.exp(np.median(log_S[:left])))
+
+
+def _greatest_change(log_S: Floats, fewest: int) -> tuple[int, float]:
+    """Number of values before the change, at least `fewest`, and the deviation it leaves."""
+    splits = range(fewest, log_S.size - _FEWEST_PAST + 1)
+    left_by = {at: _deviation(log_S[:at]) + _deviation(log_S[at:]) for at in splits}
+    best = min(left_by, key=lambda at: left_by[at])
+    return best, left_by[best]
 
 
 def _deviation(values: Floats) -> float:

@@ -105,8 +105,10 @@ def _stages(work: Work) -> _Stages | None:
     work_PS = np.array(quickest)
     others_PS = medians_of_others(work_PS, np.ones(stage_P.size, np.bool_))
     ratio_PS = work_PS / others_PS
-    if stage_P.size < _FEWEST_STAGES:
+    if stage_P.size < _FEWEST_STAGES:  # one that grows quicker makes the other no longer
+        before_PS = work_PS / np.array([[level_before(row_S)] for row_S in work_PS])
         ratio_PS = ratio_PS / np.array([[level_before(row_S)] for row_S in ratio_PS])
+        ratio_PS = np.minimum(ratio_PS, before_PS)
     num_ranks_P = np.array([int((pp_R == stage).sum()) for stage in stage_P])
     return _Stages(stage_P, num_ranks_P, work_PS, ratio_PS - 1)
 

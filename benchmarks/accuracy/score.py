@@ -4,8 +4,8 @@ A label is found by a finding of its kind that acts in some of its steps. It is 
 finding names exactly its ranks; where a stage is meant, the stage and no rank; where the whole job
 is meant, no rank or all. Further findings of the same kind and place are the same finding told
 twice. All others are false, also where they name an innocent rank of the right kind. What is said
-beside labels that the data do not allow to tell is neither right nor wrong, unless it names innocent
-ranks only.
+beside labels that the data do not allow to tell is neither right nor wrong, unless it names
+innocent ranks only.
 """
 
 from __future__ import annotations

@@ -104,6 +104,11 @@ def test_compiling_in_the_first_steps_is_no_spike() -> None:
     assert judged(spiking(900.0, set(range(8)), (0, 1))).findings == ()
 
 
+def test_long_steps_side_by_side_may_be_the_begin_of_something() -> None:
+    for at in ((20, 21, 22), (38, 39)):
+        assert judged(spiking(60.0, {3}, at=at)).findings == ()
+
+
 def test_a_slow_rank_is_no_spike() -> None:
     assert judged(spiking(80.0, {5}, tuple(range(12, 25)))).findings == ()
 

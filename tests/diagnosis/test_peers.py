@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diagnosis.peers import medians_of_others, noises, peers_of, slowdowns, step_noises, work_of
+from diagnosis.peers import (
+    level_before,
+    medians_of_others,
+    noises,
+    peers_of,
+    slowdowns,
+    step_noises,
+    work_of,
+)
 from tests.diagnosis.work_tables import tables
 from trace_hooks.layout import ParallelLayout
 
@@ -73,3 +81,27 @@ def test_cpu_time_is_the_measure_only_where_the_job_ran_on_cpu_and_recorded_it()
     assert measure(device="cpu", cpu_ms=lambda rank, step: 60.0) == "cpu"
     assert measure(device="cpu") == "wall"
     assert measure(device="cuda:0", cpu_ms=lambda rank, step: 60.0) == "wall"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [((40, 1.0),), ((12, 1.0), (28, 1.5)), ((8, 1.0), (17, 1.5), (15, 1.0)), ((7, 1.0), (30, 0.5))],
+    ids=["none", "lasting", "over again", "quicker"],
+)
+def test_the_level_before_the_first_lasting_change(changes: tuple[tuple[int, float], ...]) -> None:
+    levels = np.concatenate([np.full(num, level) for num, level in changes])
+    noisy = levels * np.exp(np.random.default_rng(3).normal(0, 0.02, levels.size))
+    assert level_before(noisy) == pytest.approx(1.0, rel=0.03)
+
+
+@pytest.mark.parametrize(("slow", "x", "told"), [(1, 1.5, [1]), (0, 0.6, []), (None, 1.5, [])])
+def test_two_ranks_are_compared_with_what_they_did_before(
+    slow: int | None, x: float, told: list[int]
+) -> None:
+    given = tables(
+        ParallelLayout.from_sizes(dp=2), 30,
+        lambda rank, step: 100.0 * (x if step >= 10 and slow in (rank, None) else 1.0),
+    )  # fmt: skip
+    work = work_of(given["rank_work"], given["rank_places"])
+    slow_RS = slowdowns(work, peers_of(work.ranks), np.ones(2, np.bool_))
+    assert np.flatnonzero(np.median(slow_RS[:, 10:], axis=1) > 1.1).tolist() == told

@@ -42,6 +42,16 @@ def test_of_two_stages_a_change_is_told_and_a_difference_is_not() -> None:
     assert judged(layout, stage_of(layout, 1, 1.0)).not_enough == ()
 
 
+def test_of_two_stages_the_one_that_was_longer_for_most_of_the_time_is_told() -> None:
+    layout = ParallelLayout.from_sizes(pp=2, dp=4)
+
+    def compute(rank: int, step: int) -> float:
+        return 150.0 if layout.coords(rank)["pp"] == 1 and 7 <= step < 23 else 100.0
+
+    (finding,) = judged(layout, compute).findings
+    assert (finding.stages, finding.first_step, finding.last_step) == ((1,), 7, 22)
+
+
 def test_a_stage_of_one_rank_is_told_where_it_was_always_so() -> None:
     layout = ParallelLayout.from_sizes(pp=4)
     (finding,) = judged(layout, stage_of(layout, 3, 1.3, first=0)).findings
