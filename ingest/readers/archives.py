@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 from ingest.readers.limits import limits, variable
 from ingest.readers.streams import Allowance, Damage, Read, natural_key
+from ingest.readers.zip_stream import headed_files
 
 _TAR_MAGIC_AT = 257
 _LONGEST_HEADER = 1 << 20
@@ -28,6 +29,7 @@ _LONG_HEADERS = (
 _ENCRYPTED = 1
 _ZIP_END, _ZIP64_END = b"PK\x05\x06", b"PK\x06\x06"
 _ZIP_END_BYTES = 22
+_WITHOUT_END = "is a zip archive without its end: it was cut off"
 _ZIP_ENTRY_BYTES = 46
 _ODD_TAR = (tarfile.TarError, EOFError, ValueError, ArithmeticError, RecursionError, OSError)
 _ODD_ZIP = (
@@ -145,7 +147,9 @@ def zip_members(
 ) -> Iterator[Member]:
     """Files of a zip archive, by name."""
     problem = _directory_problem(stream)
-    if not problem:
+    if problem == _WITHOUT_END:
+        yield from _headed_members(stream, on_bytes, allowance)
+    elif not problem:
         try:
             with zipfile.ZipFile(stream) as archive:
                 infos = [info for info in archive.infolist() if not info.is_dir()]
@@ -165,7 +169,7 @@ def _directory_problem(stream: BinaryIO) -> str:
     end = stream.read()
     at = end.rfind(_ZIP_END)
     if at < 0 or len(end) - at < _ZIP_END_BYTES:
-        return "is a zip archive without its end: it was cut off"
+        return _WITHOUT_END
     (directory_bytes,) = struct.unpack_from("<I", end, at + 12)
     at64 = end.rfind(_ZIP64_END)
     if directory_bytes == 0xFFFFFFFF and at64 >= 0 and len(end) - at64 >= 48:
@@ -182,13 +186,9 @@ def _zip_member(
     on_bytes: Callable[[int], None],
     allowance: Allowance,
 ) -> Member:
-    damage = Damage()
-    if info.flag_bits & _ENCRYPTED:
-        damage.text = "is encrypted inside its archive, left out"
-    elif stat.S_ISLNK(info.external_attr >> 16):
+    damage = Damage(_refusal(bool(info.flag_bits & _ENCRYPTED), info.compress_type))
+    if stat.S_ISLNK(info.external_attr >> 16):
         damage.text = "is a link inside an archive, left out"
-    elif info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        damage.text = "is packed in a way that is not read (only stored and deflated are), left out"
     if damage.text:
         return Member(info.filename, damage=damage)
     try:
@@ -197,6 +197,34 @@ def _zip_member(
         return Member(info.filename, damage=Damage(f"cannot be unpacked: {error}"))
     on_bytes(info.compress_size)
     return Member(info.filename, _unfolded(content.read, damage, allowance), damage)
+
+
+def _refusal(is_encrypted: bool, method: int) -> str:
+    if is_encrypted:
+        return "is encrypted inside its archive, left out"
+    if method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        return "is packed in a way that is not read (only stored and deflated are), left out"
+    return ""
+
+
+def _headed_members(
+    stream: BinaryIO, on_bytes: Callable[[int], None], allowance: Allowance
+) -> Iterator[Member]:
+    """Files of an archive that was cut off, as far as it goes."""
+    told_bytes = 0
+    try:
+        for number, file in enumerate(headed_files(stream, allowance)):
+            if number >= limits().max_files:
+                return
+            if file.name.endswith("/") or _is_hidden(file.name):
+                continue
+            damage = Damage(_refusal(file.is_encrypted, file.method))
+            read = None if damage.text else _guarded(file.read, damage, _ODD_ZIP)
+            yield Member(file.name, read, damage)
+            on_bytes(max(0, stream.tell() - told_bytes))
+            told_bytes = max(stream.tell(), told_bytes)
+    except _ODD_ZIP:
+        return  # that the archive is cut off is told in any case
 
 
 def _unfolded(read_content: Read, damage: Damage, allowance: Allowance) -> Read:
