@@ -8,51 +8,22 @@ and its processes are parts of the names of tracks.
 from __future__ import annotations
 
 import re
-from array import array
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
-import msgspec
-import numpy as np
-
 from ingest.readers import Sink
-from ingest.readers.exact_times import microseconds_to_ns
+from ingest.readers.chrome_file import ChromeFile, read_file
 from ingest.readers.inputs import Source
-from ingest.readers.json_events import EventStream
-from ingest.readers.kineto_events import COMM_KERNEL, STEP_NAME
-from ingest.readers.pairs import Track, pair_problems
 from ingest.readers.rows import rank_info
 from ingest.readers.shelf import Shelf
-from ingest.readers.span_list import MAX_STEP, TOLD_BEFORE_FIRST, SpanList, write_steps
-from ingest.readers.trace_events import MAX_NS, Event, tolerant_event
+from ingest.readers.span_list import write_steps
 from ingest.readers.whole import add_imported_clock, named_rank
-from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
+from trace_hooks.schema import UNKNOWN
 
 NAME = "chrome_trace"
 
 _EVENT = re.compile(rb'"ph"\s*:\s*"[BEXibenCMstfR]"')
-_RANK = re.compile(r"\brank[ _-]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _YEAR_2001_NS = 10**18
-_TELLS_STEP = re.compile(rb'"(?:step|iteration)"\s*:\s*(-?\d{1,15})\s*[,}]')
-_KIND_BY_CATEGORY = {"gpu_memcpy": "memcpy", "gpu_memset": "memcpy", "memcpy": "memcpy"} | {
-    kind: kind for kind in KINDS
-}
-_BEGINS, _ENDS = ("B", "b"), ("E", "e")
-_NOT_SPANS = {"i": "instants", "I": "instants", "R": "instants", "n": "instants", "C": "counters",
-              "s": "flows", "t": "flows", "f": "flows"}  # fmt: skip
-
-
-class _ChromeEvent(Event, gc=False):
-    """An event of any kind."""
-
-    id: int | float | str | None = None
-
-
-_EVENTS = msgspec.json.Decoder(list[_ChromeEvent])
-_ONE = msgspec.json.Decoder(_ChromeEvent)
 
 
 def recognises(source: Source) -> bool:
@@ -63,16 +34,9 @@ def recognises(source: Source) -> bool:
     return head[:1] in (b"[", b"{") and bool(_EVENT.search(head))
 
 
-def read(source: Source, shelf: Shelf) -> _File:
+def read(source: Source, shelf: Shelf) -> ChromeFile:
     """Read one file."""
-    stream = EventStream(source.read, _many, _one)
-    file = _File(source.name)
-    for batch in stream:
-        file.take(batch)
-    for problem in (*source.damages(), *stream.problems, *file.close()):
-        shelf.add_problem(f"{source.name}: {problem}")
-    file.base_ns = _base_ns(stream.header)
-    return file
+    return read_file(source, shelf)
 
 
 class Reading:
@@ -81,11 +45,11 @@ class Reading:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._names: dict[int, str] = {}
-        self._waiting: list[_File] = []
+        self._waiting: list[ChromeFile] = []
         self._clocks: set[str] = set()
         self._dropped: dict[str, int] = defaultdict(int)
 
-    def take(self, file: _File) -> None:
+    def take(self, file: ChromeFile) -> None:
         """One file."""
         for what, number in file.dropped.items():
             self._dropped[what] += number
@@ -107,7 +71,7 @@ class Reading:
             said = ", ".join(f"{n:,} {what}" for what, n in sorted(self._dropped.items()))
             self._sink.add_guess(f"not read: {said}, which are no spans")
 
-    def _take(self, file: _File, ranks: dict[Any, int] | None) -> None:
+    def _take(self, file: ChromeFile, ranks: dict[Any, int] | None) -> None:
         rank = named_rank(file.name)
         if ranks is None and rank is not None:
             self._sink.add_guess(f"{file.name}: rank {rank} is taken from its name")
@@ -125,7 +89,7 @@ class Reading:
         for found, pids in pids_of.items():
             self._write(file, found, pids)
 
-    def _write(self, file: _File, rank: int, pids: list[Any], is_told: bool = True) -> None:
+    def _write(self, file: ChromeFile, rank: int, pids: list[Any], is_told: bool = True) -> None:
         if rank in self._names:
             self._sink.add_problem(
                 f"{file.name}: says it is rank {rank}, as {self._names[rank]} does; left out"
@@ -146,201 +110,3 @@ class Reading:
         alone = sum(pid in file.pids_of_spans for pid in pids) == 1
         spans.write(self._sink, rank, label=lambda track: file.label(track[0], track[1], alone))
         add_imported_clock(self._sink, rank, begin_ns)
-
-
-@dataclass(frozen=True)
-class _Async:
-    """The track of asynchronous events of a category, which belong to no thread."""
-
-    category: str
-
-
-@dataclass
-class _Pending:
-    """Begins and ends of one track, in the order of the file."""
-
-    ts: array[int] = field(default_factory=lambda: array("q"))
-    is_end: array[int] = field(default_factory=lambda: array("b"))
-    told: list[tuple[str, str, int]] = field(default_factory=list)  # name, kind, step
-
-
-class _File:
-    """One file: spans by (process, thread), named once all names are known."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.base_ns = 0
-        self.pids: dict[Any, int] = defaultdict(int)
-        self.pids_of_spans: set[Any] = set()
-        self.spans = SpanList()
-        self.dropped: dict[str, int] = defaultdict(int)
-        self._steps: dict[Any, list[tuple[int, int, int]]] = defaultdict(list)
-        self._process_names: dict[Any, str] = {}
-        self._thread_names: dict[tuple[Any, Any], str] = {}
-        self._pending: dict[tuple[Any, Any, Any], _Pending] = defaultdict(_Pending)
-        self._num_without_time = 0
-
-    def take(self, batch: list[_ChromeEvent]) -> None:
-        """Some more events."""
-        timed = []
-        for event in batch:
-            self.pids[event.pid] += 1
-            if event.ph == "M":
-                self._learn_name(event)
-            elif event.ph == "X" or event.ph in _BEGINS or event.ph in _ENDS:
-                timed.append(event)
-            elif event.ph in _NOT_SPANS:
-                self.dropped[_NOT_SPANS[event.ph]] += 1
-            else:
-                self.dropped["events of other kinds"] += 1
-        if not timed:
-            return
-        ts_ns, readable = microseconds_to_ns([event.ts for event in timed])
-        dur_ns, has_dur = microseconds_to_ns([event.dur for event in timed])
-        readable &= has_dur & (np.abs(ts_ns) < MAX_NS) & (dur_ns < MAX_NS)
-        self._num_without_time += int((~readable).sum())
-        for i in np.flatnonzero(readable).tolist():
-            self._add(timed[i], int(ts_ns[i]), max(int(dur_ns[i]), 0))
-
-    def _learn_name(self, event: _ChromeEvent) -> None:
-        try:
-            name = msgspec.json.decode(event.args)["name"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            return
-        if not isinstance(name, str):
-            return
-        if event.name == "process_name":
-            self._process_names[event.pid] = name
-        elif event.name == "thread_name":
-            self._thread_names[event.pid, event.tid] = name
-
-    def _add(self, event: _ChromeEvent, ts_ns: int, dur_ns: int) -> None:
-        name = event.name or ""
-        step = _step_of(event)
-        if event.ph == "X":
-            match = STEP_NAME.fullmatch(name)
-            number = int(match[1]) if match else step if event.cat == "step" else -1
-            if 0 <= number < MAX_STEP:
-                self._steps[event.pid].append((number, ts_ns, ts_ns + dur_ns))
-            else:
-                track = (event.pid, event.tid)
-                self._span(track, ts_ns, dur_ns, _kind(event.cat, name), name, step)
-            return
-        is_async = event.ph in ("b", "e")
-        group = (_Async(event.cat or "async"), event.id) if is_async else (event.tid, None)
-        pending = self._pending[event.pid, *group]
-        pending.ts.append(ts_ns)
-        pending.is_end.append(event.ph in _ENDS)
-        pending.told.append((name, _kind(event.cat, name), step))
-
-    def _span(
-        self, track: tuple[Any, Any], ts_ns: int, dur_ns: int, kind: str, name: str, step: int
-    ) -> None:
-        self.pids_of_spans.add(track[0])
-        self.spans.add(ts_ns, dur_ns, kind, name, track, step)
-
-    def close(self) -> list[str]:
-        """Put begins and ends together; returns what was wrong."""
-        alone = never = 0
-        for (pid, tid, _), pending in self._pending.items():
-            one: Track[int] = Track(partial(self._emit, (pid, tid)))
-            for i in np.argsort(np.frombuffer(pending.ts, np.int64), kind="stable").tolist():
-                name, kind, step = pending.told[i]
-                if pending.is_end[i]:
-                    one.end(pending.ts[i], name, step)
-                else:
-                    one.begin(pending.ts[i], kind, name, step)
-            one.close()
-            alone += one.num_ends_alone
-            never += one.num_never_ended
-        self._pending.clear()
-        problems = pair_problems(alone, never)
-        refused = self._num_without_time + self.spans.num_refused
-        if refused:
-            problems.append(f"{refused:,} events without a readable time left out")
-        return problems
-
-    def _emit(
-        self,
-        track: tuple[Any, Any],
-        ts_ns: int,
-        dur_ns: int,
-        kind: str,
-        name: str,
-        begin_step: int,
-        end_step: int,
-    ) -> None:
-        told = begin_step if begin_step != BEFORE_FIRST_STEP else end_step
-        self._span(track, ts_ns, dur_ns, kind, name, told)
-
-    def ranks(self) -> dict[Any, int] | None:
-        """Rank of every process that names one; None where the file is of one rank.
-
-        That it is where processes name none, or one and some that have spans do not.
-        """
-        texts = {pid: self._process_names.get(pid, str(pid)) for pid in self.pids}
-        named = {pid: match for pid, text in texts.items() if (match := _RANK.search(text))}
-        found = {pid: int(match[1]) for pid, match in named.items()}
-        is_whole = self.pids_of_spans <= found.keys()
-        return found if found and (is_whole or len(set(found.values())) > 1) else None
-
-    def windows(self, pids: Iterable[Any]) -> list[tuple[int, int, int]]:
-        """(step, begin, end) of some processes, each step once, in Unix ns where that is known."""
-        found: dict[int, tuple[int, int, int]] = {}
-        for pid in pids:
-            for step, begin_ns, end_ns in self._steps.get(pid, []):
-                found.setdefault(step, (step, begin_ns + self.base_ns, end_ns + self.base_ns))
-        return sorted(found.values(), key=lambda window: window[1])
-
-    def label(self, pid: Any, tid: Any, alone: bool) -> str:
-        """Name of a track; `alone`: no other process of the rank has spans."""
-        thread = self._thread_names.get((pid, tid))
-        if thread is None:
-            thread = "" if tid is None else f"thread {tid}"
-            thread = tid.category if isinstance(tid, _Async) else thread
-        process = self._process_names.get(pid)
-        if alone and thread:
-            return thread
-        return " / ".join(part for part in (process or f"process {pid}", thread) if part)
-
-
-def _kind(category: str | None, name: str) -> str:
-    kind = _KIND_BY_CATEGORY.get((category or "").lower(), "host")
-    if kind in ("host", "kernel") and COMM_KERNEL.match(name):
-        return "other_comm"
-    return kind
-
-
-def _step_of(event: _ChromeEvent) -> int:
-    match = _TELLS_STEP.search(bytes(event.args))
-    if match is None:
-        return BEFORE_FIRST_STEP
-    step = int(match[1])
-    return step if step >= 0 else TOLD_BEFORE_FIRST
-
-
-def _base_ns(header: dict[str, bytes]) -> int:
-    """What times count from: `t0_ns` of rankscope's own export; 0 where nothing says."""
-    for key in ("otherData", "metadata"):
-        try:
-            told = msgspec.json.decode(header.get(key, b"{}"))
-            base_ns = int(told.get("t0_ns", 0))
-        except (ValueError, TypeError, AttributeError, RecursionError, OverflowError):
-            continue
-        if 0 < base_ns < MAX_NS:
-            return base_ns
-    return 0
-
-
-def _many(text: bytes) -> list[_ChromeEvent]:
-    try:
-        return _EVENTS.decode(text)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-
-
-def _one(text: bytes) -> _ChromeEvent | None:
-    try:
-        return _ONE.decode(text)
-    except (ValueError, RecursionError):
-        return tolerant_event(text, _ChromeEvent)
