@@ -147,7 +147,7 @@ class Follower:
         seen, passed_s, merged_s, merged = None, 0.0, time.monotonic(), False
         while not self._stop.is_set() and self._exists():
             self._tell_if_asked()
-            looked_s, now = time.monotonic(), _look(self.run.folder)
+            looked_s, cpu_s, now = time.monotonic(), time.thread_time(), _look(self.run.folder)
             is_due = time.monotonic() - passed_s >= PASS_EVERY_S
             if now != seen or is_due or not merged:
                 # merging waits for a quiet moment, but not for ever: some runs have none
@@ -163,9 +163,10 @@ class Follower:
             self._caught_up_s = looked_s
             if self._rest_s is not None and is_up_to_date(indexer.index_folder, self.run.folder):
                 return
-            # a pass, and what is made to tell of it, never take more than half of the thread's time
-            gap_s = max(PASS_GAP_S, passed_s - looked_s) if passed_s > looked_s else LOOK_EVERY_S
-            self._stop.wait(gap_s)
+            # a pass, and what is made to tell of it, rest as long as they computed: never more than
+            # half of a core; where the cores are full, the time they waited for one is rest enough
+            gap_s = max(PASS_GAP_S, time.thread_time() - cpu_s)
+            self._stop.wait(gap_s if passed_s > looked_s else LOOK_EVERY_S)
 
     def _pass(self, indexer: Indexer, merge: bool) -> PassResult:
         begun_s = time.monotonic()

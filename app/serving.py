@@ -15,7 +15,6 @@ from contextlib import contextmanager
 import uvicorn
 
 from app.hub import Hub
-from app.memory import share_arenas
 from app.routes.answering import stop_all
 from app.server import make_app
 from app.settings import Settings
@@ -78,7 +77,6 @@ def running(hub: Hub, settings: Settings, listener: socket.socket) -> Iterator[t
 
     Yields its thread, which ends before the block only where the server has failed.
     """
-    share_arenas()
     sys.setswitchinterval(_SWITCH_S)
     config = uvicorn.Config(
         make_app(hub, settings=settings), ws="websockets-sansio", lifespan="off",

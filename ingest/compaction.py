@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 FIRST_FAN_IN = 32
 """Segments of a (table, attempt, band) that become one file of the first tier."""
 FAN_IN = 8
-"""Files of a tier that become one of the next."""
+"""Files of a tier that become one of the next; no more of them are open at once."""
+MOST_SEGMENTS = 64
+"""Segments are merged so many at a time: they are in memory together."""
 CLOSED_S = 60.0
 """A table that got no new file for so long is merged as far as ROWS_PER_FILE allows."""
 ROWS_PER_FILE = 2_000_000
@@ -61,20 +63,20 @@ class Compaction:
         return list(groups.values())
 
     def _batches(self, entries: list[FileEntry]) -> list[list[FileEntry]]:
-        """Files to merge now: full tiers; everything once the group is closed."""
+        """Files to merge now: full tiers; once the group is closed all it has, tier by tier."""
         entries = [entry for entry in entries if entry.num_rows < ROWS_PER_FILE]
-        if len(entries) > 1 and self._is_closed(entries):
-            return [batch for batch in _cut_by_rows(entries) if len(batch) > 1]
+        closed = len(entries) > 1 and self._is_closed(entries)
         tiers: dict[int, list[FileEntry]] = defaultdict(list)
         for entry in entries:
             tiers[entry.tier].append(entry)
-        return [
-            batch
-            for tier, members in tiers.items()
-            if len(members) >= (FAN_IN if tier else FIRST_FAN_IN)
-            for batch in _cut_by_rows(members)
-            if len(batch) > 1
-        ]
+        batches: list[list[FileEntry]] = []
+        for tier, members in tiers.items():
+            least, most = (FAN_IN, FAN_IN) if tier else (FIRST_FAN_IN, MOST_SEGMENTS)
+            if closed or len(members) >= least:
+                batches += _cut(members, most)
+        if closed and all(len(batch) == 1 for batch in batches):
+            batches = _cut(entries, FAN_IN)  # one of each tier is left
+        return [batch for batch in batches if len(batch) > 1]
 
     def _is_closed(self, entries: list[FileEntry]) -> bool:
         newest = 0.0
@@ -159,12 +161,12 @@ class Compaction:
         return paths
 
 
-def _cut_by_rows(entries: list[FileEntry]) -> list[list[FileEntry]]:
-    """Neighbours in time, together at most about ROWS_PER_FILE rows."""
+def _cut(entries: list[FileEntry], most: int) -> list[list[FileEntry]]:
+    """Neighbours in time: at most so many files, together at most about ROWS_PER_FILE rows."""
     batches: list[list[FileEntry]] = [[]]
     rows = 0
     for entry in sorted(entries, key=lambda e: (e.step_min, e.ts_min or 0, e.path)):
-        if rows + entry.num_rows > ROWS_PER_FILE and batches[-1]:
+        if batches[-1] and (len(batches[-1]) == most or rows + entry.num_rows > ROWS_PER_FILE):
             batches.append([])
             rows = 0
         batches[-1].append(entry)

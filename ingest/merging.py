@@ -56,11 +56,26 @@ def publish_merged(table: str, paths: list[Path], merged: Path, inputs: list[str
 
 
 def merged_rows(table: str, paths: Iterable[Path]) -> Iterator[pa.Table]:
-    """All rows of the files, a table for each rank, ranks ascending, each sorted by time."""
+    """All rows of the files, a table for each rank, ranks ascending, each sorted by time.
+
+    Of merged files a row group each is in memory; all segments among them are, which are small.
+    """
     time_column = _TIME.get(table, "ts_ns")
     with ExitStack() as opened:
-        files = [opened.enter_context(pq.ParquetFile(path)) for path in paths]
-        pieces = heapq.merge(*(_by_rank(table, file) for file in files), key=lambda one: one[0])
+        sorted_pieces: list[Iterator[tuple[int, pa.Table]]] = []
+        segments: list[pa.Table] = []
+        for path in paths:
+            file = opened.enter_context(pq.ParquetFile(path))
+            if MERGED_FROM in (file.metadata.metadata or {}):
+                sorted_pieces.append(_by_rank(_of_schema(table, part) for part in _parts(file)))
+            else:
+                segments.append(_of_schema(table, file.read()))
+                file.close()
+        if segments:
+            rows = pa.concat_tables(segments).unify_dictionaries()
+            rows = rows.take(pc.sort_indices(rows, sort_keys=[("rank", "ascending")]))
+            sorted_pieces.append(_by_rank([rows]))
+        pieces = heapq.merge(*sorted_pieces, key=lambda one: one[0])
         for _, of_rank in groupby(pieces, key=lambda one: one[0]):
             rows = pa.concat_tables([piece for _, piece in of_rank]).unify_dictionaries()
             if time_column is not None:
@@ -68,16 +83,14 @@ def merged_rows(table: str, paths: Iterable[Path]) -> Iterator[pa.Table]:
             yield rows
 
 
-def _by_rank(table: str, file: pq.ParquetFile) -> Iterator[tuple[int, pa.Table]]:
-    """Pieces (rank, rows) of one file, ranks ascending."""
-    parts: Iterator[pa.Table]
-    if MERGED_FROM in (file.metadata.metadata or {}):
-        parts = (file.read_row_group(number) for number in range(file.num_row_groups))
-    else:  # a segment is small, and its ranks come as they were written
-        whole = file.read()
-        parts = iter([whole.take(pc.sort_indices(whole, sort_keys=[("rank", "ascending")]))])
-    for part in parts:
-        rows = _of_schema(table, part)
+def _parts(file: pq.ParquetFile) -> Iterator[pa.Table]:
+    """Row groups of a merged file, one at a time in memory."""
+    return (file.read_row_group(number) for number in range(file.num_row_groups))
+
+
+def _by_rank(parts: Iterable[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
+    """Pieces (rank, rows) of tables whose ranks ascend."""
+    for rows in parts:
         begin = 0
         ends = pc.run_end_encode(rows.column("rank").combine_chunks())
         ends = (ends.chunk(0) if isinstance(ends, pa.ChunkedArray) else ends).run_ends.to_pylist()

@@ -21,6 +21,8 @@ from ingest.store import Run
 from sample_traces.jobs.faults import Fault
 
 NUM_RANKS = 8
+SEQUENCES = 2
+"""Of a micro-batch: a step takes about a second where 8 ranks share 2 cores."""
 LOOK_EVERY_S = 0.25
 NEWS_EVERY_S = 10.0
 """Something is printed at least this often while nothing happens."""
@@ -38,7 +40,7 @@ def training_job(folder: Path, arguments: argparse.Namespace) -> Iterator[subpro
     """The training job in processes of its own, ended with all its ranks when the block ends."""
     command = [sys.executable, "-m", "sample_traces.jobs.train_3d", "--nproc", str(NUM_RANKS)]
     command += ["--device", "cpu", "--runs", str(folder.parent), "--steps", str(arguments.steps)]
-    command += ["--schedule", arguments.schedule]
+    command += ["--schedule", arguments.schedule, "--batch", str(SEQUENCES)]
     for fault in arguments.fault:
         command += ["--fault", fault]
     environ = os.environ | {"TRACE_HOOKS_RUN": folder.name, "OMP_NUM_THREADS": "1"}

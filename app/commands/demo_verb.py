@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from app import interrupts
+from app import interrupts, memory
 from app.links import View
 from app.settings import DEFAULT_PORT, Settings
 from ingest.errors import UserError
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     what = f"make something go wrong, such as slow-rank=5,x=1.6,from=8; known: {', '.join(KINDS)}"
     add("--fault", action="append", default=[], metavar="KIND=RANK,...", help=what)
-    add("--steps", type=int, default=20, help="optimizer steps (%(default)s)")
+    add("--steps", type=int, default=40, help="optimizer steps (%(default)s)")
     add("--schedule", choices=NAMES, default=NAMES[0], help="pipeline schedule (%(default)s)")
     add("--runs", type=Path, default=Path("runs"), help="folder the run is kept in (%(default)s)")
     add("--replay", action="store_true", help="open a recorded run instead; needs no torch")
@@ -115,6 +115,7 @@ def _checked(arguments: argparse.Namespace) -> list[Fault]:
 @contextmanager
 def _dashboard(arguments: argparse.Namespace, runs: Path, name: str) -> Iterator[Hub]:
     """The server for a folder of runs; says where the run `name` is seen and opens it there."""
+    memory.settle()
     from app.hub import Hub  # after the checks: the server takes a second to import
     from app.serving import leave, running, take_port
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from app import memory
 from app.settings import DEFAULT_HOST, DEFAULT_PORT, Settings, Token
 from ingest.errors import UserError
 
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the URL and serve; 0 when stopped by Ctrl-C or SIGTERM. Raises UserError."""
     settings, generated = settings_of(arguments)
+    memory.settle()
     from app.hub import Hub  # after the checks: the server takes a second to import
     from app.serving import leave, running, take_port
 

@@ -135,6 +135,34 @@ def test_a_closed_run_becomes_few_files_and_rollups_stay(tmp_path, monkeypatch):
         assert run.ask("steps").to_pylist() == summary
 
 
+def test_a_finished_run_of_many_segments_is_merged_few_at_a_time(tmp_path, monkeypatch):
+    """As where a run is looked at for the first time: each file that is open takes memory."""
+    builder = RunBuilder(tmp_path / "run", 2)
+    for number in range(NUM_ROUNDS):
+        grow(builder, number)
+    monkeypatch.setattr(compaction, "CLOSED_S", -1.0)
+    monkeypatch.setattr(compaction, "MOST_SEGMENTS", 3)
+    monkeypatch.setattr(compaction, "FAN_IN", 2)
+    merged = []
+    publish = compaction.publish_merged
+
+    def noted(table, paths, *rest):
+        merged.append([path.parent.name for path in paths])
+        publish(table, paths, *rest)
+
+    monkeypatch.setattr(compaction, "publish_merged", noted)
+    with Indexer(builder.folder) as indexer:
+        while indexer.refresh().merged_files:
+            pass
+    sizes = [len(folders) for folders in merged]
+    assert max(len(f) for f in merged if set(f) == {"segments"}) == 3
+    assert max(len(f) for f in merged if "compacted" in f) == 2
+    assert sum(sizes) > NUM_ROUNDS
+    with open_run(builder.folder) as run:
+        assert spans(run) == truth()
+        assert len([e for e in run.snapshot.manifest.entries() if e.table_name == "spans"]) == 1
+
+
 def test_an_hour_of_eight_ranks_stays_under_500_files(monkeypatch):
     """One-second segments of 5 tables and 8 ranks, 3,600 of each, counted while they arrive.
 
