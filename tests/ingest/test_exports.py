@@ -7,6 +7,7 @@ import json
 import random
 import re
 import shutil
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -317,17 +318,26 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
         write_csv(run, "spans", Window(), tmp_path / "nowhere" / "out.csv")
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """A copy of the recorded job, to be read only."""
+    folder = tmp_path_factory.mktemp("recorded") / "run"
+    shutil.copytree(RECORDED, folder)
+    with open_run(folder) as run:
+        yield run
+
+
 @pytest.mark.parametrize("table", list(TABLES))
-def test_every_table_comes_out_as_parquet_with_its_schema(table: str, tmp_path: Path) -> None:
-    shutil.copytree(RECORDED, tmp_path / "run")
-    with open_run(tmp_path / "run") as run:
-        num_rows = write_parquet(run, table, Window(), tmp_path / "a.parquet")
-        found = pq.read_table(tmp_path / "a.parquet")
-        assert found.schema.equals(TABLES[table].schema)
-        assert found.schema.metadata[b"rankscope.table"] == table.encode()
-        text = f"SELECT count(*) AS n FROM {table}"
-        assert run.sql(text).to_pylist() == [{"n": num_rows}]
-        assert write_csv(run, table, Window(), tmp_path / "a.csv") == num_rows
+def test_every_table_comes_out_as_parquet_with_its_schema(
+    table: str, recorded: Run, tmp_path: Path
+) -> None:
+    num_rows = write_parquet(recorded, table, Window(), tmp_path / "a.parquet")
+    found = pq.read_table(tmp_path / "a.parquet")
+    assert found.schema.equals(TABLES[table].schema)
+    assert found.schema.metadata[b"rankscope.table"] == table.encode()
+    text = f"SELECT count(*) AS n FROM {table}"
+    assert recorded.sql(text).to_pylist() == [{"n": num_rows}]
+    assert write_csv(recorded, table, Window(), tmp_path / "a.csv") == num_rows
 
 
 def test_csv_keeps_every_value(tmp_path: Path) -> None:

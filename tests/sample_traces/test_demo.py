@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 from websockets.sync.client import connect
@@ -84,7 +85,7 @@ def test_it_prints_steps_and_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
         assert output.read_text().index(url) < output.read_text().index("starting 8 ranks")
         assert pulse_of(url)["last_step"] >= 1
         demo.send_signal(signal.SIGINT)
-        assert demo.wait(30) == 130
+        assert demo.wait(WAIT_S) == 130
     finally:
         demo.terminate()
         demo.wait(30)
@@ -113,7 +114,7 @@ def test_it_serves_on_after_the_job(tmp_path: Path) -> None:
         told = pulse_of(url)
         assert (told["state"], told["last_step"]) == ("finished", 1)
         demo.send_signal(signal.SIGINT)
-        assert demo.wait(5) == 0
+        assert demo.wait(WAIT_S) == 0
     finally:
         demo.terminate()
         demo.wait(30)
@@ -169,42 +170,38 @@ def test_a_replay_is_there_without_torch(
     demo = replay()
     assert demo.stdout is not None
     (url,) = urls(demo.stdout.readline())
+    with urlopen(url, timeout=WAIT_S) as page:
+        assert b"main.mjs" in page.read()
     told = pulse_of(url)
     assert (told["run"], told["state"], told["last_step"]) == ("slow_rank", "finished", 13)
     assert len(list(tmp_path.iterdir())) == 1
     demo.send_signal(signal.SIGINT)
-    printed, errors = demo.communicate(timeout=5)
+    printed, errors = demo.communicate(timeout=WAIT_S)
     assert (demo.returncode, printed, errors) == (0, "", "")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_sigterm_leaves_nothing_either(
+def test_the_browser_opens_where_there_is_a_display_and_sigterm_leaves_nothing_either(
     replay: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    demo = replay()
-    assert demo.stdout is not None
-    assert urls(demo.stdout.readline())
-    demo.terminate()
-    assert demo.communicate(timeout=10) == ("", "")
-    assert demo.returncode == 128 + signal.SIGTERM
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_browser_opens_where_there_is_a_display(
-    replay: Callable[..., subprocess.Popen[str]], tmp_path: Path
-) -> None:
-    opened = tmp_path / "opened"
+    opened, left = tmp_path / "opened", tmp_path / "left"
+    left.mkdir()
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
     browser.chmod(0o755)
-    demo = replay(DISPLAY=":9", BROWSER=f"{browser} %s")
+    demo = replay(DISPLAY=":9", BROWSER=f"{browser} %s", TMPDIR=str(left))
     assert demo.stdout is not None
     (url,) = urls(demo.stdout.readline())
-    until = time.monotonic() + 10
+    until = time.monotonic() + WAIT_S
     while not (opened.exists() and opened.read_text()):
         assert time.monotonic() < until
         time.sleep(0.05)
     assert opened.read_text().strip() == url
+    assert list(left.iterdir())
+    demo.terminate()
+    assert demo.communicate(timeout=WAIT_S) == ("", "")
+    assert demo.returncode == 128 + signal.SIGTERM
+    assert list(left.iterdir()) == []
 
 
 def test_a_replay_plants_no_faults(capsys: pytest.CaptureFixture[str]) -> None:
