@@ -10,6 +10,7 @@ the excess passes half of the stretch's own median: a change is best placed half
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,6 +86,38 @@ def recurring(excess_S: Floats, threshold: float) -> list[Episode]:
     return [
         Episode(first, end - 1, float(np.nanmedian(excess_S[first:end]))) for first, end in bursts
     ]
+
+
+FEWEST_HITS, LEAST_DENSE = 5, 1 / 8
+"""Single steps that come again: so many full votes (of noise four sigma each), and so many of the
+steps from the first to the last. What is rarer are spikes (diagnosis/jit_spikes.py)."""
+
+_CHANCE = 1e-3
+"""That any rank of a job gets there where what hits it hits all its peers alike."""
+
+
+def sporadic(excess_NS: Floats, threshold_N: Floats) -> dict[int, list[Episode]]:
+    """Peers that are slow in single steps time and again, more often than what hits one peer after
+    the other (collections, uneven work) would by chance. By index of the peer, an episode a step.
+    """
+    hit_NS = votes(excess_NS, threshold_N[:, None]) >= 1.0
+    num_N = hit_NS.sum(axis=1)
+    found = {}
+    for row in np.flatnonzero(num_N >= FEWEST_HITS).tolist():
+        first, last, _ = greatest_sum(hit_NS[row] - LEAST_DENSE)
+        at = first + np.flatnonzero(hit_NS[row, first : last + 1])
+        others = len(num_N) - 1
+        usual = (int(num_N.sum()) - int(num_N[row]) + 1) / max(others, 1)
+        is_chance = len(num_N) * _at_least(at.size, usual) > _CHANCE
+        if at.size >= FEWEST_HITS and others and not is_chance:
+            found[row] = [Episode(int(s), int(s), float(excess_NS[row, s])) for s in at]
+    return found
+
+
+def _at_least(num: int, mean: float) -> float:
+    """Chance of so many or more (Poisson)."""
+    fewer = sum(math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in range(num))
+    return max(1.0 - fewer, 0.0)
 
 
 def begun(excess_S: Floats, threshold: float) -> Episode | None:

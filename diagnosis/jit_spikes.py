@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from diagnosis.episodes import Episode
+from diagnosis.episodes import FEWEST_HITS, LEAST_DENSE, Episode
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.late_finding import Lost, Words, finding_of, steps_missing
 from diagnosis.levels import RUNNING_STEPS, running_medians
@@ -79,6 +79,9 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         )
         return Verdict(NAME, checked=checked)
     rows = _at_fault(spikes)
+    if rows and _come_often(spikes.columns):
+        said = "No rare long steps; what one rank does as often as that makes it a slow one."
+        return Verdict(NAME, checked=said)
     if rows is None:
         said = (
             f"{spikes.columns.size} steps ({_listed(times.step_S[spikes.columns])}) are far longer "
@@ -134,6 +137,11 @@ def _at_fault(spikes: _Spikes) -> tuple[int, ...] | None:
     if not often_R.any():
         return None
     return () if often_R.mean() > 1 / 2 else tuple(np.flatnonzero(often_R).tolist())
+
+
+def _come_often(columns: Ints) -> bool:
+    """Whether so many steps come so often that slow_worker tells their rank."""
+    return columns.size >= FEWEST_HITS and float(np.median(np.diff(columns))) < 1 / LEAST_DENSE
 
 
 def _finding(times: OwnTimes, spikes: _Spikes, rows: tuple[int, ...], attempt: int) -> Finding:

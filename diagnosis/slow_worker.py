@@ -6,7 +6,8 @@ Who: compute against peers (diagnosis/peers.py) beyond noise for a sustained num
 2505.05713).
 
 A rank that is slow on and off, three times or more, is told once, from its first stretch to its
-last; bursts too short to count by themselves count together (recurring).
+last; bursts too short to count by themselves count together (recurring), and single steps where
+they come more often than on its peers (sporadic).
 
 Ranks that stand out together as a whole host, replica or stage are set aside: that is no one rank's
 fault. Ranks accused are no peers of others and make no noise, so that two slow ranks of one stage
@@ -36,6 +37,7 @@ from diagnosis.episodes import (
     may_be_slow,
     may_recur,
     recurring,
+    sporadic,
 )
 from diagnosis.findings import NotEnoughData, Verdict
 from diagnosis.peers import (
@@ -105,6 +107,7 @@ def _judge(work: Work) -> _Judged:
     newest_R = step_noises(first_RS[:, -NOISE_STEPS:], peers)  # work may vary since some step only
     lenient_R = np.fmax(np.fmax(step_noises(first_RS, peers), newest_R), MIN_EXCESS)
     suspect_R = _stand_out(first_RS, lenient_R)
+    suspect_R[list(_sporadic(first_RS, lenient_R, peers))] = True
     slow_RS = slowdowns(work, peers, ~suspect_R) if suspect_R.any() else first_RS
     noise_R = noises(slow_RS, peers, ~suspect_R)
     noise_R = np.where(np.isfinite(noise_R), noise_R, step_noises(slow_RS, peers))
@@ -120,12 +123,24 @@ def _stand_out(slow_RS: Floats, threshold_R: Floats) -> Bools:
     return suspect_R
 
 
+def _sporadic(slow_RS: Floats, threshold_R: Floats, peers: Peers) -> dict[int, list[Episode]]:
+    """Single slow steps that come again, by index of rank."""
+    found = {}
+    for group in np.unique(peers.group_R):
+        rows = np.flatnonzero(peers.group_R == group)
+        of_group = sporadic(slow_RS[rows] - 1, threshold_R[rows])
+        found.update({int(rows[at]): own for at, own in of_group.items()})
+    return found
+
+
 def _episodes(judged: _Judged) -> dict[int, list[Episode]]:
     """Episodes by index of rank, of ranks that have any."""
     found = {}
+    now_and_then = _sporadic(judged.slow_RS, judged.threshold_R, judged.peers)
     for row in np.flatnonzero(judged.suspect_R):
         excess_S, threshold = judged.slow_RS[row] - 1, float(judged.threshold_R[row])
         own = episodes(excess_S, threshold) or recurring(excess_S, threshold)
+        own = own or now_and_then.get(int(row), [])
         if own:
             found[int(row)] = own
     return found

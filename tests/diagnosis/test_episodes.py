@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diagnosis.episodes import episodes, greatest_sum, may_be_slow
+from diagnosis.episodes import episodes, greatest_sum, may_be_slow, sporadic
 
 NOISE = 0.02
 """3 MAD of the noise below, about 2 sigma"""
@@ -65,3 +65,27 @@ def test_as_many_votes_against_it_as_make_one_divide_it() -> None:
 def test_noise_does_not_divide_a_weak_one(seed: int) -> None:
     weak = np.random.default_rng(seed).normal(0.06, 0.03, 80)
     assert len(episodes(weak, 0.03)) == 1
+
+
+def peers_hit(hits: dict[int, list[int]], num_steps: int = 40) -> dict[int, list[int]]:
+    """Steps told of each of eight peers, of which some are hit in these."""
+    values = np.stack([excess(num_steps, seed=row) for row in range(8)])
+    for row, steps in hits.items():
+        values[row, steps] += 0.4
+    found = sporadic(values, np.full(8, NOISE))
+    return {row: [one.first for one in own] for row, own in found.items()}
+
+
+@pytest.mark.parametrize("every", [2, 3, 5, 7])
+def test_single_steps_that_come_again_are_told_of_their_peer(every: int) -> None:
+    hit = list(range(3, 40, every))
+    assert peers_hit({5: hit}) == {5: hit}
+
+
+def test_single_steps_that_hit_one_peer_after_the_other_or_rarely_are_none() -> None:
+    random = np.random.default_rng(8)
+    for _ in range(50):
+        moving = random.integers(8, size=80)
+        hits = {row: np.flatnonzero(moving == row).tolist() for row in range(8)}
+        assert peers_hit(hits, num_steps=80) == {}
+    assert peers_hit({5: [3, 13, 23, 33]}) == {}

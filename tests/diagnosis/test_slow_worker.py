@@ -280,11 +280,15 @@ def test_bursts_too_short_for_themselves_count_together(x: float) -> None:
     assert finding.slowdown == pytest.approx(x, abs=0.02)
 
 
-def test_single_long_steps_are_no_bursts() -> None:
+@pytest.mark.parametrize(("every", "is_told"), [(4, True), (12, False)])
+def test_single_long_steps_are_told_where_they_come_often(every: int, is_told: bool) -> None:
     def spikes(rank: int, step: int) -> float:
-        return 200.0 if rank == 5 and step % 4 == 2 else 100.0
+        return 200.0 if rank == 5 and step % every == 2 else 100.0
 
-    assert judged(compute=spikes, steps=40).findings == ()
+    found = judged(compute=spikes, steps=60).findings
+    assert [finding.culprits[0].rank for finding in found] == [5] * is_told
+    if is_told:
+        assert "on and off" in found[0].text
 
 
 @pytest.mark.parametrize("seed", [38, 39, 48, 135, 163, 182])
