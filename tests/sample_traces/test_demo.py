@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
+from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
 from app.cli import main
@@ -125,12 +126,20 @@ def urls(printed: str) -> list[str]:
 
 
 def pulse_of(url: str) -> dict[str, Any]:
-    """What the live socket of a page's run says first."""
+    """What the live socket of a page's run says first, once that is indexed."""
     parts = urlsplit(url)
     name = parts.path.split("/")[2]
-    with connect(f"ws://{parts.netloc}/api/live?run={name}") as opened:
-        told: dict[str, Any] = json.loads(opened.recv(WAIT_S))
-    return told
+    until = time.monotonic() + WAIT_S
+    while True:
+        with connect(f"ws://{parts.netloc}/api/live?run={name}") as opened:
+            try:
+                told: dict[str, Any] = json.loads(opened.recv(WAIT_S))
+                return told
+            except ConnectionClosedError as error:
+                if "being indexed" not in str(error):
+                    raise
+        assert time.monotonic() < until
+        time.sleep(0.2)
 
 
 NO_TORCH = """
