@@ -27,6 +27,7 @@ import pyarrow as pa
 from diagnosis.episodes import Episode
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.late_finding import Lost, Words, finding_of, steps_missing
+from diagnosis.moving_skew import moving
 from diagnosis.own_time import (
     IDLE,
     STEADY_SHARE,
@@ -85,6 +86,7 @@ def _findings(times: OwnTimes, attempt: int) -> tuple[list[Finding], list[str]]:
     parts = {name: times.part(name) for name in ("compute", "stretch", "rest", *IDLE) if lates}
     lates = [late for late in lates if not _computes_longer(parts, late)]
     lates, set_aside = worth_telling(times, lates)
+    skewed = [] if times.waits_hidden or not lates else moving(times)
     for late in lates:
         if late.episode.first == 0 and not times.ranks.has_roles:
             set_aside.append(
@@ -93,7 +95,9 @@ def _findings(times: OwnTimes, attempt: int) -> tuple[list[Finding], list[str]]:
                 "unknown, so this may be its share."
             )
             continue
-        by_kind.setdefault(_kind(times, parts, late), []).append(late)
+        kind = _kind(times, parts, late)
+        if kind != "launch_skew" or not any(_is_part(late.episode, one) for one in skewed):
+            by_kind.setdefault(kind, []).append(late)
     found = []
     for kind, lates in by_kind.items():
         found += [
@@ -101,6 +105,13 @@ def _findings(times: OwnTimes, attempt: int) -> tuple[list[Finding], list[str]]:
             for lost in _together(times, lates)
         ]
     return found, set_aside
+
+
+def _is_part(one: Episode, moving: Episode) -> bool:
+    """Whether a rank's turn is one of those that ever other ranks take (diagnosis/moving_skew.py):
+    of many ranks with random delays some come late several times in a row.
+    """
+    return moving.first <= one.first and one.last <= moving.last
 
 
 def _lates(times: OwnTimes) -> list[Late]:

@@ -50,17 +50,20 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     if not comparable(times) or times.waits_hidden:
         said = "Fewer than 4 ranks, or no communication in the log: who starts late is not known."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
-    rest_RS = _rest(times)
-    lead_S, leader_S = _leads(rest_RS)
-    found = tuple(
-        _finding(times, episode, leader_S, attempt)
-        for episode in _episodes(lead_S) if _moves(rest_RS, lead_S, leader_S, episode)
-    )  # fmt: skip
+    leader_S = _leads(_rest(times))[1]
+    found = tuple(_finding(times, episode, leader_S, attempt) for episode in moving(times))
     checked = (
         f"No {'other ' if found else ''}lead of ever other ranks grew by 6 % of a step or took a "
         "tenth of it."
     )
     return Verdict(NAME, found, checked)
+
+
+def moving(times: OwnTimes) -> list[Episode]:
+    """Steps in which ever other ranks lead; those of comparable ranks whose waits are known."""
+    rest_RS = _rest(times)
+    lead_S, leader_S = _leads(rest_RS)
+    return [one for one in _episodes(lead_S) if _moves(rest_RS, lead_S, leader_S, one)]
 
 
 def _rest(times: OwnTimes) -> Floats:
