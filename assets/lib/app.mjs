@@ -96,7 +96,9 @@ export class App extends EventTarget {
   }
 
   async #fetched(url, signal) {
-    const answer = await fetch(url, { signal, credentials: 'same-origin' });
+    const answer = await fetch(url, { signal, credentials: 'same-origin' }).catch((error) => {
+      throw signal?.aborted ? error : new Error('The server cannot be reached.');
+    });
     if (answer.ok) return answer;
     let sentence = `The server answered ${answer.status}.`;
     try {

@@ -51,6 +51,7 @@ export class Frame {
     this.keys = new Keys();
     this.live = { connected: false, paused: false, data_age_s: null, state: null };
     this.liveAt = performance.now();
+    this.misses = false;  // a page that was asked for while the server was away
     document.addEventListener('click', (event) => this.#click(event));
     document.addEventListener('keydown', (event) => this.#key(event));
     document.addEventListener('change', (event) => this.#change(event));
@@ -59,9 +60,10 @@ export class Frame {
       this.liveAt = performance.now();
       this.#showLive();
       this.#followBar();
+      this.#openMissed();
     });
     setInterval(() => this.#showLive(), TICK_MS);
-    app.addEventListener('view', () => this.#showTitle());
+    app.addEventListener('view', () => { this.#showTitle(); this.#notePage(); });
     this.#showTitle();
     followSystem();
     new MutationObserver(() => this.#tellTheme()).observe(
@@ -172,6 +174,24 @@ export class Frame {
     const { bar, paused } = this.live;
     const said = document.querySelector('.topbar')?.dataset.bar;
     if (said !== undefined && bar && bar !== said && !paused) this.app.publish('bar', bar);
+  }
+
+  /** Whether the address names another page than Dash has drawn. */
+  #isElsewhere() {
+    const shown = document.querySelector('.topbar [data-page][aria-current="page"]')?.dataset.page;
+    return shown !== undefined && shown !== this.app.view.page;
+  }
+
+  /** Dash asks once for a page: one that is asked for while the server is away would never come. */
+  #notePage() {
+    this.misses = !this.live.connected && this.live.state !== null && this.#isElsewhere();
+    if (this.misses) toast('The server cannot be reached; this page opens when it is back.');
+  }
+
+  #openMissed() {
+    if (!this.live.connected || !this.misses) return;
+    this.misses = false;
+    if (this.#isElsewhere()) location.reload();
   }
 
   #showLive() {

@@ -21,7 +21,7 @@ function duration(ns) {
   const size = Math.abs(ns);
   if (size >= 1e9) return `${(ns / 1e9).toFixed(3)} s`;
   if (size >= 1e6) return `${(ns / 1e6).toFixed(3)} ms`;
-  if (size >= 1e3) return `${(ns / 1e3).toFixed(1)} us`;
+  if (size >= 1e3) return `${(ns / 1e3).toFixed(1)} µs`;
   return `${ns} ns`;
 }
 

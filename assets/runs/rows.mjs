@@ -35,7 +35,7 @@ export function duration(ms) {
   if (ms >= 60_000) return `${(ms / 60_000).toPrecision(3)} min`;
   if (ms >= 1000) return `${(ms / 1000).toPrecision(3)} s`;
   if (ms >= 1) return `${ms >= 100 ? Math.round(ms) : ms.toPrecision(3)} ms`;
-  return `${Number((ms * 1000).toPrecision(3))} us`;
+  return `${Number((ms * 1000).toPrecision(3))} µs`;
 }
 
 /** How long ago, in the greatest unit that fits. @param {?number} seconds */

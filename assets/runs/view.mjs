@@ -33,7 +33,7 @@ function aboutUnfinished(row) {
 }
 
 function rowElement(app, row) {
-  const link = element('a', { href: runUrl(app, row.name), text: row.name, 'data-run': row.name });
+  const link = element('a', { href: runUrl(app, row.name), text: row.name, title: row.name, 'data-run': row.name });
   const name = element('th', { scope: 'row' }, [link]);
   if (row.num_problems) {
     const files = row.num_problems === 1 ? '1 file set aside' : `${row.num_problems} files set aside`;

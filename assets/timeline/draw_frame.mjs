@@ -22,6 +22,7 @@ export function drawFrame(ctx, tile, geometry, theme, shown) {
   ctx.font = `10px ${theme.font}`;
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'left';
+  let taken = -Infinity;
   for (const { t, label } of tile ? ticks(geometry.window, width - left, origin) : []) {  // no time is known before
     const x = Math.round(xOf(geometry, t)) + 0.5;
     ctx.fillStyle = theme.ink.line;
@@ -31,7 +32,9 @@ export function drawFrame(ctx, tile, geometry, theme, shown) {
     ctx.globalAlpha = 1;
     ctx.fillStyle = theme.ink.quiet;
     const room = ctx.measureText(label).width + 3;
-    ctx.fillText(label, x + room > width ? x - room : x + 3, 26);
+    const from = x + room > width ? x - room : x + 3;
+    if (from >= taken) ctx.fillText(label, from, 26);
+    taken = from + room;
   }
   for (const t of shown.marks ?? []) {
     const x = Math.round(xOf(geometry, t));

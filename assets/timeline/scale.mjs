@@ -10,7 +10,7 @@ export const SHORTEST_NS = 100;
 export function formatNs(ns) {
   const size = Math.abs(ns);
   const [divisor, unit] = size >= 1e9 ? [1e9, 's'] : size >= 1e6 ? [1e6, 'ms']
-    : size >= 1e3 ? [1e3, 'us'] : [1, 'ns'];
+    : size >= 1e3 ? [1e3, 'µs'] : [1, 'ns'];
   const value = ns / divisor;
   const digits = unit === 'ns' ? 0 : Math.max(0, 2 - Math.floor(Math.log10(Math.max(Math.abs(value), 1))));
   return `${value.toFixed(digits)} ${unit}`;
@@ -38,7 +38,7 @@ export function niceStep(least) {
 export function ticks(span, widthPx, origin, leastPx = 90) {
   const step = Math.max(niceStep((span.end - span.begin) * leastPx / Math.max(widthPx, 1)), 1);
   const [divisor, unit] = step >= 1e9 ? [1e9, 's'] : step >= 1e6 ? [1e6, 'ms']
-    : step >= 1e3 ? [1e3, 'us'] : [1, 'ns'];
+    : step >= 1e3 ? [1e3, 'µs'] : [1, 'ns'];
   const first = Math.ceil((span.begin - origin) / step);
   const last = Math.floor((span.end - origin) / step);
   const found = [];

@@ -7,7 +7,7 @@ const MOST_NAMED = 8;
 export function seconds(s) {
   if (Math.abs(s) >= 100) return `${s.toFixed(0)} s`;
   if (Math.abs(s) >= 1) return `${s.toPrecision(3)} s`;
-  return Math.abs(s) < 1e-3 ? `${(1e6 * s).toFixed(0)} us` : `${(1e3 * s).toPrecision(3)} ms`;
+  return Math.abs(s) < 1e-3 ? `${(1e6 * s).toFixed(0)} µs` : `${(1e3 * s).toPrecision(3)} ms`;
 }
 
 /** `1.973`, `12.4`. */

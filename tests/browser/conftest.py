@@ -19,11 +19,10 @@ OpenTab = Callable[..., Tab]
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Recorded, imported, hostile and empty runs."""
+    """A recorded, a hostile and an empty run."""
     folder = tmp_path_factory.mktemp("browser") / "runs"
     folder.mkdir()
-    for name in ("healthy", "slow_rank"):
-        runs_made.recorded(folder, name)
+    runs_made.recorded(folder, "slow_rank")
     runs_made.hostile(folder)
     runs_made.empty(folder)
     return folder

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import Error
+
 from sample_traces import RECORDED
-from tests.browser.tabs import Tab
+from tests.browser.tabs import LEFT, LONGEST_S, Tab
 
 REPO = Path(__file__).resolve().parents[2]
 _NEWS = """(count) => new Promise((done, fail) => {
@@ -42,5 +45,13 @@ def replayed(runs: Path, name: str) -> Iterator[str]:
 
 def news(tab: Tab, count: int) -> list[dict[str, Any]]:
     """The next news of new data that a page hears, once they have come."""
-    told: list[dict[str, Any]] = tab.page.evaluate(_NEWS, count)
-    return told
+    deadline_s = time.monotonic() + LONGEST_S
+    while True:
+        tab.wait_for("window.rankscope?.live.connected")
+        try:
+            told: list[dict[str, Any]] = tab.page.evaluate(_NEWS, count)
+        except Error as error:  # the first index is there: the page loads itself anew
+            if LEFT not in error.message or time.monotonic() > deadline_s:
+                raise
+        else:
+            return told

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ingest.imports import import_paths
+from ingest.store import open_run
 from sample_traces import RECORDED
 from tests.runs_builder import RunBuilder
 from trace_hooks.layout import ParallelLayout
@@ -20,8 +21,15 @@ EMPTY = "empty"
 
 
 def recorded(runs: Path, name: str) -> None:
-    """A copy of a recorded run: serving writes an index into the folder."""
+    """A copy of a recorded run, indexed: pages show it at once, also where the machine is busy."""
     shutil.copytree(RECORDED / name, runs / name, ignore=shutil.ignore_patterns("index"))
+    indexed(runs / name)
+
+
+def indexed(folder: Path) -> str:
+    """Name of a run, once it has its index."""
+    open_run(folder).close()
+    return folder.name
 
 
 def hostile(runs: Path) -> None:
@@ -45,6 +53,7 @@ def hostile(runs: Path) -> None:
     run.add("marks", 0, 1, ts_ns=run_time(1500), kind="note", text=SCRIPT)
     run.rank_files(end={"ts_ns": run_time(4000), "status": "failed", "error": SCRIPT})
     run.publish()
+    indexed(runs / HOSTILE)
 
 
 def run_time(after_us: float) -> int:
@@ -120,4 +129,4 @@ def _step_events(number: int, num_ops: int = 2000) -> Iterator[str]:
 def imported(runs: Path, scratch: Path) -> str:
     """A torch.profiler trace of two ranks, imported; returns the run's name."""
     files = [kineto_file(scratch / f"rank{rank}.json", rank) for rank in range(2)]
-    return import_paths(files, runs).name
+    return indexed(import_paths(files, runs))

@@ -11,7 +11,7 @@ from typing import Any
 
 from playwright.sync_api import ConsoleMessage, Dialog, Error, Locator, Page, Request, Response
 
-from tests.browser.profiles import Profile
+from tests.browser.profiles import BLANK, Profile
 
 DESKTOP, PHONE = (1400, 900), (390, 844)
 LONGEST_S, QUIET_S = 40.0, 0.25
@@ -95,6 +95,11 @@ class Tab:
         """Listen no more; the profile may be used by the next test."""
         for event, listener in self._listeners.items():
             self.page.remove_listener(event, listener)
+
+    def go_away(self) -> None:
+        """Leave the page once all is answered: a server of this process may then end at once."""
+        self.settle()
+        self.page.goto(BLANK)
 
     def _said(self, message: ConsoleMessage) -> None:
         if message.type == "error":

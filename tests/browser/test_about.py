@@ -10,6 +10,7 @@ from app.importing import import_paths
 from app.links import View
 from benchmarks.browser import Server
 from tests.app.test_import_alignment import DP_TP, write_job
+from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
 from tests.browser.tabs import DESKTOP, PHONE, Tab
 
@@ -20,7 +21,7 @@ def eight(runs: Path) -> str:
     job = write_job(
         runs.parent / "job", DP_TP, ranks=list(range(8)), world_size=8, num_steps=8, slow_rank=5
     )
-    return import_paths([job], runs, name="eight").name
+    return runs_made.indexed(import_paths([job], runs, name="eight"))
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def two(runs: Path) -> str:
     """Name of an import of two ranks of 128 that no complete group connects."""
     groups = [list(range(128)), [0, 64], [64, 65]]
     job = write_job(runs.parent / "two", groups, ranks=[0, 65], world_size=128, slow_rank=65)
-    return import_paths([job], runs, name="two").name
+    return runs_made.indexed(import_paths([job], runs, name="two"))
 
 
 def open_form(tab: Tab, name: str) -> None:

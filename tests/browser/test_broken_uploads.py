@@ -116,7 +116,7 @@ def test_a_restart_of_the_server_is_gone_on_with(tabs: OpenTab, tmp_path: Path, 
         run = imported_run(tab)
         assert unfinished(own) == []
         assert num_ranks_told(tab, run) == 1
-        tab.page.goto("about:blank")  # the end of the server is nobody's error then
+        tab.go_away()
     assert own.stop() == 0
     assert "Traceback" not in own.log.read_text()
 

@@ -214,4 +214,4 @@ def test_steps_of_before_a_restart_and_a_link_to_them(tabs: OpenTab, tmp_path: P
         first.page.wait_for_selector(".topbar[data-attempt='1']")
         first.page.get_by_role("button", name="Copy link").first.click()
         assert "attempt" not in first.page.evaluate("navigator.clipboard.readText()")
-        first.page.goto("about:blank")  # the end of the server is nobody's error then
+        first.go_away()

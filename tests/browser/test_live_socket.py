@@ -67,6 +67,7 @@ def test_a_hidden_tab_has_no_socket_and_catches_up_when_it_returns(
     assert tab.page.evaluate("window.news") == []
     tab.page.evaluate(HIDE, False)
     tab.wait_for("window.news.at(-1) === 3")
+    tab.go_away()
 
 
 def test_a_paused_page_holds_still_and_goes_on_from_the_newest(
@@ -90,6 +91,7 @@ def test_a_paused_page_holds_still_and_goes_on_from_the_newest(
     tab.page.evaluate("window.rankscope.live.resume()")
     tab.wait_for("window.news.at(-1) === 4")
     assert tab.page.evaluate("window.news") == [4]
+    tab.go_away()
 
 
 def test_a_run_that_comes_up_opens_by_itself(server: Served, tabs: OpenTab, tmp_path: Path) -> None:
@@ -103,6 +105,7 @@ def test_a_run_that_comes_up_opens_by_itself(server: Served, tabs: OpenTab, tmp_
     tab.page.get_by_text("the ranks come up").first.wait_for(state="hidden")
     tab.wait_for("window.rankscope.live.connected")
     assert tab.page.url.endswith("/run/job/query")
+    tab.go_away()
 
 
 class Elsewhere(BaseHTTPRequestHandler):
@@ -149,8 +152,9 @@ def test_a_link_in_a_chat_opens_with_the_token_given_once(
         tab.page.wait_for_selector("#page:not(.loading)")
         assert tab.page.url == Elsewhere.target  # without the token
         tab.wait_for("window.rankscope.live.connected")
+        tab.settle()
         tab.page.goto(chat)
         tab.page.get_by_role("link").click()  # the strict cookie does not come along
         tab.page.wait_for_selector("#page:not(.loading)")
         assert tab.page.url == Elsewhere.target
-        tab.page.goto("about:blank")  # its socket ends before the server does
+        tab.go_away()

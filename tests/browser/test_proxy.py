@@ -12,7 +12,6 @@ from tests.app.server.served import served
 from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
 from tests.browser.proxy import Proxy
-from tests.browser.tabs import Tab
 
 PREFIX = "/user/me/proxy/8050"
 
@@ -50,12 +49,9 @@ def test_every_page_and_the_live_socket(
     assert [url for url in asked if not url.startswith(("data:", "blob:", proxy.url))] == []
     assert sockets
     assert all(url.startswith(proxy.url.replace("http:", "ws:")) for url in sockets)
-    assert_followed(tab)
-
-
-def assert_followed(tab: Tab) -> None:
-    """The top bar tells the state that came by the socket."""
-    assert tab.page.locator(".topbar .state").inner_text().strip().startswith("finished")
+    told = tab.page.locator(".topbar .state").inner_text()  # it came by the socket
+    assert told.strip().startswith("finished")
+    tab.go_away()
 
 
 def test_a_link_made_behind_the_proxy_opens_there(proxies: dict[str, Proxy], tabs: OpenTab) -> None:
@@ -68,3 +64,5 @@ def test_a_link_made_behind_the_proxy_opens_there(proxies: dict[str, Proxy], tab
     second.open(link.removeprefix(proxy.url))
     assert second.view()["rank"] == 5
     assert second.view()["steps"] == [6, 8]
+    for tab in (first, second):
+        tab.go_away()

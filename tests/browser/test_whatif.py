@@ -12,6 +12,7 @@ from app.links import View
 from benchmarks.browser import Server
 from ingest.imports import import_paths
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
+from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
 from tests.browser.tabs import DESKTOP, PHONE, Tab
 
@@ -27,7 +28,8 @@ def straggler_run(runs: Path) -> str:
     folder.mkdir()
     pq.write_table(straggler_trace(JOB), folder / "trace-W.parquet")
     (folder / "meta-W.yaml").write_text(yaml.safe_dump(JOB.metadata))
-    return import_paths([folder / "trace-W.parquet", folder / "meta-W.yaml"], runs).name
+    files = [folder / "trace-W.parquet", folder / "meta-W.yaml"]
+    return runs_made.indexed(import_paths(files, runs))
 
 
 def test_an_import_says_who_costs_how_much(tab: Tab, straggler_run: str) -> None:

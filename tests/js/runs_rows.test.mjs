@@ -8,7 +8,7 @@ const row = (given) => ({
 });
 
 test('times read in the unit that fits', () => {
-  assert.deepEqual([0.0123, 1.5, 312.4, 2294.3, 90_000].map(duration), ['12.3 us', '1.50 ms', '312 ms', '2.29 s', '1.50 min']);
+  assert.deepEqual([0.0123, 1.5, 312.4, 2294.3, 90_000].map(duration), ['12.3 µs', '1.50 ms', '312 ms', '2.29 s', '1.50 min']);
   assert.deepEqual([0.4, 59, 61, 7300, 200_000].map(age), ['0 s', '59 s', '1 min', '2 h', '2 d']);
   assert.equal(duration(null), age(undefined));
 });

@@ -9,7 +9,7 @@ import { labelRoom } from '../../assets/timeline/geometry.mjs';
 
 test('times have three digits and the unit that suits', () => {
   assert.equal(formatNs(7), '7 ns');
-  assert.equal(formatNs(1_500), '1.50 us');
+  assert.equal(formatNs(1_500), '1.50 µs');
   assert.equal(formatNs(12_345_678), '12.3 ms');
   assert.equal(formatNs(987_654_321), '988 ms');
   assert.equal(formatNs(61e9), '61.0 s');

@@ -158,7 +158,7 @@ test('following goes to the last arriver first, then around', () => {
 });
 
 test('the verdict names the last, or says why it cannot', () => {
-  assert.match(verdict([member(1, 0), member(2, 5, { is_last: true, wait_us: 0 })]), /^Rank 2 came last: the others waited up to 10\.0 us/);
+  assert.match(verdict([member(1, 0), member(2, 5, { is_last: true, wait_us: 0 })]), /^Rank 2 came last: the others waited up to 10\.0 µs/);
   assert.match(verdict([member(1, 0, { reason: 'members are missing: 1 of 2' })]), /unknown: members are missing/);
   assert.equal(verdict([member(1, 0), member(2, 0)]), 'All members came together.');
   assert.match(verdict([]), /No member/);
@@ -189,7 +189,7 @@ test('names found, and the next hit', () => {
 
 test('sentences about clocks, emptiness and the picture', () => {
   const lane = (aligned, error) => ({ aligned, err_ns: error });
-  assert.equal(clockSentence({ clock: 'absolute', lanes: [lane(true, 200), lane(true, 1500)] }), 'clocks within 1.50 us');
+  assert.equal(clockSentence({ clock: 'absolute', lanes: [lane(true, 200), lane(true, 1500)] }), 'clocks within 1.50 µs');
   assert.match(clockSentence({ clock: 'absolute', lanes: [lane(true, 1), lane(false, null)] }), /^1 of 2 clocks not aligned/);
   assert.equal(clockSentence({ clock: 'absolute', lanes: [lane(true, null)] }), 'clocks aligned, error unknown');
   assert.equal(clockSentence({ clock: 'absolute', lanes: [lane(true, 0)] }), 'one clock');
