@@ -6,23 +6,26 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test browser test-kill fuzz lint bench bench-accuracy samples clean
+.PHONY: demo test pytest browser test-kill fuzz lint bench bench-accuracy samples clean
 
-# CPU torch first: with it in place no later requirement can pull a CUDA build
+# CPU torch first: with it in place no later requirement can pull a CUDA build. Not compiled by pip:
+# Python compiles what is imported, which is a small part of it
 $(VENV)/.torch: Makefile
 	$(PYTHON) -m venv $(VENV) || { echo "make: $(PYTHON) has no venv module (Debian: apt-get install python3-venv)"; exit 1; }
-	$(BIN)/pip install --quiet -c constraints.txt numpy "$(TORCH)"
+	$(BIN)/pip install --quiet --no-compile -c constraints.txt numpy "$(TORCH)"
 	touch $@
 
 $(VENV)/.ready: $(VENV)/.torch pyproject.toml trace_hooks/pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet -c constraints.txt -e ./trace_hooks -e ".[dev]"
+	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e ./trace_hooks -e ".[dev]"
 	touch $@
 
 demo: $(VENV)/.ready
 	$(BIN)/rankscope demo --fault "$(FAULT)"
 
 test:
-	$(MAKE) --no-print-directory -j2 lint browser
+	$(MAKE) --no-print-directory -j2 lint pytest
+
+pytest: $(VENV)/.ready browser
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 browser:
