@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from diagnosis import (
+    allocator_stalls,
     busy_hosts,
     cell_pauses,
     clock_unaligned,
@@ -74,6 +75,10 @@ def detectors() -> tuple[Detector, ...]:
         Detector(
             sequence_imbalance.NAME, ("sequence_imbalance",), sequence_imbalance.QUESTIONS,
             sequence_imbalance.detect,
+        ),
+        Detector(
+            allocator_stalls.NAME, ("allocator_stalls",), allocator_stalls.QUESTIONS,
+            allocator_stalls.detect,
         ),
         Detector(jit_spikes.NAME, ("jit_spikes",), jit_spikes.QUESTIONS, jit_spikes.detect),
         Detector(

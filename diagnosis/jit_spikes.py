@@ -3,9 +3,9 @@
 
 A spike is a step that is longer than the running median of the steps around it, because some rank
 computes (or stands still in host code) longer than it does in the steps around. Waiting for data,
-garbage collections and checkpoints have kinds of their own and do not count. Spikes are told where
-they are rare, and stand apart from all other steps: the least of them is twice as much longer as
-the longest other step, so that the tail of a noisy job makes none.
+garbage collections, checkpoints and retries of the allocator have kinds of their own and do not
+count. Spikes are told where they are rare, and stand apart from all other steps: the least of them
+is twice as much longer as the longest other step, so that the tail of a noisy job makes none.
 
 Source: F03 of the fault list ("rare steps, p99 >> median; median blind"); recompilation as a cause
 of fail-slows: Flare/XPUTimer. Assumes: the first three steps compile and tune in any job; they make
@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from diagnosis.allocator_stalls import retried_steps
 from diagnosis.episodes import FEWEST_HITS, LEAST_DENSE, Episode
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.late_finding import Lost, Words, finding_of, steps_missing
@@ -33,7 +34,7 @@ from diagnosis.peers import Bools, Floats, Ints
 from diagnosis.slow_worker_evidence import in_ms
 
 NAME = "jit_spikes"
-QUESTIONS = ("rank_phases", "rank_places")
+QUESTIONS = ("allocator_retries", "rank_phases", "rank_places")
 
 MIN_SPIKE = MIN_EXCESS
 """Of a usual step: below S = 1.03 attribution means nothing."""
@@ -71,7 +72,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     if times.waits_hidden:
         said = "The log has no communication: who computes longer in a rare long step is not known."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
-    spikes = _spikes(times)
+    spikes = _spikes(times, retried_steps(tables["allocator_retries"], times))
     if spikes is None:
         checked = (
             f"No rare steps stand apart from the others by {100 * MIN_SPIKE:.0f} % of a step or "
@@ -91,7 +92,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     return Verdict(NAME, (_finding(times, spikes, rows, attempt),))
 
 
-def _spikes(times: OwnTimes) -> _Spikes | None:
+def _spikes(times: OwnTimes, retried_RS: Bools) -> _Spikes | None:
     longer_S = times.window_S - running_medians(times.window_S)
     noise = BEYOND_NOISE * middle(np.abs(longer_S - middle(longer_S)))
     least = max(MIN_SPIKE * middle(times.window_S), noise)
@@ -99,6 +100,7 @@ def _spikes(times: OwnTimes) -> _Spikes | None:
     if not long.size or long.size > MOST_FREQUENT * times.step_S.size:
         return None
     excess_RN = _own_excess(times, long)
+    excess_RN[retried_RS[:, long]] = 0.0
     long, excess_RN = _those(excess_RN.max(axis=0) >= least, long, excess_RN)
     late = long[long >= WARM_UP_STEPS]
     if not late.size:

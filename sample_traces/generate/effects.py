@@ -66,6 +66,13 @@ def _jit_spikes(
     d.forward_MSPDT[0, hit] += fault.dose * MS
 
 
+def _allocator_stalls(
+    d: Durations, job: SyntheticJob, fault: SyntheticFault, steps: slice, _: Random
+) -> None:
+    hit = [step for step in range(steps.start, steps.stop) if fault.hits(step)]
+    d.forward_MSPDT[0, hit, *cell(job, fault.where or 0)] += fault.dose * MS
+
+
 def _gc_pauses(
     d: Durations,
     job: SyntheticJob,
@@ -135,6 +142,7 @@ EFFECTS: dict[str, Effect] = {
     "host_contention": _host_contention,
     "sequence_imbalance": _sequence_imbalance,
     "jit_spikes": _jit_spikes,
+    "allocator_stalls": _allocator_stalls,
     "gc_pauses": _gc_pauses,
     "data_loader": _data_loader,
     "launch_skew": _launch_skew,

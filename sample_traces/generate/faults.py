@@ -25,6 +25,7 @@ KINDS = {
     "host_contention": FaultKind("host", "x", 1.5, "wall time of a host's compute, not CPU time"),
     "sequence_imbalance": FaultKind("job", "x", 1.25, "spread of the work among micro-batches"),
     "jit_spikes": FaultKind("job", "ms", 100.0, "every tenth step compiles something"),
+    "allocator_stalls": FaultKind("rank", "ms", 200.0, "every tenth step its allocator asks anew"),
     "gc_pauses": FaultKind("job", "ms", 30.0, "a pause on another rank each step"),
     "data_loader": FaultKind("job", "ms", 100.0, "wait for the next batch"),
     "launch_skew": FaultKind("job", "ms", 10.0, "mean of random delays before gradients are sent"),
@@ -46,7 +47,7 @@ KINDS = {
 
 
 EVERY_STEPS = 10
-PERIODIC = ("jit_spikes", "slow_checkpoint")
+PERIODIC = ("jit_spikes", "slow_checkpoint", "allocator_stalls")
 """Kinds that hit every EVERY_STEPS-th step."""
 
 NOW_AND_THEN = ("link_flap", "data_gaps")

@@ -14,6 +14,7 @@ from trace_hooks.schema import TABLES, UNKNOWN
 TOKENS_PER_MICROBATCH = 4096
 FLOPS_PER_TOKEN_AND_RANK = 6.0e8
 HEARTBEAT_NS = 1_000 * MS
+_HELD_BYTES = 70 << 30
 WAIT_AFTER_DEATH_NS = 30_000 * MS
 
 
@@ -25,6 +26,7 @@ def tables(block: Block) -> dict[str, pa.Table]:
         "data_batches": _data_batches(block),
         "heartbeats": _heartbeats(block),
         "marks": _marks(block),
+        "memory": _memory(block),
     }
     if block.job.level == "steps":
         spans = phases(block)
@@ -104,6 +106,24 @@ def _heartbeats(block: Block) -> pa.Table:
         block.rank, keep=alive, step=step_B1, ts_ns=beats[:, None], phase="step",
         last_op="all_reduce", self_ns=(beats[:, None] - begin) // 1_000 + spent_B1, dropped=0,
         hook_errors=0,
+    )  # fmt: skip
+    return rows.to_arrow()
+
+
+def _memory(block: Block) -> pa.Table:
+    """Retries of the allocator so far, of jobs that have any."""
+    rows = block.rows("memory")
+    stalls = [fault for fault in block.job.faults if fault.kind == "allocator_stalls"]
+    if not stalls:
+        return rows.to_arrow()
+    hit_S = [[fault.hits(step) for step in range(block.job.steps_completed)] for fault in stalls]
+    retries_SR = sum(
+        np.cumsum(hit)[:, None] * (block.rank == fault.where)
+        for hit, fault in zip(hit_S, stalls, strict=True)
+    )
+    rows.add(
+        block.rank, step=block.step_S1, ts_ns=block.of(block.whole.times.ended), retries=retries_SR,
+        allocated=_HELD_BYTES, reserved=_HELD_BYTES, peak=_HELD_BYTES, rss=_HELD_BYTES,
     )  # fmt: skip
     return rows.to_arrow()
 

@@ -87,7 +87,8 @@ def phase_tables(
     layout: ParallelLayout, num_steps: int, phases: Phases, *, device: str = "cuda:0",
     known_layout: bool = True, seed: int = 1, noise: float = 0.01, ranks_per_host: int = 8,
 ) -> dict[str, pa.Table]:  # fmt: skip
-    """Answers of rank_phases and rank_places; noise: sigma of the logarithm of compute.
+    """Answers of rank_phases, rank_places and allocator_retries (none); noise: sigma of the
+    logarithm of compute.
 
     Who does not compute longer communicates meanwhile: steps end together.
     """
@@ -106,9 +107,13 @@ def phase_tables(
         layout, 1, lambda rank, step: 1.0, device=device, known_layout=known_layout,
         ranks_per_host=ranks_per_host,
     )["rank_places"]  # fmt: skip
-    return {"rank_phases": pa.Table.from_pylist(rows, _CELLS), "rank_places": places}
+    return {
+        "rank_phases": pa.Table.from_pylist(rows, _CELLS), "rank_places": places,
+        "allocator_retries": pa.Table.from_pylist([], RETRIES),
+    }  # fmt: skip
 
 
+RETRIES = pa.schema([("rank", pa.int32()), ("step", pa.int64()), ("num_retries", pa.int64())])
 _CELLS = pa.schema([
     ("rank", pa.int32()), ("step", pa.int64()),
     *((name, pa.float64()) for name in (*PHASES, *_UNKNOWN_PHASES)),

@@ -11,6 +11,7 @@ from ingest.store import open_run
 from tests.runs_builder import T0, US, RunBuilder
 
 OF_OTHER_RUNS = (
+    "allocator_retries",
     "data_gaps",
     "end_lateness",
     "ranks_without_steps",
