@@ -111,9 +111,8 @@ class Reading:
         if dump.lost_its_groups:
             known = {group for written in self._written.values() for group in written.groups}
             dump.groups = {group.name: group for group in known if rank in group.ranks}
-            self._sink.add_guess(
-                f"{dump.name} does not describe its groups: they are taken from the other dumps"
-            )
+            whose = "they are taken from the other dumps" if dump.groups else "nobody knows them"
+            self._sink.add_guess(f"{dump.name} does not describe its groups: {whose}")
         self._written[rank] = _write(dump, rank, self._sink)
 
     def finish(self) -> None:
