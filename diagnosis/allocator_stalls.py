@@ -52,9 +52,9 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         said = "The log has no communication: what a rank stands still is not told from waiting."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
     stalled_RS = _stalled(times, retried_RS)
-    rows = np.flatnonzero((stalled_RS > 0).sum(axis=1) >= FEWEST_RETRIES)
+    rows = np.flatnonzero((stalled_RS[:, WARM_UP_STEPS:] > 0).sum(axis=1) >= FEWEST_RETRIES)
     found = _finding(times, stalled_RS, rows.tolist(), attempt) if rows.size else None
-    checked = f"No retries of the device allocator that cost {100 * MIN_EXCESS:.0f} % of the time."
+    checked = f"No retries of the device allocator that take {100 * MIN_EXCESS:.0f} % of a step."
     return Verdict(NAME, () if found is None else (found,), None if found else checked)
 
 
