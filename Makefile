@@ -5,18 +5,19 @@ FAULT  ?= slow-rank=5,x=1.6,from=8
 VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# some images set it: then every process of a test would compile all of our modules again
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test pytest browser test-kill fuzz lint bench bench-accuracy samples clean
 
-# CPU torch first: with it in place no later requirement can pull a CUDA build. Not compiled by pip:
-# Python compiles what is imported, which is a small part of it
+# CPU torch first: with it in place no later requirement can pull a CUDA build
 $(VENV)/.torch: Makefile
 	$(PYTHON) -m venv $(VENV) || { echo "make: $(PYTHON) has no venv module (Debian: apt-get install python3-venv)"; exit 1; }
-	$(BIN)/pip install --quiet --no-compile -c constraints.txt numpy "$(TORCH)"
+	$(BIN)/pip install --quiet -c constraints.txt numpy "$(TORCH)"
 	touch $@
 
 $(VENV)/.ready: $(VENV)/.torch pyproject.toml trace_hooks/pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e ./trace_hooks -e ".[dev]"
+	$(BIN)/pip install --quiet -c constraints.txt -e ./trace_hooks -e ".[dev]"
 	touch $@
 
 demo: $(VENV)/.ready
