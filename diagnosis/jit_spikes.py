@@ -2,7 +2,8 @@
 (F03): something compiles, or autotunes, for a shape it has not seen yet.
 
 A spike is a step that is longer than the running median of the steps around it, because some rank
-computes (or stands still in host code) longer than it does in the steps around. Waiting for data,
+computes (or stands still in host code) longer than it does in the steps around; what the stages of
+a pipeline do longer adds up, where each does it before it hands over. Waiting for data,
 garbage collections, checkpoints and retries of the allocator have kinds of their own and do not
 count. Spikes are told where they are rare, and stand apart from all other steps: the least of them
 is twice as much longer as the longest other step, so that the tail of a noisy job makes none.
@@ -28,7 +29,7 @@ from diagnosis.allocator_stalls import retried_steps
 from diagnosis.episodes import FEWEST_HITS, LEAST_DENSE, Episode
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.late_finding import Lost, Words, finding_of, steps_missing
-from diagnosis.levels import RUNNING_STEPS, running_medians
+from diagnosis.levels import running_medians
 from diagnosis.own_time import MIN_EXCESS, STEADY_SHARE, OwnTimes, middle, own_times
 from diagnosis.peers import Bools, Floats, Ints
 from diagnosis.slow_worker_evidence import in_ms
@@ -99,9 +100,12 @@ def _spikes(times: OwnTimes, retried_RS: Bools) -> _Spikes | None:
     long = np.flatnonzero(longer_S >= least)
     if not long.size or long.size > MOST_FREQUENT * times.step_S.size:
         return None
-    excess_RN = _own_excess(times, long)
-    excess_RN[retried_RS[:, long]] = 0.0
-    long, excess_RN = _those(excess_RN.max(axis=0) >= least, long, excess_RN)
+    excess_RS = _own_excess(times)
+    excess_RS[retried_RS] = 0.0
+    along_S = _along_pipeline(times, excess_RS)
+    others = np.setdiff1d(np.arange(WARM_UP_STEPS, times.step_S.size), long)
+    own_least = max(least, APART * float(along_S[others].max(initial=0.0)))
+    long = long[along_S[long] >= own_least]
     late = long[long >= WARM_UP_STEPS]
     if not late.size:
         return None
@@ -112,24 +116,23 @@ def _spikes(times: OwnTimes, retried_RS: Bools) -> _Spikes | None:
     if occasions < enough or spike_N.min() < APART * np.nanmax(others_S, initial=0.0):
         return None
     alike_N = (long >= WARM_UP_STEPS) | (longer_S[long] <= ALIKE * spike_N.max())
-    return _Spikes(*_those(alike_N, long, excess_RN), longer_S)
+    return _Spikes(long[alike_N], excess_RS[:, long[alike_N]], longer_S)
 
 
-def _own_excess(times: OwnTimes, columns: Ints) -> Floats:
-    """What each rank does longer in these steps than in those around them, ms: (R, N)."""
+def _own_excess(times: OwnTimes) -> Floats:
+    """What each rank does longer than in the steps around, ms: (R, S)."""
     kinds = ("compute", "stretch", "rest")
     work_RS = np.nan_to_num(np.sum([times.phases[name] for name in kinds], axis=0))
-    half = RUNNING_STEPS // 2
-    usual = [
-        np.median(work_RS[:, max(column - half, 0) : column + half + 1], axis=1)
-        for column in columns
-    ]
-    excess_RN: Floats = work_RS[:, columns] - np.array(usual).T
-    return excess_RN
+    excess_RS: Floats = work_RS - running_medians(work_RS)
+    return excess_RS
 
 
-def _those(wanted_N: Bools, columns: Ints, excess_RN: Floats) -> tuple[Ints, Floats]:
-    return columns[wanted_N], excess_RN[:, wanted_N]
+def _along_pipeline(times: OwnTimes, excess_RS: Floats) -> Floats:
+    """What steps may be longer for that, ms: the rank with most of each stage, all stages."""
+    pp_R = times.ranks.coords_R["pp"]
+    most_PS = [excess_RS[pp_R == stage].max(axis=0) for stage in np.unique(pp_R)]
+    along_S: Floats = np.maximum(most_PS, 0.0).sum(axis=0)
+    return along_S
 
 
 def _at_fault(spikes: _Spikes) -> tuple[int, ...] | None:
