@@ -16,17 +16,11 @@ from tests.forks import fork, succeeded
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """All that is loaded and collected stays: it is not looked through for garbage again."""
+    """All that is loaded and collected stays: it is not looked through for garbage meanwhile."""
     gc.disable()
     found = yield
-    gc.freeze()
     gc.enable()
     return found
-
-
-def pytest_unconfigure() -> None:
-    """At the end it is taken apart as ever; nanobind would tell of leaks."""
-    gc.unfreeze()
 
 
 @dataclass(frozen=True)
