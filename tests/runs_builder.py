@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -191,3 +192,12 @@ def collectives_only_run(folder: Path) -> RunBuilder:
     run.rank_files()
     run.publish()
     return run
+
+
+def remove_run(run: Path) -> None:
+    """As `rm -rf` of a run that a server indexes at the same time: files come and go meanwhile."""
+    for _ in range(1000):
+        shutil.rmtree(run, ignore_errors=True)
+        if not run.exists():
+            return
+    raise AssertionError(f"{run} comes again and again")

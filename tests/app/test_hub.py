@@ -18,7 +18,7 @@ from ingest.errors import UserError
 from ingest.indexer import Indexer
 from ingest.places import OwnerLock, index_folder
 from sample_traces import RECORDED
-from tests.runs_builder import RunBuilder, two_rank_run
+from tests.runs_builder import RunBuilder, remove_run, two_rank_run
 
 WAIT_S = 60.0
 
@@ -120,7 +120,7 @@ def test_runs_that_come_and_go_are_told(hub: Hub, tmp_path: Path) -> None:
     assert hub.names() == ["late"]
     hub.run("late")
     told.clear()
-    shutil.rmtree(tmp_path / "late")
+    remove_run(tmp_path / "late")
     soon(lambda: ALL_RUNS in told and "late" in told)
     with pytest.raises(UserError, match="no run 'late'"):
         hub.run("late")
@@ -131,7 +131,7 @@ def test_runs_that_come_and_go_are_told(hub: Hub, tmp_path: Path) -> None:
 def test_a_run_that_came_again_under_its_name_is_another(hub: Hub, tmp_path: Path) -> None:
     two_rank_run(tmp_path / "job", num_steps=3)
     assert last_step(hub, "job") == 2
-    shutil.rmtree(tmp_path / "job")
+    remove_run(tmp_path / "job")
     soon(lambda: hub.num_open == 0)
     two_rank_run(tmp_path / "job", num_steps=5)
     assert last_step(hub, "job") == 4

@@ -18,7 +18,7 @@ from app.views.scales import IN_NOISE, METRICS
 from ingest.sandbox import Interrupted, Stop
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
-from tests.runs_builder import RunBuilder, collectives_only_run
+from tests.runs_builder import RunBuilder, collectives_only_run, remove_run
 from trace_hooks.layout import ParallelLayout
 
 RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
@@ -164,7 +164,7 @@ def slow_cell(client):
 def test_a_map_is_never_that_of_a_run_that_had_the_name_before(made, tmp_path):
     hub, client = made
     assert slow_cell(client) == (1, 30_000_000)
-    shutil.rmtree(tmp_path / "re")
+    remove_run(tmp_path / "re")
     end = time.monotonic() + 10
     while hub.num_open and time.monotonic() < end:
         time.sleep(0.01)
