@@ -109,11 +109,22 @@ class Recipe:
 class Counts:
     """What happened to all requests."""
 
+    begun_s: float = 0.0
+    """when the clients came, of time.perf_counter()"""
     times_ms: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    warm_ms: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Those of requests sent after WARM_UP_S: at first all clients come in the same instant."""
     failures: list[str] = field(default_factory=list)
     numbers: Counter[str] = field(default_factory=Counter)
     rss: list[tuple[float, float]] = field(default_factory=list)
     server_cores: float = 0.0
+
+    def took(self, name: str, begun_s: float) -> None:
+        """Note how long a request took that was sent then."""
+        took_ms = (time.perf_counter() - begun_s) * 1e3
+        self.times_ms[name].append(took_ms)
+        if begun_s - self.begun_s >= WARM_UP_S:
+            self.warm_ms[name].append(took_ms)
 
     def slope_mb_per_min(self, from_s: float) -> float | None:
         """Growth of the server's memory from then on, by least squares."""
@@ -234,7 +245,7 @@ class Client:
         except httpx.HTTPError as error:
             self.counts.failures.append(f"{path}: {type(error).__name__}: {error}")
             return
-        self.counts.times_ms[ask.name].append((time.perf_counter() - begun) * 1e3)
+        self.counts.took(ask.name, begun)
         self.counts.numbers["requests"] += 1
         if FOUND in ask.output and answer.status_code == HTTPStatus.OK:
             self.found = answer.json()["response"]["found"]["data"]
@@ -300,6 +311,7 @@ async def soak(server: Server, path: str, options: argparse.Namespace) -> Counts
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         recipes = await note_recipes(browser, server.url)
+        counts.begun_s = time.perf_counter()
         until_s = time.monotonic() + options.minutes * 60
         clients = [Client(server.url, recipes, counts, seed) for seed in range(options.clients)]
         await asyncio.gather(
@@ -355,6 +367,7 @@ def result(counts: Counts, options: argparse.Namespace) -> dict[str, Any]:
             "MB each half minute": " ".join(f"{mb:.0f}" for mb in rss[::30]),
         },
         "routes": {name: spread(times) for name, times in routes},
+        "routes after the first minute": {name: spread(counts.warm_ms[name]) for name, _ in routes},
     }  # fmt: skip
 
 
