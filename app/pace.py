@@ -12,7 +12,9 @@ from ingest.store import Run
 T = TypeVar("T")
 
 REST = 5.0
-"""An answer is left alone for so many times as long as it took to make: a sixth of one core."""
+"""An answer is left alone for so many times as long as it took to compute: a sixth of one core.
+Where the cores are full it waits for them besides: what is due need not wait for that once more.
+"""
 LEAST_S = 1.0
 _LONGEST_S = 60.0
 """Whoever was to make it anew has given up after so long."""
@@ -45,11 +47,11 @@ class Pace:
 
     def timed(self, compute: Callable[[Run], T], run: Run) -> T:
         """`compute(run)`; the answer rests after it. What fails may be tried again at once."""
-        begun_s = time.monotonic()
+        begun_s = time.thread_time()
         rest_s = 0.0
         try:
             answer = compute(run)
-            rest_s = max(LEAST_S, REST * (time.monotonic() - begun_s))
+            rest_s = max(LEAST_S, REST * (time.thread_time() - begun_s))
         finally:
             with self._lock:
                 self._due_s = time.monotonic() + rest_s
