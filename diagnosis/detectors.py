@@ -17,6 +17,7 @@ from diagnosis import (
     data_gaps,
     data_loader,
     dead_rank,
+    dead_units,
     gc_pauses,
     jit_spikes,
     late_arrival,
@@ -32,6 +33,7 @@ from diagnosis import (
     slow_op,
     slow_stage,
     slow_worker,
+    stalled_updates,
     step_regression,
 )
 from diagnosis.cells import pauses_apart
@@ -107,6 +109,11 @@ def detectors() -> tuple[Detector, ...]:
         Detector(data_gaps.NAME, ("data_gaps",), data_gaps.QUESTIONS, data_gaps.detect),
         Detector(nonfinite.NAME, ("nonfinite",), nonfinite.QUESTIONS, nonfinite.detect),
         Detector(loss_spike.NAME, ("loss_spike",), loss_spike.QUESTIONS, loss_spike.detect),
+        Detector(dead_units.NAME, ("dead_units",), dead_units.QUESTIONS, dead_units.detect),
+        Detector(
+            stalled_updates.NAME, ("stalled_updates",), stalled_updates.QUESTIONS,
+            stalled_updates.detect,
+        ),
     )  # fmt: skip
 
 
