@@ -159,6 +159,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--seed", type=int, default=1)
     add("--workers", type=int, default=0, help="processes of the data loader")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    add("--nice", type=int, default=0, help="let other processes go first, up to 19")
     add("--fault", action="append", default=[], help="such as slow-rank=5,x=1.6,from=8")
     add("--runs", default="runs", help="folder the run is written to")
     add("--losses", type=Path, help="append a JSON line per step to this file (rank 0)")
@@ -186,6 +187,8 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train, or start the ranks that train."""
     options = parse_options(arguments)
+    if options.nice > 0:
+        os.nice(options.nice)
     if options.nproc:
         return launch(train, options, options.nproc)
     train(options)
