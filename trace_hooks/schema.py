@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 0
+SCHEMA_MINOR = 1
 SCHEMA_VERSION = f"{SCHEMA_MAJOR}.{SCHEMA_MINOR}"
 
 COMPUTE_KINDS = ("forward", "backward", "wgrad", "optimizer")
@@ -43,6 +43,13 @@ TENSORS = ("residual", "attention", "mlp", "output", "gradient", "weight", "upda
 """What of a model has statistics: outputs of blocks, of attention and MLP inside them, of what
 stands beside the blocks; of parameters the gradients, the weights before and the change by a step
 of the optimizer."""
+
+FRAME_KINDS = (
+    "attention", "query", "key", "value", "mlp", "residual", "logits", "probabilities",
+    "gradients", "weights",
+)  # fmt: skip
+"""What a frame may be: attention weights; what modules return; logits of the head and the softmax
+of them; of the parameters of a layer the gradients and the weights."""
 
 MODES = ("eager", "compiled", "graphed", "imported")
 """How a span became visible: eager Python, around a compiled or graphed region, or imported."""
@@ -249,6 +256,43 @@ _ALL = (
         ),
         _optional_float("update_ratio", "rms of an update / rms of its weights before it"),
     ),
+    _table(
+        "attention_stats",
+        "statistics of one attention head over some query rows of one forward",
+        _TS,
+        Column("microbatch", pa.int32(), "micro-batch; -1 none"),
+        Column("chunk", pa.int32(), "virtual stage (global stage index); -1 none"),
+        Column("layer", pa.int32(), "layer of the whole model, from 0; -1 not in a layer"),
+        Column("head", pa.int32(), "query head, counted over all TP ranks, from 0"),
+        _text("name", "attention module"),
+        _text("shard", "such as tp=1: this rank's heads; whole; empty unknown"),
+        _optional_float("max_logit", "greatest scaled logit of the positions not masked"),
+        _optional_float("entropy", "of the attention weights, mean over the rows, nats"),
+        _int("rows", "query rows looked at"),
+    ),
+    _table(
+        "frames",
+        "content: values of one tensor of the model (or a part of it) that somebody asked to see",
+        _TS,
+        Column("microbatch", pa.int32(), "micro-batch; -1 none"),
+        Column("chunk", pa.int32(), "virtual stage (global stage index); -1 none"),
+        _text("watch", "id of the watch that asked for it"),
+        _text("what", "one of FRAME_KINDS"),
+        Column("layer", pa.int32(), "layer of the whole model, from 0; -1 not in a layer"),
+        Column("head", pa.int32(), "head, counted over all TP ranks, from 0; -1 none"),
+        _text("name", "module, or parameter"),
+        _text("shard", "such as tp=1: this rank's part; whole; empty unknown"),
+        Column("sample", pa.int32(), "sequence of the batch; -1 mean over the batch, or no batch"),
+        _int("row_begin", "first row: token; of gradients and weights counted in this part"),
+        Column("row_every", pa.int32(), "rows from one that is in the frame to the next"),
+        Column("shape", pa.list_(pa.int32()), "of the values, row by row"),
+        _text("dtype", "of the stored numbers: float16 or uint8"),
+        Column("scale", pa.float64(), "value = zero + scale * stored number"),
+        Column("zero", pa.float64(), "value of the stored number 0"),
+        Column("data", pa.binary(), "stored numbers, little-endian, row-major"),
+        _optional_text("labels", "JSON list: text of each column, or of each value"),
+        _int("cost_ns", "CPU time of the training thread that this frame took"),
+    ),
 )
 
 TABLES: dict[str, Table] = {table.name: table for table in _ALL}
@@ -365,12 +409,12 @@ def column_encodings(table: str) -> dict[str, str]:
 
 
 def dictionary_columns(table: str) -> list[str]:
-    """Columns to write with a Parquet dictionary: all but those column_encodings names."""
+    """Columns to write with a Parquet dictionary: all but bytes and what column_encodings names."""
     encoded = column_encodings(table)
     return [
         f"{c.name}.list.element" if pa.types.is_list(c.type) else c.name
         for c in TABLES[table].columns
-        if c.name not in encoded
+        if c.name not in encoded and c.type != pa.binary()
     ]
 
 
