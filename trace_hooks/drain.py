@@ -134,7 +134,7 @@ class Drain:
             ts_ns=now(),
             phase=self._recorder.phase,
             last_op=self._recorder.last_op,
-            self_ns=account.self_ns + account.drain_cpu_ns,
+            self_ns=account.self_ns + account.drain_cpu_ns + account.agent_cpu_ns,
             dropped=self.dropped,
             hook_errors=sum(account.errors.values()),
         )

@@ -37,6 +37,7 @@ class Account:
     def __init__(self) -> None:
         self.self_ns = 0  # CPU ns inside guarded hooks on the threads of training, see guarded()
         self.drain_cpu_ns = 0  # CPU ns of the drain thread
+        self.agent_cpu_ns = 0  # CPU ns of the agent's thread
         self.errors: dict[str, int] = {}
         self.news: list[tuple[str, str]] = []  # (hook, error) not yet written as marks
 
@@ -61,7 +62,7 @@ class Account:
 
     def reset(self) -> None:
         """Start counting anew and switch every hook on again."""
-        self.self_ns = self.drain_cpu_ns = 0
+        self.self_ns = self.drain_cpu_ns = self.agent_cpu_ns = 0
         self.errors.clear()
         self.news.clear()
         disabled.clear()
