@@ -163,9 +163,7 @@ class Follower:
             self._caught_up_s = looked_s
             if self._rest_s is not None and is_up_to_date(indexer.index_folder, self.run.folder):
                 return
-            # a pass, and what is made to tell of it, rest as long as they computed: never more than
-            # half of a core; where the cores are full, the time they waited for one is rest enough
-            gap_s = max(PASS_GAP_S, time.thread_time() - cpu_s)
+            gap_s = _rest_s(passed_s - looked_s, time.thread_time() - cpu_s)
             self._stop.wait(gap_s if passed_s > looked_s else LOOK_EVERY_S)
 
     def _pass(self, indexer: Indexer, merge: bool) -> PassResult:
@@ -219,6 +217,14 @@ def _look(run_folder: Path) -> dict[str, int]:
         with suppress(OSError):
             os.close(os.open(run_folder / name, os.O_RDONLY | os.O_DIRECTORY))
     return look(run_folder)
+
+
+def _rest_s(took_s: float, cpu_s: float) -> float:
+    """Rest after a pass and what was made to tell of it: as long as they took, so that they never
+    have more than half of a core. Where the cores are full of others' work most of that was waiting
+    for one, and twice their computing is rest enough.
+    """
+    return max(PASS_GAP_S, min(took_s, 2 * cpu_s))
 
 
 def _is_settled(seen: dict[str, int]) -> bool:
