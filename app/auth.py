@@ -24,6 +24,10 @@ ANONYMOUS = ("/healthz",)
 """Paths that answer without a token; what they say tells nothing of the runs."""
 ROLE = "rankscope.role"
 """Key of the role in the ASGI scope; missing where nobody was let in."""
+AGENT_PATH = "/agent"
+"""Socket of the ranks: no token of people opens it, and the job token opens nothing else."""
+JOB = "rankscope.job"
+"""Key in the ASGI scope that says whether the job token was given."""
 _AGAIN = "rankscope_again"
 """Parameter of an address that a browser came to by itself, after a link of another site."""
 _YEAR_S = 31_536_000
@@ -80,10 +84,19 @@ class Guard:
                 403, "This request came from a page of another site. Behind a proxy start the "
                 "server with --public-url and the address that people see."
             )  # fmt: skip
+        if scope["type"] == "websocket" and scope["path"] == AGENT_PATH:
+            scope[JOB] = self._is_job(headers)
+            return None  # the socket tells its rank what is wrong
         if not self.settings.tokens:
             scope[ROLE] = Role.operator
             return None
         return self._without_token(request)
+
+    def _is_job(self, headers: Headers) -> bool:
+        scheme, _, secret = headers.get("authorization", "").partition(" ")
+        known = self.settings.job_token
+        same = hmac.compare_digest(_digest(secret.strip()), _digest(known))
+        return scheme.lower() == "bearer" and bool(known) and same
 
     def _is_foreign(self, headers: Headers, scope: Scope) -> bool:
         origins = headers.getlist("origin")
@@ -210,8 +223,9 @@ class Everybody:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on as an operator's."""
+        """Hand the request on as an operator's, a socket as a rank's, too."""
         scope[ROLE] = Role.operator
+        scope[JOB] = True
         await self.app(scope, receive, send)
 
 

@@ -19,8 +19,10 @@ from app.asset_files import TYPES, asset, assets_version
 from app.auth import Everybody, Forbidden, Guard, Prefix
 from app.hub import Hub
 from app.kept_pages import KeptPages
+from app.live_jobs import LiveJobs
 from app.metrics import Measured
 from app.routes import (
+    agents,
     findings,
     health,
     layout,
@@ -32,6 +34,7 @@ from app.routes import (
     share,
     timeline,
     uploads,
+    watching,
     whatif,
 )
 from app.routes.answering import Body
@@ -60,10 +63,13 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
     public_origin = settings.public_origin if settings else ""
     public_root = f"{public_origin}{settings.base}" if settings and public_origin else ""
     turns = Turns()
+    jobs = LiveJobs()
     routes: list[BaseRoute] = [
         Route("/assets/{version}/{path:path}", _Assets().answer),
         *health.routes(hub),
         *live.routes(hub),
+        *agents.routes(jobs),
+        *watching.routes(jobs),
         *runs.routes(hub),
         *uploads.routes(hub),
         *share.routes(hub, turns, public_root),

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from app.hub import Hub
+from app.job_sockets import JobSockets
 from app.routes.answering import stop_all
 from app.server import make_app
 from app.settings import Settings
@@ -79,7 +80,7 @@ def running(hub: Hub, settings: Settings, listener: socket.socket) -> Iterator[t
     """
     sys.setswitchinterval(_SWITCH_S)
     config = uvicorn.Config(
-        make_app(hub, settings=settings), ws="websockets-sansio", lifespan="off",
+        make_app(hub, settings=settings), ws=JobSockets, lifespan="off",
         log_config=None, access_log=False, server_header=False, proxy_headers=False,
         ws_max_size=_LONGEST_SOCKET_MESSAGE, timeout_graceful_shutdown=GRACE_S,
         timeout_keep_alive=KEEP_ALIVE_S,

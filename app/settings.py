@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache
 from urllib.parse import urlsplit
@@ -14,7 +14,7 @@ DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8050
 SHORTEST_TOKEN = 8
 _BASE = re.compile(r"(/[\w.~@:-]+)*")
-_OURS = ("run", "api", "assets", "healthz", "metrics", "_dash", "_favicon")
+_OURS = ("run", "api", "agent", "live", "assets", "healthz", "metrics", "_dash", "_favicon")
 """First parts of the server's own paths: a prefix that begins so could not be told from them."""
 
 
@@ -34,8 +34,7 @@ class Token:
     role: Role = Role.operator
 
     def __post_init__(self) -> None:
-        if len(self.secret) < SHORTEST_TOKEN or not self.secret.isprintable():
-            raise ValueError(f"a token needs {SHORTEST_TOKEN} visible characters or more")
+        _check_secret(self.secret)
 
     @staticmethod
     def parse(text: str) -> Token:
@@ -50,7 +49,8 @@ class Token:
 class Settings:
     """Raises ValueError naming the value and the remedy.
 
-    `base` is '' or '/prefix', what `public_url` ends with unless it is given.
+    `base` is '' or '/prefix', what `public_url` ends with unless it is given. `job_token` is what
+    ranks of training jobs connect with, '' lets none in.
     """
 
     host: str = DEFAULT_HOST
@@ -58,6 +58,7 @@ class Settings:
     public_url: str = ""
     base: str = ""
     tokens: tuple[Token, ...] = ()
+    job_token: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.port < 1 << 16:
@@ -77,6 +78,13 @@ class Settings:
                 f"--base-path {base} begins like a path of the dashboard; put another part before"
             )
         object.__setattr__(self, "base", base)
+        self._check_job_token()
+
+    def _check_job_token(self) -> None:
+        if self.job_token:
+            _check_secret(self.job_token)
+        if self.job_token in {token.secret for token in self.tokens}:
+            raise ValueError("--job-token is a --token as well; give jobs a secret of their own")
 
     @property
     def is_local(self) -> bool:
@@ -96,6 +104,10 @@ class Settings:
         host = socket.gethostname() if _is_wildcard(self.host) else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{port}{self.base}/"
 
+    def job_server(self, port: int) -> str:
+        """What TRACE_HOOKS_SERVER is set to in jobs whose ranks shall be watched live."""
+        return "ws" + self.url(port).removeprefix("http").rstrip("/")
+
     def is_ours(self, host: str) -> bool:
         """Whether a Host header (with or without port) names this server.
 
@@ -110,6 +122,11 @@ class Settings:
         if not _is_wildcard(self.host):
             return False
         return _is_address(name) or name in _names_of_machine()
+
+
+def _check_secret(secret: str) -> None:
+    if len(secret) < SHORTEST_TOKEN or not secret.isprintable():
+        raise ValueError(f"a token needs {SHORTEST_TOKEN} visible characters or more")
 
 
 @cache

@@ -62,6 +62,9 @@ _DEEPEST = 1000
 
 
 _BATCH_ROWS = 8192
+CONTENT = ("frames",)
+"""Tables that hold what went through the model: SQL sees them only where that was asked for."""
+_MISSING = re.compile(r"Table with name (\w+) does not exist")
 
 
 _MOST_ASKED, _MOST_ROWS = 64, 20_000
@@ -93,6 +96,7 @@ class Snapshot:
     """One published state of a run's index, with its data files; safe to use from many threads."""
 
     def __init__(self, snapshot: Path, run_folder: Path, memory_limit: str | None = None) -> None:
+        """`memory_limit`: for SQL of strangers, who get no more and read no file of content."""
         self.path = snapshot
         self.run_folder = run_folder.resolve()
         index_folder = snapshot.resolve().parent
@@ -109,11 +113,15 @@ class Snapshot:
         self.manifest = Manifest(connection.cursor())
         self._manifest_lock = threading.Lock()
         self._views_lock = threading.Lock()
-        self._has_views = False
+        self._shown: set[str] = set()
         self._rows: dict[tuple[str, tuple[tuple[str, Hashable], ...]], list[dict[str, Any]]] = {}
-        folders = [self.run_folder / "segments", self.run_folder / "compacted"]
-        allowed = ", ".join(_quoted(f"{f}/") for f in [*folders, index_folder / "empty"])
-        connection.execute(f"SET allowed_directories = [{allowed}]")
+        if memory_limit:
+            listed = [path for name in TABLES if name not in CONTENT for path in self.files(name)]
+            connection.execute(f"SET allowed_paths = [{', '.join(map(_quoted, listed))}]")
+        else:
+            folders = [self.run_folder / "segments", self.run_folder / "compacted"]
+            allowed = ", ".join(_quoted(f"{f}/") for f in [*folders, index_folder / "empty"])
+            connection.execute(f"SET allowed_directories = [{allowed}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
 
@@ -123,16 +131,15 @@ class Snapshot:
             picked = self.manifest.pick(table, narrowing)
         return [str(self.run_folder / path) for path in picked] or [self._empty[table]]
 
-    def show_raw_tables(self) -> None:
+    def show_raw_tables(self, with_content: bool = False) -> None:
         """Make a view of every raw table, for SQL that names them; once."""
         with self._views_lock:
-            if self._has_views:
-                return
-            for table in TABLES:
+            wanted = set(TABLES) if with_content else set(TABLES).difference(CONTENT)
+            for table in wanted - self._shown:
                 files = ", ".join(_quoted(path) for path in self.files(table))
                 macro = "spans_of" if table == "spans" else "rows_of"
                 self._connection.execute(f"CREATE VIEW {table} AS FROM {macro}([{files}])")
-            self._has_views = True
+            self._shown |= wanted
 
     def execute(
         self, text: str, values: Mapping[str, Any], limit_s: float | None, stop: Stop | None = None
@@ -183,13 +190,23 @@ class Snapshot:
                     "the query needs more memory than it may use; ask for fewer ranks or steps"
                 ) from error
             if not isinstance(error, duckdb.InterruptException) and "INTERRUPT" not in str(error):
-                raise UserError(f"SQL: {_sentence(error)}") from error
+                raise UserError(f"SQL: {self._content_kept(error) or _sentence(error)}") from error
             why = "was interrupted" if stop and stop.called else f"took longer than {limit_s} s"
             raise Interrupted(f"the query {why}; ask for fewer ranks or steps") from error
         finally:
             if timer is not None:
                 timer.cancel()
             cursor.close()
+
+    def _content_kept(self, error: Exception) -> str:
+        """Why a table of content is not there, '' where that is not what went wrong."""
+        found = _MISSING.search(str(error))
+        if found is None or found[1].lower() not in CONTENT:
+            return ""
+        return (
+            f"{found[1]} holds content of the model, which SQL does not see; the page Model shows "
+            "it, and `rankscope query --content` reads it on this machine"
+        )
 
     def close(self) -> None:
         """Close the database; cursors in use finish first."""

@@ -221,10 +221,13 @@ class Run:
         params: Mapping[str, Any] | None = None,
         limit_s: float | None = TIME_LIMIT_S,
         stop: Stop | None = None,
+        with_content: bool = False,
     ) -> pa.Table:
-        """Rows of any one SELECT over the raw tables and the rollups; raises UserError."""
+        """Rows of any one SELECT over the raw tables (those of content only where asked for) and
+        the rollups; raises UserError.
+        """
         snapshot = self.snapshot
-        snapshot.show_raw_tables()
+        snapshot.show_raw_tables(with_content)
         return snapshot.execute(text, params or {}, limit_s, stop)
 
     @contextmanager

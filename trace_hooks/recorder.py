@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol
 
+from trace_hooks.agent_commands import Live
 from trace_hooks.clock import DeviceClock, HostClock, now, thread_cpu
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
@@ -168,6 +169,9 @@ class Recorder:
         self.models: dict[int, tuple[Any, int | None]] = {}  # by id: (watched model, its stage)
         self.on_output: Callable[[Any, int, Any], None] | None = None
         """Wants every (part, chunk, output) of a forward with gradients; None: nobody does."""
+        self.on_frame: Callable[[Any], object] | None = None
+        """Takes every trace_hooks.frames.Frame to who looks at it live (drain thread)."""
+        self.live = Live()  # what the dashboard may ask and is told, see agent_commands
         self._site_ids: dict[tuple[str, str, str, int], int] = {}
         self.thread_names: dict[int, str] = {}  # by ident, of every thread that recorded a span
         self._threads = _Threads(self.thread_names)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trace_hooks.agent_address import Address, read_address
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.sources import SOURCES
 from trace_hooks.sources.base import LEVELS
@@ -33,6 +34,7 @@ class Settings:
     lost_s: float  # ... and lost
     stalled_s: float  # one that lives, but makes no step this long, is stalled
     statistics_every: int = 0  # steps from one with tensor statistics to the next; 0 never
+    server: Address | None = None  # of the dashboard that this rank is seen on live
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
@@ -77,6 +79,7 @@ def read_settings(
         lost_s=_seconds(environ, "TRACE_HOOKS_LOST_S", 60.0),
         stalled_s=_seconds(environ, "TRACE_HOOKS_STALLED_S", 60.0),
         statistics_every=_interval(environ, statistics),
+        server=read_address(environ),
     )
 
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trace_hooks import guard
 from trace_hooks.clock import Anchor, HostClock, now
@@ -24,6 +24,9 @@ from trace_hooks.sources import load_source
 from trace_hooks.sources.base import Source
 from trace_hooks.steps import StepCounter
 from trace_hooks.watching import Watching
+
+if TYPE_CHECKING:
+    from trace_hooks.agent import Agent
 
 log = logging.getLogger("trace_hooks")
 
@@ -54,6 +57,7 @@ class Tracer:
         self._anchor = anchor
         self._settings = settings
         self._watching: Watching | None = None
+        self._agent: Agent | None = None
         self._exits = Exits(self.stop, self._drain.wakeup.fileno())
         self._drain.on_terminate = self._exits.terminate_from_drain
 
@@ -108,6 +112,7 @@ class Tracer:
     def begin(self) -> None:
         """Install the sources, start the drain thread and meet the host's watchdog."""
         guard.attempt("tracer.watching", self._begin_watching, switch_off=False)
+        guard.attempt("tracer.agent", self._begin_agent, switch_off=False)
         for source in self._sources:
             guard.attempt(f"tracer.{source.name}.install", source.install)
         self._exits.install()
@@ -118,6 +123,8 @@ class Tracer:
         self._stopped = True
         self._exits.forget()
         self.recorder.ring = None
+        if self._agent is not None:
+            self._agent.abandon()
 
     def uninstall_sources(self) -> None:
         """Take away every hook."""
@@ -130,6 +137,21 @@ class Tracer:
         self._session.on_identity.append(watching.place)
         self._drain.chores.append(Chore("watching.beat", watching.beat, 1.0))
         watching.start_watchdog()
+
+    def _begin_agent(self) -> None:
+        """Begin to be seen live, where the user has named a server."""
+        if self._settings.server is None:
+            return
+        from trace_hooks.agent import Agent  # websockets: only for those who use it
+        from trace_hooks.agent_watches import ServerWatches
+
+        for source in self._sources:
+            if source.name == "inspection":
+                ServerWatches(self.recorder, source).join(self.recorder.live)  # type: ignore[arg-type]
+        self._agent = Agent(self._settings.server, self.recorder)
+        self._session.on_identity.append(self._agent.place)
+        self.recorder.on_frame = self._agent.offer
+        self._agent.start()
 
     def _active(self) -> bool:
         return self._pid == os.getpid()
@@ -180,6 +202,8 @@ class Tracer:
         self._drain.after_end = lambda: self._write_end(status, error)
         if not self._drain.stop(STOP_TIMEOUT_S):
             log.warning("the last rows could not be written within %s s", STOP_TIMEOUT_S)
+        if self._agent is not None:
+            self._agent.stop(status)
         self._exits.uninstall()
         if not self._exits.owns_wakeup_fd:  # a signal must not be written to a number used anew
             self._drain.close()

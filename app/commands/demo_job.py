@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from sample_traces.jobs.faults import Fault
 NUM_RANKS = 8
 SEQUENCES = 2
 """Of a micro-batch: a step takes about a second where 8 ranks share 2 cores."""
+BEHIND = 10
+"""Niceness of the ranks: they share their cores with the dashboard and a browser."""
 LOOK_EVERY_S = 0.25
 NEWS_EVERY_S = 10.0
 """Something is printed at least this often while nothing happens."""
@@ -36,14 +38,19 @@ ENDS_ITSELF = ("kill", "hang", "hold-gil")
 
 
 @contextmanager
-def training_job(folder: Path, arguments: argparse.Namespace) -> Iterator[subprocess.Popen[bytes]]:
-    """The training job in processes of its own, ended with all its ranks when the block ends."""
+def training_job(
+    folder: Path, arguments: argparse.Namespace, live: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The training job in processes of its own, ended with all its ranks when the block ends.
+
+    `live`: environment that lets the dashboard look into it.
+    """
     command = [sys.executable, "-m", "sample_traces.jobs.train_3d", "--nproc", str(NUM_RANKS)]
     command += ["--device", "cpu", "--runs", str(folder.parent), "--steps", str(arguments.steps)]
-    command += ["--schedule", arguments.schedule, "--batch", str(SEQUENCES)]
+    command += ["--schedule", arguments.schedule, "--batch", str(SEQUENCES), "--nice", str(BEHIND)]
     for fault in arguments.fault:
         command += ["--fault", fault]
-    environ = os.environ | {"TRACE_HOOKS_RUN": folder.name, "OMP_NUM_THREADS": "1"}
+    environ = os.environ | {"TRACE_HOOKS_RUN": folder.name, "OMP_NUM_THREADS": "1"} | (live or {})
     with (folder / "job.log").open("wb") as log:
         job = subprocess.Popen(
             command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log,

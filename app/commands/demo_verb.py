@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import secrets
 import shutil
 import signal
 import sys
@@ -28,6 +29,7 @@ from ingest.errors import UserError
 from sample_traces import RECORDED
 from sample_traces.jobs.faults import KINDS, Fault
 from sample_traces.jobs.schedules import NAMES
+from trace_hooks.agent_address import SERVER, TOKEN
 
 if TYPE_CHECKING:
     from app.hub import Hub
@@ -78,8 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             f"{folder} cannot be made ({error.strerror}); name another folder with --runs"
         ) from error
-    with _dashboard(arguments, arguments.runs, folder.name) as hub:
-        _train(arguments, hub, folder, faults)
+    with _dashboard(arguments, arguments.runs, folder.name) as (hub, live):
+        _train(arguments, hub, folder, faults, live)
         if arguments.keep or sys.stdout.isatty():
             print("the job has ended; the dashboard stays until Ctrl-C", flush=True)
             return _serve_on()
@@ -113,14 +115,20 @@ def _checked(arguments: argparse.Namespace) -> list[Fault]:
 
 
 @contextmanager
-def _dashboard(arguments: argparse.Namespace, runs: Path, name: str) -> Iterator[Hub]:
-    """The server for a folder of runs; says where the run `name` is seen and opens it there."""
+def _dashboard(
+    arguments: argparse.Namespace, runs: Path, name: str
+) -> Iterator[tuple[Hub, dict[str, str]]]:
+    """The server for a folder of runs; says where the run `name` is seen and opens it there.
+
+    Yields with it the environment of a job that the dashboard shall look into.
+    """
     memory.settle()
     from app.hub import Hub  # after the checks: the server takes a second to import
     from app.serving import leave, running, take_port
 
     try:
-        settings = Settings(port=DEFAULT_PORT if arguments.port is None else arguments.port)
+        port = DEFAULT_PORT if arguments.port is None else arguments.port
+        settings = Settings(port=port, job_token=secrets.token_urlsafe(24))
     except ValueError as error:
         raise UserError(str(error)) from error
     listener = take_port(settings, or_next=arguments.port is None)
@@ -128,11 +136,15 @@ def _dashboard(arguments: argparse.Namespace, runs: Path, name: str) -> Iterator
     hub.expect(name, COMING_UP)
     arguments.leave = leave
     with _terminable(), running(hub, settings, listener):
-        url = settings.url(listener.getsockname()[1]).rstrip("/") + View(name).url()
+        port = listener.getsockname()[1]
+        url = settings.url(port).rstrip("/") + View(name).url()
         print(f"dashboard: {url}", flush=True)
         if not arguments.no_browser and _has_display():
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
-        yield hub
+        yield hub, {
+            SERVER: settings.job_server(port), TOKEN: settings.job_token,
+            "TRACE_HOOKS_ALLOW_CONTENT": "1",
+        }  # fmt: skip
 
 
 @contextmanager
@@ -167,14 +179,17 @@ def _serve_on() -> int:
     return 0
 
 
-def _train(arguments: argparse.Namespace, hub: Hub, folder: Path, faults: list[Fault]) -> None:
+def _train(
+    arguments: argparse.Namespace, hub: Hub, folder: Path, faults: list[Fault],
+    live: dict[str, str],
+) -> None:  # fmt: skip
     from app.commands.demo_job import follow, judge, training_job
 
     sizes = f"pp 2 x dp 2 x tp 2, {arguments.schedule}"
     print(f"starting {NUM_RANKS} ranks ({sizes}), {folder}", flush=True)
     for fault in faults:
         print(f"fault from step {fault.first_step}: {fault.text}", flush=True)
-    with training_job(folder, arguments) as job:
+    with training_job(folder, arguments, live) as job:
         follow(hub, folder, job)
     judge(folder, job.returncode, faults)
     asked = dict.fromkeys(ASKED_BY.get(fault.kind, "slowest_ranks") for fault in faults)

@@ -38,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="parameters of a question")
     parser.add_argument("--list", action="store_true", help="list the ready questions")
     parser.add_argument("--limit-s", type=_seconds, default=TIME_LIMIT_S, help="stop it after this")
+    what = "let SQL see what went through the model, too: the table frames"
+    parser.add_argument("--content", action="store_true", help=what)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="an array of objects")
     output.add_argument("--csv", action="store_true", help="comma-separated values with a header")
@@ -71,7 +73,7 @@ def _answer(run: Run, text: str, arguments: argparse.Namespace, stop: Stop) -> p
         return run.ask(text, limit_s=limit_s, stop=stop, **_pairs(arguments.values))
     if arguments.values:
         raise UserError("KEY=VALUE goes with a ready question; write values into the SQL")
-    return run.sql(text, limit_s=limit_s, stop=stop)
+    return run.sql(text, limit_s=limit_s, stop=stop, with_content=arguments.content)
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:

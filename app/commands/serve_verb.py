@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,9 +17,11 @@ from urllib.parse import quote
 from app import memory
 from app.settings import DEFAULT_HOST, DEFAULT_PORT, Settings, Token
 from ingest.errors import UserError
+from trace_hooks.agent_address import SERVER, TOKEN
 
 _LOOK_EVERY_S = 1.0
 TOKEN_VARIABLE = "RANKSCOPE_TOKEN"
+JOB_TOKEN_VARIABLE = "RANKSCOPE_JOB_TOKEN"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--base-path", default="", metavar="/PATH", help="prefix of a proxy, kept or stripped")
     what = "secret that opens the dashboard; ROLE: viewer, uploader, operator (operator); also "
     add("--token", action="append", default=[], metavar="[ROLE=]SECRET", help=what + TOKEN_VARIABLE)
+    what = "secret that ranks of jobs connect with, else one is made; also "
+    add("--job-token", default="", metavar="SECRET", help=what + JOB_TOKEN_VARIABLE)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -44,8 +49,12 @@ def run(arguments: argparse.Namespace) -> int:
     listener = take_port(settings)
     arguments.leave = leave
     with told_to_stop() as stop, running(hub, settings, listener) as server:
-        url = settings.url(listener.getsockname()[1])
+        port = listener.getsockname()[1]
+        url = settings.url(port)
         print(url + (f"?token={quote(generated)}" if generated else ""), flush=True)
+        if not _given_job_token(arguments):
+            told = f"{SERVER}={settings.job_server(port)} {TOKEN}={settings.job_token}"
+            print(f"live from jobs started with {told}", flush=True)
         while not stop.wait(_LOOK_EVERY_S):
             if not server.is_alive():
                 raise UserError("the server has ended by itself; its output says why")
@@ -60,16 +69,18 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Settings, str]:
         settings = Settings(
             arguments.host, arguments.port, arguments.public_url, arguments.base_path,
             tuple(Token.parse(text) for text in texts),
+            _given_job_token(arguments) or secrets.token_urlsafe(24),
         )  # fmt: skip
         if not settings.is_local and not settings.tokens:
             generated = secrets.token_urlsafe(24)
-            settings = Settings(
-                settings.host, settings.port, settings.public_url, settings.base,
-                (Token(generated),),
-            )  # fmt: skip
+            settings = replace(settings, tokens=(Token(generated),))
     except ValueError as error:
         raise UserError(str(error)) from error
     return settings, generated
+
+
+def _given_job_token(arguments: argparse.Namespace) -> str:
+    return arguments.job_token or os.environ.get(JOB_TOKEN_VARIABLE, "")
 
 
 @contextmanager

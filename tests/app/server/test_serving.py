@@ -289,12 +289,24 @@ def drain(opened: ClientConnection) -> None:
         opened.recv(WAIT_S)
 
 
+def test_it_says_what_to_start_jobs_with_where_it_has_made_their_token(
+    command: Callable[..., Command], tmp_path: Path
+) -> None:
+    running_one = command(str(tmp_path), "--port", "0")
+    address = urlsplit(running_one.url()).netloc
+    _, printed, _ = running_one.end(signal.SIGTERM)
+    assert re.fullmatch(
+        f"live from jobs started with TRACE_HOOKS_SERVER=ws://{address} "
+        r"TRACE_HOOKS_TOKEN=[\w-]{32}\n", printed,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_stops_whatever_is_under_way(
     command: Callable[..., Command], tmp_path: Path, number: int
 ) -> None:
     run = two_rank_run(tmp_path / "job")
-    running_one = command(str(tmp_path), "--port", "0")
+    running_one = command(str(tmp_path), "--port", "0", "--job-token", SECRET)
     address = urlsplit(running_one.url()).netloc
     writing = threading.Event()
 
@@ -367,6 +379,7 @@ def test_beyond_this_machine_it_makes_a_token(
     [
         (["--port", "99999"], "--port is 99999; give 0"),
         (["--token", "short"], "a token needs 8 visible characters"),
+        (["--job-token", "short"], "a token needs 8 visible characters"),
         (["--base-path", "/api"], "--base-path /api begins like a path of the dashboard"),
         (["--public-url", "hub"], "--public-url is 'hub'; give a whole URL"),
     ],

@@ -1,0 +1,156 @@
+"""One rank as the server knows it: who it says it is, its signs of life, commands and answers.
+
+For one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trace_hooks.watches import MAX_WATCHES, Watch
+
+ACK_S = 3.0
+"""What a rank gets to answer a command; its own thread does, so that training need not wait."""
+CONNECTED, GONE, ENDED = STATES = ("connected", "gone", "ended")
+_MOST_WAITING = 64
+"""Commands on their way to one rank."""
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
+_LONGEST_TEXT = 500
+
+
+@dataclass
+class Hello:
+    """Who a rank says it is; raises ValueError naming what is wrong."""
+
+    run: str
+    attempt: int
+    rank: int
+    world_size: int
+    allow_content: bool = False
+    allow_perturbation: bool = False
+    what: dict[str, Any] = field(default_factory=dict)
+    watches: tuple[Watch, ...] = ()
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Hello:
+        """The hello of what an agent sent."""
+        run, what, watches = told.get("run"), told.get("what", {}), told.get("watches", [])
+        if not isinstance(run, str) or not _RUN_NAME.fullmatch(run):
+            raise ValueError("the hello names no run; rank and server may differ in version")
+        world_size = _whole(told, "world_size", 1, 1 << 20)
+        if not isinstance(what, dict) or not isinstance(watches, list):
+            raise ValueError("the hello's what or watches are malformed")
+        return cls(
+            run, _whole(told, "attempt", 0, (1 << 15) - 1), _whole(told, "rank", 0, world_size - 1),
+            world_size, told.get("allow_content") is True, told.get("allow_perturbation") is True,
+            what, tuple(Watch.from_json(one) for one in watches[:MAX_WATCHES]),
+        )  # fmt: skip
+
+
+def _whole(told: Mapping[str, Any], name: str, least: int, most: int) -> int:
+    value = told.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(f"{name} is {str(value)[:40]!r}; it must be a number {least} to {most}")
+    return value
+
+
+@dataclass(frozen=True)
+class Ack:
+    """A rank's answer to a command."""
+
+    attempt: int
+    rank: int
+    ok: bool
+    text: str
+    refused: frozenset[str] = frozenset()
+    """ids of watches that it does not take"""
+
+    def as_json(self) -> dict[str, Any]:
+        """What is told to who gave the command."""
+        return {"attempt": self.attempt, "rank": self.rank, "ok": self.ok, "text": self.text}
+
+
+class LiveRank:
+    """One rank's line to the server."""
+
+    def __init__(self, hello: Hello) -> None:
+        self.hello = hello
+        self.state = CONNECTED
+        self.step = -1
+        self.phase = ""
+        self.sent = self.thinned = self.received = 0
+        self.costs: list[dict[str, Any]] = []
+        self.commands: asyncio.Queue[dict[str, Any]] = asyncio.Queue(_MOST_WAITING)
+        self.replaced = asyncio.Event()
+        """the rank has come again on another socket"""
+        self._seen_s = time.monotonic()
+        self._waiting: dict[str, asyncio.Future[Ack]] = {}
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Attempt and rank."""
+        return self.hello.attempt, self.hello.rank
+
+    def beat(self, told: Mapping[str, Any]) -> None:
+        """Take over what a heartbeat says; raises ValueError."""
+        self.step = _whole(told, "step", -1, (1 << 62))
+        self.sent = _whole(told, "sent", 0, 1 << 62)
+        self.thinned = _whole(told, "thinned", 0, 1 << 62)
+        self.phase = str(told.get("phase", ""))[:40]
+        costs = told.get("watches", [])
+        if not isinstance(costs, list):
+            raise ValueError("the heartbeat's watches are no list")
+        self.costs = [one for one in costs[:MAX_WATCHES] if isinstance(one, dict)]
+        self.seen()
+
+    def seen(self) -> None:
+        """Something has come from the rank."""
+        self._seen_s = time.monotonic()
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since something came."""
+        return time.monotonic() - self._seen_s
+
+    def heard(self, told: Mapping[str, Any]) -> None:
+        """An ack has come; one that nobody waits for any more is dropped."""
+        waiting = self._waiting.get(str(told.get("id")))
+        if waiting is not None and not waiting.done():
+            text = str(told.get("text", ""))[:_LONGEST_TEXT]
+            refused = told.get("refused", [])
+            if not isinstance(refused, list):
+                raise ValueError("the refused watches of an ack are no list")
+            ids = frozenset(str(one)[:_LONGEST_TEXT] for one in refused[:MAX_WATCHES])
+            waiting.set_result(Ack(*self.key, told.get("ok") is True, text, ids))
+
+    async def ask(self, command: dict[str, Any]) -> Ack | None:
+        """Send a command and wait for its ack; None where none came in time."""
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting[command["id"]] = waiting
+        try:
+            self.commands.put_nowait(command)
+            return await asyncio.wait_for(waiting, ACK_S)
+        except (TimeoutError, asyncio.QueueFull):
+            return None
+        finally:
+            del self._waiting[command["id"]]
+
+    def send(self, command: dict[str, Any]) -> None:
+        """Send a command whose ack nobody waits for."""
+        if not self.commands.full():
+            self.commands.put_nowait(command)
+
+    def as_json(self) -> dict[str, Any]:
+        """What a page shows of it."""
+        hello = self.hello
+        return {
+            "attempt": hello.attempt, "rank": hello.rank, "state": self.state,
+            "age_s": round(self.age_s, 3), "step": self.step, "phase": self.phase,
+            "allow_content": hello.allow_content, "allow_perturbation": hello.allow_perturbation,
+            "what": hello.what, "sent": self.sent, "thinned": self.thinned, "watches": self.costs,
+        }  # fmt: skip

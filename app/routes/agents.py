@@ -1,0 +1,188 @@
+"""The socket of the ranks: frames and signs of life come here, commands go back.
+
+`{base}/agent`, opened with the job token (app.auth). Text is JSON: hello, heartbeat, ack, bye from
+the rank; welcome, watch, command to it. Binary is one frame (trace_hooks.frames). Whoever sends
+what is malformed, too much or nothing at all is let go with a close code and one sentence; a rank
+comes back by itself, training does not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from app.auth import AGENT_PATH, JOB
+from app.live_frames import key_of
+from app.live_jobs import LiveJobs
+from app.live_rank import ENDED, Hello, LiveRank
+from app.live_ranks import Crowded
+from trace_hooks.frames import MAX_FRAME_BYTES, decode
+from trace_hooks.rates import Rate
+
+MALFORMED, UNKNOWN_TOKEN, SILENT, REPLACED, FLOOD, CROWDED = 4400, 4401, 4408, 4409, 4429, 4503
+"""Close codes."""
+HELLO_S = 10.0
+"""What a rank gets to say who it is."""
+SILENT_S = 15.0
+"""A rank that sends nothing for so long is gone; its heartbeats come each second."""
+SEND_S = 10.0
+MESSAGES_PER_S, BYTES_PER_S = 1_000.0, float(64 << 20)
+"""What a rank is told to keep to; twice as much is a flood."""
+TEXTS_PER_S, MOST_TEXTS = 20.0, 400.0
+LONGEST_TEXT = 1 << 16
+_LONGEST_REASON = 120
+
+
+class _Refused(Exception):
+    """The rank is let go: close code and one sentence."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+def routes(jobs: LiveJobs) -> list[WebSocketRoute]:
+    """The socket of the ranks of all runs."""
+
+    async def agent(websocket: WebSocket) -> None:
+        await websocket.accept()
+        try:
+            if not websocket.scope.get(JOB):
+                raise _Refused(
+                    UNKNOWN_TOKEN, "this job token is not known here; set TRACE_HOOKS_TOKEN to the "
+                    "one the server was started with"
+                )  # fmt: skip
+            await _Line(jobs, websocket).serve()
+        except _Refused as error:
+            await _close(websocket, error.code, str(error))
+        except (TimeoutError, WebSocketDisconnect):
+            pass
+
+    return [WebSocketRoute(AGENT_PATH, agent)]
+
+
+async def _close(websocket: WebSocket, code: int, reason: str) -> None:
+    short = reason.encode()[:_LONGEST_REASON].decode(errors="ignore")
+    with suppress(TimeoutError, WebSocketDisconnect, RuntimeError):  # it has left already
+        await asyncio.wait_for(websocket.close(code, short), SEND_S)
+
+
+class _Line:
+    """One rank's socket."""
+
+    def __init__(self, jobs: LiveJobs, websocket: WebSocket) -> None:
+        self._jobs = jobs
+        self._websocket = websocket
+        self._messages = Rate(2 * MESSAGES_PER_S, 4 * MESSAGES_PER_S)
+        self._bytes = Rate(2 * BYTES_PER_S, max(4 * BYTES_PER_S, 2.0 * MAX_FRAME_BYTES))
+        self._texts = Rate(TEXTS_PER_S, MOST_TEXTS)
+
+    async def serve(self) -> None:
+        """Take what the rank sends and give it its commands, until one of both ends it."""
+        rank = await self._welcome()
+        tasks = [
+            asyncio.create_task(self._take(rank)),
+            asyncio.create_task(self._give(rank)),
+            asyncio.create_task(self._until_replaced(rank)),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            self._jobs.ranks.leave(rank)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _welcome(self) -> LiveRank:
+        told = self._told(await self._message(HELLO_S))
+        if told.get("type") != "hello":
+            raise _Refused(MALFORMED, "the first message of a rank must be its hello")
+        try:
+            rank = self._jobs.ranks.enter(Hello.from_json(told))
+        except Crowded as error:
+            raise _Refused(CROWDED, str(error)) from error
+        except ValueError as error:
+            raise _Refused(MALFORMED, str(error)) from error
+        await self._websocket.send_json({
+            "type": "welcome", "messages_per_s": MESSAGES_PER_S, "bytes_per_s": BYTES_PER_S,
+            "message_bytes": MAX_FRAME_BYTES,
+        })  # fmt: skip
+        return rank
+
+    async def _message(self, limit_s: float) -> str | bytes:
+        """The next message; raises _Refused for a flood or silence, WebSocketDisconnect."""
+        try:
+            message = await asyncio.wait_for(self._websocket.receive(), limit_s)
+        except TimeoutError:
+            raise _Refused(SILENT, f"nothing came for {limit_s:.0f} s") from None
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1006))
+        text, content = message.get("text"), message.get("bytes")
+        size = len(text if text is not None else content or b"")
+        allowed = self._messages.take() and self._bytes.take(size)
+        if not allowed or (text is not None and not self._texts.take()):
+            raise _Refused(FLOOD, "messages come faster than the server takes them")
+        if text is not None and size > LONGEST_TEXT:
+            raise _Refused(MALFORMED, f"a text of a rank has {LONGEST_TEXT} characters at most")
+        found: str | bytes = text if text is not None else content or b""
+        return found
+
+    def _told(self, message: str | bytes) -> dict[str, Any]:
+        try:
+            told = json.loads(message) if isinstance(message, str) else None
+        except (ValueError, RecursionError):
+            told = None
+        if not isinstance(told, dict):
+            raise _Refused(MALFORMED, "this text of a rank is no JSON object")
+        return told
+
+    async def _take(self, rank: LiveRank) -> None:
+        while True:
+            message = await self._message(SILENT_S)
+            rank.seen()
+            try:
+                if isinstance(message, bytes):
+                    self._take_frame(rank, message)
+                elif self._take_text(rank, self._told(message)):
+                    return
+            except ValueError as error:
+                raise _Refused(MALFORMED, str(error)) from error
+
+    def _take_frame(self, rank: LiveRank, content: bytes) -> None:
+        hello = rank.hello
+        frame = replace(decode(content), attempt=hello.attempt, rank=hello.rank)
+        rank.received += 1
+        self._jobs.frames.put(key_of(hello.run, hello.rank, frame), frame.encode())
+
+    def _take_text(self, rank: LiveRank, told: dict[str, Any]) -> bool:
+        """Take one text; True where the rank says good-bye."""
+        kind = told.get("type")
+        if kind == "heartbeat":
+            rank.beat(told)
+        elif kind == "ack":
+            rank.heard(told)
+        elif kind == "hello":
+            self._jobs.ranks.again(rank, Hello.from_json(told))
+        elif kind == "bye":
+            rank.state = ENDED
+            return True
+        else:
+            raise _Refused(MALFORMED, "a rank sends hello, heartbeat, ack, bye and frames")
+        return False
+
+    async def _give(self, rank: LiveRank) -> None:
+        while True:
+            command = await rank.commands.get()
+            await asyncio.wait_for(self._websocket.send_json(command), SEND_S)
+
+    async def _until_replaced(self, rank: LiveRank) -> None:
+        await rank.replaced.wait()
+        raise _Refused(REPLACED, f"rank {rank.hello.rank} has connected anew")

@@ -1,0 +1,118 @@
+"""Ranks of a job that is not there: real agents and bare sockets, to a real server."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection
+
+from tests.app.server.served import WAIT_S, Served
+from trace_hooks.agent import Agent
+from trace_hooks.agent_address import Address
+from trace_hooks.agent_commands import Refused
+from trace_hooks.frames import Frame, stored
+from trace_hooks.identity import Identity, Shared
+from trace_hooks.place import Place
+from trace_hooks.recorder import Recorder
+from trace_hooks.watches import Watch, watches_of
+
+JOB_TOKEN = "a-secret-of-jobs"
+BEARER = {"Authorization": f"Bearer {JOB_TOKEN}"}
+
+
+def frame(step: int = 0, head: int = 0, num_bytes: int = 8, **more: Any) -> Frame:
+    kept = stored(np.full(num_bytes // 2, step, dtype=np.float32))
+    values: dict[str, Any] = {
+        "step": step, "ts_ns": 1, "watch": "w1", "what": "attention", "layer": 1, "name": "a",
+        "shape": (num_bytes // 2,), "dtype": kept.dtype, "data": kept.data, "scale": kept.scale,
+        "head": head, "sample": 0,
+    }  # fmt: skip
+    return Frame(**{**values, **more})
+
+
+class Rank:
+    """An agent with a recorder, and a source that takes watches of layers 0 to 3."""
+
+    def __init__(self, address: str, rank: int, run: str, token: str = JOB_TOKEN) -> None:
+        self.recorder = Recorder()
+        self.watches: list[Watch] = []
+        live = self.recorder.live
+        live.commands.register("watch", self._watch)
+        live.about["allow_content"] = lambda: True
+        live.about["watches"] = lambda: [watch.to_json() for watch in self.watches]
+        live.beats["watches"] = lambda: [
+            {"id": watch.id, "cost_ms_per_step": 1.0 + rank, "bytes_per_s": 100}
+            for watch in self.watches
+        ]
+        self.agent = Agent(Address(f"ws://{address}", token), self.recorder)
+        identity = Identity(Shared(run, 0, 0, "d", 0, 0), Place(rank, 8, 0, True), Path("runs"))
+        self.agent.place(identity)
+        self.agent.start()
+
+    def _watch(self, value: Any) -> str:
+        wanted = watches_of(value)
+        unknown = [layer for one in wanted for layer in one.layers or () if layer > 3]
+        if unknown:
+            raise Refused(f"there is no layer {unknown[0]} here", [one.id for one in wanted])
+        self.watches = wanted
+        return f"watching {len(wanted)}"
+
+
+@contextmanager
+def ranks(server: Served, run: str, num: int = 2) -> Iterator[list[Rank]]:
+    """Connected ranks of a run."""
+    found = [Rank(server.address, rank, run) for rank in range(num)]
+    try:
+        wait_until(lambda: state(server, run).get("connected") == num)
+        yield found
+    finally:
+        for one in found:
+            one.agent.stop()
+
+
+def state(server: Served, run: str, **headers: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(server.ask(f"/api/watch?run={run}", **headers)[1])
+    return found
+
+
+def post(
+    server: Served, run: str, told: Any, path: str = "/api/watch", **headers: str
+) -> tuple[int, dict[str, Any]]:
+    status, body = server.ask(f"{path}?run={run}", "POST", json.dumps(told).encode(), **headers)
+    return status, json.loads(body)
+
+
+def hello(run: str = "raw", **more: Any) -> str:
+    told = {"type": "hello", "run": run, "attempt": 0, "rank": 0, "world_size": 8}
+    return json.dumps({**told, **more})
+
+
+@contextmanager
+def line(server: Served, **headers: str) -> Iterator[ClientConnection]:
+    """A bare socket of a rank."""
+    named = {"additional_headers": headers or BEARER}
+    with server.socket("/agent", compression=None, **named) as opened:
+        yield opened
+
+
+def refusal(opened: ClientConnection) -> tuple[int | None, str | None]:
+    """Close code and reason with which the server ends a socket."""
+    try:
+        while True:
+            opened.recv(WAIT_S)
+    except ConnectionClosed:
+        return opened.close_code, opened.close_reason
+
+
+def wait_until(true: Callable[[], Any]) -> None:
+    until_s = time.monotonic() + WAIT_S
+    while not true():
+        assert time.monotonic() < until_s, "it did not come true"
+        time.sleep(0.02)

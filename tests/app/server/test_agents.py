@@ -1,0 +1,341 @@
+"""The socket of the ranks: who is let in, what is asked of them, and what hostile ones get."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from app.live_frames import LiveFrames
+from app.live_rank import Hello
+from app.live_ranks import Crowded, LiveRanks
+from app.routes import agents
+from app.settings import Settings, Token
+from tests.app.server.ranks import (
+    BEARER,
+    JOB_TOKEN,
+    frame,
+    hello,
+    line,
+    post,
+    ranks,
+    refusal,
+    state,
+    wait_until,
+)
+from tests.app.server.served import WAIT_S, Served, served
+from trace_hooks.frames import MAX_FRAME_BYTES
+
+OPERATOR, VIEWER = "correct-horse-battery", "only-to-look-at"
+W1 = {"id": "w1", "what": "attention", "layers": [1], "heads": [0, 1]}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    settings = Settings(port=0, job_token=JOB_TOKEN)
+    with served(tmp_path_factory.mktemp("runs"), settings) as running_one:
+        yield running_one
+
+
+@pytest.mark.parametrize(
+    "given", [{"x": "y"}, {"Authorization": "Bearer wrong-wrong"}, {"Authorization": JOB_TOKEN},
+              {"Authorization": "Bearer "}, {"Authorization": f"Basic {JOB_TOKEN}"}],
+)  # fmt: skip
+def test_without_the_job_token_a_rank_is_told_and_let_go(
+    server: Served, given: dict[str, str]
+) -> None:
+    with line(server, **given) as opened:
+        code, reason = refusal(opened)
+    assert code == agents.UNKNOWN_TOKEN
+    assert reason is not None
+    assert "TRACE_HOOKS_TOKEN" in reason
+
+
+def test_a_server_without_a_job_token_lets_no_rank_in(tmp_path: Path) -> None:
+    with served(tmp_path, Settings(port=0)) as bare:
+        for given in (BEARER, {"Authorization": "Bearer "}):
+            with line(bare, **given) as opened:
+                assert refusal(opened)[0] == agents.UNKNOWN_TOKEN
+
+
+def test_tokens_of_people_and_of_jobs_are_apart(tmp_path: Path) -> None:
+    settings = Settings(port=0, tokens=(Token(OPERATOR),), job_token=JOB_TOKEN)
+    with served(tmp_path, settings) as guarded:
+        with line(guarded, Authorization=f"Bearer {OPERATOR}") as opened:
+            assert refusal(opened)[0] == agents.UNKNOWN_TOKEN
+        assert guarded.ask("/api/watch?run=x", authorization=f"Bearer {JOB_TOKEN}")[0] == 401
+        with (
+            pytest.raises(InvalidStatus),
+            guarded.socket("/live/frames", additional_headers=BEARER),
+        ):
+            pass
+    with pytest.raises(ValueError, match="--job-token is a --token as well"):
+        Settings(tokens=(Token(OPERATOR),), job_token=OPERATOR)
+
+
+def test_pages_of_other_sites_open_no_socket(server: Served) -> None:
+    for path in ("/agent", "/live/frames?run=x"):
+        named = {"additional_headers": BEARER, "origin": "http://evil.example"}
+        with pytest.raises(InvalidStatus) as refused, server.socket(path, **named):
+            pass
+        assert refused.value.response.status_code == 403
+    status, _ = post(server, "x", {"watches": [W1]}, origin="http://evil.example")
+    assert status == 403
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ("{", "no JSON object"), ("[1]", "no JSON object"), ('{"type": "heartbeat"}', "its hello"),
+        ("[" * 5_000, "no JSON object"),
+        (hello(run="../x"), "names no run"), (hello(run=5), "names no run"),
+        (hello(rank=8), "rank is '8'"), (hello(rank=True), "rank is"),
+        (hello(attempt=-1), "attempt is"), (hello(world_size=1 << 40), "world_size is"),
+        (hello(what=[]), "malformed"), (hello(watches=[{"what": "eval"}]), "a watch's what"),
+        (b"RSF1", "no JSON object"),
+    ],
+)  # fmt: skip
+def test_who_does_not_say_who_it_is_is_let_go(
+    server: Served, told: str | bytes, sentence: str
+) -> None:
+    with line(server) as opened:
+        opened.send(told)
+        code, reason = refusal(opened)
+    assert code == agents.MALFORMED
+    assert sentence in str(reason)
+
+
+def header(**more: Any) -> bytes:
+    """A frame whose header says something else."""
+    encoded = frame().encode()
+    (size,) = struct.unpack_from("<I", encoded, 4)
+    text = json.dumps(json.loads(encoded[8 : 8 + size]) | more).encode()
+    return b"RSF1" + struct.pack("<I", len(text)) + text + encoded[8 + size :]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"RSF1", b"RSF1\xff\xff\xff\xff", b"x" * 100, frame().encode()[:-1],
+     frame().encode() + b"x", header(what="eval"), header(shape=[10**9]), header(step="0"),
+     header(scale=1e999), header(more=1), '{"type": "eval"}', '{"type": "heartbeat"}',
+     '{"type": "heartbeat", "step": 1e99}', hello(rank=1), hello(run="other")],
+)  # fmt: skip
+def test_who_sends_what_is_malformed_is_let_go(server: Served, content: str | bytes) -> None:
+    with line(server) as opened:
+        opened.send(hello("hostile"))
+        assert json.loads(opened.recv(WAIT_S))["type"] == "welcome"
+        opened.send(content)
+        code, reason = refusal(opened)
+    assert (code, bool(reason)) == (agents.MALFORMED, True)
+    assert state(server, "hostile")["connected"] == 0
+
+
+@pytest.mark.parametrize("message", [b"x", '{"type": "ack", "id": "c0"}'])
+def test_a_flood_is_cut_off(server: Served, message: str | bytes) -> None:
+    content = frame().encode() if message == b"x" else message
+    with line(server) as opened:
+        opened.send(hello("flood"))
+        with suppress(ConnectionClosed):
+            for _ in range(200_000):
+                opened.send(content)
+        assert opened.close_code in (agents.FLOOD, 1006)
+    wait_until(lambda: state(server, "flood")["connected"] == 0)
+
+
+def test_giant_messages_are_cut_off(server: Served) -> None:
+    with line(server) as opened:
+        opened.send(hello("giant"))
+        with suppress(ConnectionClosed):
+            opened.send(b"\0" * (MAX_FRAME_BYTES + 1))
+        assert refusal(opened)[0] in (1009, 1006)
+    with line(server, Authorization="Bearer wrong-wrong") as opened:
+        with suppress(ConnectionClosed):
+            opened.send(b"\0" * (1 << 20))
+        assert refusal(opened)[0] in (agents.UNKNOWN_TOKEN, 1009, 1006)
+
+
+def test_whoever_is_silent_is_gone(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "HELLO_S", 0.2)
+    monkeypatch.setattr(agents, "SILENT_S", 0.2)
+    with line(server) as opened:
+        assert refusal(opened)[0] == agents.SILENT
+    with line(server) as opened:
+        opened.send(hello("silent"))
+        assert refusal(opened)[0] == agents.SILENT
+    wait_until(lambda: state(server, "silent")["gone"] == 1)
+
+
+def test_a_rank_that_comes_again_takes_its_own_place(server: Served) -> None:
+    with line(server) as old, line(server) as new:
+        old.send(hello("twice"))
+        old.recv(WAIT_S)
+        new.send(hello("twice"))
+        assert refusal(old)[0] == agents.REPLACED
+        assert json.loads(new.recv(WAIT_S))["type"] == "welcome"
+        assert state(server, "twice")["connected"] == 1
+
+
+def test_the_server_knows_who_is_there_who_left_and_who_is_gone(server: Served) -> None:
+    with ranks(server, "who", 3) as found:
+        found[0].recorder.step = 5
+        wait_until(lambda: state(server, "who")["step"] == 5)
+        found[1].agent.stop()
+        connection = found[2].agent._connection
+        assert connection is not None
+        found[2].agent._stopping.set()
+        connection.socket.shutdown(2)
+        wait_until(lambda: state(server, "who")["gone"] == 1)
+        told = state(server, "who")
+        assert [(one["rank"], one["state"]) for one in told["ranks"]] == [
+            (0, "connected"), (1, "ended"), (2, "gone"),
+        ]  # fmt: skip
+        assert told["ranks"][0]["allow_content"] is True
+
+
+def test_watches_are_forwarded_and_answered_by_each_rank(server: Served) -> None:
+    with ranks(server, "watched") as found:
+        status, answer = post(server, "watched", {"watches": [W1]})
+        assert status == 200
+        assert [one["id"] for one in answer["watches"]] == ["w1"]
+        assert answer["silent"] == []
+        assert answer["acks"] == [
+            {"attempt": 0, "rank": rank, "ok": True, "text": "watching 1"} for rank in (0, 1)
+        ]
+        assert found[0].watches[0].heads == (0, 1)
+        wait_until(
+            lambda: state(server, "watched")["costs"].get("w1", {}).get("bytes_per_s") == 200
+        )
+        assert state(server, "watched")["costs"]["w1"]["cost_ms_per_step"] == 2.0
+
+        post(server, "watched", {"watches": [{"id": "w2", "what": "mlp", "until": 9}]})
+        assert [watch.id for watch in found[1].watches] == ["w1", "w2"]
+        for one in found:
+            one.recorder.step = 10
+        wait_until(lambda: [w["id"] for w in state(server, "watched")["watches"]] == ["w1"])
+        answer = post(server, "watched", {"end": ["w1"]})[1]
+        assert answer["watches"] == []
+        assert found[1].watches == []
+
+
+def test_a_watch_that_a_rank_refuses_is_told_rank_by_rank(server: Served) -> None:
+    with ranks(server, "refused"):
+        _, answer = post(server, "refused", {"watches": [W1 | {"layers": [99]}]})
+        assert [(one["ok"], one["text"]) for one in answer["acks"]] == [
+            (False, "there is no layer 99 here")
+        ] * 2
+        assert answer["watches"] == []  # nobody takes it
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ([], "no JSON object"), ({"watches": [{"what": "eval"}]}, "a watch's what"),
+        ({"watches": [W1 | {"rows": 10**9}]}, "rows"),
+        ({"watches": [W1 | {"code": "__import__('os')"}]}, "has no"),
+        ({"watches": [W1 | {"every": float("nan")}]}, "every"),
+        ({"watches": [W1] * 17}, "at most 16"), ({"watches": [W1, W1]}, "two watches"),
+        ({"watches": "w1"}, "give a list"), ({"end": "w1"}, "end is no list"),
+        ({"wathces": []}, "there is no 'wathces' here"),
+        ({"watches": [W1 | {"id": f"x{i}"} for i in range(16)], "end": ["x" * 70_000]}, "longer"),
+    ],
+)  # fmt: skip
+def test_a_watch_that_is_none_is_refused(server: Served, told: Any, sentence: str) -> None:
+    with ranks(server, "bad", 1) as found:
+        status, answer = post(server, "bad", told)
+        assert status == 400
+        assert sentence in answer["error"]
+        assert found[0].watches == []
+
+
+def test_what_is_not_connected_cannot_be_watched(server: Served) -> None:
+    status, answer = post(server, "nobody", {"watches": [W1]})
+    assert status == 400
+    assert "no rank of 'nobody' is connected" in answer["error"]
+    status, answer = post(server, "", {"watches": [W1]})
+    assert (status, answer["error"]) == (400, "which run? Give it as ?run=NAME")
+
+
+def test_a_rank_that_does_not_answer_holds_nobody_up(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.live_rank.ACK_S", 0.5)
+    with ranks(server, "mute", 1), line(server) as opened:
+        opened.send(hello("mute", rank=5))
+        wait_until(lambda: state(server, "mute")["connected"] == 2)
+        _, answer = post(server, "mute", {"watches": [W1]})
+        assert [one["rank"] for one in answer["acks"]] == [0]
+        assert answer["silent"] == [5]
+
+
+def test_commands_go_to_the_ranks_that_are_named(server: Served) -> None:
+    with ranks(server, "commands") as found:
+        for one in found:
+            one.recorder.live.commands.register("add", lambda value: f"{value['a'] + 1}")
+        told = {"name": "add", "args": {"a": 4}, "ranks": [1]}
+        status, answer = post(server, "commands", told, "/api/command")
+        assert status == 200
+        assert answer["acks"] == [{"attempt": 0, "rank": 1, "ok": True, "text": "5"}]
+        _, answer = post(server, "commands", {"name": "sub"}, "/api/command")
+        assert [one["ok"] for one in answer["acks"]] == [False, False]
+        for wrong in ({}, {"name": 5}, {"name": "add", "ranks": "all"}, {"name": "a", "eval": "1"}):
+            assert post(server, "commands", wrong, "/api/command")[0] == 400
+        status, answer = post(server, "commands", {"name": "add", "ranks": [7]}, "/api/command")
+        assert (status, "is connected" in answer["error"]) == (400, True)
+
+
+def test_only_operators_ask_for_something(tmp_path: Path) -> None:
+    tokens = (Token(OPERATOR), Token.parse(f"viewer={VIEWER}"))
+    with served(tmp_path, Settings(port=0, tokens=tokens, job_token=JOB_TOKEN)) as guarded:
+        viewer = {"authorization": f"Bearer {VIEWER}"}
+        for path in ("/api/watch", "/api/command"):
+            status, answer = post(guarded, "x", {"watches": []}, path, **viewer)
+            assert status == 403
+            assert "needs the role operator" in answer["error"]
+        assert state(guarded, "x", **viewer)["watches"] == []
+
+
+def test_a_server_that_was_away_learns_from_the_ranks_what_is_watched(tmp_path: Path) -> None:
+    settings = Settings(port=0, job_token=JOB_TOKEN)
+    with served(tmp_path, settings) as first, ranks(first, "kept") as found:
+        post(first, "kept", {"watches": [W1]})
+        told = [watch.to_json() for one in found for watch in one.watches]
+    with served(tmp_path, settings) as second, line(second) as opened:
+        opened.send(hello("kept", watches=told[:1]))
+        wait_until(lambda: state(second, "kept").get("connected") == 1)
+        assert [one["id"] for one in state(second, "kept")["watches"]] == ["w1"]
+        with line(second) as other:  # a rank that was started since
+            other.send(hello("kept", rank=1))
+            assert json.loads(other.recv(WAIT_S))["type"] == "welcome"
+            assert [one["id"] for one in json.loads(other.recv(WAIT_S))["watches"]] == ["w1"]
+
+
+def test_runs_and_ranks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.live_ranks.MOST_RUNS", 2)
+    monkeypatch.setattr("app.live_ranks.MOST_RANKS", 4)
+    known = LiveRanks()
+    first = known.enter(Hello("a", 0, 0, 8))
+    known.enter(Hello("b", 0, 0, 8))
+    with pytest.raises(Crowded, match="ranks of 2 runs"):
+        known.enter(Hello("c", 0, 0, 8))
+    known.leave(first)
+    known.enter(Hello("c", 0, 0, 8))
+    assert set(known.runs) == {"b", "c"}
+    for rank in (1, 2):
+        known.enter(Hello("c", 0, rank, 8))
+    with pytest.raises(Crowded, match="4 ranks"):
+        known.enter(Hello("c", 0, 3, 8))
+
+
+def test_frames_of_runs_that_are_let_go_go_with_them() -> None:
+    kept = LiveFrames()
+    for run in ("a", "b"):
+        kept.put((run, 0, "w1", "mlp", 0, 0, "", "", 0), b"12345678")
+    kept.forget("a")
+    assert [key[0] for key in kept] == ["b"]
+    assert kept.num_bytes == 8

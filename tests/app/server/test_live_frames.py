@@ -1,0 +1,131 @@
+"""Frames from ranks to browsers: newest wins, each at its own pace, memory bounded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection
+
+from app.live_frames import Key, LiveFrames, Wanted
+from app.routes import watching
+from app.settings import Settings, Token
+from tests.app.server.ranks import JOB_TOKEN, frame, ranks, state, wait_until
+from tests.app.server.served import WAIT_S, Served, served
+from trace_hooks.frames import Frame, decode
+
+OPERATOR, VIEWER = "correct-horse-battery", "only-to-look-at"
+
+
+def key(head: int = 0, run: str = "a", watch: str = "w1", layer: int = 1) -> Key:
+    return (run, 0, watch, "attention", layer, head, "n", "", 0)
+
+
+def test_the_kept_frames_stay_within_their_budget() -> None:
+    kept = LiveFrames(most_bytes=100)
+    for head in range(10):
+        kept.put(key(head), b"x" * 40)
+        assert kept.num_bytes <= 100
+    kept.put(key(9), b"y" * 30)
+    kept.put(key(11), b"z" * 101)
+    assert [one[5] for one in kept] == [8, 9]
+    assert kept.num_dropped == 9
+    reader = kept.open(Wanted("a"))
+    assert [reader.take() for _ in range(3)] == [b"x" * 40, b"y" * 30, None]
+
+
+def test_a_reader_gets_the_newest_of_each_and_all_in_turn() -> None:
+    kept = LiveFrames()
+    kept.put(key(0), b"old")
+    reader = kept.open(Wanted("a"))
+    for number in range(3):
+        for head in (0, 1):
+            kept.put(key(head), b"%d-%d" % (head, number))
+    assert [reader.take() for _ in range(3)] == [b"0-2", b"1-2", None]
+    assert reader.skipped == 5
+    kept.close(reader)
+    kept.put(key(0), b"later")
+    assert reader.take() is None
+
+
+def test_a_reader_is_told_only_of_what_it_wants() -> None:
+    kept = LiveFrames()
+    reader = kept.open(Wanted("a", frozenset(["w1"]), layers=frozenset([1]), heads=frozenset([0])))
+    for other in (key(1), key(run="b"), key(watch="w2"), key(layer=2)):
+        kept.put(other, b"no")
+    kept.put(key(), b"yes")
+    assert [reader.take(), reader.take()] == [b"yes", None]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    settings = Settings(port=0, job_token=JOB_TOKEN)
+    with served(tmp_path_factory.mktemp("runs"), settings) as running_one:
+        yield running_one
+
+
+def next_frame(opened: ClientConnection) -> Frame:
+    while True:
+        message = opened.recv(WAIT_S)
+        if isinstance(message, bytes):
+            return decode(message)
+
+
+def next_state(opened: ClientConnection) -> dict[str, Any]:
+    while True:
+        message = opened.recv(WAIT_S)
+        if isinstance(message, str):
+            told: dict[str, Any] = json.loads(message)
+            return told
+
+
+def test_a_browser_sees_what_the_ranks_send_and_who_sent_it(server: Served) -> None:
+    with ranks(server, "seen") as found:
+        found[1].agent.offer(frame(3, head=7))
+        wait_until(lambda: state(server, "seen")["frames"] == 1)
+        with server.socket("/live/frames?run=seen", max_size=None) as opened:
+            first = next_state(opened)
+            assert (first["connected"], first["frames"]) == (2, 1)
+            last = next_frame(opened)  # what came before it did
+            assert (last.rank, last.attempt, last.step, last.head) == (1, 0, 3, 7)
+            assert last.data == frame(3).data
+            found[0].agent.offer(frame(4, head=2))
+            assert (next_frame(opened).step, next_state(opened)["frames"]) == (4, 2)
+
+
+def test_a_browser_may_want_some_frames_only(server: Served) -> None:
+    address = "/live/frames?run=some&watch=w1&what=attention&layer=1&head=2&head=3"
+    with ranks(server, "some", 1) as found, server.socket(address) as opened:
+        for head in range(5):
+            found[0].agent.offer(frame(head=head))
+        assert {next_frame(opened).head, next_frame(opened).head} == {2, 3}
+        next_state(opened)
+        assert isinstance(opened.recv(WAIT_S), str)  # and no other
+
+
+@pytest.mark.parametrize("query", ["", "?run=", "?run=x&layer=one", "?run=x&head=1e3"])
+def test_what_a_browser_cannot_mean_is_told(server: Served, query: str) -> None:
+    with server.socket(f"/live/frames{query}") as opened, pytest.raises(ConnectionClosed):
+        opened.recv(WAIT_S)
+    assert opened.close_code == watching.UNKNOWN
+    assert opened.close_reason
+
+
+def test_viewers_see_no_content(tmp_path: Path) -> None:
+    tokens = (Token(OPERATOR), Token.parse(f"viewer={VIEWER}"))
+    with served(tmp_path, Settings(port=0, tokens=tokens)) as guarded:
+        named = {"additional_headers": {"Authorization": f"Bearer {VIEWER}"}}
+        with (
+            guarded.socket("/live/frames?run=x", **named) as opened,
+            pytest.raises(ConnectionClosed),
+        ):
+            opened.recv(WAIT_S)
+        assert opened.close_code == watching.FORBIDDEN
+        assert "needs the role operator" in str(opened.close_reason)
+        named = {"additional_headers": {"Authorization": f"Bearer {OPERATOR}"}}
+        with guarded.socket("/live/frames?run=x", **named) as opened:
+            assert next_state(opened)["watches"] == []

@@ -1,0 +1,72 @@
+"""What went through a model is seen by SQL only where that was asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from app.cli import main
+from ingest.errors import UserError
+from ingest.questions import all_questions
+from ingest.sandbox import CONTENT
+from ingest.store import Run, open_run
+from tests.runs_builder import T0, RunBuilder, two_rank_run
+
+FRAME = {
+    "ts_ns": T0, "watch": "w1", "what": "mlp", "layer": 0, "head": -1, "shard": "", "sample": 0,
+    "row_begin": 0, "row_every": 1, "shape": [2], "dtype": "uint8", "scale": 1.0, "zero": 0.0,
+    "data": b"\x01\x02", "cost_ns": 5,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> RunBuilder:
+    made = two_rank_run(tmp_path_factory.mktemp("content") / "job")
+    made.add("frames", 0, 1, **FRAME)
+    made.publish()
+    return made
+
+
+@pytest.fixture(scope="module")
+def run(builder: RunBuilder) -> Iterator[Run]:
+    with open_run(builder.folder) as opened:
+        yield opened
+
+
+def test_sql_does_not_see_content(run: Run) -> None:
+    with pytest.raises(UserError, match="frames holds content of the model"):
+        run.sql("SELECT data FROM frames")
+    with pytest.raises(UserError, match="holds content of the model"), run.reading("FROM Frames"):
+        pass
+
+
+def test_sql_sees_it_where_asked_for(run: Run) -> None:
+    found = run.sql("SELECT data, what FROM frames", with_content=True)
+    assert found.to_pylist() == [{"data": b"\x01\x02", "what": "mlp"}]
+
+
+@pytest.mark.parametrize("function", ["read_parquet({})", "rows_of([{}])", "read_blob({})", "{}"])
+def test_sql_of_strangers_does_not_open_its_files(run: Run, function: str) -> None:
+    (path,) = (run.folder / "segments").glob("frames-*.parquet")
+    for name in (str(path), str(path.parent / "*.parquet"), str(path.parent / "." / path.name)):
+        text = f"SELECT * FROM {function.format(repr(name))}"
+        with pytest.raises(UserError), run.reading(text) as rows:
+            rows.read_all()
+    with run.reading("SELECT count(*) AS n FROM spans") as rows:
+        assert rows.read_all().column("n")[0].as_py() > 0
+
+
+def test_no_ready_question_reads_content() -> None:
+    assert not [one.name for one in all_questions().values() if set(one.reads) & set(CONTENT)]
+
+
+def test_on_this_machine_it_is_asked_for_with_an_option(
+    builder: RunBuilder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["query", str(builder.folder), "SELECT what FROM frames", "--json"]
+    assert main(asked) == 2
+    assert "--content" in capsys.readouterr().err
+    assert main([*asked, "--content"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"what": "mlp"}]

@@ -1,0 +1,262 @@
+"""A rank's line to the dashboard: live frames and signs of life there, commands back.
+
+A thread of its own keeps one WebSocket open and comes back by itself when the server was away.
+Training never waits for it: frames go into a bounded box in which newer ones replace older ones,
+and the end of training waits for STOP_S at most. What the server may ask is data (agent_commands).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import socket
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from trace_hooks import guard
+from trace_hooks.agent_address import Address
+from trace_hooks.agent_outbox import Frame, Outbox
+from trace_hooks.clock import thread_cpu
+from trace_hooks.identity import Identity
+from trace_hooks.rates import Rate
+from trace_hooks.recorder import Recorder
+
+log = logging.getLogger("trace_hooks")
+
+VERSION = 1
+"""Of what passes between agent and server."""
+BEAT_S = 1.0
+LOOK_S = 0.1
+"""A command is seen so soon where no frame comes."""
+OPEN_S = 5.0
+SEND_S = 10.0
+"""A server that takes nothing for so long is given up; another try follows."""
+STOP_S = 2.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
+STEADY_S = 10.0
+"""A connection that held so long was a good one: the next pause is the first again."""
+_MOST_AT_ONCE = 16
+"""Commands carried out between two frames."""
+_LONGEST_COMMAND = 1 << 20
+
+
+class Agent:
+    """The thread and its connection; no method raises or waits, but `stop` for STOP_S."""
+
+    def __init__(self, address: Address, recorder: Recorder) -> None:
+        self.sent = 0
+        self._live = recorder.live
+        self._address = address
+        self._recorder = recorder
+        self._outbox = Outbox()
+        self._identity: Identity | None = None
+        self._placed = threading.Event()
+        self._stopping = threading.Event()
+        self._connection: ClientConnection | None = None
+        self._status = "finished"
+        self._told = ""  # the last hello
+        self._beat_due_s = 0.0
+        self._largest = 0  # bytes of a message that the server takes
+        self._rates: tuple[Rate, Rate] | None = None  # messages, bytes
+        self._problem = ""  # logged last
+        self._cpu_ns = 0
+        self._thread = threading.Thread(target=self._run, name="trace_hooks agent", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; it connects once the rank knows its place."""
+        self._thread.start()
+
+    def place(self, identity: Identity) -> None:
+        """The rank's place in the run is known."""
+        self._identity = identity
+        self._placed.set()
+
+    def offer(self, frame: Frame) -> None:
+        """Have a frame shown live; newer ones replace it until it is sent."""
+        self._outbox.put(frame)
+
+    def stop(self, status: str = "finished") -> None:
+        """Send what waits, say good-bye and end, within about STOP_S."""
+        self._status = status
+        self._stopping.set()
+        self._placed.set()
+        self._outbox.wake()
+        if self._thread.ident is None or self._thread is threading.current_thread():
+            return
+        self._thread.join(STOP_S)
+        connection = self._connection
+        if self._thread.is_alive() and connection is not None:  # it waits for the server
+            with suppress(OSError):
+                connection.socket.shutdown(socket.SHUT_RDWR)
+
+    def abandon(self) -> None:
+        """Let go of the connection without a word: this is a forked child, the parent has it.
+
+        Its copy would keep the socket open after the parent's death.
+        """
+        if self._connection is not None:
+            with suppress(OSError):
+                self._connection.socket.close()
+            self._connection = None
+
+    @property
+    def thinned(self) -> int:
+        """Frames that were left out because newer ones came, or too much waited."""
+        return self._outbox.thinned
+
+    def _run(self) -> None:
+        self._placed.wait()
+        pause_s = FIRST_PAUSE_S
+        while not self._stopping.is_set():
+            begun_s = time.monotonic()
+            guard.attempt("agent.connection", self._connected, switch_off=False)
+            steady = time.monotonic() - begun_s > STEADY_S
+            pause_s = FIRST_PAUSE_S if steady else min(2 * pause_s, LONGEST_PAUSE_S)
+            self._stopping.wait(random.uniform(0.5, 1.0) * pause_s)
+
+    def _connected(self) -> None:
+        """Connect and talk until the connection ends, for whatever reason."""
+        try:
+            with self._open() as connection:
+                connection.socket.settimeout(SEND_S)
+                self._connection = connection
+                self._talk(connection)
+        except InvalidStatus as error:
+            self._note(_refusal(error))
+        except ConnectionClosed as error:
+            if error.rcvd is not None:
+                self._note(error.rcvd.reason)
+        except (OSError, WebSocketException) as error:
+            self._note(str(error) or type(error).__name__)
+        finally:
+            self._connection = None
+            self._told = ""
+
+    def _open(self) -> ClientConnection:
+        # a socket of our own: through no proxy of the environment, which the token is not meant for
+        opened = socket.create_connection(self._address.host_and_port, OPEN_S)
+        try:
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            headers = {"Authorization": f"Bearer {self._address.token}"}
+            return connect(
+                self._address.url, sock=opened, additional_headers=headers, compression=None,
+                open_timeout=OPEN_S, close_timeout=1.0, max_size=_LONGEST_COMMAND,
+            )  # fmt: skip
+        except BaseException:
+            opened.close()
+            raise
+
+    def _note(self, problem: str) -> None:
+        """Say once what keeps the server away."""
+        if problem and problem != self._problem and not self._stopping.is_set():
+            self._problem = problem
+            log.warning(
+                "trace_hooks: the dashboard at %s is not reached, training goes on and it is tried "
+                "again: %s", self._address.server, problem,
+            )  # fmt: skip
+
+    def _talk(self, connection: ClientConnection) -> None:
+        self._rates, self._beat_due_s = None, 0.0
+        self._say_hello(connection)
+        while not self._stopping.is_set():
+            self._hear(connection)
+            self._beat(connection)
+            self._send_frame(connection, LOOK_S)
+        until_s = time.monotonic() + STOP_S / 2
+        while time.monotonic() < until_s and self._send_frame(connection, 0.0):
+            pass
+        self._beat_due_s = 0.0
+        self._beat(connection)
+        self._send(connection, {"type": "bye", "status": self._status})
+
+    def _say_hello(self, connection: ClientConnection) -> None:
+        """Who this is and what can be watched here; said again when that has changed."""
+        assert self._identity is not None
+        shared, place = self._identity.shared, self._identity.place
+        layout = self._recorder.layout
+        text = json.dumps({
+            "type": "hello", "version": VERSION, "run": shared.run, "attempt": shared.attempt,
+            "rank": place.rank, "world_size": place.world_size, "host": socket.gethostname(),
+            "pid": os.getpid(), "layout": layout.to_json() if layout else None,
+            **{name: tell() for name, tell in self._live.about.items()},
+        })  # fmt: skip
+        if text != self._told:
+            connection.send(text)
+            self._told = text
+
+    def _hear(self, connection: ClientConnection) -> None:
+        for _ in range(_MOST_AT_ONCE):
+            try:
+                message = connection.recv(timeout=0)
+            except TimeoutError:
+                return
+            told = json.loads(message)
+            if told["type"] == "welcome":
+                self._take_limits(told)
+            ack = self._live.commands.answer(told)
+            if ack is not None:
+                self._send(connection, ack)
+
+    def _take_limits(self, told: dict[str, Any]) -> None:
+        """The server's welcome says how much it takes; until then no frame is sent."""
+        messages, num_bytes = float(told["messages_per_s"]), float(told["bytes_per_s"])
+        self._rates = Rate(messages, messages), Rate(num_bytes, num_bytes)
+        self._largest = int(told["message_bytes"])
+        self._problem = ""
+
+    def _beat(self, connection: ClientConnection) -> None:
+        now_s = time.monotonic()
+        if now_s < self._beat_due_s:
+            return
+        self._beat_due_s = now_s + BEAT_S
+        cpu_ns = thread_cpu()
+        guard.account.agent_cpu_ns += cpu_ns - self._cpu_ns
+        self._cpu_ns = cpu_ns
+        self._say_hello(connection)
+        recorder = self._recorder
+        self._send(connection, {
+            "type": "heartbeat", "step": recorder.step, "phase": recorder.phase,
+            "sent": self.sent, "thinned": self.thinned,
+            **{name: tell() for name, tell in self._live.beats.items()},
+        })  # fmt: skip
+
+    def _send_frame(self, connection: ClientConnection, wait_s: float) -> bool:
+        """Send the next frame, as fast as the server takes them; False where there is none."""
+        if self._rates is None:
+            self._stopping.wait(wait_s)
+            return False
+        messages, num_bytes = self._rates
+        pause_s = max(messages.wait_s(), num_bytes.wait_s())
+        if pause_s > 0:
+            time.sleep(min(LOOK_S, pause_s))
+            return True
+        frame = self._outbox.take(wait_s)
+        if frame is None:
+            return False
+        content = frame.encode()
+        if len(content) > self._largest:
+            self._outbox.leave_out()
+            return True
+        messages.take()
+        num_bytes.spend(len(content))
+        connection.send(content)
+        self.sent += 1
+        return True
+
+    def _send(self, connection: ClientConnection, message: dict[str, Any]) -> None:
+        connection.send(json.dumps(message))
+
+
+def _refusal(error: InvalidStatus) -> str:
+    """What a server that opened no socket said."""
+    body = (error.response.body or b"").decode(errors="replace").strip()
+    with suppress(ValueError, TypeError, KeyError):
+        body = str(json.loads(body)["error"])
+    return body[:300] or f"it answered with status {error.response.status_code}"

@@ -1,0 +1,76 @@
+"""Watches by way of the server: asked for by a command, told of in the hello and the heartbeats."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from trace_hooks.agent_commands import WATCH, Live, Refused
+from trace_hooks.recorder import Recorder
+from trace_hooks.watches import Ack, Watch, watches_of
+
+
+class Inspecting(Protocol):
+    """What is needed of trace_hooks.sources.inspection.Inspection."""
+
+    def set_watches(self, watches: Sequence[Watch], origin: str) -> list[Ack]:
+        """Watch these in place of what `origin` has asked for before."""
+
+    def what(self) -> dict[str, Any]:
+        """What there is to watch on this rank."""
+
+    def status(self) -> list[dict[str, Any]]:
+        """What each watch has done since it began."""
+
+
+class ServerWatches:
+    """What the server has this rank watch (agent's thread)."""
+
+    def __init__(self, recorder: Recorder, inspecting: Inspecting) -> None:
+        self._recorder = recorder
+        self._inspecting = inspecting
+        self._asked: dict[str, Watch] = {}
+        self._before: dict[str, tuple[float, int]] = {}  # (when, bytes then), by watch
+
+    def join(self, live: Live) -> None:
+        """Take commands, and have the server told."""
+        live.commands.register(WATCH, self.set_watches)
+        live.about["what"] = self._inspecting.what
+        live.about["allow_content"] = lambda: self._recorder.allow_content
+        live.about["watches"] = self.watches
+        live.beats["watches"] = self.status
+
+    def set_watches(self, value: Any) -> str:
+        """Watch what a list of JSON objects says, and nothing else of what the server asked for.
+
+        Raises ValueError, Refused where not all of it can be watched here.
+        """
+        wanted = watches_of(value)
+        acks = self._inspecting.set_watches(wanted, "server")
+        refused = {ack.id for ack in acks if not ack.ok}
+        self._asked = {watch.id: watch for watch in wanted if watch.id not in refused}
+        text = "; ".join(f"{ack.id}: {ack.text}" for ack in acks) or "nothing is watched"
+        if refused:
+            raise Refused(text, sorted(refused))
+        return text
+
+    def watches(self) -> list[dict[str, Any]]:
+        """What the server has asked for and has not ended: a new server learns it from here."""
+        step = self._recorder.step
+        return [
+            watch.to_json() for watch in self._asked.values()
+            if watch.until is None or step <= watch.until
+        ]  # fmt: skip
+
+    def status(self) -> list[dict[str, Any]]:
+        """What each watch has done and what it costs: ms of training's thread a step, bytes/s."""
+        now_s = time.monotonic()
+        told = []
+        for one in self._inspecting.status():
+            then_s, then = self._before.get(one["id"], (now_s, one["bytes"]))
+            per_s = (one["bytes"] - then) / (now_s - then_s) if now_s > then_s else 0.0
+            ms = one["cost_ns"] / 1e6 / max(1, one["steps"])
+            told.append({**one, "cost_ms_per_step": ms, "bytes_per_s": max(0.0, per_s)})
+        self._before = {one["id"]: (now_s, one["bytes"]) for one in told}
+        return told
