@@ -32,6 +32,7 @@ def start(
     level: str | None = None,
     sources: Sequence[str] | None = None,
     statistics: int | None = None,
+    allow_content: bool | None = None,
 ) -> Tracer:
     """Start recording this process; a second call returns the tracer that is already running.
 
@@ -43,6 +44,8 @@ def start(
     `level`: steps | blocks | layers (default), how deep modules are recorded.
     `sources`: names of trace_hooks.sources.SOURCES to record, or with a leading "-" to leave out.
     `statistics`: record statistics of the model's tensors every so many steps; 0 (default) never.
+    `allow_content`: let values of tensors be watched (attention, activations, logits, weights), by
+    `tracer.inspect` and from the dashboard; False (default) refuses that.
 
     Raises ValueError for a level, source, run name, layout or interval that is none; never for what
     the environment cannot do (an unwritable folder, a missing torch). TRACE_HOOKS=0 returns a
@@ -52,7 +55,7 @@ def start(
 
     return tracer.start(
         folder, run=run, model=model, layout=layout, level=level, sources=sources,
-        statistics=statistics,
+        statistics=statistics, allow_content=allow_content,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from trace_hooks.agent_commands import Live
 from trace_hooks.clock import DeviceClock, HostClock, now, thread_cpu
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
+from trace_hooks.watches import Watch
 
 MAX_ROWS = 500_000
 """Rows of each list kept when nothing drains them (a hung disk), up to about 250 MB a list; what
@@ -169,8 +170,15 @@ class Recorder:
         self.models: dict[int, tuple[Any, int | None]] = {}  # by id: (watched model, its stage)
         self.on_output: Callable[[Any, int, Any], None] | None = None
         """Wants every (part, chunk, output) of a forward with gradients; None: nobody does."""
+        self.allow_content = False  # values of tensors may be recorded
+        self.watches: tuple[Watch, ...] = ()  # asked for at the start of the job
+        self.on_content: Callable[[Any, int | None, Any], None] | None = None
+        """Wants every (part, stage of its model, output) likewise, where content is watched."""
+        self.running_part: Callable[[], tuple[Any, int | None, Mark] | None] | None = None
+        """Innermost (part, stage of its model, its mark) that runs on this thread."""
         self.on_frame: Callable[[Any], object] | None = None
         """Takes every trace_hooks.frames.Frame to who looks at it live (drain thread)."""
+        self.writing = False  # run and attempt are known: rows are written from now on
         self.live = Live()  # what the dashboard may ask and is told, see agent_commands
         self._site_ids: dict[tuple[str, str, str, int], int] = {}
         self.thread_names: dict[int, str] = {}  # by ident, of every thread that recorded a span

@@ -92,6 +92,7 @@ class Session:
             guard.attempt("session.on_identity", lambda tell=callback: tell(identity))  # type: ignore[misc]
         guard.attempt("session.files", self.write_files, switch_off=False)  # data goes on without
         self._drain.writer = SegmentWriter(identity.folder, attempt, rank)
+        self._recorder.writing = True
 
     def find_layout(self) -> None:
         """Detect the layout at the first steps, unless the user gave it."""

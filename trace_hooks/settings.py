@@ -13,6 +13,7 @@ from trace_hooks.agent_address import Address, read_address
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.sources import SOURCES
 from trace_hooks.sources.base import LEVELS
+from trace_hooks.watches import MAX_TEXT, Watch, watches_from_text
 
 JOB_ID_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "TORCHX_JOB_ID")
 """Where schedulers tell a job's id, which a requeued job keeps."""
@@ -34,6 +35,8 @@ class Settings:
     lost_s: float  # ... and lost
     stalled_s: float  # one that lives, but makes no step this long, is stalled
     statistics_every: int = 0  # steps from one with tensor statistics to the next; 0 never
+    allow_content: bool = False  # values of tensors may be recorded
+    watches: tuple[Watch, ...] = ()  # what is watched from the start
     server: Address | None = None  # of the dashboard that this rank is seen on live
 
     def __post_init__(self) -> None:
@@ -60,6 +63,7 @@ def read_settings(
     level: str | None = None,
     sources: Sequence[str] | None = None,
     statistics: int | None = None,
+    allow_content: bool | None = None,
 ) -> Settings:
     """Settings from arguments, where given, else from the environment.
 
@@ -79,6 +83,8 @@ def read_settings(
         lost_s=_seconds(environ, "TRACE_HOOKS_LOST_S", 60.0),
         stalled_s=_seconds(environ, "TRACE_HOOKS_STALLED_S", 60.0),
         statistics_every=_interval(environ, statistics),
+        allow_content=_is_on(environ, "TRACE_HOOKS_ALLOW_CONTENT", allow_content),
+        watches=_watches(environ),
         server=read_address(environ),
     )
 
@@ -92,6 +98,30 @@ def _interval(environ: Mapping[str, str], given: int | None) -> int:
             f"statistics every {value!r} steps; give a number of steps, or 0 for no statistics"
         )
     return int(text)
+
+
+def _is_on(environ: Mapping[str, str], name: str, given: bool | None) -> bool:
+    """A switch that is off unless it says on; raises ValueError for what is neither."""
+    if given is not None and not isinstance(given, bool):
+        raise ValueError(f"{name.removeprefix('TRACE_HOOKS_').lower()} is {given!r}; give a bool")
+    text = environ.get(name, "").strip().lower()
+    if text not in ("", "0", "1", "off", "on", "false", "true", "no", "yes"):
+        raise ValueError(f"{name} is {text!r}; give 1 or 0")
+    return text in ("1", "on", "true", "yes") if given is None else given
+
+
+def _watches(environ: Mapping[str, str]) -> tuple[Watch, ...]:
+    """Watches of the file that TRACE_HOOKS_WATCHES names; raises ValueError for what is none."""
+    name = environ.get("TRACE_HOOKS_WATCHES", "").strip()
+    if not name:
+        return ()
+    try:
+        with Path(name).open("rb") as file:
+            return tuple(watches_from_text(file.read(MAX_TEXT + 1)))
+    except OSError as error:
+        raise ValueError(f"TRACE_HOOKS_WATCHES: {name} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"TRACE_HOOKS_WATCHES: {name}: {error}") from None
 
 
 def _job_id(environ: Mapping[str, str]) -> str | None:

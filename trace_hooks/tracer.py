@@ -23,6 +23,7 @@ from trace_hooks.settings import Settings, is_off, read_settings
 from trace_hooks.sources import load_source
 from trace_hooks.sources.base import Source
 from trace_hooks.steps import StepCounter
+from trace_hooks.watches import Ack
 from trace_hooks.watching import Watching
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Tracer:
         self.recorder = Recorder()
         self.recorder.layout = settings.layout
         self.recorder.statistics_every = settings.statistics_every
+        self.recorder.allow_content = settings.allow_content
+        self.recorder.watches = settings.watches
         self.steps = StepCounter(self.recorder, self._step_begins, self._step_ends)
         self._pid = os.getpid()
         self._stopped = False
@@ -52,7 +55,7 @@ class Tracer:
         self._drain.chores = [
             *self._session.chores(),
             Chore("tracer.steps", self.steps.publish),
-            *(Chore(f"tracer.{s.name}.poll", s.poll, 1.0, stays_on=False) for s in self._sources),
+            *(Chore(f"tracer.{s.name}.poll", s.poll, s.poll_s, False) for s in self._sources),
         ]
         self._anchor = anchor
         self._settings = settings
@@ -89,6 +92,19 @@ class Tracer:
                     lambda s=source: s.watch(model, stage),  # type: ignore[misc]
                     switch_off=False,
                 )
+
+    def inspect(self, *watches: Mapping[str, Any]) -> list[Ack]:
+        """Record content of the model from the next step on: these watches, in place of those of
+        the call before; without any, none.
+
+        Each is an object such as {"what": "attention", "layers": [3], "every": 10}, see
+        trace_hooks/watches.py. Returns an answer for each; what is refused says why in one
+        sentence, as anything is unless the job was started with allow_content.
+        """
+        if not self._active():
+            return []
+        found = guard.attempt("tracer.inspect", lambda: self._inspect(watches), switch_off=False)
+        return found or []
 
     def log(self, **values: Any) -> None:
         """Numbers of the running (or just ended) step: loss, grad_norm, tokens, flops, lr.
@@ -130,6 +146,13 @@ class Tracer:
         """Take away every hook."""
         for source in reversed(self._sources):
             guard.attempt(f"tracer.{source.name}.uninstall", source.uninstall)
+
+    def _inspect(self, watches: Sequence[Any]) -> list[Ack]:
+        source: Any = next((one for one in self._sources if one.name == "inspection"), None)
+        if source is None:
+            return [Ack("", False, "the source inspection is off; nothing can be watched")]
+        acks: list[Ack] = source.inspect(watches)
+        return acks
 
     def _begin_watching(self) -> None:
         watching = Watching(self._settings, self.recorder, self._anchor)
@@ -239,6 +262,10 @@ class NullTracer(Tracer):
     def watch(self, model: Any, stage: int | None = None) -> None:
         """Nothing."""
 
+    def inspect(self, *watches: Mapping[str, Any]) -> list[Ack]:
+        """Nothing."""
+        return []
+
     def log(self, **values: Any) -> None:
         """Nothing."""
 
@@ -321,6 +348,7 @@ def start(
     level: str | None = None,
     sources: Sequence[str] | None = None,
     statistics: int | None = None,
+    allow_content: bool | None = None,
 ) -> Tracer:
     """See trace_hooks.start."""
     global _current, _starts
@@ -330,7 +358,7 @@ def start(
         return _current
     settings = read_settings(
         os.environ, folder=folder, run=run, layout=layout, level=level, sources=sources,
-        statistics=statistics,
+        statistics=statistics, allow_content=allow_content,
     )  # fmt: skip
     tracer = guard.attempt("tracer.start", lambda: _started(settings, model), switch_off=False)
     if tracer is None:

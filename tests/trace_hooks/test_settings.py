@@ -9,6 +9,7 @@ import pytest
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.settings import chosen_sources, is_off, read_layout, read_settings
 from trace_hooks.sources import SOURCES
+from trace_hooks.watches import Watch
 
 
 def test_environment_fills_what_the_code_leaves_open() -> None:
@@ -44,6 +45,7 @@ def test_scheduler_job_id_names_the_run() -> None:
         ({"statistics": -1}, "every -1 steps"),
         ({"statistics": "often"}, "every 'often' steps"),
         ({"statistics": True}, "every True steps"),
+        ({"allow_content": "yes"}, "allow_content is 'yes'; give a bool"),
     ],
 )
 def test_clearly_wrong_arguments_are_refused_by_name(arguments: dict, word: str) -> None:
@@ -63,6 +65,31 @@ def test_statistics_are_off_unless_asked_for() -> None:
     assert read_settings(environ, statistics=0).statistics_every == 0
     with pytest.raises(ValueError, match="every '1e3' steps; give a number of steps"):
         read_settings({"TRACE_HOOKS_STATISTICS": "1e3"})
+
+
+def test_content_is_closed_unless_it_is_opened() -> None:
+    assert not read_settings({}).allow_content
+    assert not read_settings({"TRACE_HOOKS_ALLOW_CONTENT": "0"}).allow_content
+    assert read_settings({"TRACE_HOOKS_ALLOW_CONTENT": "1"}).allow_content
+    assert not read_settings({"TRACE_HOOKS_ALLOW_CONTENT": "1"}, allow_content=False).allow_content
+    with pytest.raises(ValueError, match="TRACE_HOOKS_ALLOW_CONTENT is 'maybe'; give 1 or 0"):
+        read_settings({"TRACE_HOOKS_ALLOW_CONTENT": "maybe"})
+
+
+def test_watches_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "watches.json"
+    environ = {"TRACE_HOOKS_WATCHES": str(path)}
+    assert read_settings({}).watches == ()
+    path.write_text('[{"what": "mlp", "every": 5}]')
+    assert read_settings(environ).watches == (Watch("mlp", "mlp", every=5),)
+    path.write_text('[{"what": "mlp", "rows": 1000000000}]')
+    with pytest.raises(ValueError, match=r"TRACE_HOOKS_WATCHES: .*watches.json: .*rows is 1000000"):
+        read_settings(environ)
+    path.write_bytes(b"\xff" * 1_000_000)
+    with pytest.raises(ValueError, match="TRACE_HOOKS_WATCHES"):
+        read_settings(environ)
+    with pytest.raises(ValueError, match="cannot be read: No such file"):
+        read_settings({"TRACE_HOOKS_WATCHES": str(tmp_path / "none.json")})
 
 
 def test_layout_from_each_form() -> None:

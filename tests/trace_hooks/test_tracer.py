@@ -32,7 +32,7 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Itera
 
 
 def start(folder: Path, **arguments: Any) -> th.Tracer:
-    return th.start(folder, sources=["gc"], **arguments)
+    return th.start(folder, **{"sources": ["gc"], **arguments})
 
 
 def rows(folder: Path, table: str) -> list[dict[str, Any]]:
@@ -190,6 +190,42 @@ def test_a_hook_that_raises_is_counted_and_training_goes_on(
     tracer.stop()
     assert done == 3
     assert {"tracer.step_begin", "tracer.log", "tracer.span_begin"} <= set(guard.account.errors)
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.mlp = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.mlp(x)
+
+
+def test_what_is_inspected_is_written_and_wrong_watches_are_answered(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(Block(), Block())
+    tracer = start(tmp_path, model=model, allow_content=True, sources=["modules", "inspection"])
+    acks = tracer.inspect({"what": "residual", "layers": [1], "until": 1}, {"what": "soul"}, 5)  # type: ignore[arg-type]
+    assert [ack.ok for ack in acks] == [True, False, False]
+    assert acks[1].text.startswith("a watch's what is 'soul'; use one of attention, qkv")
+    for number in range(3):
+        with tracer.step(number):
+            model(torch.ones(2, 3, 4)).sum().backward()
+    tracer.stop()
+    found = rows(tmp_path, "frames")
+    assert [(row["step"], row["layer"], row["shape"]) for row in found] == [
+        (0, 1, [3, 4]), (1, 1, [3, 4]),
+    ]  # fmt: skip
+    assert (
+        sum(row["text"].startswith("watch residual ended") for row in rows(tmp_path, "marks")) == 1
+    )
+    assert guard.account.errors == {}
+
+
+def test_without_the_source_a_watch_is_answered(tmp_path: Path) -> None:
+    tracer = start(tmp_path, allow_content=True)
+    (ack,) = tracer.inspect({"what": "mlp"})
+    assert ack.text == "the source inspection is off; nothing can be watched"
+    tracer.stop()
 
 
 def test_what_was_dropped_is_in_the_heartbeats(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ SOURCES = {
     "checkpoint": "checkpoint:Checkpoints",
     "memory": "memory:Memory",
     "statistics": "statistics:Statistics",
+    "inspection": "inspection:Inspection",
 }
 """name: module:class, in the order of installation."""
 

@@ -30,11 +30,13 @@ class Source:
     """Something that sees events: installs its hooks, and takes every one of them away again.
 
     `install`, `uninstall`, `watch`, `step_begin` and `step_end` run on the training thread, `poll`
-    about once a second on the drain thread. Callers guard them all; code a source leaves behind
+    every `poll_s` on the drain thread. Callers guard them all; code a source leaves behind
     inside the user's calls (hooks, wrappers) guards itself with `guard.guarded`.
     """
 
     name = ""
+    poll_s = 1.0
+    """How often `poll` is called, about."""
 
     def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
         self.recorder = recorder

@@ -135,6 +135,8 @@ class PartCalls:
         if recorder.on_output is not None:
             chunk = recorder.chunk if self.stage is None else self.stage
             recorder.on_output(self.part, chunk, output)
+        if recorder.on_content is not None:
+            recorder.on_content(self.part, self.stage, output)
         tensor = _first_with_grad((output,))
         told = tensor is not None and backward.begin_at_output(tensor, self.leaf and border is None)
         if border is not None and not told:
@@ -162,11 +164,13 @@ class Modules(Source):
         """Look for models and for torch.compile from now on."""
         if self.level == "steps":
             return
+        self.recorder.running_part = self._running_part
         self._patches.replace(torch, "compile", self._around_compile)
         self._discovery.install()
 
     def uninstall(self) -> None:
         """Take every hook off the watched modules."""
+        self.recorder.running_part = None
         self._discovery.uninstall()
         self._patches.restore()
         for module_id in list(self._handles):
@@ -188,6 +192,10 @@ class Modules(Source):
     def step_begin(self) -> None:
         """Forget what exceptions of the last step have left open."""
         self.backward.step_begin()
+
+    def _running_part(self) -> tuple[Part, int | None, Mark] | None:
+        calls = self.open.calls
+        return (calls[-1][0].part, calls[-1][0].stage, calls[-1][2]) if calls else None
 
     def _watch_found(self, model: nn.Module, stage: int | None = None) -> None:
         if self.level == "steps":

@@ -53,6 +53,11 @@ def parameter_place(path: str) -> Place:
     return Place(int(modules[layer_at]), ".".join(modules[: layer_at + 1]), "residual")
 
 
+def plain_path(path: str) -> str:
+    """A dotted path without the wrappers on its way."""
+    return ".".join(_segments(path))
+
+
 def _segments(path: str) -> list[str]:
     segments = [segment for segment in path.split(".") if segment not in _WRAPPERS]
     return segments[1:] if segments[:1] == ["module"] and len(segments) > 1 else segments  # DDP

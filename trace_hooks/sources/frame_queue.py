@@ -1,0 +1,107 @@
+"""Captures on their way from the training thread to the table `frames` and to those who look."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import fields
+
+from trace_hooks.clock import thread_cpu
+from trace_hooks.frames import Frame
+from trace_hooks.recorder import Recorder
+from trace_hooks.sources.captures import ActiveWatch, Capture
+from trace_hooks.sources.parts import Part
+
+MAX_WAITING_BYTES = 256 << 20
+"""Of captures not yet taken by the drain thread, and of frames that cannot be written yet."""
+
+LAST_COPY_S = 0.5
+"""How long the end of training waits for the last copy."""
+
+_COLUMNS = tuple(
+    field.name for field in fields(Frame) if field.name not in ("attempt", "rank", "ts_ns")
+)
+
+
+class FrameQueue:
+    """Captures of one rank; `keep`, `forget` and `release` are for the training thread."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._held: list[Capture] = []  # until the end of the step, see keep
+        self._captures: deque[Capture] = deque()
+        self._unwritten: deque[tuple[int, Frame]] = deque()  # (its monotonic ns, it)
+
+    def keep(
+        self, active: ActiveWatch, part: Part | None, stage: int | None, made: Iterator[Capture]
+    ) -> None:
+        """Make captures, count what they cost, hand them on.
+
+        Those of a stage outside of any micro-batch wait for the end of the step: they may be of
+        made-up numbers, by which torch's pipelining finds shapes.
+        """
+        recorder = self._recorder
+        begun_ns = thread_cpu()
+        captures = list(made)
+        cost_ns = thread_cpu() - begun_ns
+        active.cost_ns += cost_ns
+        num_frames = sum(len(capture.each) for capture in captures)
+        if sum(one.values.nbytes for one in list(self._captures)) > MAX_WAITING_BYTES:
+            recorder.dropped += num_frames
+            return
+        for capture in captures:
+            capture.part = id(part)
+            capture.common |= {"step": recorder.step, "cost_ns": cost_ns // num_frames}
+        if part is not None and stage is not None and recorder.microbatch < 0:
+            self._held += captures
+        else:
+            self._captures.extend(captures)
+
+    def forget(self, part: Part) -> None:
+        """Drop what is held of a part: it was of made-up numbers."""
+        self._held = [capture for capture in self._held if capture.part != id(part)]
+
+    def release(self) -> None:
+        """What is held is not replaced any more."""
+        if self._held:
+            self._captures.extend(self._held)
+            self._held = []
+
+    def deliver(self) -> None:
+        """Hand on the frames that have arrived (drain thread)."""
+        recorder = self._recorder
+        for ts_ns, frame in self.take_frames():
+            if recorder.on_frame is not None:
+                recorder.on_frame(frame)
+            self._unwritten.append((ts_ns, frame))
+        if self._unwritten:
+            self._write()
+
+    def finish(self) -> None:
+        """Deliver what is there, giving copies under way a little time."""
+        until_s = time.monotonic() + LAST_COPY_S
+        self.deliver()
+        while self._captures and time.monotonic() < until_s:
+            time.sleep(0.01)
+            self.deliver()
+
+    def take_frames(self) -> Iterator[tuple[int, Frame]]:
+        """(monotonic ns, frame) of all that has arrived (drain thread)."""
+        while self._captures and self._captures[0].is_ready():
+            capture = self._captures.popleft()
+            for frame in capture.frames():
+                yield capture.ts_ns, frame
+
+    def _write(self) -> None:
+        """Rows of the frames, once the run is known; until then the oldest give way."""
+        if not self._recorder.writing:
+            held = sum(len(frame.data) for _, frame in self._unwritten)
+            while held > MAX_WAITING_BYTES:
+                held -= len(self._unwritten.popleft()[1].data)
+                self._recorder.dropped += 1
+            return
+        while self._unwritten:
+            ts_ns, frame = self._unwritten.popleft()
+            row = {name: getattr(frame, name) for name in _COLUMNS}
+            self._recorder.add_row("frames", ts_ns=ts_ns, **row)

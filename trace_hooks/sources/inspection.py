@@ -1,0 +1,290 @@
+"""Content of a model while it trains, for those who ask: attention, activations, logits, weights.
+
+A watch (trace_hooks/watches.py) says what; nothing is captured without one, nor in a job that was
+not started with `allow_content`. In steps whose number is a multiple of the watch's `every`, the
+first training forward of each part (in a pipeline: of the first micro-batch) is captured: attention
+weights recomputed from Q and K for the heads and rows wanted, outputs of blocks and MLPs, logits
+with the most probable next tokens; before the optimizer steps, gradients and weights. Frames go to
+the table `frames` and to whoever looks at them live (Recorder.on_frame).
+
+Every stage and tensor-parallel rank answers for its own layers and heads under their number in the
+whole model (global_places.py). Of copies the first speaks: replica 0, and TP rank 0 for what all TP
+ranks hold. Under sequence parallelism rows have their number in the sequence.
+Misses: what trace_hooks/attention.py and statistics.py miss; attention under context parallelism,
+where no rank has all keys; batch-second activations (Megatron's) are taken for batch-first.
+Costs: without a watch, a check a step and one a recorded forward. With one, what it asks for on the
+training thread (cost_ns of each frame, `status`); beyond a watch's bytes_per_s whole steps are left
+out and counted. No communication, no random number, no waiting for a device.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from trace_hooks.attention import CALLS, AttentionCall
+from trace_hooks.guard import guarded
+from trace_hooks.recorder import Recorder
+from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.capture_kinds import (
+    attention_of,
+    output_of,
+    parameter_of,
+    probabilities_of,
+    qkv_of,
+)
+from trace_hooks.sources.captures import ActiveWatch, Capture
+from trace_hooks.sources.frame_queue import FrameQueue
+from trace_hooks.sources.global_places import (
+    GlobalPlaces,
+    coordinates,
+    first_index,
+    holds_first_copy,
+    tensor_parallel,
+)
+from trace_hooks.sources.parts import Part
+from trace_hooks.sources.tensor_names import NO_LAYER, output_place, plain_path
+from trace_hooks.sources.tensor_samples import own_part, tensors_in
+from trace_hooks.sources.watch_list import HEADS, OUTPUTS, PARAMETERS, WatchList
+from trace_hooks.watches import Ack, Watch, read_watch
+
+HEAD = re.compile(r"(^|[._])((lm_)?head|logits?|unembed\w*|output(_layer)?|embed_out)$")
+"""Name of the module beside the blocks that returns the logits."""
+
+is_compiling = torch.compiler.is_compiling
+is_grad_enabled = torch.is_grad_enabled
+
+
+class Inspection(Source):
+    """Frames of what is watched, see the module's docstring."""
+
+    name = "inspection"
+    poll_s = 0.0  # a frame is to be seen while it is new
+
+    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
+        super().__init__(recorder, steps, level)
+        self._places = GlobalPlaces(recorder)
+        self._watches = WatchList(recorder, self._places)
+        self._seen: dict[tuple[str, int], tuple[Any, int]] = {}
+        """(forward, micro-batch) captured in this step, by kind and id of the part."""
+        self._length: dict[tuple[int | None, int], int] = {}  # tokens by (stage, layer)
+        self._coordinates: dict[str, int] = {}
+        self._optimizers: set[int] = set()  # ids of those that have stepped
+        self._frames = FrameQueue(recorder)
+        self._handle: Any = None
+
+    def install(self) -> None:
+        """Take the watches that were asked for at the start."""
+        if self.recorder.watches:
+            self.set_watches(self.recorder.watches, "start")
+
+    def uninstall(self) -> None:
+        """Stop, and hand on what is there."""
+        for origin in ("start", "code", "server"):
+            self._watches.ask((), origin)
+        self.step_begin()
+        self._frames.finish()
+
+    def set_watches(self, watches: Sequence[Watch], origin: str = "server") -> list[Ack]:
+        """Watch these from the next step on, in place of what `origin` has asked for before.
+
+        `origin`: start, code or server. Any thread. An answer each; what is refused is not watched.
+        """
+        return self._watches.ask(watches, origin)
+
+    def inspect(self, values: Sequence[Any]) -> list[Ack]:
+        """Watch what the user's own code asks for, in JSON objects, in place of what it did."""
+        read = [read_watch(value) for value in values]
+        acks = iter(self.set_watches([one for one in read if isinstance(one, Watch)], "code"))
+        return [one if isinstance(one, Ack) else next(acks) for one in read]
+
+    def what(self) -> dict[str, Any]:
+        """What there is to watch on this rank: its layers, and heads of one as far as seen."""
+        most = max((number for _, number in self._watches.heads.values()), default=0)
+        return {"layers": self._places.layers(), "heads": most}
+
+    def status(self) -> list[dict[str, Any]]:
+        """What each watch has done: steps, thinned, frames, bytes, cost_ns of training's thread."""
+        return [active.status() for active in list(self._watches.active)]
+
+    def step_begin(self) -> None:
+        """Decide about the new step by its number: the same on all ranks but for thinning."""
+        watches = self._watches
+        if watches.change():
+            self._listen()
+        if not watches.active:
+            return
+        self._frames.release()
+        self._seen.clear()
+        self._optimizers.clear()
+        if watches.begin_step(self.recorder.step):
+            self._listen()
+        wants_outputs = any(one.watch.what in OUTPUTS for one in watches.due)
+        self.recorder.on_content = self._output if wants_outputs else None
+        self._coordinates = coordinates(self.recorder) if watches.due else {}
+
+    def step_end(self) -> None:
+        """What was held is not replaced any more."""
+        self._frames.release()
+
+    def _listen(self) -> None:
+        """Hook what the watches need, unhook what they don't."""
+        active = self._watches.active
+        CALLS.unlisten(self._attention)
+        if active:
+            CALLS.listen(self._attention)
+        wants_parameters = any(one.watch.what in PARAMETERS for one in active)
+        if wants_parameters and self._handle is None:
+            self._handle = register_optimizer_step_pre_hook(self._before_optimizer)
+        if not wants_parameters and self._handle is not None:
+            self._handle.remove()
+            self._handle = None
+        if not active:
+            self._watches.due = []
+            self.recorder.on_content = None
+            self._frames.release()
+
+    @guarded("inspection.attention")
+    def _attention(self, call: AttentionCall) -> None:
+        """Attention is about to be computed on this thread."""
+        if self._watches.due and is_grad_enabled():
+            with torch.no_grad():
+                self._capture_call(call)
+
+    def _capture_call(self, call: AttentionCall) -> None:
+        place = self._places.attention(call)
+        if place is None or not place.part.module.training or hasattr(call.query_BHSD, "fake_mode"):
+            return
+        layer = place.layer
+        self._watches.heads[layer] = (place.head_begin, call.num_heads)
+        self._length[place.stage, layer] = call.num_rows
+        due = [o for o in self._watches.due if o.watch.what in HEADS and o.wants(layer)]
+        if not due or not self._is_wanted("attention", place.part, place.mark):
+            return
+        if self._is_replica() or (place.shard == "whole" and self._coordinates.get("tp", 0)):
+            return
+        for active in due:
+            make = attention_of if active.watch.what == "attention" else qkv_of
+            self._frames.keep(active, place.part, place.stage, make(active, call, place))
+
+    @guarded("inspection.output")
+    def _output(self, part: Part, stage: int | None, output: Any) -> None:
+        """A part of a model has returned in a forward with gradients."""
+        if self._watches.due and part.module.training and not self._is_replica():
+            with torch.no_grad():
+                self._capture_output(part, stage, output)
+
+    def _capture_output(self, part: Part, stage: int | None, output: Any) -> None:
+        place = output_place(part.name, type(part.module).__name__)
+        what, layer = place.tensor, self._places.layer(part, stage)
+        if layer == NO_LAYER:
+            what = "logits" if HEAD.search(place.name) else ""
+        due = [o for o in self._watches.due if o.watch.what == what]
+        due = [one for one in due if what == "logits" or one.wants(layer)]
+        if not due or not self._is_wanted(what, part, object()):
+            return
+        tensor = next(iter(tensors_in(output)), None)
+        own = own_part(tensor)
+        if own is None or hasattr(own[0], "fake_mode"):
+            return
+        shard, first = self._rows_here(part, stage, layer, tensor, own[1])
+        if not shard:
+            return
+        at = {
+            "what": what, "layer": layer, "name": place.name, "shard": shard,
+            "chunk": self.recorder.chunk if stage is None else stage,
+            "microbatch": self.recorder.microbatch,
+        }  # fmt: skip
+        for active in due:
+            self._frames.keep(active, part, stage, _outputs(active, tensor, own[0], at, first))
+
+    def _rows_here(
+        self, part: Part, stage: int | None, layer: int, tensor: Any, shard: str
+    ) -> tuple[str, int]:
+        """(shard, first token) of an output; an empty shard where another rank speaks for it."""
+        if shard:  # a DTensor says itself
+            speaks = holds_first_copy(tensor, self._coordinates)
+            return (shard if speaks else ""), first_index(tensor, -2) if tensor.dim() > 1 else 0
+        block = part if part.block is None else part.block
+        index, size = tensor_parallel(block.module, self.recorder)
+        num_rows = tensor.shape[-2] if tensor.dim() > 1 else 1
+        if size > 1 and num_rows * size == self._length.get((stage, layer)):
+            return f"tp={index}", index * num_rows  # sequence parallelism with plain tensors
+        if size > 1 and layer == NO_LAYER:  # a head whose vocabulary is spread
+            return f"tp={index}", 0
+        return "" if self._coordinates.get("tp", 0) else "whole", 0
+
+    def _is_replica(self) -> bool:
+        """Whether another data-parallel rank speaks for this one."""
+        return self._coordinates.get("dp", 0) > 0
+
+    def _before_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._watches.due and not is_compiling():
+            self._parameters(optimizer)
+
+    @guarded("inspection.parameters")
+    @torch.no_grad()
+    def _parameters(self, optimizer: Any) -> None:
+        """An optimizer is about to step: its gradients and weights."""
+        due = [one for one in self._watches.due if one.watch.what in PARAMETERS]
+        if not due or id(optimizer) in self._optimizers:
+            return
+        self._optimizers.add(id(optimizer))
+        own = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        for model, stage in list(self.recorder.models.values()):
+            for path, parameter in model.named_parameters():
+                layer = self._places.parameter_layer(path, stage)
+                wanted = [one for one in due if layer != NO_LAYER and one.wants(layer)]
+                if wanted and id(parameter) in own:
+                    at = {"layer": layer, "name": plain_path(path)}
+                    if stage is not None:
+                        at["chunk"] = stage
+                    self._capture_parameter(wanted, parameter, at)
+
+    def _capture_parameter(
+        self, due: list[ActiveWatch], parameter: Tensor, at: dict[str, Any]
+    ) -> None:
+        if not holds_first_copy(parameter, self._coordinates):
+            return
+        for active in due:
+            what = active.watch.what
+            found = own_part(parameter if what == "weights" else parameter.grad)
+            if found is not None:
+                where = {**at, "watch": active.watch.id, "what": what, "shard": found[1]}
+                self._frames.keep(active, None, None, parameter_of(active, found[0], where))
+
+    def _is_wanted(self, kind: str, part: Part, forward: Any) -> bool:
+        """Whether a forward is the part's first in the step, or the same as before.
+
+        One of a micro-batch takes the place of one without: torch's pipelining finds the shapes of
+        a stage by a forward on made-up numbers, outside of any micro-batch.
+        """
+        microbatch = self.recorder.microbatch
+        before = self._seen.get((kind, id(part)))
+        if before is not None:
+            if before[0] is forward:
+                return True
+            if before[1] >= 0 or microbatch < 0:
+                return False
+            self._frames.forget(part)
+        self._seen[kind, id(part)] = forward, microbatch
+        return True
+
+    def poll(self) -> None:
+        """Hand on the frames that have arrived (drain thread)."""
+        self._frames.deliver()
+
+
+def _outputs(
+    active: ActiveWatch, tensor: Any, own: Tensor, at: dict[str, Any], first: int
+) -> Iterator[Capture]:
+    at = {**at, "watch": active.watch.id}
+    yield from output_of(active, own, at, first)
+    if at["what"] == "logits":
+        token = first_index(tensor, -1)
+        yield from probabilities_of(active, own, {**at, "what": "probabilities"}, first, token)
