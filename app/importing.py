@@ -133,7 +133,7 @@ def _aligned(found: Alignment) -> str:
         drift = f"; rank {widest.rank} drifts most, by {ppm:.2f} ppm (error {err_ppm:.2f})"
     return (
         f"the clocks of {len(clocks)} ranks are aligned to rank {found.reference} by the ends of "
-        f"their collectives: off by up to {offset_ms:.3f} ms, known within {err_us:.1f} us{drift}"
+        f"their collectives: off by up to {offset_ms:.3f} ms, known within {err_us:.1f} µs{drift}"
         f"{_of_some(found)}"
     )
 

@@ -37,7 +37,7 @@ def as_text(summary: RunSummary) -> str:
     layout = summary["layout"]
     clock = summary["clock"]
     error_ns = clock["max_err_ns"]
-    error = "error unknown" if error_ns is None else f"error at most {error_ns / 1000:.1f} us"
+    error = "error unknown" if error_ns is None else f"error at most {error_ns / 1000:.1f} µs"
     lines = [
         f"run       {summary['run']} ({summary['format']})",
         f"ranks     {summary['num_ranks']} of {'unknown' if world is None else world}",
