@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from diagnosis import (
     allocator_stalls,
+    attention_entropy_collapse,
     busy_hosts,
     cell_pauses,
     clock_unaligned,
@@ -23,6 +24,7 @@ from diagnosis import (
     late_arrival,
     late_start,
     link_flap,
+    logit_growth,
     loss_spike,
     monitor_overhead,
     moving_skew,
@@ -109,6 +111,13 @@ def detectors() -> tuple[Detector, ...]:
         Detector(data_gaps.NAME, ("data_gaps",), data_gaps.QUESTIONS, data_gaps.detect),
         Detector(nonfinite.NAME, ("nonfinite",), nonfinite.QUESTIONS, nonfinite.detect),
         Detector(loss_spike.NAME, ("loss_spike",), loss_spike.QUESTIONS, loss_spike.detect),
+        Detector(
+            logit_growth.NAME, ("logit_growth",), logit_growth.QUESTIONS, logit_growth.detect
+        ),
+        Detector(
+            attention_entropy_collapse.NAME, ("attention_entropy_collapse",),
+            attention_entropy_collapse.QUESTIONS, attention_entropy_collapse.detect,
+        ),
         Detector(dead_units.NAME, ("dead_units",), dead_units.QUESTIONS, dead_units.detect),
         Detector(
             stalled_updates.NAME, ("stalled_updates",), stalled_updates.QUESTIONS,

@@ -26,6 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--microbatches", type=int, default=8, help="micro-batches a step (%(default)s)")
     add("--level", choices=LEVELS, default="spans", help="sums per step, or every operation")
     add("--seed", type=int, default=1, help="equal seeds give equal runs (%(default)s)")
+    add(
+        "--statistics",
+        type=int,
+        default=0,
+        metavar="N",
+        help="statistics of the model every N steps",
+    )
     known = ", ".join(KINDS)
     what = f"plant a fault, such as slow_worker=5,x=1.3,from=8 (several allowed); known: {known}"
     add("--fault", action="append", default=[], metavar="KIND=WHERE,...", help=what)
@@ -50,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
             num_microbatches=arguments.microbatches,
             level=arguments.level,
             seed=arguments.seed,
+            statistics=arguments.statistics,
             faults=tuple(SyntheticFault.parse(text) for text in arguments.fault),
         )
         num_spans = generate(job, arguments.out, progress)

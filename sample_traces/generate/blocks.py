@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from sample_traces.generate.clocks import Clocks
 from sample_traces.generate.durations import Durations, Float, Ns
 from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.model_health import ModelHealth, model_health
 from sample_traces.generate.replay import Times
 from sample_traces.generate.rows import Rows
 from trace_hooks.sources.groups import group_id
@@ -23,6 +25,11 @@ class Synthetic:
     times: Times
     clocks: Clocks
     created_ns: int
+
+    @cached_property
+    def health(self) -> ModelHealth:
+        """What the statistics of its model say."""
+        return model_health(self.job)
 
 
 class Block:

@@ -11,7 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from sample_traces.generate.doses import DOSES, dosed, step_ns
-from sample_traces.generate.faults import KINDS, NOW_AND_THEN, PERIODIC, SyntheticFault
+from sample_traces.generate.faults import (
+    KINDS,
+    NOW_AND_THEN,
+    OF_THE_MODEL,
+    PERIODIC,
+    SyntheticFault,
+)
 from sample_traces.generate.ideal import true_S
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.labels import NEEDS_BASELINE, Label, label_of
@@ -103,7 +109,7 @@ def draw_healthy(seed: int) -> LabelledJob:
     """A job without faults, its noise and habits included; long steps, as of big models."""
     random = np.random.default_rng(seed)
     shape = SHAPES[int(random.integers(len(SHAPES)))]
-    job = _job(random, shape, quickest=60.0, slowest=200.0)
+    job = replace(_job(random, shape, quickest=60.0, slowest=200.0), statistics=1)
     return LabelledJob(job, (), before=_before(job))
 
 
@@ -152,7 +158,9 @@ def _at_dose(
 
 
 _DOSE_IS_NO_TIME = ("clock_unaligned",)
-_ONCE = ("clock_unaligned", "dead_rank", *NEEDS_BASELINE, *PERIODIC, *NOW_AND_THEN)
+_ONCE = (
+    "clock_unaligned", "dead_rank", *NEEDS_BASELINE, *PERIODIC, *NOW_AND_THEN, *OF_THE_MODEL
+)  # fmt: skip
 """What does not come back within a job."""
 
 

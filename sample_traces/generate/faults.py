@@ -43,12 +43,19 @@ KINDS = {
     "data_gaps": FaultKind("rank", "", 0.0, "what a rank recorded in some steps is lost"),
     "clock_unaligned": FaultKind("job", "ms", 90.0, "clocks of hosts differ and nobody knows"),
     "dead_rank": FaultKind("rank", "", 0.0, "a rank falls silent in step from, the others wait"),
+    "dead_units": FaultKind("job", "", 0.0, "most units of a layer's MLP are zero from then on"),
+    "stalled_updates": FaultKind("job", "", 0.0, "updates of all layers or one are next to none"),
+    "attention_entropy_collapse": FaultKind("job", "", 0.0, "heads of a layer see one token alone"),
+    "logit_growth": FaultKind("job", "", 0.0, "attention logits of a layer's heads jump and grow"),
 }
 
 
 EVERY_STEPS = 10
 PERIODIC = ("jit_spikes", "slow_checkpoint", "allocator_stalls")
 """Kinds that hit every EVERY_STEPS-th step."""
+
+OF_THE_MODEL = ("dead_units", "stalled_updates", "attention_entropy_collapse", "logit_growth")
+"""Kinds that only statistics of the model show."""
 
 NOW_AND_THEN = ("link_flap", "data_gaps")
 """Kinds that hit some steps, at no regular distance."""

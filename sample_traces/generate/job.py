@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sample_traces.generate.faults import KINDS, SyntheticFault
+from sample_traces.generate.faults import KINDS, OF_THE_MODEL, SyntheticFault
 from trace_hooks.layout import ParallelLayout
 
 LEVELS = ("steps", "spans")
@@ -26,8 +26,8 @@ class SyntheticJob:
     `pace`: how many times longer everything takes. `noise`: times the usual one. `device_spread`,
     `ragged`: how unlike devices and micro-batches of a healthy job are (standard deviations of the
     logarithm of compute). `save_ms`: how long all ranks save every tenth step. `ops`: level spans
-    holds modules, too. `attempt`: which start of the job this is, `resumed_at`: number of its first
-    step.
+    holds modules, too. `statistics`: steps from one with statistics of the model to the next, 0:
+    none. `attempt`: which start of the job this is, `resumed_at`: number of its first step.
     """
 
     num_ranks: int
@@ -44,6 +44,7 @@ class SyntheticJob:
     ragged: float = 0.0
     save_ms: float = 0.0
     ops: bool = False
+    statistics: int = 0
     attempt: int = 0
     resumed_at: int = 0
 
@@ -51,7 +52,8 @@ class SyntheticJob:
         for name in ("num_ranks", "pp", "tp", "num_steps", "num_microbatches"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a whole number from 1")
-        if self.pace <= 0 or min(self.noise, self.device_spread, self.ragged, self.save_ms) < 0:
+        spreads = (self.noise, self.device_spread, self.ragged, self.save_ms, self.statistics)
+        if self.pace <= 0 or min(spreads) < 0:
             raise ValueError(f"{self} has a negative pace, spread or time; give positive numbers")
         if self.num_ranks > MAX_RANKS:
             raise ValueError(f"{self.num_ranks} ranks are too many; give at most {MAX_RANKS}")
@@ -92,6 +94,12 @@ class SyntheticJob:
     def has_ops(self) -> bool:
         """Whether modules are recorded: a slow one is told by its name."""
         return self.ops or any(fault.kind == "slow_op" for fault in self.faults)
+
+    @property
+    def statistics_every(self) -> int:
+        """Steps from one with statistics to the next, 0 none; faults of the model need them."""
+        shown = any(fault.kind in OF_THE_MODEL for fault in self.faults)
+        return self.statistics or int(shown)
 
     @property
     def dp(self) -> int:

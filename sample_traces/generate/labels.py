@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sample_traces.generate.effects_network import across, on_switch_of
-from sample_traces.generate.faults import KINDS, SyntheticFault
+from sample_traces.generate.faults import KINDS, OF_THE_MODEL, SyntheticFault
 from sample_traces.generate.job import RANKS_PER_HOST, SyntheticJob, cell, host_name
 
 MIN_PEERS = 3
@@ -17,6 +17,9 @@ MIN_PEERS = 3
 
 MIN_PAST = 6
 """Steps before the fault that tell what was usual."""
+
+MIN_LOOKS = 8
+"""Steps with statistics of the model before a fault of it that tell what was usual."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,10 @@ def _everywhere(job: SyntheticJob, fault: SyntheticFault) -> str:
     return "" if _has_past(fault) else "slow everywhere alike from the first step on, no baseline"
 
 
+def _own_past(job: SyntheticJob, fault: SyntheticFault) -> str:
+    return "" if fault.first_step >= MIN_LOOKS else "no step before it tells what was usual"
+
+
 NEEDS_BASELINE = ("comm_regression", "step_regression")
 
 _WHY_NOT: dict[str, WhyNot] = {
@@ -145,5 +152,6 @@ _WHY_NOT: dict[str, WhyNot] = {
     "comm_regression": _everywhere,
     "step_regression": _everywhere,
     "slow_op": _everywhere,
+    **dict.fromkeys(OF_THE_MODEL, _own_past),
 }
 """What is seen by itself (data waits, collections, CPU time, clocks) needs no comparison."""

@@ -48,17 +48,21 @@ class Rows:
         self.blocks: list[tuple[int, dict[str, Any]]] = []
 
     def add(self, rank: Any, keep: npt.NDArray[np.bool_] | None = None, **columns: Any) -> None:
-        """Add the rows of arrays that broadcast against each other; `keep`: only these."""
+        """Add the rows of arrays that broadcast against each other; `keep`: only these.
+
+        A list is the value of a list column in all of these rows.
+        """
         rank = np.asarray(rank)
         shape = np.broadcast_shapes(
-            rank.shape, *(np.shape(value) for value in columns.values()),
+            rank.shape,
+            *(np.shape(value) for value in columns.values() if not isinstance(value, list)),
             () if keep is None else keep.shape,
-        )  # fmt: skip
+        )
         chosen = None if keep is None else np.broadcast_to(keep, shape).ravel()
         offset = self.offset_R[rank]
         ready: dict[str, Any] = {}
         for name, value in {"rank": rank, **columns}.items():
-            if isinstance(value, str):
+            if isinstance(value, (str, list)):
                 ready[name] = value
                 continue
             if name == "step" and self.first_step:
@@ -82,12 +86,17 @@ class Rows:
         field = self.table.schema.field(name)
         if pa.types.is_dictionary(field.type):
             return self._texts(name, field.nullable)
+        if pa.types.is_list(field.type):
+            lists = [block[name] for length, block in self.blocks for _ in range(length)]
+            return pa.array(lists, field.type)
         if field.nullable and not any(name in block for _, block in self.blocks):
             return pa.nulls(sum(length for length, _ in self.blocks), field.type)
-        default = self.attempt if name == "attempt" else _DEFAULTS.get(name, 0)
+        nothing = np.nan if field.nullable else 0
+        default = self.attempt if name == "attempt" else _DEFAULTS.get(name, nothing)
         parts = [np.broadcast_to(block.get(name, default), length) for length, block in self.blocks]
         values = np.concatenate(parts) if parts else np.empty(0)
-        return pa.array(values.astype(field.type.to_pandas_dtype()), field.type)
+        plain = values.astype(field.type.to_pandas_dtype())
+        return pa.array(plain, field.type, from_pandas=field.nullable)  # NaN: it is not known
 
     def _texts(self, name: str, nullable: bool) -> pa.Array:
         """Dictionary column; a block has one text for all its rows, or an index into `words`."""

@@ -8,6 +8,8 @@ import pyarrow.compute as pc
 
 from sample_traces.generate.blocks import Block
 from sample_traces.generate.durations import MS
+from sample_traces.generate.model_health import PEAK_LR
+from sample_traces.generate.model_tables import model_tables
 from sample_traces.generate.operations import operations, phases
 from trace_hooks.schema import TABLES, UNKNOWN
 
@@ -27,6 +29,7 @@ def tables(block: Block) -> dict[str, pa.Table]:
         "heartbeats": _heartbeats(block),
         "marks": _marks(block),
         "memory": _memory(block),
+        **model_tables(block, block.whole.health),
     }
     if block.job.level == "steps":
         spans = phases(block)
@@ -62,7 +65,8 @@ def _steps(block: Block) -> pa.Table:
     steps.add(
         block.rank, step=block.step_S1, start_ns=block.of(times.began),
         dur_ns=block.of(times.step_ns), loss=loss_S1 * noise, grad_norm=1 / (1 + block.step_S1),
-        tokens=num_tokens, flops=num_tokens * FLOPS_PER_TOKEN_AND_RANK * job.num_ranks, lr=3e-4,
+        tokens=num_tokens, flops=num_tokens * FLOPS_PER_TOKEN_AND_RANK * job.num_ranks,
+        lr=block.whole.health.lr_S[:, None] if job.statistics_every else PEAK_LR,
     )  # fmt: skip
     return steps.to_arrow()
 

@@ -16,6 +16,9 @@ OF_OTHER_RUNS = (
     "end_lateness",
     "ranks_without_steps",
     "tensor_health",
+    "attention_health",
+    "tensor_histogram",
+    "tensors_recorded",
     "nonfinite_tensors",
 )
 """Questions that have no row in a run with steps and spans; tests of their own ask them."""
@@ -36,6 +39,7 @@ GOES_WITH = {
     "collective_search": {"ranks": "0,1", "text": "ALL_"},
     "ranks_without_steps": {"ranks": "0,99"},
     "window_collectives": {"ranks": "0,1"},
+    "tensor_histogram": {"tensor": "residual", "layer": 0},
 }
 """Values of required parameters."""
 GIVEN_BY_RUN = {"run", "clock"} | {f"model_{name}" for name in DECODER_SIZES}

@@ -13,7 +13,8 @@ from torch import nn
 
 from tests.trace_hooks.tiny_models import TinyGPT, Tracing, batch, loss_of, seeded, tracing, train
 from trace_hooks import guard
-from trace_hooks.sources.statistics import MAX_COPIES, Statistics
+from trace_hooks.sources.statistics import Statistics
+from trace_hooks.sources.tensor_samples import MAX_COPIES
 
 
 @contextmanager

@@ -18,6 +18,7 @@ SOURCES = {
     "checkpoint": "checkpoint:Checkpoints",
     "memory": "memory:Memory",
     "statistics": "statistics:Statistics",
+    "attention_statistics": "attention_statistics:AttentionStatistics",
     "inspection": "inspection:Inspection",
 }
 """name: module:class, in the order of installation."""

@@ -18,8 +18,7 @@ See benchmarks/tensor_statistics.py.
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from typing import Any
 
 import torch
@@ -36,6 +35,8 @@ from trace_hooks.sources.base import Source, Steps
 from trace_hooks.sources.parts import Part
 from trace_hooks.sources.tensor_names import NO_LAYER, Place, output_place, parameter_place
 from trace_hooks.sources.tensor_samples import (
+    POLL_S,
+    Copies,
     Copy,
     DueStep,
     TensorSample,
@@ -50,15 +51,6 @@ from trace_hooks.tensor_values import statistics
 MAX_TENSORS = 2_000
 """Tensors of one step at most, 66 MB of values; what comes beyond is dropped and counted."""
 
-MAX_COPIES = 4
-"""Copies under way or not yet taken by the drain thread; a newer one is dropped and counted."""
-
-MAX_ROWS_WAITING = 20_000
-"""Rows of all kinds that may wait to be written when these are added."""
-
-LAST_COPY_S = 0.5
-"""How long the end of training waits for the last copy."""
-
 is_compiling = torch.compiler.is_compiling
 
 
@@ -66,11 +58,12 @@ class Statistics(Source):
     """Tensor statistics, see the module's docstring."""
 
     name = "statistics"
+    poll_s = POLL_S
 
     def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
         super().__init__(recorder, steps, level)
         self._due: DueStep | None = None
-        self._copies: deque[Copy] = deque()
+        self._copies = Copies(recorder)
         self._chunks: dict[Any, int] = {}  # by layer, or by name outside of layers
         self._handles: list[Any] = []
 
@@ -89,11 +82,7 @@ class Statistics(Source):
             handle.remove()
         self._handles.clear()
         self.step_end()
-        until_s = time.monotonic() + LAST_COPY_S
-        while self._copies and time.monotonic() < until_s:
-            self.poll()
-            if self._copies:
-                time.sleep(0.01)
+        self._copies.wait_for_last(self.poll)
 
     def step_begin(self) -> None:
         """Decide about the new step by its number: the same on all ranks."""
@@ -105,28 +94,15 @@ class Statistics(Source):
 
     def step_end(self) -> None:
         """Send what was looked at to the host; what an optimizer hook adds later follows."""
-        due = self._due
-        if due is None or not due.tensors:
-            return
-        by_device: dict[torch.device, list[TensorSample]] = defaultdict(list)
-        for one in due.tensors:
-            by_device[one.sample.device].append(one)
-        due.tensors = []
-        for tensors in by_device.values():
-            if len(self._copies) < MAX_COPIES * len(by_device):
-                self._copies.append(Copy(due.step, tensors))
-            else:
-                self.recorder.dropped += len(tensors)
+        if self._due is not None:
+            self._copies.send(self._due)
 
     def poll(self) -> None:
         """Make rows of what has arrived (drain thread)."""
-        while self._copies and self._copies[0].is_ready():
-            self._publish(self._copies.popleft())
+        for copy in self._copies.arrived():
+            self._publish(copy)
 
     def _publish(self, copy: Copy) -> None:
-        if len(self.recorder.rows) > MAX_ROWS_WAITING:
-            self.recorder.dropped += len(copy.tensors)
-            return
         for one, values, peak in copy.values():
             found = statistics(values, one.count, peak)
             one.rms = found.get("rms")

@@ -5,7 +5,9 @@ Nothing here waits for a device, communicates, or writes to a tensor of the job.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +18,22 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 
 from trace_hooks.clock import now
+from trace_hooks.recorder import Recorder
 from trace_hooks.sources.parts import Part
 from trace_hooks.sources.tensor_names import Place
 from trace_hooks.tensor_values import sample_stride
+
+MAX_COPIES = 4
+"""Copies under way or not yet taken by the drain thread; a newer one is dropped and counted."""
+
+POLL_S = 0.2
+"""How often to look for what has arrived: steps of a twentieth of a second lose no copy."""
+
+MAX_ROWS_WAITING = 20_000
+"""Rows of all kinds that may wait to be written when these are added."""
+
+LAST_COPY_S = 0.5
+"""How long the end of training waits for the last copy."""
 
 
 @dataclass(eq=False)
@@ -96,6 +111,46 @@ class Copy:
             if one.peak is not None:
                 peak, at = float(host[at]), at + 1
             yield one, values, peak
+
+
+class Copies:
+    """Copies under way or not yet taken by the drain thread; bounded, newer ones are dropped."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._waiting: deque[Copy] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def send(self, due: DueStep) -> None:
+        """Begin to copy what was looked at, device by device."""
+        tensors, due.tensors = due.tensors, []
+        by_device: dict[torch.device, list[TensorSample]] = defaultdict(list)
+        for one in tensors:
+            by_device[one.sample.device].append(one)
+        for on_device in by_device.values():
+            if len(self._waiting) < MAX_COPIES * len(by_device):
+                self._waiting.append(Copy(due.step, on_device))
+            else:
+                self._recorder.dropped += len(on_device)
+
+    def arrived(self) -> Iterator[Copy]:
+        """Take those that have arrived, in order; what nobody could write is dropped."""
+        while self._waiting and self._waiting[0].is_ready():
+            copy = self._waiting.popleft()
+            if len(self._recorder.rows) > MAX_ROWS_WAITING:
+                self._recorder.dropped += len(copy.tensors)
+            else:
+                yield copy
+
+    def wait_for_last(self, poll: Callable[[], object]) -> None:
+        """Poll until all have arrived, for LAST_COPY_S at most."""
+        until_s = time.monotonic() + LAST_COPY_S
+        while self._waiting and time.monotonic() < until_s:
+            poll()
+            if self._waiting:
+                time.sleep(0.01)
 
 
 _EMPTY = torch.empty(0)

@@ -1,0 +1,73 @@
+"""Faults of the model on generated runs: each is found as itself, healthy ones are silent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.findings import diagnose_run
+from diagnosis.findings import Finding
+from ingest.store import open_run
+from sample_traces.generate.faults import KINDS, OF_THE_MODEL, SyntheticFault
+from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.write import generate
+
+FROM = 12
+VALUE = {"share": "zero_ratio", "ratio": "update_ratio", "rms": "rms", "logit": "max_logit",
+         "nats": "entropy"}  # fmt: skip
+"""Column of a question's answer that a unit of evidence is in."""
+CHECKED = ("attention logit", "No head of", "Attention, MLPs", "Updates change")
+
+
+def written(folder: Path, seed: int, *faults: SyntheticFault, **sizes: int) -> Path:
+    job = SyntheticJob(
+        **{"num_ranks": 8, "pp": 2, "tp": 2, "num_steps": 36, **sizes}, level="steps", seed=seed,
+        faults=faults, statistics=1,
+    )  # fmt: skip
+    generate(job, folder / "run")
+    return folder / "run"
+
+
+def findings(folder: Path) -> tuple[Finding, ...]:
+    with open_run(folder) as run:
+        return diagnose_run(run).findings
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("kind", OF_THE_MODEL)
+def test_a_fault_is_told_as_itself_and_its_numbers_can_be_asked_again(
+    tmp_path: Path, kind: str, seed: int
+) -> None:
+    folder = written(tmp_path, seed, SyntheticFault(kind, None, 0.0, FROM))
+    with open_run(folder) as run:
+        (finding,) = diagnose_run(run).findings
+        assert (finding.kind, finding.culprits) == (kind, ())
+        assert abs(finding.first_step - FROM) <= 1
+        for evidence in finding.evidence:
+            rows = run.ask(evidence.question, **dict(evidence.params)).to_pylist()
+            told = [row[VALUE[evidence.unit]] for row in rows]
+            assert pytest.approx(evidence.number, rel=1e-6) in told
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_healthy_runs_are_silent_and_looked_at(tmp_path: Path, seed: int) -> None:
+    with open_run(written(tmp_path, seed)) as run:
+        diagnosis = diagnose_run(run)
+    assert diagnosis.findings == ()
+    for said in CHECKED:
+        assert any(said in sentence for sentence in diagnosis.checked), said
+
+
+def test_two_faults_at_once(tmp_path: Path) -> None:
+    faults = (SyntheticFault(kind, None, 0.0, FROM) for kind in ("dead_units", "logit_growth"))
+    found = findings(written(tmp_path, 5, *faults))
+    assert {finding.kind for finding in found} == {"dead_units", "logit_growth"}
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - set(OF_THE_MODEL)))
+def test_other_faults_are_none_of_the_model(tmp_path: Path, kind: str) -> None:
+    where = None if KINDS[kind].target == "job" else 1
+    fault = SyntheticFault(kind, where, KINDS[kind].default, 10)
+    found = findings(written(tmp_path, 7, fault, num_ranks=16))
+    assert not {finding.kind for finding in found} & set(OF_THE_MODEL)
