@@ -17,13 +17,14 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 if TYPE_CHECKING:
     from ingest.store import Run
 
-PAGES = ("overview", "timeline", "ranks", "query", "what-if")
+PAGES = ("overview", "timeline", "ranks", "query", "what-if", "model")
 """Tabs of a run, in order; the first one opens by default."""
 
 _MOST_RANKS = 4096
 _LONGEST = 4000
 _INTEGER = re.compile(r"-?[0-9]{1,16}")
-_ARGUMENT = re.compile(r"q\.[A-Za-z]\w{0,39}", re.ASCII)
+_ARGUMENT = re.compile(r"([qm])\.([A-Za-z]\w{0,39})", re.ASCII)
+_ARGUMENTS = {"q": "args", "m": "model"}
 SAFEST = 2**53
 """Below it browsers count exactly."""
 
@@ -52,6 +53,8 @@ class View:
     sql: str | None = None
     args: tuple[tuple[str, str], ...] = ()
     """parameters of the ready question"""
+    model: tuple[tuple[str, str], ...] = ()
+    """what the page Model shows: its own names and values"""
 
     def url(self, base: str = "") -> str:
         """Path and query below `base`; only what is set."""
@@ -62,7 +65,8 @@ class View:
             for name, (_, format_value) in _FIELDS.items()
             if (text := format_value(getattr(self, name)))
         ]
-        query += [(f"q.{name}", value) for name, value in self.args]
+        for prefix, field in _ARGUMENTS.items():
+            query += [(f"{prefix}.{name}", value) for name, value in getattr(self, field)]
         path = f"{base}/run/{quote(self.run, safe='')}/{self.page}"
         return f"{path}?{urlencode(query, quote_via=quote, safe=',.')}" if query else path
 
@@ -85,16 +89,19 @@ def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[s
         problems.append(f"There is no page {page[:40]!r}; this is the overview.")
         page = PAGES[0]
     values: dict[str, Any] = {"run": unquote(parts[1]), "page": page}
-    args: dict[str, str] = {}
+    arguments: dict[str, dict[str, str]] = {prefix: {} for prefix in _ARGUMENTS}
     for name, text in parse_qsl(search.removeprefix("?"), keep_blank_values=False):
-        if _ARGUMENT.fullmatch(name):
-            args[name[2:]] = text[:_LONGEST]
+        argument = _ARGUMENT.fullmatch(name)
+        if argument:
+            arguments[argument[1]][argument[2]] = text[:_LONGEST]
         elif name in _FIELDS:
             try:
                 values[name] = _FIELDS[name][0](text)
             except ValueError as error:
                 problems.append(f"The link's {name} was left out: {error}.")
-    return View(**values, args=tuple(args.items())), problems
+    for prefix, field in _ARGUMENTS.items():
+        values[field] = tuple(arguments[prefix].items())
+    return View(**values), problems
 
 
 def explain(view: View, run: Run) -> list[str]:
@@ -102,7 +109,8 @@ def explain(view: View, run: Run) -> list[str]:
 
     A rank that has not been heard of yet is no error: the job said it has it.
     """
-    if view.to(page="", metric=None, finding=None, q=None, sql=None, args=()) == View(view.run, ""):
+    shown = {"metric": None, "finding": None, "q": None, "sql": None, "args": (), "model": ()}
+    if view.to(page="", **shown) == View(view.run, ""):
         return []
     attempts = {row["attempt"]: row for row in run.ask("run_summary").to_pylist()}
     if not attempts:
@@ -229,4 +237,6 @@ _FIELDS: dict[str, tuple[Callable[[str], Any], Callable[[Any], str]]] = {
     "q": (_name, _plain),
     "sql": (_text, _plain),
 }
-assert set(_FIELDS) | {"run", "page", "args"} == {field.name for field in fields(View)}
+assert set(_FIELDS) | {"run", "page", *_ARGUMENTS.values()} == {
+    field.name for field in fields(View)
+}

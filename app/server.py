@@ -27,6 +27,7 @@ from app.routes import (
     health,
     layout,
     live,
+    model,
     overview,
     query,
     ranks,
@@ -80,6 +81,7 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
         *overview.routes(hub),
         *timeline.routes(hub),
         *whatif.routes(hub, turns),
+        *model.routes(hub),
         Route("/api/{path:path}", _unknown, methods=_METHODS),
         Mount("/", KeptPages(WSGIMiddleware(pages, workers=8))),
     ]

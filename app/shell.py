@@ -15,12 +15,13 @@ from app.components.topbar import topbar
 from app.dash_posts import refuse_malformed
 from app.hub import Awaited, Hub
 from app.links import View, explain, parse_url
-from app.pages import overview, query, ranks, runs, timeline, whatif
+from app.pages import model, overview, query, ranks, runs, timeline, whatif
 from app.share.bundle import from_folder, modules
 from ingest.errors import UserError
 
 PAGES: dict[str, ModuleType] = {
     "overview": overview, "timeline": timeline, "ranks": ranks, "query": query, "what-if": whatif,
+    "model": model,
 }  # fmt: skip
 
 _INDEX = """<!DOCTYPE html>

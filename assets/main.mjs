@@ -11,6 +11,7 @@ const VIEWS = {
   about: () => import('./about/view.mjs'),
   grid: () => import('./grid/view.mjs'),
   heat: () => import('./heat/view.mjs'),
+  model: () => import('./model/view.mjs'),
   'metric-picker': () => import('./ranks/picker.mjs'),
   'rank-table': () => import('./ranks/table.mjs'),
   runs: () => import('./runs/view.mjs'),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dash import html
 from dash.development.base_component import Component
 
 from app.hub import Hub
 from app.links import PAGES, View
+from app.views.model_recorded import has_model
 from app.views.runs import card_of
 from app.whatif import can_tell
 from diagnosis.findings import Diagnosis
@@ -36,13 +39,16 @@ def topbar(hub: Hub, view: View, base: str) -> Component:
 
 def _tabs(hub: Hub, view: View, base: str) -> Component:
     assert view.run is not None
-    tells = view.page == "what-if" or hub.cached(view.run, "can tell what-if", can_tell)
+    tells: dict[str, Callable[[str], bool]] = {
+        "what-if": lambda run: hub.cached(run, "can tell what-if", can_tell),
+        "model": lambda run: has_model(hub.run(run)),
+    }
     tabs = [
         html.A(
             page.capitalize(), href=View(view.run, page).url(base),
             **{"data-page": page, "aria-current": "page" if page == view.page else "false"},
         )
-        for page in PAGES if tells or page != "what-if"
+        for page in PAGES if page == view.page or page not in tells or tells[page](view.run)
     ]  # fmt: skip
     return html.Nav(tabs, **{"aria-label": "pages"})
 

@@ -4,14 +4,14 @@
  */
 
 const GO_MS = 1200;
-const PAGES = { o: 'overview', t: 'timeline', r: 'ranks', q: 'query', w: 'what-if' };
+const PAGES = { o: 'overview', t: 'timeline', r: 'ranks', q: 'query', w: 'what-if', m: 'model' };
 
 /** What the help dialog lists: [group, [[keys, what they do], ...]]. */
 export const HELP = [
   ['Everywhere', [
     ['j  k', 'next, previous finding'],
     ['e', 'evidence: open or close the drawer'],
-    ['g then o t r q w', 'go to overview, timeline, ranks, query, what-if'],
+    ['g then o t r q w m', 'go to overview, timeline, ranks, query, what-if, model'],
     ['c', 'copy link to exactly this view'],
     ['?', 'this help'],
     ['Esc', 'close, clear'],

@@ -15,10 +15,11 @@
  * @property {?string} finding
  * @property {?string} q
  * @property {?string} sql
- * @property {Object<string, string>} args
+ * @property {Object<string, string>} args parameters of the ready question
+ * @property {Object<string, string>} model what the page Model shows
  */
 
-export const PAGES = ['overview', 'timeline', 'ranks', 'query', 'what-if'];
+export const PAGES = ['overview', 'timeline', 'ranks', 'query', 'what-if', 'model'];
 const MOST_RANKS = 4096;
 const LONGEST = 4000;
 
@@ -26,7 +27,7 @@ const LONGEST = 4000;
 export function emptyView() {
   return {
     run: null, page: PAGES[0], attempt: null, rank: null, ranks: [], steps: null, t: null,
-    replay: null, metric: null, finding: null, q: null, sql: null, args: {},
+    replay: null, metric: null, finding: null, q: null, sql: null, args: {}, model: {},
   };
 }
 
@@ -66,6 +67,7 @@ export function formatRanks(ranks) {
   return runs.map(([low, high]) => (low === high ? `${low}` : `${low}-${high}`)).join(',');
 }
 
+const ARGUMENTS = { q: 'args', m: 'model' };
 const FIELDS = {
   attempt: [natural, plain],
   rank: [natural, plain],
@@ -100,7 +102,8 @@ export function parseUrl(path, search = '', base = '') {
   if (PAGES.includes(parts[2])) view.page = parts[2];
   for (const [key, text] of new URLSearchParams(search)) {
     if (text === '') continue;
-    if (/^q\.[A-Za-z]\w{0,39}$/.test(key)) view.args[key.slice(2)] = cut(text);
+    const argument = /^([qm])\.([A-Za-z]\w{0,39})$/.exec(key);
+    if (argument) view[ARGUMENTS[argument[1]]][argument[2]] = cut(text);
     else if (Object.hasOwn(FIELDS, key)) {
       const value = FIELDS[key][0](text);
       if (value !== undefined) view[key] = value;
@@ -120,7 +123,8 @@ export function formatUrl(view, base = '') {
   if (view.run === null) return `${base}/`;
   const query = Object.entries(FIELDS)
     .map(([key, [, format]]) => [key, format(view[key])])
-    .concat(Object.entries(view.args).map(([key, value]) => [`q.${key}`, value]))
+    .concat(Object.entries(ARGUMENTS).flatMap(([prefix, field]) => (
+      Object.entries(view[field]).map(([key, value]) => [`${prefix}.${key}`, value]))))
     .filter(([, text]) => text !== '')
     .map(([key, text]) => `${key}=${quoted(text, ',')}`);
   const path = `${base}/run/${quoted(view.run)}/${view.page}`;

@@ -1,47 +1,20 @@
 /** The map of the workers on a canvas, with its scale and a table of the worst. */
+import { CanvasView } from '../lib/canvas_view.mjs';
 import { colourTable, cssColour } from '../lib/colour.mjs';
-import { isSoftwareGl, make, onTheme, readTheme } from '../ranks/theme.mjs';
-import { placeTip, pointOn } from '../ranks/tip.mjs';
+import { make } from '../ranks/theme.mjs';
 import { blockAt, blockText, boxOf, cellMap, codeOfSlowdown, FULL, geometryOf, moved } from './cells.mjs';
 import { rankLink } from './summary.mjs';
 import { ratio } from './words.mjs';
 
-const KEYS = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown'];
-
-export class WorkerMap {
+export class WorkerMap extends CanvasView {
   constructor(element, app) {
-    Object.assign(this, { element, app, told: null, at: null });
-    this.#build();
-    this.context = this.canvas.getContext('2d', { willReadFrequently: isSoftwareGl() });
-    this.ends = [onTheme(() => this.draw())];
-    this.resizing = new ResizeObserver(() => this.draw());
-    this.resizing.observe(this.stage);
-  }
-
-  destroy() {
-    this.resizing.disconnect();
-    this.ends.forEach((end) => end());
-  }
-
-  #build() {
-    this.canvas = make('canvas', { tabindex: '0', role: 'img', 'aria-label': 'Slowdown by worker' });
-    this.tip = make('div', { class: 'map-tip', hidden: '' });
-    this.about = make('span', { class: 'quiet' });
-    this.said = make('p', { class: 'map-note', role: 'status' });
-    this.stage = make('div', { class: 'whatif-map' }, [this.canvas, this.tip]);
+    const about = make('span', { class: 'quiet' });
+    element.replaceChildren(make('header', {}, [make('h2', {}, 'Slowdown by worker'), about]));
+    super(element, { label: 'Slowdown by worker', className: 'whatif-map' });
+    Object.assign(this, { app, about, told: null });
     this.scale = make('div', { class: 'map-legend' });
     this.worst = make('details', { class: 'worst-cells' });
-    this.element.replaceChildren(
-      make('header', {}, [make('h2', {}, 'Slowdown by worker'), this.about]),
-      this.stage, this.scale, this.said, this.worst);
-    this.canvas.addEventListener('pointermove', (event) => this.#point(pointOn(this.canvas, event)));
-    this.canvas.addEventListener('pointerleave', () => this.#choose(null));
-    this.canvas.addEventListener('click', (event) => {
-      this.#point(pointOn(this.canvas, event));
-      this.#open();
-    });
-    this.canvas.addEventListener('keydown', (event) => this.#key(event));
-    this.canvas.addEventListener('blur', () => this.#choose(null));
+    element.append(this.scale, this.worst);
   }
 
   /** @param {Object} told numbers of the server */
@@ -62,29 +35,27 @@ export class WorkerMap {
           make('td', { class: 'number' }, rankLink(this.app, cell.rank)), ...[cell.stage, cell.dp, `${ratio(cell.value)} x`].map((text) => make('td', { class: 'number' }, String(text))),
         ]))),
       ])));
-    this.draw();
+    this.redraw();
   }
 
-  draw() {
-    const width = this.stage.clientWidth;
-    if (!this.told || !width) return;
+  layout(width) {
+    if (!this.told) return 0;
     this.geometry = geometryOf(width, this.told.S_w.length);
     this.map = cellMap(this.told.S_w, this.told.rank, this.geometry.plot.w);
-    const ratioPx = window.devicePixelRatio || 1;
-    this.canvas.width = Math.round(width * ratioPx);
-    this.canvas.height = Math.round(this.geometry.height * ratioPx);
-    this.canvas.style.height = `${this.geometry.height}px`;
-    this.context.setTransform(ratioPx, 0, 0, ratioPx, 0, 0);
-    const theme = readTheme();
+    return this.geometry.height;
+  }
+
+  paint(context, theme) {
     const table = colourTable(theme);
     this.#cells(theme, table);
     this.#axes(theme);
-    this.#showScale(table);
+    const colours = `${theme.noise} ${theme.more}`;
+    if (colours !== this.colours) this.#showScale(table);
+    this.colours = colours;
   }
 
   #cells(theme, table) {
     const { context, map, geometry } = this;
-    context.font = `11px ${theme.font}`;
     context.textAlign = 'center';
     context.textBaseline = 'middle';
     for (const [number, block] of map.blocks.entries()) {
@@ -97,7 +68,7 @@ export class WorkerMap {
         context.fillStyle = inkOn(table, code);
         context.fillText(block.value.toFixed(2), box.x + (box.w - gap) / 2, box.y + box.h / 2 - 1);
       }
-      if (number === this.at) {
+      if (number === this.at?.number) {
         context.strokeStyle = theme.text;
         context.lineWidth = 2;
         context.strokeRect(box.x + 1, box.y + 1, Math.max(2, box.w - gap - 2), box.h - 4);
@@ -134,36 +105,25 @@ export class WorkerMap {
     this.scale.replaceChildren(make('div', { class: 'scale', role: 'img', 'aria-label': 'Colour scale: grey up to 1.03, full colour from 1.5 x' }, [bar, make('div', { class: 'scale-ticks' }, ticks)]));
   }
 
-  #choose(at, point = null) {
-    this.tip.hidden = at === null || !point;
-    if (!this.tip.hidden) {
-      this.tip.textContent = blockText(this.map.blocks[at], this.told.members > 1);
-      placeTip(this.tip, point, this.stage.clientWidth, this.geometry.height);
-    }
-    if (at === this.at) return;
-    this.at = at;
-    this.said.textContent = at === null ? '' : blockText(this.map.blocks[at], this.told.members > 1);
-    this.draw();
+  hitAt(point) {
+    const block = this.map && blockAt(this.map, this.geometry, point);
+    return block ? { number: this.map.blocks.indexOf(block) } : null;
   }
 
-  #point(point) {
-    if (!this.map) return;
-    const block = blockAt(this.map, this.geometry, point);
-    this.canvas.style.cursor = block ? 'pointer' : 'default';
-    this.#choose(block ? this.map.blocks.indexOf(block) : null, point);
+  lines({ number }) {
+    return [blockText(this.map.blocks[number], this.told.members > 1)];
   }
 
-  #key(event) {
-    if (!this.map) return;
-    if (KEYS.includes(event.key)) this.#choose(moved(this.map, this.at, event.key));
-    else if (event.key === 'Enter') this.#open();
-    else return;
-    event.preventDefault();
+  moved(at, key) {
+    return this.map ? { number: moved(this.map, at?.number ?? null, key) } : null;
   }
 
-  #open() {
-    if (this.at === null) return;
-    this.app.open({ page: 'timeline', rank: this.map.blocks[this.at].rank, ranks: [] });
+  pointOf({ number }) {
+    return boxOf(this.map, this.geometry, this.map.blocks[number]);
+  }
+
+  choose({ number }) {
+    this.app.open({ page: 'timeline', rank: this.map.blocks[number].rank, ranks: [] });
   }
 }
 

@@ -21,8 +21,9 @@ def view_of(case):
     for name in ("ranks", "steps", "t"):
         if name in given:
             given[name] = tuple(given[name])
-    if "args" in given:
-        given["args"] = tuple(given["args"].items())
+    for name in ("args", "model"):
+        if name in given:
+            given[name] = tuple(given[name].items())
     return View(**given)
 
 

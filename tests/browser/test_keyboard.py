@@ -49,7 +49,14 @@ def test_every_control_has_a_name_and_tab_reaches_it(tab: Tab, page: str) -> Non
 
 def test_pages_by_keys(tab: Tab) -> None:
     tab.open(View("slow_rank", "overview").url())
-    keys = {"t": "timeline", "r": "ranks", "q": "query", "w": "what-if", "o": "overview"}
+    keys = {
+        "t": "timeline",
+        "r": "ranks",
+        "q": "query",
+        "w": "what-if",
+        "m": "model",
+        "o": "overview",
+    }
     for key, page in keys.items():
         tab.page.keyboard.press("g")
         tab.page.keyboard.press(key)

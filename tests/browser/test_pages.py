@@ -44,7 +44,7 @@ def test_a_job_that_has_written_nothing_yet(tab: Tab) -> None:
     wanted = {
         "overview": "no step is finished yet", "timeline": "nothing yet",
         "ranks": "no finished step yet", "query": "no rows",
-        "what-if": "no step is finished",
+        "what-if": "no step is finished", "model": "this job records no statistics",
     }  # fmt: skip
     for page in assert_every_page_sound(tab, runs_made.EMPTY):
         assert wanted[page] in tab.page.locator("#page").inner_text().lower()

@@ -1,0 +1,27 @@
+"""Model: what happens inside the network, its statistics and what somebody asked to see of it."""
+
+from __future__ import annotations
+
+import json
+
+from dash import Dash, html
+from dash.development.base_component import Component
+
+from app.hub import Hub
+from app.links import View
+from app.views.model_recorded import tables_recorded
+
+
+def render(hub: Hub, view: View) -> Component:
+    """The page for a view; assets/model/view.mjs asks for the numbers and draws them."""
+    assert view.run is not None
+    has_only_frames = hub.cached(view.run, "model tables", tables_recorded) == {"frames"}
+    options = {"first": "inspect" if has_only_frames else "health"}
+    return html.Div([
+        html.H1("Model", className="visually-hidden"),
+        html.Div(className="model", **{"data-view": "model", "data-options": json.dumps(options)}),
+    ])  # fmt: skip
+
+
+def register(dash: Dash, hub: Hub) -> None:
+    """Nothing: the views on this page ask the server themselves."""

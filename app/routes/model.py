@@ -1,0 +1,138 @@
+"""Data of the page Model.
+
+model/recorded    which tensors have statistics, which statistics, and their alarm levels
+model/health      one statistic of one tensor, layers x steps, pooled to the size asked for
+model/histogram   sizes of the values of one layer's tensor over the steps
+model/frames      which frames were kept: steps, layers, heads
+model/tiles       thumbnails of all frames of a kind in a step
+model/frame       one frame in full, as trace_hooks.frames has it
+
+All take `attempt`; health and histogram `tensor` and `steps=FIRST..LAST`, `width` (`height`) of the
+canvas; tiles and frame `what`, `step` and what narrows it: `layer`, `head`, `sample`, `name`,
+`shard`. Statistics are not content: every role may see them. Frames are: operators alone do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from app.arrays import MEDIA_TYPE, pack_arrays
+from app.auth import require
+from app.hub import Hub
+from app.routes.answering import answer
+from app.routes.ranks import Asked
+from app.settings import Role
+from app.views import frames
+from app.views.model_recorded import recorded
+from app.views.tensor_levels import HEADS, statistic_of
+from app.views.tensor_map import TensorMap, drawn, histogram, tensor_map
+from ingest.errors import UserError
+from ingest.sandbox import Stop
+from ingest.store import Run
+from trace_hooks.schema import TENSORS
+
+Compute = Callable[[Asked, Stop], Response]
+
+_PATH = "/api/run/{run}/model/"
+_MOST_WIDE = 4096
+_NO_STORE = {"Cache-Control": "no-store"}
+
+
+class _Answers:
+    """What each route of this module answers, by its name."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    def recorded(self, asked: Asked, _stop: Stop) -> Response:
+        return JSONResponse(recorded(self._hub.run(asked.run), asked.whole("attempt")))
+
+    def health(self, asked: Asked, stop: Stop) -> Response:
+        found = self._map(asked, stop)
+        statistic = statistic_of(found.tensor, asked.text("statistic"))
+        arrays, meta = drawn(found, statistic, asked.whole("height", 600) or 0, _width(asked))
+        return Response(pack_arrays(arrays, meta), media_type=MEDIA_TYPE)
+
+    def histogram(self, asked: Asked, stop: Stop) -> Response:
+        found = self._map(asked, stop)
+        key = asked.text("row")
+        row = next((row for row in found.rows if row.key == key), None)
+        if row is None or row.head >= 0:
+            raise UserError(f"{found.tensor} has no histogram of {key[:40]!r}; choose a layer")
+        attempt, steps, width = asked.whole("attempt"), asked.pair("steps"), _width(asked)
+
+        def compute(run: Run) -> bytes:
+            return pack_arrays(*histogram(run, found.tensor, row, attempt, steps, width, stop))
+
+        content = self._hub.paced(
+            asked.run, ("tensor histogram", found.tensor, key, attempt, steps, width), compute
+        )
+        return Response(content, media_type=MEDIA_TYPE)
+
+    def frames(self, asked: Asked, stop: Stop) -> Response:
+        attempt = asked.whole("attempt")
+        found = self._hub.paced(
+            asked.run, ("frames", attempt), lambda run: frames.frame_index(run, attempt, stop)
+        )
+        return JSONResponse(found, headers=_NO_STORE)
+
+    def tiles(self, asked: Asked, stop: Stop) -> Response:
+        height, width = asked.whole("height", 48) or 0, asked.whole("width", 48) or 0
+        made = frames.tiles(self._hub.run(asked.run), _wanted(asked), height, width, stop)
+        return Response(pack_arrays(*made), media_type=MEDIA_TYPE, headers=_NO_STORE)
+
+    def frame(self, asked: Asked, stop: Stop) -> Response:
+        found = frames.frame(self._hub.run(asked.run), _wanted(asked), stop)
+        return Response(found.encode(), media_type="application/octet-stream", headers=_NO_STORE)
+
+    def _map(self, asked: Asked, stop: Stop) -> TensorMap:
+        tensor, attempt, steps = asked.text("tensor"), asked.whole("attempt"), asked.pair("steps")
+        if tensor not in (*TENSORS, HEADS):
+            raise UserError(f"tensor is {tensor[:40]!r}; give one of {', '.join(TENSORS)}, {HEADS}")
+        return self._hub.paced(
+            asked.run, ("tensor map", tensor, attempt, steps),
+            lambda run: tensor_map(run, tensor, attempt, steps, stop),
+        )  # fmt: skip
+
+
+def _wanted(asked: Asked) -> frames.Wanted:
+    step = asked.whole("step")
+    if step is None:
+        raise UserError("step is missing; give the number of a step")
+    return frames.Wanted(
+        asked.text("what"), step, asked.whole("attempt"), _index(asked, "layer"),
+        _index(asked, "head"), _index(asked, "sample"), asked.text("name") or None,
+        asked.text("shard") or None,
+    )  # fmt: skip
+
+
+def _index(asked: Asked, name: str) -> int | None:
+    """A whole number from -1, which means: none."""
+    return -1 if asked.text(name) == "-1" else asked.whole(name)
+
+
+def _width(asked: Asked) -> int:
+    return min(asked.whole("width", 1200) or 0, _MOST_WIDE)
+
+
+def routes(hub: Hub) -> list[Route]:
+    """The routes of this module."""
+    answers = _Answers(hub)
+    statistics = (answers.recorded, answers.health, answers.histogram)
+    content = (answers.frames, answers.tiles, answers.frame)
+    return [
+        *(_route(compute.__name__, compute, Role.viewer) for compute in statistics),
+        *(_route(compute.__name__, compute, Role.operator) for compute in content),
+    ]
+
+
+def _route(name: str, compute: Compute, role: Role) -> Route:
+    async def handle(request: Request) -> Response:
+        require(request, role)
+        return await answer(request, lambda stop: compute(Asked(request), stop), lambda made: made)
+
+    return Route(_PATH + name, handle)

@@ -1,0 +1,93 @@
+/**
+ * Frames as trace_hooks/frames.py has them on the wire: RSF1, length of the header, JSON, numbers.
+ *
+ * @typedef {Object} Frame header of a frame, and
+ * @property {Float32Array} values row by row @property {number} rows @property {number} columns
+ * @property {string[]} texts labels of the columns, none where it has none
+ */
+
+const MAGIC = 'RSF1';
+let halves = null;
+
+/** Values of all 65,536 float16 numbers: older browsers have no Float16Array. */
+function halfTable() {
+  if (halves) return halves;
+  halves = new Float32Array(1 << 16);
+  for (let bits = 0; bits < 1 << 16; bits++) {
+    const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023];
+    const size = exponent === 0 ? fraction * 2 ** -24
+      : exponent < 31 ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction ? NaN : Infinity;
+    halves[bits] = bits & 0x8000 ? -size : size;
+  }
+  return halves;
+}
+
+/** @param {ArrayBuffer} buffer @returns {Frame} raises Error with a sentence for anything else */
+export function decodeFrame(buffer) {
+  const bytes = new Uint8Array(buffer);
+  if (bytes.length < 8 || new TextDecoder().decode(bytes.subarray(0, 4)) !== MAGIC) throw new Error('The server sent no frame.');
+  const size = new DataView(buffer).getUint32(4, true);
+  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + size)));
+  const columns = header.shape[header.shape.length - 1];
+  const count = header.shape.reduce((product, length) => product * length, 1);
+  return { ...header, values: numbers(buffer, 8 + size, header, count), rows: count / columns, columns, texts: texts(header.labels) };
+}
+
+function numbers(buffer, offset, { dtype, scale, zero }, count) {
+  const values = new Float32Array(count);
+  if (dtype === 'uint8') {
+    const stored = new Uint8Array(buffer, offset, count);
+    for (let at = 0; at < count; at++) values[at] = zero + scale * stored[at];
+    return values;
+  }
+  const table = halfTable();
+  const stored = new Uint16Array(buffer.slice(offset, offset + 2 * count));
+  for (let at = 0; at < count; at++) values[at] = zero + scale * table[stored[at]];
+  return values;
+}
+
+function texts(labels) {
+  try {
+    const given = JSON.parse(labels ?? '[]');
+    return Array.isArray(given) ? given.map(String) : [];
+  } catch {
+    return [];
+  }
+}
+
+/** What a frame is of, whatever its step: a newer one with the same key takes its place. */
+export const placeOf = ({ layer, head, name, shard }) => (head >= 0 ? `${layer}.${head}` : `${layer}~${name}~${shard}`);
+
+/** Parts of a key made by placeOf. */
+export function partsOf(key) {
+  const match = /^(-?\d+)\.(\d+)$/.exec(key);
+  if (match) return { layer: Number(match[1]), head: Number(match[2]), name: null, shard: null };
+  const [layer, name = '', shard = ''] = key.split('~');
+  return /^-?\d+$/.test(layer) ? { layer: Number(layer), head: -1, name, shard } : null;
+}
+
+/** "layer 3, head 5" or "layer 3, layers.3.mlp tp=1" */
+export function frameText({ layer, head, name, shard }) {
+  const where = layer < 0 ? name : `layer ${layer}`;
+  if (head >= 0) return `${where}, head ${head}`;
+  const more = [layer < 0 ? '' : name, shard === 'whole' ? '' : shard].filter(Boolean).join(' ');
+  return more ? `${where}, ${more}` : where;
+}
+
+/** Kinds whose values are shares from 0 to 1; the others have a sign. */
+export const isShare = (what) => what === 'attention' || what === 'probabilities';
+
+/** Number of the token a row or a column of a frame stands for. */
+export const tokenOf = ({ row_begin: begin, row_every: every }, row) => begin + row * every;
+
+/** Name of a token: its text where the frame has it. */
+export function tokenText(frame, token) {
+  const text = frame.texts[token];
+  return text === undefined ? String(token) : `${token} ${JSON.stringify(text)}`;
+}
+
+/** One frame less another of the same shape; null where they differ in shape. */
+export function difference(frame, other) {
+  if (frame.rows !== other.rows || frame.columns !== other.columns) return null;
+  return { ...frame, values: frame.values.map((value, at) => value - other.values[at]), less: other.step };
+}

@@ -1,0 +1,77 @@
+/**
+ * Frames of a running job as they come, by the socket /live/frames; the newest of each is kept.
+ * Calls `heard()` when a frame or news of the watches came: at most once a picture, see InspectView.
+ */
+import { decodeFrame, placeOf } from './frame.mjs';
+import { backoffMs } from '../lib/live.mjs';
+
+const FORBIDDEN = 4403;
+const UNKNOWN = 4404;
+const MOST_KEPT = 4096;
+
+export class FrameSocket {
+  #tries = 0;
+  #socket = null;
+  #timer = null;
+  #isClosed = false;
+
+  /** @param {import('../lib/app.mjs').App} app @param {() => void} heard */
+  constructor(app, heard) {
+    Object.assign(this, { app, heard, run: app.view.run, state: null, problem: null });
+    /** @type {Map<string, import('./frame.mjs').Frame>} by kind, place and sequence */
+    this.frames = new Map();
+    this.#connect();
+  }
+
+  close() {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    this.#socket?.close();
+  }
+
+  /** Newest frames of a kind (and sequence), each with its key. */
+  of(what, sample = null) {
+    return [...this.frames.values()].filter((frame) => frame.what === what && (sample === null || frame.sample === sample));
+  }
+
+  /** Kinds there are. */
+  whats() {
+    return [...new Set([...this.frames.values()].map(({ what }) => what))];
+  }
+
+  #connect() {
+    const url = new URL(`${this.app.base}/live/frames`, location.href);
+    url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
+    url.searchParams.set('run', this.run);
+    const socket = this.#socket = new WebSocket(url.href);
+    socket.binaryType = 'arraybuffer';
+    socket.onmessage = ({ data }) => this.#message(data);
+    socket.onclose = ({ code, reason }) => this.#lost(code, reason);
+  }
+
+  #message(data) {
+    this.#tries = 0;
+    if (typeof data === 'string') this.state = JSON.parse(data);
+    else this.#keep(decodeFrame(data));
+    this.heard();
+  }
+
+  #keep(frame) {
+    const key = `${frame.what} ${placeOf(frame)} ${frame.sample}`;
+    const old = this.frames.get(key);
+    if (old && old.rank < frame.rank && old.step >= frame.step) return;  // a replica of the same head
+    this.frames.delete(key);
+    this.frames.set(key, frame);
+    if (this.frames.size > MOST_KEPT) this.frames.delete(this.frames.keys().next().value);
+  }
+
+  #lost(code, reason) {
+    if (this.#isClosed) return;
+    if (code === FORBIDDEN || code === UNKNOWN) {
+      this.problem = reason;
+      this.heard();
+      return;
+    }
+    this.#timer = setTimeout(() => this.#connect(), backoffMs(this.#tries++, Math.random()));
+  }
+}

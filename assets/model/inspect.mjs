@@ -1,0 +1,296 @@
+/** Inspect: thumbnails of all heads and layers of one step, one in full, others pinned beside it. */
+import { makeFetcher } from '../lib/fetcher.mjs';
+import { make } from '../ranks/theme.mjs';
+import { Controls } from './controls.mjs';
+import { decodeFrame, difference, frameText, isShare, partsOf, placeOf } from './frame.mjs';
+import { codesOfTile, peakOf, thumbnail } from './frame_codes.mjs';
+import { FrameSocket } from './frame_socket.mjs';
+import { Matrix } from './matrix.mjs';
+import { merged, setModel } from './state.mjs';
+import { TileGrid } from './tile_grid.mjs';
+
+const NEWS_MS = 2000;
+const PLAY_MS = 700;
+const MOST_PINS = 6;
+const TILE = { head: [48, 48], strip: [24, 240] };
+const HOW = 'Content of tensors is recorded only where a job allows it: start it with TRACE_HOOKS_ALLOW_CONTENT=1 '
+  + 'and a watch, such as tracer.inspect({"what": "attention", "layers": [0], "every": 10}), or begin one here while it runs.';
+
+const tileSize = (frame) => (frame.head >= 0 ? TILE.head : TILE.strip);
+
+export class InspectView {
+  constructor(element, app) {
+    Object.assign(this, { element, app, kinds: [], socket: null, matrices: [] });
+    this.#build();
+    this.fetcher = makeFetcher((signal) => this.#fetch(signal), NEWS_MS);
+    this.listeners = {
+      view: () => this.#follow(), run: () => this.fetcher.news(),
+      link: ({ detail }) => { if (this.shown) detail.patch.model = merged(app.view.model, this.shown); },
+    };
+    for (const [name, listener] of Object.entries(this.listeners)) app.addEventListener(name, listener);
+    this.key = this.#viewKey();
+    this.fetcher.now();
+  }
+
+  destroy() {
+    this.fetcher.stop();
+    clearInterval(this.playing);
+    cancelAnimationFrame(this.frame);
+    this.socket?.close();
+    this.grid.destroy();
+    this.matrices.forEach(({ matrix }) => matrix.destroy());
+    for (const [name, listener] of Object.entries(this.listeners)) this.app.removeEventListener(name, listener);
+  }
+
+  #viewKey() {
+    const { run, attempt, model: { what, at, step, minus, pins, sample } } = this.app.view;
+    return JSON.stringify([run, attempt, what, at, step, minus, pins, sample]);
+  }
+
+  #follow() {
+    if (this.app.view.page !== 'model') return;
+    const key = this.#viewKey();
+    if (key === this.key) return;
+    this.key = key;
+    this.fetcher.now();
+  }
+
+  #build() {
+    const parts = this.parts = { status: make('p', { class: 'panel sentence', role: 'status' }, 'Looking for frames.') };
+    parts.controls = make('section', { class: 'panel model-controls', hidden: '' });
+    this.controls = new Controls(parts.controls, this.app);
+    parts.about = make('span', { class: 'quiet' });
+    parts.tiles = make('section', { class: 'panel model-tiles' }, [make('header', {}, [make('h2', {}, 'Layers × heads'), parts.about])]);
+    this.grid = new TileGrid(parts.tiles, { chosen: (at, event) => (event.shiftKey ? this.#pin(at) : setModel(this.app, { at }, { push: true })) });
+    parts.full = make('div', { class: 'model-full' });
+    parts.seen = make('div', { class: 'model-inspect', hidden: '' }, [this.#bar(), make('div', { class: 'model-two' }, [parts.tiles, parts.full])]);
+    this.element.replaceChildren(parts.status, parts.controls, parts.seen);
+  }
+
+  #bar() {
+    const { parts, app } = this;
+    const choice = (name, label) => {
+      parts[name] = make('select', { 'aria-label': label });
+      parts[name].addEventListener('change', () => setModel(app, { [name]: parts[name].value, ...(name === 'what' ? { at: null, pins: null, minus: null, step: null } : {}) }, { push: true }));
+      return make('label', {}, [`${label} `, parts[name]]);
+    };
+    const button = (label, text, act) => {
+      const made = make('button', { 'aria-label': label }, text);
+      made.addEventListener('click', act);
+      return made;
+    };
+    parts.slider = make('input', { type: 'range', min: '0', max: '0', 'aria-label': 'step' });
+    parts.slider.addEventListener('input', () => this.#go(Number(parts.slider.value)));
+    parts.step = make('output', {});
+    parts.play = button('play', '▶', () => this.#play());
+    return make('section', { class: 'panel model-bar' }, [
+      choice('what', 'Tensor'), choice('sample', 'Sequence'),
+      make('span', { class: 'model-steps' }, [
+        button('step before', '‹', () => this.#turn(-1)), parts.slider, button('step after', '›', () => this.#turn(1)), parts.play, parts.step,
+        button('newest step', 'newest', () => setModel(app, { step: null }))]),
+      choice('minus', 'less step'),
+    ]);
+  }
+
+  /** Stored frames first; a live job's come by the socket as well. */
+  async #fetch(signal) {
+    const { app } = this;
+    const { attempt } = app.view;
+    try {
+      const told = await app.json(app.api('model/recorded', { attempt }), signal);
+      const { whats } = await app.json(app.api('model/frames', { attempt }), signal);
+      if (signal.aborted) return;
+      this.kinds = whats;
+      this.#listen(told.can_record);
+      await this.#showStep(signal);
+    } catch (error) {
+      if (error.name !== 'AbortError') this.#say(error.message, true);
+    }
+  }
+
+  #listen(canRecord) {
+    this.parts.controls.hidden = !canRecord;
+    if (canRecord && !this.socket) this.socket = new FrameSocket(this.app, () => this.#heard());
+    if (!canRecord) this.socket?.close();
+  }
+
+  /** A frame came: one picture for all that come until the next one is drawn. */
+  #heard() {
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => {
+      this.controls.show(this.socket.problem ? null : this.socket.state);
+      if (this.app.view.model.step === undefined && this.socket.frames.size) this.#showStep(new AbortController().signal);
+    });
+  }
+
+  #say(text, isError = false) {
+    const { status, seen } = this.parts;
+    status.textContent = text;
+    status.classList.toggle('failed', isError);
+    status.hidden = false;
+    seen.hidden = true;
+  }
+
+  /** Kind, step and so on, as the link says and the run has them. */
+  #chosen() {
+    const { model } = this.app.view;
+    const live = this.socket?.whats() ?? [];
+    const names = [...new Set([...this.kinds.map(({ what }) => what), ...live])];
+    if (!names.length) return null;
+    const what = names.includes(model.what) ? model.what : names[0];
+    const kind = this.kinds.find((one) => one.what === what) ?? { steps: [], samples: [] };
+    const isLive = model.step === undefined && live.includes(what);
+    const wanted = Number(model.step ?? Infinity);
+    const step = isLive ? null : kind.steps.findLast((one) => one <= wanted) ?? kind.steps[0];
+    const sample = kind.samples.includes(Number(model.sample)) && model.sample !== undefined ? Number(model.sample) : kind.samples[0] ?? this.socket?.of(what)[0]?.sample ?? null;
+    const minus = kind.steps.includes(Number(model.minus)) && model.minus !== undefined ? Number(model.minus) : null;
+    return { names, what, kind, isLive, step, sample, minus };
+  }
+
+  async #showStep(signal) {
+    const chosen = this.#chosen();
+    if (!chosen) return this.#say(HOW);
+    this.parts.status.hidden = true;
+    this.parts.seen.hidden = false;
+    this.#options(chosen);
+    const tiles = chosen.isLive ? this.#liveTiles(chosen) : await this.#storedTiles(chosen, signal);
+    if (signal.aborted) return undefined;
+    const at = this.#at(tiles);
+    Object.assign(this.grid, { chosen: at, pins: this.#pins() });
+    this.grid.show(tiles);
+    this.shown = { what: chosen.what, at, ...(chosen.isLive ? {} : { step: chosen.step }) };
+    this.parts.about.textContent = `${chosen.what}, step ${tiles.step}${tiles.is_cut ? ', the first of too many' : ''}; click opens, shift + click pins`;
+    await this.#showFull([at, ...this.#pins()].filter(Boolean), chosen, signal);
+    return undefined;
+  }
+
+  #at({ frames }) {
+    const { at } = this.app.view.model;
+    return frames.some((frame) => placeOf(frame) === at) ? at : frames.length ? placeOf(frames[0]) : null;
+  }
+
+  #pins() {
+    return (this.app.view.model.pins ?? '').split('|').filter((key) => partsOf(key)).slice(0, MOST_PINS);
+  }
+
+  #pin(key) {
+    const pins = this.#pins();
+    const next = pins.includes(key) ? pins.filter((one) => one !== key) : [...pins, key];
+    setModel(this.app, { pins: next.slice(-MOST_PINS).join('|') }, { push: true });
+  }
+
+  #liveTiles({ what, sample }) {
+    const frames = this.socket.of(what, sample);
+    const [height, width] = tileSize(frames[0] ?? { head: 0 });
+    return {
+      what, height, width, frames, step: frames.reduce((newest, { step }) => Math.max(newest, step), 0),
+      codes: frames.map((frame) => thumbnail(frame, height, width, !isShare(what))),
+    };
+  }
+
+  async #storedTiles({ what, step, sample, kind }, signal) {
+    const [height, width] = kind.heads.some((head) => head >= 0) ? TILE.head : TILE.strip;
+    const { arrays, meta } = await this.app.arrays(this.app.api('model/tiles', {
+      what, step, sample, height, width, attempt: this.app.view.attempt,
+    }), signal);
+    const size = meta.height * meta.width;
+    return { ...meta, codes: meta.frames.map((_, at) => codesOfTile(arrays.code.subarray(at * size, (at + 1) * size), !isShare(what))) };
+  }
+
+  async #frameOf(key, step, { what, sample, isLive }, signal) {
+    if (isLive) return this.socket.of(what, sample).find((frame) => placeOf(frame) === key) ?? null;
+    const { layer, head, name, shard } = partsOf(key);
+    const url = this.app.api('model/frame', { what, step, layer, head, name, shard, sample, attempt: this.app.view.attempt });
+    const answer = await fetch(url, { signal, credentials: 'same-origin' });
+    if (!answer.ok) throw new Error((await answer.json()).error ?? `The server answered ${answer.status}.`);
+    return decodeFrame(await answer.arrayBuffer());
+  }
+
+  async #showFull(keys, chosen, signal) {
+    const unique = [...new Set(keys)];
+    const frames = await Promise.all(unique.map(async (key) => {
+      const frame = await this.#frameOf(key, chosen.step, chosen, signal);
+      if (!frame || chosen.minus === null || chosen.isLive) return frame;
+      return difference(frame, await this.#frameOf(key, chosen.minus, chosen, signal)) ?? frame;
+    }));
+    if (signal.aborted) return;
+    while (this.matrices.length > unique.length) {
+      const { matrix, panel } = this.matrices.pop();
+      matrix.destroy();
+      panel.remove();
+    }
+    while (this.matrices.length < unique.length) this.matrices.push(this.#panel());
+    const peak = Math.max(0, ...frames.filter(Boolean).map(({ values }) => peakOf(values)));
+    this.matrices.forEach((one, at) => this.#fill(one, unique[at], frames[at], unique.length > 1 ? peak : null));
+  }
+
+  #panel() {
+    const title = make('h2');
+    const about = make('span', { class: 'quiet' });
+    const pin = make('button', {}, 'Pin');
+    const panel = make('section', { class: 'panel' }, [make('header', {}, [title, about, pin])]);
+    const one = { panel, title, about, pin, key: null, matrix: null };
+    one.matrix = new Matrix(panel, { pointed: (hit) => this.#light(one.matrix, hit) });
+    pin.addEventListener('click', () => this.#pin(one.key));
+    this.parts.full.append(panel);
+    return one;
+  }
+
+  #fill(one, key, frame, peak) {
+    one.key = key;
+    const isPinned = this.#pins().includes(key);
+    one.pin.textContent = isPinned ? 'Unpin' : 'Pin';
+    one.pin.setAttribute('aria-pressed', String(isPinned));
+    one.title.textContent = frame ? `${frame.what}, ${frameText(frame)}` : key;
+    one.about.textContent = frame ? `step ${frame.step}${frame.less === undefined ? '' : ` less step ${frame.less}`}, ${frame.rows} × ${frame.columns}, `
+      + `${frame.sample < 0 ? 'mean of the batch' : `sequence ${frame.sample}`}` : 'not in this step';
+    one.matrix.show(frame, peak);
+  }
+
+  /** The same row and column in all that are shown. */
+  #light(source, hit) {
+    for (const { matrix } of this.matrices) {
+      if (matrix === source) continue;
+      matrix.lit = hit;
+      matrix.redraw();
+    }
+  }
+
+  #options({ names, what, kind, isLive, step, sample, minus }) {
+    const { parts } = this;
+    const fill = (select, entries, value) => {
+      const key = JSON.stringify(entries);
+      if (select.dataset.entries !== key) select.replaceChildren(...entries.map(([name, text]) => make('option', { value: name }, text)));
+      select.dataset.entries = key;
+      select.value = String(value ?? '');
+    };
+    fill(parts.what, names.map((name) => [name, name]), what);
+    fill(parts.sample, kind.samples.map((one) => [one, one < 0 ? 'mean of the batch' : String(one)]), sample);
+    fill(parts.minus, [['', 'none'], ...kind.steps.filter((one) => one !== step).map((one) => [one, String(one)])], minus);
+    parts.slider.max = String(Math.max(0, kind.steps.length - 1));
+    parts.slider.value = String(isLive ? kind.steps.length - 1 : kind.steps.indexOf(step));
+    parts.step.textContent = isLive ? 'live' : `step ${step}`;
+    this.steps = kind.steps;
+  }
+
+  #go(at) {
+    const step = this.steps[Math.min(this.steps.length - 1, Math.max(0, at))];
+    if (step !== undefined) setModel(this.app, { step });
+  }
+
+  #turn(by) {
+    this.#go(Number(this.parts.slider.value) + by);
+  }
+
+  /** Step after step, from the first again after the last. */
+  #play() {
+    const isOn = this.playing !== undefined && this.playing !== null;
+    clearInterval(this.playing);
+    this.playing = isOn ? null : setInterval(() => {
+      const at = Number(this.parts.slider.value);
+      this.#go(at + 1 < this.steps.length ? at + 1 : 0);
+    }, PLAY_MS);
+    this.parts.play.textContent = isOn ? '▶' : '❚❚';
+    this.parts.play.setAttribute('aria-label', isOn ? 'play' : 'pause');
+  }
+}

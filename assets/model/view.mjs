@@ -1,0 +1,38 @@
+/** The page Model: its sub-views Health and Inspect, one at a time. */
+import { make } from '../ranks/theme.mjs';
+import { HealthView } from './health.mjs';
+import { InspectView } from './inspect.mjs';
+import { setModel } from './state.mjs';
+
+const VIEWS = [['health', 'Health', HealthView], ['inspect', 'Inspect', InspectView]];
+
+export function mount(element, app, { first = 'health' } = {}) {
+  const body = make('div', { class: 'model-body' });
+  const buttons = VIEWS.map(([name, title]) => {
+    const button = make('button', { 'aria-pressed': 'false' }, title);
+    button.addEventListener('click', () => setModel(app, { view: name }, { push: true }));
+    return button;
+  });
+  let shown = null;
+  let view = null;
+  const follow = () => {
+    if (app.view.page !== 'model') return;
+    const at = (view) => VIEWS.findIndex(([name]) => name === view);
+    const wanted = at(app.view.model.view) < 0 ? at(first) : at(app.view.model.view);
+    if (wanted === shown) return;
+    view?.destroy();
+    shown = wanted;
+    buttons.forEach((button, at) => button.setAttribute('aria-pressed', String(at === wanted)));
+    body.replaceChildren();
+    view = new VIEWS[wanted][2](body, app);
+  };
+  element.replaceChildren(make('nav', { class: 'model-views', 'aria-label': 'views of the model' }, buttons), body);
+  app.addEventListener('view', follow);
+  follow();
+  return {
+    destroy() {
+      app.removeEventListener('view', follow);
+      view?.destroy();
+    },
+  };
+}

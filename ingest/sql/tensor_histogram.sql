@@ -1,0 +1,46 @@
+-- Sizes of the values of one layer's tensor, step by step: shares by powers of two, of the whole
+-- tensor as tensor_health puts it together.
+-- reads: tensor_stats
+-- param: tensor text required residual, attention, mlp, output, gradient, weight or update
+-- param: layer int required layer of the whole model, from 0; -1 what is in no layer
+-- param: module text = null its name, where a layer has several
+-- param: step_min int = -1 first step wanted
+-- param: step_max int = 9223372036854775806 last step wanted
+-- param: attempt int = newest
+-- column: step  optimizer step
+-- column: exponent  values with 2^exponent <= size < 2^(exponent + 1); -40 and 23 have open ends
+-- column: share  of all values of the tensor, 0 to 1; zeros and what is not finite make up the rest
+-- empty: this tensor has no statistics in these steps, or none but zeros
+WITH told AS (
+    SELECT s.step, s.rank, s.layer, s.tensor, s.name, s.shard, s.count, s.sampled, s.absmax,
+        s.zero_ratio, s.nonfinite, s.log2_counts, coalesce(nullif(s.chunk, -1), r.pp, 0) AS stage
+    FROM rows_of($tensor_stats) s LEFT JOIN ranks r USING (attempt, rank)
+    WHERE s.attempt = $attempt AND s.step BETWEEN $step_min AND $step_max
+),
+stages AS (
+    SELECT stage, min(layer) AS first, max(layer) AS last, count(DISTINCT layer) AS num_layers
+    FROM told WHERE layer >= 0 GROUP BY stage
+),
+numbered AS (
+    SELECT stage, CASE WHEN first <= max(last) OVER before THEN sum(num_layers) OVER before ELSE 0
+        END AS layers_before
+    FROM stages
+    WINDOW before AS (ORDER BY stage ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+),
+parts AS (
+    SELECT step, count, any_value(sampled) AS sampled, log2_counts
+    FROM told LEFT JOIN numbered USING (stage)
+    WHERE tensor = $tensor AND ($module IS NULL OR name = $module)
+        AND if(layer < 0, layer, layer + coalesce(layers_before, 0)) = $layer
+    GROUP BY step, name, shard, count, absmax, zero_ratio, nonfinite, log2_counts
+),
+bins AS (
+    SELECT step, unnest(range(-40, 24)) AS exponent,
+        unnest(log2_counts) * (count / sampled::DOUBLE) AS num_values
+    FROM parts
+),
+whole AS (SELECT step, sum(count) AS count FROM parts GROUP BY step)
+SELECT step, exponent::INTEGER AS exponent, sum(num_values) / any_value(count) AS share
+FROM bins JOIN whole USING (step)
+GROUP BY step, exponent HAVING sum(num_values) > 0
+ORDER BY step, exponent

@@ -1,0 +1,181 @@
+"""The page Model in a real browser: health of training on a run with statistics of its tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.links import View
+from benchmarks.browser import Server
+from tests.browser import runs_made
+from tests.browser.conftest import OpenTab
+from tests.browser.tabs import DESKTOP, PHONE, Tab
+from tests.frame_runs import STEPS, frame_run
+from tests.health_runs import EXPLODING, VANISHING, health_run
+
+MAP, CURVES, HISTOGRAM = ".stat-map canvas", ".curves canvas", ".histogram canvas"
+
+
+@pytest.fixture(scope="module")
+def model_run(runs: Path) -> str:
+    """Name of a run with statistics of its tensors."""
+    health_run(runs / "model health")
+    return runs_made.indexed(runs / "model health")
+
+
+@pytest.mark.parametrize(
+    ("theme", "size"), [("dark", DESKTOP), ("light", PHONE)], ids=["desktop", "phone"]
+)
+def test_health_is_drawn_in_both_themes_and_on_a_phone(
+    tabs: OpenTab, server: Server, model_run: str, theme: str, size: tuple[int, int]
+) -> None:
+    tab = tabs(server.url, theme, size)
+    tab.open(View(model_run).url())
+    tab.settle()
+    tab.page.locator('.topbar a[data-page="model"]').click()
+    tab.page.wait_for_selector(MAP)
+    tab.settle()
+    for place in (MAP, CURVES, HISTOGRAM):
+        assert tab.num_colours(tab.page.locator(place)) > 10, place
+    assert "RMS of residual stream" in tab.page.locator(".model-map h2").inner_text()
+    tab.assert_sound()
+
+
+def test_an_alarm_is_marked_with_its_source_and_a_link_opens_the_same(
+    tab: Tab, model_run: str
+) -> None:
+    tab.open(View(model_run, "model").url())
+    tab.settle()
+    tab.page.get_by_label("Tensor").select_option("gradient")
+    tab.wait_for("document.querySelector('.model-map h2').innerText.includes('gradients')")
+    tab.settle()
+    level = tab.page.locator(".model-level abbr")
+    assert "below 1e-8" in level.inner_text()
+    assert "2309.14322" in (level.get_attribute("title") or "")
+    assert f"layer {VANISHING}, attention" in tab.page.locator(".model-histogram h2").inner_text()
+    tab.page.get_by_label("Statistic", exact=True).select_option("absmax")
+    tab.wait_for("document.querySelector('.model-map h2').innerText.startsWith('Greatest size')")
+    tab.page.get_by_label("smoothing").fill("0.6")
+    tab.settle()
+    canvas = tab.page.locator(MAP)
+    canvas.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowLeft"):
+        tab.page.keyboard.press(key)
+    said = tab.page.locator(".stat-map [role=status]").inner_text()
+    tab.page.keyboard.press("Enter")
+    row = tab.page.evaluate("window.rankscope.view.model.row")
+    assert row
+    tab.settle()
+    assert tab.page.locator(".model-histogram h2").inner_text().endswith(said.partition(";")[0])
+    tab.page.locator('[data-act="copy-link"]').click()
+    link = tab.page.evaluate("navigator.clipboard.readText()")
+    tab.page.goto(link)
+    tab.page.wait_for_selector(MAP)
+    tab.settle()
+    model = tab.view()["model"]
+    assert (model["tensor"], model["stat"], model["row"]) == ("gradient", "absmax", row)
+    assert tab.page.get_by_label("smoothing").input_value() == "0.6"
+    assert "Greatest size of gradients" in tab.page.locator(".model-map h2").inner_text()
+
+
+def test_the_table_names_the_layer_that_is_not_finite(tab: Tab, model_run: str) -> None:
+    model = (("tensor", "residual"), ("stat", "nonfinite"))
+    tab.open(View(model_run, "model", model=model).url())
+    tab.settle()
+    tab.page.locator(".model-map summary").click()
+    first = tab.page.locator(".model-map tbody tr").first
+    assert first.locator("td").first.inner_text() == f"layer {EXPLODING}"
+    assert "one value is enough" in first.inner_text()
+    assert tab.num_pixels(tab.page.locator(MAP), "--ramp-more") > 100
+    tab.page.locator(".model-map tbody tr").nth(2).locator("a").click()
+    tab.wait_for("window.rankscope.view.model.row === '1'")
+    tab.assert_sound()
+
+
+def test_a_run_without_statistics_says_how_to_have_them(tab: Tab, imported_run: str) -> None:
+    tab.open(View(imported_run).url())
+    tab.settle()
+    assert tab.page.locator('.topbar a[data-page="model"]').count() == 0
+    tab.open(View("slow_rank", "model").url())
+    tab.settle()
+    said = tab.page.locator(".model-nothing").inner_text()
+    assert "TRACE_HOOKS_STATISTICS=100" in said
+    assert "no statistics" in said
+    tab.assert_sound()
+
+
+@pytest.fixture(scope="module")
+def watched_run(runs: Path) -> str:
+    """Name of a run in which attention and MLP outputs were kept."""
+    frame_run(runs / "model frames")
+    return runs_made.indexed(runs / "model frames")
+
+
+@pytest.mark.parametrize(
+    ("theme", "size"), [("dark", DESKTOP), ("light", PHONE)], ids=["desktop", "phone"]
+)
+def test_every_head_has_a_thumbnail_and_one_is_open(
+    tabs: OpenTab, server: Server, watched_run: str, theme: str, size: tuple[int, int]
+) -> None:
+    tab = tabs(server.url, theme, size)
+    tab.open(View(watched_run, "model").url())
+    tab.page.wait_for_selector(".matrix canvas")
+    tab.settle()
+    assert tab.num_colours(tab.page.locator(".tile-grid canvas")) > 20
+    assert tab.num_colours(tab.page.locator(".matrix canvas")) > 20
+    assert f"step {STEPS[-1]}" in tab.page.locator(".model-tiles header").inner_text()
+    tab.assert_sound()
+
+
+def test_heads_are_opened_pinned_and_compared_over_steps(tab: Tab, watched_run: str) -> None:
+    tab.open(View(watched_run, "model").url())
+    tab.page.wait_for_selector(".matrix canvas")
+    tab.settle()
+    grid = tab.page.locator(".tile-grid canvas")
+    grid.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "Enter"):
+        tab.page.keyboard.press(key)
+    titles = tab.page.locator(".model-full h2")
+    tab.wait_for(
+        "document.querySelector('.model-full h2').innerText === 'attention, layer 1, head 1'"
+    )
+    tab.page.get_by_role("button", name="Pin", exact=True).click()
+    grid.focus()
+    tab.page.keyboard.press("ArrowDown")
+    tab.page.keyboard.press("ArrowDown")
+    tab.page.keyboard.press("Enter")
+    tab.wait_for("document.querySelectorAll('.model-full h2').length === 2")
+    tab.settle()
+    shown = titles.all_inner_texts()
+    assert "attention, layer 1, head 1" in shown
+    matrix = tab.page.locator(".matrix canvas").first
+    matrix.focus()
+    tab.page.keyboard.press("ArrowDown")
+    tab.page.keyboard.press("ArrowDown")
+    said = tab.page.locator(".matrix [role=status]").first.inner_text()
+    assert said.startswith('query 1 "t1" → key 0 "t0"')
+    tab.page.get_by_role("button", name="step before").click()
+    tab.wait_for("document.querySelector('.model-steps output').textContent === 'step 20'")
+    tab.page.get_by_label("less step").select_option(str(STEPS[0]))
+    tab.wait_for(
+        "document.querySelector('.model-full header').innerText.includes('step 20 less step 10')"
+    )
+    tab.page.locator('[data-act="copy-link"]').click()
+    link = tab.page.evaluate("navigator.clipboard.readText()")
+    tab.page.goto(link)
+    tab.page.wait_for_selector(".matrix canvas")
+    tab.settle()
+    assert titles.all_inner_texts() == shown
+    assert "step 20 less step 10" in tab.page.locator(".model-full header").first.inner_text()
+    tab.assert_sound()
+
+
+def test_tensors_without_heads_are_strips(tab: Tab, watched_run: str) -> None:
+    tab.open(View(watched_run, "model", model=(("what", "mlp"), ("step", "10"))).url())
+    tab.page.wait_for_selector(".matrix canvas")
+    tab.settle()
+    assert "layers.0.mlp tp=0" in tab.page.locator(".model-full h2").inner_text()
+    assert "24 × 48" in tab.page.locator(".model-full header").inner_text()
+    assert tab.num_pixels(tab.page.locator(".matrix canvas"), "--ramp-less") > 10
+    tab.assert_sound()

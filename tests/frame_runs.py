@@ -1,0 +1,62 @@
+"""A run that was watched: attention of every head, the MLP of every layer, at three steps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from tests.runs_builder import T0, RunBuilder
+from trace_hooks.frames import stored
+from trace_hooks.layout import ParallelLayout
+
+NUM_LAYERS, NUM_HEADS, NUM_TOKENS, NUM_FEATURES = 4, 6, 24, 96
+STEPS = (10, 20, 30)
+TOKENS = [f"t{at}" for at in range(NUM_TOKENS - 1)] + ["<b>"]
+Matrix = np.ndarray
+
+
+def attention(step: int, layer: int, head: int) -> Matrix:
+    """Causal attention of a head: sharper with each step, looking back by the head's number."""
+    back = np.arange(NUM_TOKENS)[:, None] - np.arange(NUM_TOKENS)[None, :]
+    logits = -np.abs(back - head) * (1 + layer) * step / 30
+    logits = np.where(back >= 0, logits, -np.inf)
+    found = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return (found / found.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def mlp(step: int, layer: int, shard: int) -> Matrix:
+    """Half of an MLP's output, which has both signs."""
+    random = np.random.default_rng((step, layer, shard))
+    return random.normal(0, 1 + layer, (NUM_TOKENS, NUM_FEATURES // 2)).astype(np.float32)
+
+
+def frame_run(folder: Path) -> RunBuilder:
+    """TP 2: each rank has half of the heads and half of the features."""
+    run = RunBuilder(folder, 2, ParallelLayout.from_sizes(tp=2))
+    for step in range(0, 40, 10):
+        for rank in range(2):
+            run.step(rank, step, 1000.0 * step, 1000.0 * step + 900)
+    for step in STEPS:
+        for layer in range(NUM_LAYERS):
+            for head in range(NUM_HEADS):
+                _add(run, head // 3, step, "attention", layer, head, attention(step, layer, head))
+            for shard in range(2):
+                _add(run, shard, step, "mlp", layer, -1, mlp(step, layer, shard))
+    run.rank_files(end={"ts_ns": T0 + 10**9, "status": "finished", "error": None})
+    run.publish()
+    return run
+
+
+def _add(
+    run: RunBuilder, rank: int, step: int, what: str, layer: int, head: int, values: Matrix
+) -> None:
+    numbers = stored(values, "uint8" if what == "attention" else "float16")
+    run.add(
+        "frames", rank, step, ts_ns=T0 + step * 1_000_000, watch=what, what=what, layer=layer,
+        head=head, name=f"layers.{layer}.{what}", shard=f"tp={rank}", sample=0, row_begin=0,
+        row_every=1, shape=list(values.shape), dtype=numbers.dtype, scale=numbers.scale,
+        zero=numbers.zero, data=numbers.data, cost_ns=1_500_000,
+        labels=json.dumps(TOKENS) if what == "attention" else None,
+    )  # fmt: skip

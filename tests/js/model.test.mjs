@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { codeOfValue, FAULT, formatNumber, levelText, makeScale, passed, rangeOf, WARN } from '../../assets/model/scale.mjs';
+import {
+  columnOfStep, drawnRowOf, healthData, rowLabel, rowsOf, rowText, smoothed, tableRows,
+} from '../../assets/model/series.mjs';
+import { decodeFrame, difference, frameText, partsOf, placeOf, tokenOf, tokenText } from '../../assets/model/frame.mjs';
+import { codesOf, codesOfTile, gridOf, peakOf, thumbnail } from '../../assets/model/frame_codes.mjs';
+import { ackLines, costTexts, watchOf, watchText } from '../../assets/model/watch_form.mjs';
+import { merged } from '../../assets/model/state.mjs';
+
+const LOGITS = {
+  name: 'max_logit', title: 'Greatest attention logit', scale: 'log', levels: [
+    { value: 100, severity: 'warn', is_above: true, text: 'QK-clip acts from 100 on', source: 's' },
+    { value: 1e4, severity: 'fault', is_above: true, text: 'runs above 1e4 diverged', source: 's' },
+  ],
+};
+const LOG = { name: 'rms', title: 'RMS', scale: 'log', levels: [] };
+
+test('numbers keep four digits and say what is not there', () => {
+  assert.deepEqual([0, 4096, 0.012345, 1.2e-8, 123456.7, NaN, null].map(formatNumber),
+    ['0', '4,096', '0.01235', '1.2e-8', '1.23e+5', 'not recorded', 'not recorded']);
+});
+
+test('the worst level passed counts', () => {
+  assert.equal(passed(50, LOGITS.levels), null);
+  assert.equal(passed(101, LOGITS.levels).severity, 'warn');
+  assert.equal(passed(2e4, LOGITS.levels).severity, 'fault');
+  assert.equal(passed(NaN, LOGITS.levels), null);
+  assert.equal(passed(5e-9, [{ value: 1e-8, severity: 'warn', is_above: false }]).severity, 'warn');
+  assert.equal(passed(1, [{ value: 1e-3, severity: 'usual', is_above: true }]), null);
+  assert.equal(levelText(LOGITS.levels[0]), 'above 100: QK-clip acts from 100 on');
+});
+
+test('a log scale goes from the least to the greatest value, zeros stand at its foot', () => {
+  const range = rangeOf(LOG, [NaN, 0, 1e-4, 1, 1e4, Infinity]);
+  assert.deepEqual(range, [1e-4, 1e4]);
+  const scale = makeScale(LOG, range);
+  assert.deepEqual([0, 1e-4, 1, 1e4].map(scale.share), [0, 0, 0.5, 1]);
+  assert.ok(scale.ticks.some(({ text }) => text === '1e0'));
+  assert.equal(rangeOf(LOG, [NaN, 0]), null);
+  assert.ok(makeScale(LOG, null).ticks.length > 1);
+  const one = makeScale(LOG, [3, 3]);
+  assert.ok(Math.abs(one.share(3) - 0.5) < 1e-9);
+});
+
+test('signed values have 0 in the middle, shares go from 0 to 1', () => {
+  const signed = { scale: 'signed', levels: [] };
+  const scale = makeScale(signed, rangeOf(signed, [-2, 1]));
+  assert.deepEqual([-2, 0, 2].map(scale.share), [0, 0.5, 1]);
+  assert.equal(codeOfValue(-2, signed, scale), codeOfValue(2, signed, scale));
+  assert.deepEqual([0, 0.25, 3].map(makeScale({ scale: 'linear' }, null).share), [0, 0.25, 1]);
+});
+
+test('colours: nothing, more and more, alarms in the other arm', () => {
+  const scale = makeScale(LOGITS, [1, 1e5]);
+  const codes = [NaN, 1, 10, 99, 101, 2e4].map((value) => codeOfValue(value, LOGITS, scale));
+  assert.equal(codes[0], 0);
+  assert.ok(codes[1] < codes[2] && codes[2] < codes[3]);
+  assert.ok(codes.slice(1, 4).every((code) => code % 2 === 0));
+  assert.deepEqual(codes.slice(4), [WARN, FAULT]);
+});
+
+test('smoothing forgets by its weight and begins at the first value', () => {
+  assert.deepEqual(smoothed([4, 4, 4], 0.9).map((v) => Number(v.toFixed(6))), [4, 4, 4]);
+  assert.deepEqual(smoothed([1, 2, 3], 0), [1, 2, 3]);
+  const [first, second, gap, after] = smoothed([0, 1, NaN, 1], 0.5);
+  assert.equal(first, 0);
+  assert.ok(Math.abs(second - 2 / 3) < 1e-9);
+  assert.ok(Number.isNaN(gap));
+  assert.ok(after > second && after < 1);
+});
+
+const ROWS = [['0', 0, '', -1], ['3.mlp', 3, 'mlp', -1], ['3.h5', 3, 'attn', 5], ['-1.head', -1, 'head', -1]]
+  .map(([key, layer, part, head]) => ({ key, layer, part, head, name: key }));
+const DATA = healthData({
+  arrays: {
+    value: Float32Array.of(1, 2, 3, 4), rows: Uint32Array.of(0, 2, 4), columns: Uint32Array.of(0, 3, 6),
+    first_step: Float64Array.of(0, 30), last_step: Float64Array.of(20, 50), last: [1, 2, 3, 4], least: [0, 0, 0, 0],
+    greatest: [1, 200, 3, NaN], worst_step: [0, 10, 20, NaN],
+  },
+  meta: { height: 2, width: 2, rows: ROWS, statistic: LOGITS, tensor: 'heads', num_steps: 6 },
+});
+
+test('rows are named, and found again when several are drawn as one', () => {
+  assert.deepEqual(ROWS.map(rowText), ['layer 0', 'layer 3, mlp', 'layer 3, head 5', 'head']);
+  assert.deepEqual(ROWS.map(rowLabel), ['0', '3 mlp', '3 · 5', 'head']);
+  assert.deepEqual(['0', '3.mlp', '3.h5', '-1.head', 'x'].map((key) => drawnRowOf(DATA, key)), [0, 0, 1, 1, -1]);
+  assert.deepEqual(rowsOf(DATA, 1).map(({ key }) => key), ['3.h5', '-1.head']);
+  assert.deepEqual([0, 20, 25, 50, 51].map((step) => columnOfStep(DATA, step)), [0, 0, 1, 1, -1]);
+});
+
+test('the table has what alarms first', () => {
+  const rows = tableRows(DATA, (value) => passed(value, LOGITS.levels));
+  assert.deepEqual(rows.map(({ row }) => row.key), ['3.mlp', '0', '3.h5', '-1.head']);
+  assert.equal(rows[0].level.severity, 'warn');
+  assert.equal(rows[0].worstStep, 10);
+  assert.equal(tableRows(DATA, () => null, 2).length, 2);
+});
+
+test('links hold what is set and nothing else', () => {
+  assert.deepEqual(merged({ row: '3', smooth: '0.5' }, { row: null, step: 7, tensor: '' }), { smooth: '0.5', step: '7' });
+});
+
+/** A frame on the wire, as trace_hooks/frames.py packs it. */
+function wire(header, bytes) {
+  let text = JSON.stringify(header);
+  text += ' '.repeat((8 - (8 + text.length) % 8) % 8);
+  const head = new TextEncoder().encode(text);
+  const all = new Uint8Array(8 + head.length + bytes.length);
+  all.set(new TextEncoder().encode('RSF1'));
+  new DataView(all.buffer).setUint32(4, head.length, true);
+  all.set(head, 8);
+  all.set(bytes, 8 + head.length);
+  return all.buffer;
+}
+
+const HEAD = {
+  step: 3, what: 'attention', layer: 1, head: 2, name: 'a', shard: 'tp=0', sample: 0, row_begin: 4, row_every: 2, rank: 0,
+  scale: 0.5, zero: 1, labels: '["a","b"]',
+};
+
+test('a frame is read as it was written', () => {
+  const bytes = decodeFrame(wire({ ...HEAD, shape: [2, 2], dtype: 'uint8' }, Uint8Array.of(0, 1, 2, 255)));
+  assert.deepEqual([...bytes.values], [1, 1.5, 2, 128.5]);
+  assert.deepEqual([bytes.rows, bytes.columns, bytes.texts], [2, 2, ['a', 'b']]);
+  const halves = new Uint16Array([0x3c00, 0xc000, 0x7e00, 0x0001, 0x7c00, 0x0000]);
+  const cube = decodeFrame(wire({ ...HEAD, shape: [1, 3, 2], dtype: 'float16', scale: 2, zero: 0, labels: null }, new Uint8Array(halves.buffer)));
+  assert.deepEqual([...cube.values].slice(0, 2), [2, -4]);
+  assert.ok(Number.isNaN(cube.values[2]));
+  assert.ok(Math.abs(cube.values[3] - 2 ** -23) < 1e-12);
+  assert.equal(cube.values[4], Infinity);
+  assert.deepEqual([cube.rows, cube.columns, cube.texts], [3, 2, []]);
+  assert.throws(() => decodeFrame(new Uint8Array([1, 2, 3, 4, 5, 6, 7, 8]).buffer), /no frame/);
+});
+
+test('places of frames go into links and come back', () => {
+  const strip = { layer: -1, head: -1, name: 'lm_head', shard: 'whole' };
+  assert.equal(placeOf(HEAD), '1.2');
+  assert.deepEqual(partsOf('1.2'), { layer: 1, head: 2, name: null, shard: null });
+  assert.deepEqual(partsOf(placeOf(strip)), strip);
+  assert.equal(partsOf('nonsense'), null);
+  assert.equal(frameText(HEAD), 'layer 1, head 2');
+  assert.equal(frameText(strip), 'lm_head');
+  assert.equal(frameText({ layer: 3, head: -1, name: 'layers.3.mlp', shard: 'tp=1' }), 'layer 3, layers.3.mlp tp=1');
+});
+
+test('rows are tokens, also where only some were kept', () => {
+  assert.deepEqual([0, 1].map((row) => tokenOf(HEAD, row)), [4, 6]);
+  assert.equal(tokenText({ texts: ['a', 'the'] }, 1), '1 "the"');
+  assert.equal(tokenText({ texts: [] }, 7), '7');
+});
+
+test('a difference is of frames of one shape', () => {
+  const frame = { rows: 1, columns: 2, values: Float32Array.of(3, 1), step: 9 };
+  const other = { rows: 1, columns: 2, values: Float32Array.of(1, 1), step: 5 };
+  assert.deepEqual([...difference(frame, other).values], [2, 0]);
+  assert.equal(difference(frame, other).less, 5);
+  assert.equal(difference(frame, { ...other, columns: 1 }), null);
+});
+
+test('colours of frames: by root for shares, two arms for signs, the same from thumbnails', () => {
+  const values = Float32Array.of(0, 0.25, 1, NaN);
+  assert.deepEqual([...codesOf(values, false, 1)], [1, 128, 254, 0]);
+  assert.deepEqual([...codesOf(Float32Array.of(-2, 0, 2, 9), true, 2)], [254, 1, 255, 255]);
+  assert.deepEqual([...codesOfTile(Uint8Array.of(0, 1, 255), false)], [0, 1, 254]);
+  assert.deepEqual([...codesOfTile(Uint8Array.of(0, 1, 128, 255), true)], [0, 254, 1, 255]);
+  assert.equal(peakOf(Float32Array.of(1, -3, Infinity, NaN)), 3);
+  const small = thumbnail({ values: Float32Array.of(1, 3, -2, -2), rows: 1, columns: 4 }, 1, 2, true);
+  assert.deepEqual([...small], [255, 254]);
+  assert.deepEqual([...thumbnail({ values: Float32Array.of(4), rows: 1, columns: 1 }, 2, 2, false)], [254, 254, 254, 254]);
+});
+
+test('thumbnails stand by layer and head, others by module and shard', () => {
+  const heads = [[1, 5], [0, 2], [1, 2]].map(([layer, head]) => ({ layer, head, name: 'a', shard: `tp=${head % 2}` }));
+  assert.deepEqual(gridOf(heads), { rows: ['0', '1'], columns: [2, 5], at: [[1, 1], [0, 0], [1, 0]] });
+  const strips = [{ layer: -1, head: -1, name: 'out', shard: 'whole' }, { layer: 0, head: -1, name: 'm', shard: 'tp=0' }];
+  assert.deepEqual(gridOf(strips), { rows: ['0 tp=0', 'out'], columns: [-1], at: [[1, 0], [0, 0]] });
+});
+
+const FORM = { what: 'attention', layers: '0-2, 7', heads: 'all', every: '2', steps: '100', size: '256', rate: '4', samples: '0' };
+
+test('a form becomes a watch, or a sentence', () => {
+  assert.deepEqual(watchOf(FORM, 40, ['attention']), {
+    id: 'attention-2', what: 'attention', layers: [0, 1, 2, 7], heads: 'all', every: 2, samples: [0], until: 140, size: 256,
+    bytes_per_s: 4 * 2 ** 20,
+  });
+  const least = watchOf({ ...FORM, every: '', steps: '', size: '', rate: '', samples: 'mean', layers: '' }, null, []);
+  assert.deepEqual(least, { id: 'attention', what: 'attention', layers: 'all', heads: 'all', every: 1, samples: 'mean' });
+  assert.throws(() => watchOf({ ...FORM, layers: '3-1' }, 0, []), /Layers are "3-1"; give numbers/);
+  assert.throws(() => watchOf({ ...FORM, heads: '0-9999' }, 0, []), /At most 64 Heads/);
+  assert.throws(() => watchOf({ ...FORM, every: 'x' }, 0, []), /give a whole number/);
+});
+
+test('watches, costs and answers are told in words', () => {
+  assert.equal(watchText({ what: 'attention', layers: [0, 1], heads: 'all', every: 2, until: 90, samples: [0] }),
+    'attention of layers 0, 1, heads all, every 2 steps until step 90, sequence 0');
+  assert.deepEqual(costTexts(null), ['nothing captured yet']);
+  assert.deepEqual(costTexts({ cost_ms_per_step: 1.234, bytes_per_s: 3 << 20, frames: 1200, thinned: 3 }),
+    ['1.23 ms a step on the rank it costs most', '3.0 MB/s', '1,200 frames', '3 left out by the limit']);
+  const lines = ackLines({ acks: [{ rank: 0, ok: true, text: 'layers 0 to 3' }, { rank: 1, ok: true, text: 'layers 0 to 3' },
+    { rank: 2, ok: false, text: 'no layer 9' }], silent: [3] });
+  assert.deepEqual(lines.map(({ ranks, ok }) => [ranks, ok]), [[[2], false], [[3], false], [[0, 1], true]]);
+});
