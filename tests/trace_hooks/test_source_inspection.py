@@ -216,6 +216,27 @@ def test_rows_tokens_and_tiles():
     assert found["tile"].values()[0, 0] == pytest.approx(float(whole[:3, :4].mean()), rel=1e-2)
 
 
+class Eager(nn.Module):
+    """Attention without a kernel."""
+
+    def forward(self, x):
+        return (x @ x.transpose(-2, -1)).softmax(-1) @ x
+
+
+def test_a_watch_that_sees_nothing_says_so():
+    model = TinyGPT()
+    for layer in model.layers:
+        layer.attention = Eager()
+    with watching(model, {"what": "attention"}) as (traced, source):
+        assert source.status() == []
+        forward_backward(traced, model)
+        assert frames(traced) == []
+        assert "has seen nothing of it" in source.status()[0]["text"]
+        source.inspect([{"what": "residual"}])
+        forward_backward(traced, model, 1)
+        assert source.status()[0]["text"] == ""
+
+
 def test_a_tile_of_attention_is_a_byte_a_value():
     model = seeded(TinyGPT)
     with watching(model, {"what": "attention", "size": 4}) as (traced, source):

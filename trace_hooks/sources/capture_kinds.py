@@ -105,11 +105,11 @@ def output_of(
 
 
 def probabilities_of(
-    active: ActiveWatch, logits: Tensor, at: dict[str, Any], first: int = 0, first_token: int = 0
+    active: ActiveWatch, logits: Tensor, at: dict[str, Any], first: int = 0
 ) -> Iterator[Capture]:
     """The TOP most probable next tokens of each row; labels are their ids, value by value.
 
-    `first_token`: id of this rank's first column, where the vocabulary is spread over ranks.
+    Of logits over the whole vocabulary only: a softmax over a part of it would say too much.
     """
     logits_BRV = _three(logits)
     num_samples, num_rows, num_tokens = logits_BRV.shape
@@ -123,7 +123,7 @@ def probabilities_of(
         if _fits(active, 1, rows.of(num_rows), top):
             logits_RV = logits_BRV[sample, rows.slice].float()
             best_RK, token_RK = logits_RV.softmax(-1).topk(top)
-            both_RC = torch.cat([best_RK, (token_RK + first_token).float()], -1)
+            both_RC = torch.cat([best_RK, token_RK.float()], -1)
             common = {**at, "row_begin": rows.begin, "row_every": rows.every}
             yield Capture(common, [{"sample": sample}], both_RC[None], tokens=True)
 

@@ -112,6 +112,12 @@ MAX_STEP_BYTES = 64 << 20
 """Bytes that one watch takes in one step at most, on one rank."""
 
 
+NOTHING_SEEN = (
+    "this rank has seen nothing of it: attention inside compiled regions or without a fused kernel "
+    "is not visible, nor what another rank speaks for"
+)
+
+
 class ActiveWatch:
     """A watch under way and what it has cost."""
 
@@ -171,4 +177,5 @@ class ActiveWatch:
             "frames": self.frames,
             "bytes": self.num_bytes,
             "cost_ns": self.cost_ns,
+            "text": "" if self.frames or not self.steps else NOTHING_SEEN,
         }

@@ -156,6 +156,14 @@ def holds_first_copy(tensor: Any, coordinates: dict[str, int]) -> bool:
     return tp == 0 or "tp" in (mesh.mesh_dim_names or ())
 
 
+def has_all_columns(tensor: Any, shard: str) -> bool:
+    """Whether this rank has whole rows of an output of which it has `shard`."""
+    if not hasattr(tensor, "placements"):
+        return shard == "whole"
+    last = (-1, tensor.dim() - 1)
+    return all(getattr(placement, "dim", None) not in last for placement in tensor.placements)
+
+
 def first_index(tensor: Any, dim: int) -> int:
     """Index in the whole tensor of the first of this rank's along `dim`; 0 where all are here."""
     if not hasattr(tensor, "placements"):

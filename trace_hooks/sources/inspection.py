@@ -20,7 +20,7 @@ out and counted. No communication, no random number, no waiting for a device.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -38,12 +38,13 @@ from trace_hooks.sources.capture_kinds import (
     probabilities_of,
     qkv_of,
 )
-from trace_hooks.sources.captures import ActiveWatch, Capture
+from trace_hooks.sources.captures import ActiveWatch
 from trace_hooks.sources.frame_queue import FrameQueue
 from trace_hooks.sources.global_places import (
     GlobalPlaces,
     coordinates,
     first_index,
+    has_all_columns,
     holds_first_copy,
     tensor_parallel,
 )
@@ -201,7 +202,12 @@ class Inspection(Source):
             "microbatch": self.recorder.microbatch,
         }  # fmt: skip
         for active in due:
-            self._frames.keep(active, part, stage, _outputs(active, tensor, own[0], at, first))
+            where = {**at, "watch": active.watch.id}
+            self._frames.keep(active, part, stage, output_of(active, own[0], where, first))
+            if what == "logits" and has_all_columns(tensor, shard):
+                where["what"] = "probabilities"
+                made = probabilities_of(active, own[0], where, first)
+                self._frames.keep(active, part, stage, made)
 
     def _rows_here(
         self, part: Part, stage: int | None, layer: int, tensor: Any, shard: str
@@ -278,13 +284,3 @@ class Inspection(Source):
     def poll(self) -> None:
         """Hand on the frames that have arrived (drain thread)."""
         self._frames.deliver()
-
-
-def _outputs(
-    active: ActiveWatch, tensor: Any, own: Tensor, at: dict[str, Any], first: int
-) -> Iterator[Capture]:
-    at = {**at, "watch": active.watch.id}
-    yield from output_of(active, own, at, first)
-    if at["what"] == "logits":
-        token = first_index(tensor, -1)
-        yield from probabilities_of(active, own, {**at, "what": "probabilities"}, first, token)
