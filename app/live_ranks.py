@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from app.live_rank import CONNECTED, GONE, STATES, Ack, Hello, LiveRank
+from app.received_files import ReceivedFiles
 from ingest.errors import UserError
 from trace_hooks.watches import MAX_WATCHES, Watch
 
@@ -29,6 +30,8 @@ class LiveRun:
     def __init__(self) -> None:
         self.ranks: dict[tuple[int, int], LiveRank] = {}
         self.newest_attempt = 0
+        self.files: dict[int, ReceivedFiles] = {}
+        """of ranks that send theirs, by rank"""
         self.watches: dict[str, Watch] = {}
         self.is_set = False
         """somebody has said here what is watched; until then the ranks' own watches hold, such as

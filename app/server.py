@@ -69,7 +69,7 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
         Route("/assets/{version}/{path:path}", _Assets().answer),
         *health.routes(hub),
         *live.routes(hub),
-        *agents.routes(jobs),
+        *agents.routes(jobs, hub.store.folder),
         *watching.routes(jobs),
         *runs.routes(hub),
         *uploads.routes(hub),

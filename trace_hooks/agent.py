@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import random
 import socket
@@ -23,6 +24,7 @@ from websockets.sync.client import ClientConnection, connect
 from trace_hooks import guard
 from trace_hooks.agent_address import Address
 from trace_hooks.agent_outbox import Frame, Outbox
+from trace_hooks.agent_spool import Spool
 from trace_hooks.clock import thread_cpu
 from trace_hooks.identity import Identity
 from trace_hooks.rates import Rate
@@ -38,7 +40,11 @@ LOOK_S = 0.1
 OPEN_S = 5.0
 SEND_S = 10.0
 """A server that takes nothing for so long is given up; another try follows."""
+SOON_S = 0.005
+"""While a file is on its way its answer is looked for so often."""
 STOP_S = 2.0
+LAST_FILES_S = 10.0
+"""What the end of training waits for files to be sent, where they are."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 STEADY_S = 10.0
 """A connection that held so long was a good one: the next pause is the first again."""
@@ -50,13 +56,17 @@ _LONGEST_COMMAND = 1 << 20
 class Agent:
     """The thread and its connection; no method raises or waits, but `stop` for STOP_S."""
 
-    def __init__(self, address: Address, recorder: Recorder) -> None:
+    def __init__(self, address: Address, recorder: Recorder, ships: bool = False) -> None:
+        """`ships`: the rank's files are sent as well (agent_spool)."""
         self.sent = 0
         self._live = recorder.live
         self._address = address
         self._recorder = recorder
         self._outbox = Outbox()
         self._identity: Identity | None = None
+        self._ships = ships
+        self._spool: Spool | None = None  # once the rank knows its place
+        self._last_s = math.inf  # when files that were not sent by then are left
         self._placed = threading.Event()
         self._stopping = threading.Event()
         self._connection: ClientConnection | None = None
@@ -76,6 +86,8 @@ class Agent:
     def place(self, identity: Identity) -> None:
         """The rank's place in the run is known."""
         self._identity = identity
+        if self._ships:
+            self._spool = Spool(identity.folder, identity.place.rank)
         self._placed.set()
 
     def offer(self, frame: Frame) -> None:
@@ -85,12 +97,13 @@ class Agent:
     def stop(self, status: str = "finished") -> None:
         """Send what waits, say good-bye and end, within about STOP_S."""
         self._status = status
+        self._last_s = time.monotonic() + LAST_FILES_S
         self._stopping.set()
         self._placed.set()
         self._outbox.wake()
         if self._thread.ident is None or self._thread is threading.current_thread():
             return
-        self._thread.join(STOP_S)
+        self._thread.join(STOP_S + (LAST_FILES_S if self._ships else 0.0))
         connection = self._connection
         if self._thread.is_alive() and connection is not None:  # it waits for the server
             with suppress(OSError):
@@ -114,12 +127,20 @@ class Agent:
     def _run(self) -> None:
         self._placed.wait()
         pause_s = FIRST_PAUSE_S
-        while not self._stopping.is_set():
+        while not self._stopping.is_set() or self._owes_files():
             begun_s = time.monotonic()
             guard.attempt("agent.connection", self._connected, switch_off=False)
             steady = time.monotonic() - begun_s > STEADY_S
             pause_s = FIRST_PAUSE_S if steady else min(2 * pause_s, LONGEST_PAUSE_S)
-            self._stopping.wait(random.uniform(0.5, 1.0) * pause_s)
+            if self._stopping.wait(random.uniform(0.5, 1.0) * pause_s):
+                time.sleep(LOOK_S)  # it is tried once more only where files wait
+        if self._spool is not None and not self._spool.is_empty():
+            log.warning("trace_hooks: not all files could be sent; they wait in the run's folder")
+
+    def _owes_files(self) -> bool:
+        """Whether files wait that there is still time to send, at the end of training."""
+        spool = self._spool
+        return spool is not None and time.monotonic() < self._last_s and not spool.is_empty()
 
     def _connected(self) -> None:
         """Connect and talk until the connection ends, for whatever reason."""
@@ -168,10 +189,12 @@ class Agent:
         while not self._stopping.is_set():
             self._hear(connection)
             self._beat(connection)
-            self._send_frame(connection, LOOK_S)
+            sent = self._send_file(connection)
+            self._send_frame(connection, SOON_S if sent else LOOK_S)
         until_s = time.monotonic() + STOP_S / 2
         while time.monotonic() < until_s and self._send_frame(connection, 0.0):
             pass
+        self._send_last_files(connection)
         self._beat_due_s = 0.0
         self._beat(connection)
         self._send(connection, {"type": "bye", "status": self._status})
@@ -200,6 +223,10 @@ class Agent:
             told = json.loads(message)
             if told["type"] == "welcome":
                 self._take_limits(told)
+            elif told["type"] == "stored" and self._spool is not None:
+                self._spool.stored(told["name"])
+            elif told["type"] == "not_stored":
+                self._note(told["text"])
             ack = self._live.commands.answer(told)
             if ack is not None:
                 self._send(connection, ack)
@@ -210,6 +237,8 @@ class Agent:
         self._rates = Rate(messages, messages), Rate(num_bytes, num_bytes)
         self._largest = int(told["message_bytes"])
         self._problem = ""
+        if self._spool is not None:
+            self._spool.begin(self._largest)
 
     def _beat(self, connection: ClientConnection) -> None:
         now_s = time.monotonic()
@@ -249,6 +278,23 @@ class Agent:
         connection.send(content)
         self.sent += 1
         return True
+
+    def _send_file(self, connection: ClientConnection) -> bool:
+        """Send the next file that waits; whether one is on its way."""
+        if self._spool is None or self._rates is None:
+            return False
+        parcel = self._spool.next()
+        if parcel is not None:
+            content = parcel.encode()
+            self._rates[1].spend(len(content))
+            connection.send(content)
+        return self._spool.is_sending
+
+    def _send_last_files(self, connection: ClientConnection) -> None:
+        while self._owes_files():
+            self._send_file(connection)
+            self._hear(connection)
+            time.sleep(SOON_S)
 
     def _send(self, connection: ClientConnection, message: dict[str, Any]) -> None:
         connection.send(json.dumps(message))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from trace_hooks.agent_commands import WATCH, Live, Refused
 from trace_hooks.recorder import Recorder
 from trace_hooks.watches import Ack, Watch, watches_of
+
+NUM_BEATS = 11
+"""Bytes per second are the mean over so many heartbeats: steps may take longer than one."""
 
 
 class Inspecting(Protocol):
@@ -31,7 +35,7 @@ class ServerWatches:
         self._recorder = recorder
         self._inspecting = inspecting
         self._asked: dict[str, Watch] = {}
-        self._before: dict[str, tuple[float, int]] = {}  # (when, bytes then), by watch
+        self._told: dict[str, deque[tuple[float, int]]] = {}  # (when, bytes then), by watch
 
     def join(self, live: Live) -> None:
         """Take commands, and have the server told."""
@@ -65,12 +69,15 @@ class ServerWatches:
 
     def status(self) -> list[dict[str, Any]]:
         """What each watch has done and what it costs: ms of training's thread a step, bytes/s."""
-        now_s = time.monotonic()
-        told = []
-        for one in self._inspecting.status():
-            then_s, then = self._before.get(one["id"], (now_s, one["bytes"]))
-            per_s = (one["bytes"] - then) / (now_s - then_s) if now_s > then_s else 0.0
-            ms = one["cost_ns"] / 1e6 / max(1, one["steps"])
-            told.append({**one, "cost_ms_per_step": ms, "bytes_per_s": max(0.0, per_s)})
-        self._before = {one["id"]: (now_s, one["bytes"]) for one in told}
-        return told
+        found = self._inspecting.status()
+        ids = {one["id"] for one in found}
+        self._told = {name: told for name, told in self._told.items() if name in ids}
+        return [one | self._costs(one) for one in found]
+
+    def _costs(self, one: dict[str, Any]) -> dict[str, float]:
+        told = self._told.setdefault(one["id"], deque(maxlen=NUM_BEATS))
+        told.append((time.monotonic(), one["bytes"]))
+        (then_s, then), (now_s, now) = told[0], told[-1]
+        per_s = max(0, now - then) / (now_s - then_s) if now_s > then_s else 0.0
+        ms = one["cost_ns"] / 1e6 / max(1, one["steps"])
+        return {"cost_ms_per_step": ms, "bytes_per_s": per_s}

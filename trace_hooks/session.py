@@ -23,6 +23,9 @@ from trace_hooks.settings import Settings
 
 log = logging.getLogger("trace_hooks")
 
+MOST_WAITING_BYTES = 1 << 30
+"""What a rank's segments may have that wait to be sent to the server; beyond it new rows are
+dropped and counted."""
 LAYOUT_TRIES = 5
 """Looking for a layout walks all of Python's objects: done at the first steps only."""
 
@@ -91,7 +94,8 @@ class Session:
         for callback in self.on_identity:
             guard.attempt("session.on_identity", lambda tell=callback: tell(identity))  # type: ignore[misc]
         guard.attempt("session.files", self.write_files, switch_off=False)  # data goes on without
-        self._drain.writer = SegmentWriter(identity.folder, attempt, rank)
+        most_bytes = MOST_WAITING_BYTES if self._settings.ships else None
+        self._drain.writer = SegmentWriter(identity.folder, attempt, rank, most_bytes=most_bytes)
         self._recorder.writing = True
 
     def find_layout(self) -> None:

@@ -38,8 +38,11 @@ class Settings:
     allow_content: bool = False  # values of tensors may be recorded
     watches: tuple[Watch, ...] = ()  # what is watched from the start
     server: Address | None = None  # of the dashboard that this rank is seen on live
+    ships: bool = False  # its files are sent there, the folder is only where they wait
 
     def __post_init__(self) -> None:
+        if self.ships and self.server is None:
+            raise ValueError("TRACE_HOOKS_SHIP needs TRACE_HOOKS_SERVER, where the files are sent")
         if self.level not in LEVELS:
             raise ValueError(f"unknown level {self.level!r}; use one of {', '.join(LEVELS)}")
         if self.run is not None and not _RUN_NAME.fullmatch(self.run):
@@ -86,6 +89,7 @@ def read_settings(
         allow_content=_is_on(environ, "TRACE_HOOKS_ALLOW_CONTENT", allow_content),
         watches=_watches(environ),
         server=read_address(environ),
+        ships=_is_on(environ, "TRACE_HOOKS_SHIP", None),
     )
 
 

@@ -171,7 +171,7 @@ class Tracer:
         for source in self._sources:
             if source.name == "inspection":
                 ServerWatches(self.recorder, source).join(self.recorder.live)  # type: ignore[arg-type]
-        self._agent = Agent(self._settings.server, self.recorder)
+        self._agent = Agent(self._settings.server, self.recorder, self._settings.ships)
         self._session.on_identity.append(self._agent.place)
         self.recorder.on_frame = self._agent.offer
         self._agent.start()

@@ -12,8 +12,10 @@ import asyncio
 import json
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -22,6 +24,10 @@ from app.live_frames import key_of
 from app.live_jobs import LiveJobs
 from app.live_rank import ENDED, Hello, LiveRank
 from app.live_ranks import Crowded
+from app.received_files import ReceivedFiles
+from ingest.errors import UserError
+from ingest.run_files import is_run_folder
+from trace_hooks import parcels
 from trace_hooks.frames import MAX_FRAME_BYTES, decode
 from trace_hooks.rates import Rate
 
@@ -47,8 +53,8 @@ class _Refused(Exception):
         self.code = code
 
 
-def routes(jobs: LiveJobs) -> list[WebSocketRoute]:
-    """The socket of the ranks of all runs."""
+def routes(jobs: LiveJobs, runs: Path) -> list[WebSocketRoute]:
+    """The socket of the ranks of all runs; `runs` is where the files are stored that they send."""
 
     async def agent(websocket: WebSocket) -> None:
         await websocket.accept()
@@ -58,7 +64,7 @@ def routes(jobs: LiveJobs) -> list[WebSocketRoute]:
                     UNKNOWN_TOKEN, "this job token is not known here; set TRACE_HOOKS_TOKEN to the "
                     "one the server was started with"
                 )  # fmt: skip
-            await _Line(jobs, websocket).serve()
+            await _Line(jobs, websocket, runs).serve()
         except _Refused as error:
             await _close(websocket, error.code, str(error))
         except (TimeoutError, WebSocketDisconnect):
@@ -76,8 +82,9 @@ async def _close(websocket: WebSocket, code: int, reason: str) -> None:
 class _Line:
     """One rank's socket."""
 
-    def __init__(self, jobs: LiveJobs, websocket: WebSocket) -> None:
+    def __init__(self, jobs: LiveJobs, websocket: WebSocket, runs: Path) -> None:
         self._jobs = jobs
+        self._runs = runs
         self._websocket = websocket
         self._messages = Rate(2 * MESSAGES_PER_S, 4 * MESSAGES_PER_S)
         self._bytes = Rate(2 * BYTES_PER_S, max(4 * BYTES_PER_S, 2.0 * MAX_FRAME_BYTES))
@@ -149,7 +156,9 @@ class _Line:
             message = await self._message(SILENT_S)
             rank.seen()
             try:
-                if isinstance(message, bytes):
+                if isinstance(message, bytes) and message.startswith(parcels.MAGIC):
+                    await self._take_file(rank, parcels.decode(message))
+                elif isinstance(message, bytes):
                     self._take_frame(rank, message)
                 elif self._take_text(rank, self._told(message)):
                     return
@@ -161,6 +170,28 @@ class _Line:
         frame = replace(decode(content), attempt=hello.attempt, rank=hello.rank)
         rank.received += 1
         self._jobs.frames.put(key_of(hello.run, hello.rank, frame), frame.encode())
+
+    async def _take_file(self, rank: LiveRank, parcel: parcels.Parcel) -> None:
+        """Store a file of a rank that shares no disk with this server, and say so."""
+        hello, segment = rank.hello, parcel.segment
+        if parcel.rank not in (None, hello.rank) or (segment and segment.attempt > hello.attempt):
+            raise ValueError(f"{parcel.name} is no file of rank {hello.rank}")
+        try:
+            files = self._files(hello)
+            await run_in_threadpool(files.store, parcel)
+            answer = {"type": "stored", "name": parcel.name}
+        except UserError as error:
+            answer = {"type": "not_stored", "name": parcel.name, "text": str(error)}
+        await asyncio.wait_for(self._websocket.send_json(answer), SEND_S)
+
+    def _files(self, hello: Hello) -> ReceivedFiles:
+        known = self._jobs.ranks.runs[hello.run].files
+        if hello.rank not in known:
+            folder = self._runs / hello.run
+            if is_run_folder(self._runs) or folder.is_symlink():
+                raise UserError(f"files of {hello.run} are not kept here; serve a folder of runs")
+            known[hello.rank] = ReceivedFiles(folder, hello.rank)
+        return known[hello.rank]
 
     def _take_text(self, rank: LiveRank, told: dict[str, Any]) -> bool:
         """Take one text; True where the rank says good-bye."""

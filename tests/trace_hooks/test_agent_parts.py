@@ -13,6 +13,7 @@ from trace_hooks.agent_commands import Commands
 from trace_hooks.agent_outbox import Outbox
 from trace_hooks.frames import Frame, stored
 from trace_hooks.rates import Rate
+from trace_hooks.settings import read_settings
 
 
 def frame(step: int = 0, head: int = 0, num_bytes: int = 8, **more: object) -> Frame:
@@ -135,6 +136,14 @@ def test_an_address_that_is_none_is_refused(server: str) -> None:
 def test_a_server_without_a_token_is_refused(token: str) -> None:
     with pytest.raises(ValueError, match="TRACE_HOOKS_TOKEN must hold the job token"):
         Address("ws://login", token)
+
+
+def test_files_are_sent_only_where_there_is_a_server() -> None:
+    with pytest.raises(ValueError, match="TRACE_HOOKS_SHIP needs TRACE_HOOKS_SERVER"):
+        read_settings({"TRACE_HOOKS_SHIP": "1"})
+    server = {"TRACE_HOOKS_SERVER": "ws://login", "TRACE_HOOKS_TOKEN": "secret-secret"}
+    assert not read_settings(server).ships
+    assert read_settings({"TRACE_HOOKS_SHIP": "1", **server}).ships
 
 
 def test_a_rate_lets_a_burst_pass_and_then_so_many_a_second() -> None:

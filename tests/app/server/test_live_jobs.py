@@ -61,13 +61,20 @@ class Server:
         self.address = f"127.0.0.1:{port}"
         code = "import sys; from app.cli import main; sys.exit(main())"
         given = ["serve", str(runs), "--port", str(port), "--job-token", JOB_TOKEN]
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", code, *given], stdout=subprocess.PIPE, text=True
-        )
+        self._command = [sys.executable, "-c", code, *given]
+        self.process = self._begun()
+
+    def _begun(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
 
     def wait_ready(self) -> None:
         assert self.process.stdout is not None
         assert self.address in self.process.stdout.readline()
+
+    def start_again(self) -> None:
+        self.kill()
+        self.process = self._begun()
+        self.wait_ready()
 
     def state(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(ask(self.address, "/api/watch?run=job")[1])
