@@ -27,7 +27,7 @@ from ingest.store import Run, open_run
 from tests.reader_results import NO_TRACES, TRACES, Imported
 from tests.runs_builder import T0, US, RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout
-from trace_hooks.schema import KINDS, MODES, TABLES
+from trace_hooks.schema import KINDS, MODES, SCHEMA_VERSION, TABLES
 
 RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded" / "slow_rank"
 KEPT = "rank, ts_ns, dur_ns, name, kind, track, step"
@@ -353,8 +353,9 @@ def test_csv_keeps_every_value(tmp_path: Path) -> None:
 def test_a_trace_of_a_newer_rankscope_is_refused(tmp_path: Path) -> None:
     two_rank_run(tmp_path / "run")
     exported(tmp_path / "run", tmp_path / "out.json", Window())
-    text = (tmp_path / "out.json").read_text()
-    (tmp_path / "new.json").write_text(text.replace('"schema":"1.0"', '"schema":"2.0"', 1))
+    text, ours = (tmp_path / "out.json").read_text(), f'"schema":"{SCHEMA_VERSION}"'
+    assert text.count(ours) == 1
+    (tmp_path / "new.json").write_text(text.replace(ours, '"schema":"2.0"', 1))
     with pytest.raises(UserError, match="upgrade rankscope"):
         import_paths([tmp_path / "new.json"], tmp_path / "runs")
 
