@@ -50,7 +50,7 @@ export class Controls {
   #item(watch, costs) {
     const end = make('button', { 'aria-label': `end ${watch.id}` }, 'End');
     end.addEventListener('click', () => this.#post({ end: [watch.id] }));
-    return make('li', {}, [make('b', {}, watch.id), ` ${watchText(watch)} `, make('span', { class: 'quiet' }, costTexts(costs).join(', ')), ' ', end]);
+    return make('li', {}, [make('b', {}, watch.id === watch.what ? '' : `${watch.id}: `), `${watchText(watch)} `, make('span', { class: 'quiet' }, costTexts(costs).join(', ')), ' ', end]);
   }
 
   #begin() {

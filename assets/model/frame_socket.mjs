@@ -14,29 +14,44 @@ export class FrameSocket {
   #socket = null;
   #timer = null;
   #isClosed = false;
+  #follow;
 
   /** @param {import('../lib/app.mjs').App} app @param {() => void} heard */
   constructor(app, heard) {
     Object.assign(this, { app, heard, run: app.view.run, state: null, problem: null });
     /** @type {Map<string, import('./frame.mjs').Frame>} by kind, place and sequence */
     this.frames = new Map();
+    this.#follow = () => this.#seen();
+    document.addEventListener('visibilitychange', this.#follow);
     this.#connect();
   }
 
   close() {
     this.#isClosed = true;
+    document.removeEventListener('visibilitychange', this.#follow);
     clearTimeout(this.#timer);
     this.#socket?.close();
   }
 
-  /** Newest frames of a kind (and sequence), each with its key. */
+  /** Newest frames of a kind (and sequence), by layer and head. */
   of(what, sample = null) {
-    return [...this.frames.values()].filter((frame) => frame.what === what && (sample === null || frame.sample === sample));
+    return [...this.frames.values()].filter((frame) => frame.what === what && (sample === null || frame.sample === sample))
+      .sort((a, b) => a.layer - b.layer || a.head - b.head || (a.shard < b.shard ? -1 : 1));
   }
 
   /** Kinds there are. */
   whats() {
     return [...new Set([...this.frames.values()].map(({ what }) => what))];
+  }
+
+  /** A hidden page gets no frames; seen again it gets the newest. */
+  #seen() {
+    clearTimeout(this.#timer);
+    const socket = this.#socket;
+    this.#socket = null;
+    socket?.close();
+    this.#tries = 0;
+    if (!document.hidden && !this.problem) this.#connect();
   }
 
   #connect() {
@@ -46,7 +61,7 @@ export class FrameSocket {
     const socket = this.#socket = new WebSocket(url.href);
     socket.binaryType = 'arraybuffer';
     socket.onmessage = ({ data }) => this.#message(data);
-    socket.onclose = ({ code, reason }) => this.#lost(code, reason);
+    socket.onclose = ({ code, reason }) => { if (socket === this.#socket) this.#lost(code, reason); };
   }
 
   #message(data) {

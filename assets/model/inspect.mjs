@@ -119,7 +119,8 @@ export class InspectView {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => {
       this.controls.show(this.socket.problem ? null : this.socket.state);
-      if (this.app.view.model.step === undefined && this.socket.frames.size) this.#showStep(new AbortController().signal);
+      const isHeld = this.app.live?.paused || this.app.view.model.step !== undefined;
+      if (!isHeld && this.socket.frames.size) this.#showStep(new AbortController().signal);
     });
   }
 

@@ -1,4 +1,5 @@
 /** What the form of a watch says, as the JSON of trace_hooks/watches.py. Pure. */
+import { formatRanks } from '../lib/view_state.mjs';
 
 const MOST_LISTED = 64;
 
@@ -51,15 +52,16 @@ export function freeId(what, taken) {
   return id;
 }
 
-const listed = (value) => (value === 'all' || value === null || value === undefined ? 'all' : value.join(', '));
+/** "all layers", "layers 0-3,7" */
+const listed = (what, value) => (Array.isArray(value) ? `${what} ${formatRanks(value)}` : `all ${what}`);
 
-/** "attention of layers 0, 1, heads all, every 2 steps until step 90, sequence 0" */
+/** "attention of layers 0-1, all heads, every 2 steps until step 90, sequences 0" */
 export function watchText(watch) {
-  const heads = ['attention', 'qkv'].includes(watch.what) ? `, heads ${listed(watch.heads)}` : '';
+  const heads = ['attention', 'qkv'].includes(watch.what) ? `, ${listed('heads', watch.heads)}` : '';
   const every = watch.every === 1 ? 'every step' : `every ${watch.every} steps`;
   const until = watch.until === null || watch.until === undefined ? '' : ` until step ${watch.until}`;
-  const samples = watch.samples === 'mean' ? 'mean of the batch' : `sequence ${listed(watch.samples)}`;
-  return `${watch.what} of layers ${listed(watch.layers)}${heads}, ${every}${until}, ${samples}`;
+  const samples = watch.samples === 'mean' ? 'mean of the batch' : listed('sequences', watch.samples);
+  return `${watch.what} of ${listed('layers', watch.layers)}${heads}, ${every}${until}, ${samples}`;
 }
 
 /** Bytes in a unit that reads: "3.2 MB". */

@@ -195,7 +195,7 @@ test('a form becomes a watch, or a sentence', () => {
 
 test('watches, costs and answers are told in words', () => {
   assert.equal(watchText({ what: 'attention', layers: [0, 1], heads: 'all', every: 2, until: 90, samples: [0] }),
-    'attention of layers 0, 1, heads all, every 2 steps until step 90, sequence 0');
+    'attention of layers 0-1, all heads, every 2 steps until step 90, sequences 0');
   assert.deepEqual(costTexts(null), ['nothing captured yet']);
   assert.deepEqual(costTexts({ cost_ms_per_step: 1.234, bytes_per_s: 3 << 20, frames: 1200, thinned: 3 }),
     ['1.23 ms a step on the rank it costs most', '3.0 MB/s', '1,200 frames', '3 left out by the limit']);

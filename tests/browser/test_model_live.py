@@ -1,0 +1,79 @@
+"""The page Model of a running job: connected ranks, a watch begun on the page, its frames."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.links import View
+from benchmarks.browser import Server
+from tests.app.server.ranks import JOB_TOKEN, Rank
+from tests.browser import runs_made
+from tests.browser.conftest import OpenTab
+from tests.frame_runs import NUM_HEADS, NUM_TOKENS, attention
+from tests.runs_builder import two_rank_run
+from trace_hooks.frames import Frame, stored
+
+RUN = "watched"
+
+
+@pytest.fixture(scope="module")
+def live_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Serves a job that has not ended, and lets its ranks in."""
+    runs: Path = tmp_path_factory.mktemp("live model") / "runs"
+    runs.mkdir()
+    two_rank_run(runs / RUN)
+    runs_made.indexed(runs / RUN)
+    running = Server(runs, "--job-token", JOB_TOKEN).start()
+    yield running
+    assert running.stop() == 0, running.log.read_text()[-4000:]
+
+
+def test_a_watch_begun_on_the_page_brings_frames_and_says_what_it_costs(
+    live_server: Server, tabs: OpenTab
+) -> None:
+    ranks = [Rank(f"127.0.0.1:{live_server.port}", rank, RUN) for rank in range(2)]
+    try:
+        tab = tabs(live_server.url)
+        tab.open(View(RUN, "model", model=(("view", "inspect"),)).url())
+        tab.page.wait_for_selector(".model-controls:visible")
+        said = "document.querySelector('.model-controls').innerText"
+        tab.wait_for(f"{said}.includes('2 ranks connected')")
+        tab.page.get_by_label("layers", exact=True).fill("1-9")
+        tab.page.get_by_role("button", name="Watch", exact=True).click()
+        tab.wait_for(f"{said}.includes('there is no layer 4 here')")
+        tab.page.get_by_label("layers", exact=True).fill("1, 2")
+        tab.page.get_by_role("button", name="Watch", exact=True).click()
+        tab.wait_for(f"{said}.includes('ranks 0-1: watching 1')")
+        assert ranks[1].watches[-1].layers == (1, 2)
+        for step in (7, 8):
+            _send(ranks, step)
+        tab.page.wait_for_selector(".matrix canvas")
+        tab.wait_for("document.querySelector('.model-tiles').innerText.includes('step 8')")
+        assert "layer 1, head 0" in tab.page.locator(".model-full h2").inner_text()
+        assert tab.num_colours(tab.page.locator(".tile-grid canvas")) > 20
+        tab.wait_for(f"{said}.includes('2.00 ms a step')")
+        tab.page.get_by_role("button", name="end attention", exact=True).click()
+        tab.wait_for(f"{said}.includes('ranks 0-1: watching 0')")
+        tab.assert_sound()
+        tab.page.goto("about:blank")
+    finally:
+        for rank in ranks:
+            rank.agent.stop()
+
+
+def _send(ranks: list[Rank], step: int) -> None:
+    """Each rank's half of the heads, as its source hands them to the agent."""
+    for layer in (1, 2):
+        for head in range(NUM_HEADS):
+            numbers = stored(attention(step, layer, head), "uint8")
+            rank = ranks[head // 3]
+            rank.agent.offer(Frame(
+                step=step, ts_ns=time.time_ns(), watch="attention", what="attention", layer=layer,
+                name=f"layers.{layer}.attention", shape=(NUM_TOKENS, NUM_TOKENS), head=head,
+                dtype=numbers.dtype, data=numbers.data, scale=numbers.scale, zero=numbers.zero,
+                shard=f"tp={head // 3}", sample=0,
+            ))  # fmt: skip
