@@ -111,8 +111,8 @@ def refusal(opened: ClientConnection) -> tuple[int | None, str | None]:
         return opened.close_code, opened.close_reason
 
 
-def wait_until(true: Callable[[], Any]) -> None:
-    until_s = time.monotonic() + WAIT_S
+def wait_until(true: Callable[[], Any], seconds: float = WAIT_S) -> None:
+    until_s = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < until_s, "it did not come true"
         time.sleep(0.02)

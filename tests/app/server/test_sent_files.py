@@ -10,27 +10,29 @@ import pytest
 
 from ingest.store import open_run
 from tests.app.server.ranks import JOB_TOKEN, wait_until
-from tests.app.server.test_live_jobs import port, runs, serving
+from tests.app.server.test_live_jobs import connected, port, runs, serving
 from tests.trace_hooks.processes import begin
 
 __all__ = ["port", "runs"]
+AGAIN_S = 90.0
+"""A rank that has tried in vain for long tries again after 15 s."""
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "2"))
 
 TRAIN = """
-import sys, time
+import time
+from pathlib import Path
 import trace_hooks as th
 
-tracer = th.start(run="job")
-print("ready", flush=True)
-step = 0
-while not sys.stdin.closed and step < int(sys.argv[1]):
+tracer, step = th.start(run="job"), 0
+while not Path("stop").exists():
     with tracer.step():
         for _ in range(20):
             with tracer.span("work"):
                 pass
-        time.sleep(0.01)
+        time.sleep(0.02)
     step += 1
 tracer.stop()
+print(step)
 """
 
 
@@ -40,23 +42,25 @@ def test_nothing_is_lost_or_doubled_when_the_server_is_killed_again_and_again(
 ) -> None:
     node = tmp_path / "node"
     node.mkdir()
-    num_steps = 250 * (ROUNDS + 1)
     with serving(runs, port) as server:
         job = begin(
-            node, TRAIN, str(num_steps), TRACE_HOOKS_SHIP="1", TRACE_HOOKS_TOKEN=JOB_TOKEN,
+            node, TRAIN, TRACE_HOOKS_SHIP="1", TRACE_HOOKS_TOKEN=JOB_TOKEN,
             TRACE_HOOKS_SERVER=f"ws://127.0.0.1:{port}",
         )  # fmt: skip
         try:
+            wait_until(lambda: list((runs / "job").glob("segments/*.parquet")))
             for number in range(ROUNDS):
-                wait_until(lambda: list((runs / "job").glob("s*/*.parquet")))
-                time.sleep(0.1 * number)
+                time.sleep(0.1 * number)  # not always at the same moment
                 server.start_again()
-            _, err = job.communicate(timeout=120)
+                wait_until(lambda: connected(server), AGAIN_S)
+            (node / "stop").touch()
+            out, err = job.communicate(timeout=120)
         finally:
             job.kill()
             job.wait()
         assert job.returncode == 0, err
         assert "not all files could be sent" not in err
+    num_steps = int(out)
     assert not list((node / "runs" / "job" / "segments").glob("[!.]*"))  # all were taken
     with open_run(runs / "job") as run:
         steps = run.sql("SELECT step FROM steps ORDER BY step").column("step").to_pylist()
