@@ -23,7 +23,7 @@ from sample_traces.jobs.faults import Fault
 NUM_RANKS = 8
 SEQUENCES = 2
 """Of a micro-batch: a step takes about a second where 8 ranks share 2 cores."""
-BEHIND = 10
+BEHIND = 5
 """Niceness of the ranks: they share their cores with the dashboard and a browser."""
 LOOK_EVERY_S = 0.25
 NEWS_EVERY_S = 10.0
