@@ -1,5 +1,5 @@
 """A run whose tensors have statistics, as a job with statistics=10 records them: one layer's
-gradients vanish, another's residual stream blows up until it is not finite.
+gradients vanish, another's residual stream and the logits of one of its heads blow up.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from trace_hooks.tensor_values import statistics
 NUM_LAYERS, NUM_STEPS, EVERY = 6, 12, 10
 VANISHING, EXPLODING = 1, 4
 NONFINITE_STEP = 110
+NUM_HEADS, LOUD_HEAD = 4, 2
 
 
 def health_run(folder: Path) -> RunBuilder:
@@ -40,6 +41,13 @@ def _layer(run: RunBuilder, rank: int, step: int, layer: int, random: np.random.
         values[7] = np.nan
     _add(run, rank, step, "residual", layer, name, values)
     _add(run, rank, step, "mlp", layer, f"{name}.mlp", np.maximum(values, 0))
+    for head in range(NUM_HEADS):
+        is_loud = layer == EXPLODING and head == LOUD_HEAD
+        run.add(
+            "attention_stats", rank, step, ts_ns=T0 + step * 1_000_000, chunk=rank, layer=layer,
+            head=head, name=f"{name}.attention", shard="whole", rows=16,
+            max_logit=2.0 ** (step / 10) if is_loud else 4.0, entropy=2.0 / (1 + head),
+        )  # fmt: skip
     faint = 10.0 ** (-3 - step / 18) if layer == VANISHING else 1e-3
     for part in ("attention", "mlp"):
         place = f"{name}.{part}"

@@ -26,7 +26,7 @@ from ingest.store import Run
 Steps = tuple[int, int]
 """First and last, both included."""
 
-MOST_ROWS = 4_000_000
+MOST_ROWS = 1_000_000
 """Rows of tensor_stats read for one map; of longer runs the newest steps, or those asked for."""
 MOST_CELLS = 2_000_000
 NUM_BINS, FIRST_EXPONENT = 64, -40
@@ -97,12 +97,7 @@ def _fitting(run: Run, tensor: str, attempt: int | None, steps: Steps | None) ->
 
 def _mapped(tensor: str, table: pa.Table, is_cut: bool) -> TensorMap:
     columns = {name: table.column(name) for name in table.column_names}
-    layers = columns["layer"].to_pylist()
-    heads = columns["head"].to_pylist() if "head" in columns else [-1] * len(layers)
-    named = [Row(*one) for one in zip(layers, columns["name"].to_pylist(), heads, strict=True)]
-    rows = sorted(set(named), key=lambda row: (row.layer < 0, row.layer, row.head, row.name))
-    at = {row: number for number, row in enumerate(rows)}
-    row_N = np.fromiter((at[row] for row in named), dtype=np.int64, count=len(named))
+    rows, row_N = _rows(columns, table.num_rows)
     step_N = columns["step"].to_numpy().astype(np.int64)
     steps_S, column_N = np.unique(step_N, return_inverse=True)
     values = {}
@@ -113,6 +108,27 @@ def _mapped(tensor: str, table: pa.Table, is_cut: bool) -> TensorMap:
             value_RS[row_N, column_N] = np.asarray(given_N, dtype=np.float32)
             values[name] = value_RS
     return TensorMap(tensor, tuple(rows), steps_S, values, is_cut)
+
+
+def _rows(columns: dict[str, pa.ChunkedArray], count: int) -> tuple[list[Row], Ints]:
+    """The rows of the map in order, and which of them each of `count` answers belongs to."""
+    names = columns["name"].combine_chunks().dictionary_encode()
+    layer_N = columns["layer"].to_numpy().astype(np.int64)
+    none_N = np.full(count, -1)
+    head_N = columns["head"].to_numpy().astype(np.int64) if "head" in columns else none_N
+    key_N3 = np.stack([layer_N, head_N, names.indices.to_numpy().astype(np.int64)], axis=1)
+    found, at_N = np.unique(key_N3, axis=0, return_inverse=True)
+    texts = names.dictionary.to_pylist()
+    rows = [Row(int(layer), texts[name], int(head)) for layer, head, name in found]
+    order = sorted(range(len(rows)), key=lambda at: _place(rows[at]))
+    rank = np.empty(len(rows), dtype=np.int64)
+    rank[order] = np.arange(len(rows))
+    return [rows[at] for at in order], rank[at_N.reshape(-1)]
+
+
+def _place(row: Row) -> tuple[bool, int, int, str]:
+    """Rows stand in the order of the layers, what is in none of them last."""
+    return row.layer < 0, row.layer, row.head, row.name
 
 
 def pooled(value_RS: Floats, worst: str, rows_H: Ints, columns_W: Ints) -> Floats:

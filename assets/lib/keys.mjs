@@ -39,6 +39,10 @@ export const HELP = [
     ['arrows', 'move the cursor'],
     ['Enter, click', 'select a rank'],
   ]],
+  ['Model', [
+    ['arrows, Enter', 'move in a map, choose what is pointed at'],
+    ['shift + click', 'pin a head beside the others'],
+  ]],
 ];
 
 /** Whether typing goes into a field. */

@@ -23,7 +23,9 @@ from tests.app.ranks_helpers import unpacked
 from tests.browser.runs_made import kineto_file
 from tests.health_runs import (
     EXPLODING,
+    LOUD_HEAD,
     NONFINITE_STEP,
+    NUM_HEADS,
     NUM_LAYERS,
     NUM_STEPS,
     VANISHING,
@@ -68,10 +70,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def test_what_was_recorded_stands_in_the_order_of_the_model(site: Site) -> None:
     told = site.recorded("health")
     names = [one["name"] for one in told["tensors"]]
-    assert names == ["residual", "mlp", "output", "gradient", "weight", "update"]
+    assert names == ["residual", "mlp", "output", "gradient", "weight", "update", "heads"]
     by_name = {one["name"]: {s["name"] for s in one["statistics"]} for one in told["tensors"]}
     assert "update_ratio" in by_name["update"]
     assert "update_ratio" not in by_name["residual"]
+    assert by_name.pop("heads") == {"max_logit", "entropy"}
     assert not any(names & {"max_logit", "entropy"} for names in by_name.values())
     assert site.recorded("plain") == {"tensors": [], "has_frames": False, "can_record": True}
     assert site.recorded(site.imported)["can_record"] is False
@@ -97,6 +100,22 @@ def test_parts_of_a_layer_are_rows_of_their_own(site: Site) -> None:
     assert meta["statistic"]["levels"][0]["value"] == 1e-8
     _, meta = site.arrays("health", tensor="output")
     assert [(row["key"], row["part"]) for row in meta["rows"]] == [("-1.embedding", "embedding")]
+
+
+def test_attention_heads_are_rows_of_their_own(site: Site) -> None:
+    arrays, meta = site.arrays("health", tensor="heads", statistic="max_logit")
+    assert meta["height"] == NUM_LAYERS * NUM_HEADS
+    loud = EXPLODING * NUM_HEADS + LOUD_HEAD
+    assert meta["rows"][loud]["key"] == f"{EXPLODING}.h{LOUD_HEAD}"
+    assert arrays["greatest"].argmax() == loud
+    assert arrays["greatest"][loud] == 2.0 ** (NONFINITE_STEP / 10)
+    assert [level["value"] for level in meta["statistic"]["levels"]] == [1e4, 100.0]
+    arrays, _ = site.arrays("health", tensor="heads", statistic="entropy", height=1, width=1)
+    assert arrays["value"].tolist() == [0.5]  # the least is the worst
+    answer = site.client.get(
+        "/api/run/health/model/histogram", params={"tensor": "heads", "row": "0.h0"}
+    )
+    assert "no histogram of '0.h0'" in answer.json()["error"]
 
 
 def test_few_pixels_show_the_worst_of_each_block(site: Site) -> None:
