@@ -37,6 +37,7 @@ from diagnosis import (
     slow_worker,
     stalled_updates,
     step_regression,
+    weights_diverged,
 )
 from diagnosis.cells import pauses_apart
 from diagnosis.findings import KINDS, Diagnosis, Verdict
@@ -111,6 +112,10 @@ def detectors() -> tuple[Detector, ...]:
         Detector(data_gaps.NAME, ("data_gaps",), data_gaps.QUESTIONS, data_gaps.detect),
         Detector(nonfinite.NAME, ("nonfinite",), nonfinite.QUESTIONS, nonfinite.detect),
         Detector(loss_spike.NAME, ("loss_spike",), loss_spike.QUESTIONS, loss_spike.detect),
+        Detector(
+            weights_diverged.NAME, (weights_diverged.KIND,), weights_diverged.QUESTIONS,
+            weights_diverged.detect,
+        ),
         Detector(
             logit_growth.NAME, ("logit_growth",), logit_growth.QUESTIONS, logit_growth.detect
         ),

@@ -88,7 +88,8 @@ def lasting(is_off_N: Bools, known_N: Bools) -> list[Stretch]:
 def rises_above(value_N: Floats, level: float) -> Stretch | None:
     """From where on values stay at or above a level that they were below before, beyond noise.
 
-    What goes down and comes again is one stretch, from its first look to its last.
+    Beyond that of one look before, and that of their median since. What goes down and comes again
+    is one stretch, from its first look to its last.
     """
     known_N = np.isfinite(value_N)
     found = lasting(value_N >= level, known_N)
@@ -96,7 +97,11 @@ def rises_above(value_N: Floats, level: float) -> Stretch | None:
         before = value_N[: stretch.first][known_N[: stretch.first]]
         if before.size < FEWEST_BEFORE:
             continue
-        if float(np.median(before)) + noise_of(before) < level:
+        noise = noise_of(before)
+        within = value_N[stretch.first : stretch.last + 1]
+        within = within[np.isfinite(within)]
+        above = float(np.median(within)) - noise / math.sqrt(within.size)
+        if float(np.median(before)) + noise < level <= above:
             return Stretch(stretch.first, found[-1].last)
     return None
 

@@ -255,6 +255,12 @@ _ALL = (
             "values looked at with 2^i <= size < 2^(i+1), i from -40 to 23, ends open; no zeros",
         ),
         _optional_float("update_ratio", "rms of an update / rms of its weights before it"),
+        Column(
+            "checksum",
+            INT,
+            "of weights: sum of the bits of all values, equal on copies",
+            nullable=True,
+        ),
     ),
     _table(
         "attention_stats",

@@ -88,10 +88,18 @@ def _healthy(job: SyntheticJob, random: Random) -> ModelHealth:
         ratio={
             name: 0.3 * PEAK_LR / WEIGHT_RMS * schedule_S * noisy(0.1, *shape) for name in GROUPS
         },
-        logit_LHS=logit * noisy(0.3, num_layers, NUM_HEADS, 1)
-        * np.exp(growing_LH1 * at_S * (logit < 100)) * noisy(0.05, *tall),
+        logit_LHS=_clipped(
+            logit * noisy(0.3, num_layers, NUM_HEADS, 1) * np.exp(growing_LH1 * at_S)
+        ) * noisy(0.05, *tall),
         entropy_LHS=4.5 * np.exp(-sharp_LH1 * at_S) * noisy(0.03, *tall),
     )  # fmt: skip
+
+
+def _clipped(logit_LHS: Float) -> Float:
+    """Logits that begin below QK-clip's threshold and are held there, and sharp ones that stay."""
+    begin_LH1 = logit_LHS[..., :1]
+    found: Float = np.where(begin_LH1 < 100, np.minimum(logit_LHS, 100.0), begin_LH1)
+    return found
 
 
 def _schedule(random: Random, at_S: Float) -> Float:

@@ -112,6 +112,24 @@ def test_numbers_are_those_of_the_tensors():
         assert update["update_ratio"] == pytest.approx(ratio.item(), rel=1e-9)
 
 
+def test_the_checksum_of_weights_sees_every_bit_and_is_equal_on_copies():
+    def checksums(model: nn.Module) -> dict[str, int]:
+        with watching(model) as traced:
+            trained(traced, model, 1)
+            return {row["name"]: row["checksum"] for row in rows(traced, tensor="weight")}
+
+    plain = checksums(seeded(TinyGPT))
+    assert checksums(seeded(TinyGPT)) == plain
+    expected = list(seeded(TinyGPT).norm.parameters())
+    bits = sum(int(p.detach().view(torch.int32).sum(dtype=torch.int64)) for p in expected)
+    assert plain["norm"] == bits
+    changed = seeded(TinyGPT)
+    with torch.no_grad():
+        changed.layers[1].mlp[0].weight.view(torch.int32)[1, 2] ^= 1
+    found = checksums(changed)
+    assert [name for name in plain if found[name] != plain[name]] == ["layers.1.mlp"]
+
+
 @pytest.mark.parametrize("reentrant", [None, False, True])
 def test_losses_are_bitwise_equal_and_recomputation_counts_once(reentrant: bool | None):
     plain = train(seeded(lambda: TinyGPT(reentrant=reentrant)), 10)

@@ -99,7 +99,7 @@ class AttentionStatistics(Source):
         due.tensors.append(_sample(call, place))
 
     def _publish(self, copy: Copy) -> None:
-        for one, values, _ in copy.values():
+        for one, values, _, _ in copy.values():
             assert isinstance(one, HeadsSample)
             logit_H, entropy_H = np.split(values.astype(np.float64), 2)
             for head, (logit, entropy) in enumerate(zip(logit_H, entropy_H, strict=True)):

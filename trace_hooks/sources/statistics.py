@@ -40,6 +40,7 @@ from trace_hooks.sources.tensor_samples import (
     Copy,
     DueStep,
     TensorSample,
+    checksum_of,
     own_part,
     peak_of,
     sampled,
@@ -103,7 +104,7 @@ class Statistics(Source):
             self._publish(copy)
 
     def _publish(self, copy: Copy) -> None:
-        for one, values, peak in copy.values():
+        for one, values, peak, checksum in copy.values():
             found = statistics(values, one.count, peak)
             one.rms = found.get("rms")
             before = one.before.rms if one.before is not None else None
@@ -112,7 +113,7 @@ class Statistics(Source):
             self.recorder.add_row(
                 "tensor_stats", step=copy.step, ts_ns=one.ts_ns, microbatch=one.microbatch,
                 chunk=one.chunk, tensor=one.tensor, layer=one.place.layer, name=one.place.name,
-                shard=one.shard, **found,
+                shard=one.shard, checksum=checksum, **found,
             )  # fmt: skip
 
     def _add(self, due: DueStep, one: TensorSample) -> None:
@@ -164,6 +165,7 @@ class Statistics(Source):
             gradients = [own[0] for _, grad in parameters if (own := own_part(grad))]
             stride = stride_of(weights)
             before = self._group(due, "weight", weights, (place, chunk, shard), stride)
+            before.checksum = checksum_of(weights)
             due.changing.append((before, before.sample, weights, stride))
             if gradients:
                 self._group(due, "gradient", gradients, (place, chunk, shard), stride)

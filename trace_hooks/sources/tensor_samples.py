@@ -9,7 +9,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,7 @@ class TensorSample:
     part: int = 0  # of an output: id of the part
     ts_ns: int = field(default_factory=now)
     rms: float | None = None  # once it is known
+    checksum: Tensor | None = None  # (4,), float32: 16 bits each, lowest first
 
 
 @dataclass
@@ -81,6 +82,15 @@ class DueStep:
         return True
 
 
+class Arrived(NamedTuple):
+    """A tensor that was looked at, on the host: sampled values, greatest size, checksum."""
+
+    sample: TensorSample
+    values: npt.NDArray[np.float32]
+    peak: float | None
+    checksum: int | None
+
+
 class Copy:
     """Values of a step on one device, on their way to the host."""
 
@@ -97,20 +107,24 @@ class Copy:
         self.sizes = [one.sample.numel() for one in tensors]
         for one in tensors:  # the memory of a device is not ours to keep
             one.sample, one.peak = _EMPTY, None if one.peak is None else _EMPTY
+            one.checksum = None if one.checksum is None else _EMPTY
 
     def is_ready(self) -> bool:
         """Whether the values have arrived."""
         return self._done is None or bool(self._done.query())
 
-    def values(self) -> Iterator[tuple[TensorSample, npt.NDArray[np.float32], float | None]]:
-        """Each tensor with its sampled values and its peak; only after is_ready."""
+    def values(self) -> Iterator[Arrived]:
+        """Each tensor with what was copied of it; only after is_ready."""
         host, at = self._values.numpy(), 0
         for one, size in zip(self.tensors, self.sizes, strict=True):
             values, at = host[at : at + size], at + size
             peak = None
             if one.peak is not None:
                 peak, at = float(host[at]), at + 1
-            yield one, values, peak
+            checksum = None
+            if one.checksum is not None:
+                checksum, at = _whole(host[at : at + _PIECES]), at + _PIECES
+            yield Arrived(one, values, peak, checksum)
 
 
 class Copies:
@@ -160,6 +174,8 @@ def _parts(one: TensorSample) -> Iterator[Tensor]:
     yield one.sample
     if one.peak is not None:
         yield one.peak.reshape(1)
+    if one.checksum is not None:
+        yield one.checksum
 
 
 def tensors_in(output: Any) -> Iterator[Tensor]:
@@ -214,3 +230,23 @@ def sampled(tensors: list[Tensor], stride: int) -> Tensor:
 def peak_of(tensors: list[Tensor]) -> Tensor:
     """Greatest size of all values, (), float32; NaN or infinite where one of them is."""
     return get_total_norm(tensors, norm_type=float("inf")).to(torch.float32)
+
+
+_PIECES = 4
+"""A checksum travels as so many numbers of 16 bits, which float32 holds exactly."""
+
+_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def checksum_of(tensors: list[Tensor]) -> Tensor:
+    """Sum of the bits of all values modulo 2^64, (4,), float32: 16 bits each, lowest first."""
+    sums = [tensor.view(_BITS[tensor.itemsize]).sum(dtype=torch.int64) for tensor in tensors]
+    total = torch.stack(sums).sum()
+    pieces = [(total >> (16 * piece)) & 0xFFFF for piece in range(_PIECES)]
+    return torch.stack(pieces).to(torch.float32)
+
+
+def _whole(pieces: npt.NDArray[np.float32]) -> int:
+    """The checksum of its pieces, signed."""
+    found = sum(int(piece) << (16 * at) for at, piece in enumerate(pieces.tolist()))
+    return found - (1 << 64) if found >> 63 else found
