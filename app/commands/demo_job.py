@@ -123,9 +123,12 @@ def _print_steps(view: Run, after: int) -> int:
 
 
 def _print_marks(view: Run, num_printed: int) -> int:
-    """Print what became known of the ranks besides planted faults; returns the number of marks."""
+    """Print what became known of the ranks; returns the number of marks.
+
+    Not planted faults, told before, nor what each rank notes at the end of each watch.
+    """
     marks = view.ask("marks").to_pylist()
-    marks = [mark for mark in marks if mark["kind"] != "fault"]
+    marks = [mark for mark in marks if mark["kind"] not in ("fault", "note")]
     for mark in marks[num_printed:]:
         print(f"{mark['kind']}: {mark['text']}", flush=True)
     return len(marks)

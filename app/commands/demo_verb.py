@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from app.hub import Hub
 
 NUM_RANKS = 8
+STATISTICS = "TRACE_HOOKS_STATISTICS"
 INCIDENT = RECORDED / "slow_rank"
 """What --replay opens."""
 COMING_UP = "the ranks come up, which takes up to half a minute; this page opens by itself"
@@ -144,6 +145,7 @@ def _dashboard(
         yield hub, {
             SERVER: settings.job_server(port), TOKEN: settings.job_token,
             "TRACE_HOOKS_ALLOW_CONTENT": "1",
+            STATISTICS: os.environ.get(STATISTICS, "5"),
         }  # fmt: skip
 
 

@@ -165,7 +165,8 @@ def test_it_keeps_to_the_pace_it_is_told_and_counts_what_it_leaves_out() -> None
 
 @pytest.fixture
 def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_module, "LONGEST_PAUSE_S", 0.5)
+    monkeypatch.setattr(agent_module, "FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr(agent_module, "LONGEST_PAUSE_S", 0.2)
 
 
 @pytest.mark.usefixtures("soon_again")
@@ -187,6 +188,7 @@ def test_it_comes_back_when_the_server_does() -> None:
     "answer",
     [b"", b"\x00" * 100, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
      b'HTTP/1.1 403 F\r\nContent-Length: 25\r\n\r\n{"error": "not from here"}'],
+    ids=["nothing", "zeros", "a page", "a refusal"],
 )  # fmt: skip
 def test_a_server_that_is_none_is_tried_again(
     answer: bytes, caplog: pytest.LogCaptureFixture
