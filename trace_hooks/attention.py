@@ -100,29 +100,32 @@ def logits(call: AttentionCall, heads: Sequence[int], rows: slice, sample: int) 
 def _masked(
     call: AttentionCall, found_HRT: Tensor, heads: list[int], rows: slice, sample: int
 ) -> Tensor:
+    """The logits, masked in place."""
     if call.attn_mask is not None:
         full = (call.num_samples, call.num_heads, call.num_rows, call.num_keys)
         mask_HRT = call.attn_mask.detach().expand(full)[sample, heads, rows]
         if mask_HRT.dtype == torch.bool:
-            found_HRT = found_HRT.masked_fill(~mask_HRT, -torch.inf)
+            found_HRT.masked_fill_(~mask_HRT, -torch.inf)
         else:
-            found_HRT = found_HRT + mask_HRT.float()
+            found_HRT += mask_HRT
     if call.is_causal:
         row_R = torch.arange(call.num_rows, device=found_HRT.device)[rows]
         column_T = torch.arange(call.num_keys, device=found_HRT.device)
-        hidden_RT = column_T > row_R[:, None] + call.causal_offset
-        found_HRT = found_HRT.masked_fill(hidden_RT, -torch.inf)
+        found_HRT.masked_fill_(column_T > row_R[:, None] + call.causal_offset, -torch.inf)
     return found_HRT
 
 
 def weights(call: AttentionCall, heads: Sequence[int], rows: slice, sample: int) -> Tensor:
     """Attention weights: (H chosen, R, T), float32; 0 in rows that are masked altogether."""
-    return _softmax(logits(call, heads, rows, sample))
+    return _softmax(call, logits(call, heads, rows, sample))
 
 
-def _softmax(logits_HRT: Tensor) -> Tensor:
-    hidden_HR1 = logits_HRT.amax(-1, keepdim=True) == -torch.inf
-    return logits_HRT.softmax(-1).masked_fill(hidden_HR1, 0.0)
+def _softmax(call: AttentionCall, logits_HRT: Tensor) -> Tensor:
+    found_HRT = logits_HRT.softmax(-1)
+    if call.attn_mask is not None or call.causal_offset < 0:
+        hidden_HR1 = logits_HRT.amax(-1, keepdim=True) == -torch.inf
+        found_HRT.masked_fill_(hidden_HR1, 0.0)
+    return found_HRT
 
 
 def summary(call: AttentionCall, max_rows: int) -> tuple[Tensor, Tensor]:
@@ -138,7 +141,7 @@ def summary(call: AttentionCall, max_rows: int) -> tuple[Tensor, Tensor]:
         logits_HRT = logits(call, heads, rows, sample)
         row_peak_HR = logits_HRT.amax(-1)
         peaks.append(row_peak_HR.amax(-1))
-        sums.append(torch.special.entr(_softmax(logits_HRT)).sum((-2, -1)))
+        sums.append(torch.special.entr(_softmax(call, logits_HRT)).sum((-2, -1)))
         counts.append((row_peak_HR != -torch.inf).sum(-1))
     entropy_H = torch.stack(sums).sum(0) / torch.stack(counts).sum(0)
     return torch.stack(peaks).amax(0), entropy_H

@@ -26,8 +26,9 @@ from trace_hooks.sources.captures import (
 from trace_hooks.sources.global_places import AttentionPlace
 from trace_hooks.watches import Watch
 
-VALUES_AT_ONCE = 4 << 20
-"""Attention weights made in one go at most, 16 MB."""
+VALUES_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 22}
+"""Attention weights made in one go at most: on a CPU they stay in its cache, on a GPU there are
+fewer kernels."""
 
 TOP = 20
 """Most probable next tokens of each row."""
@@ -46,7 +47,8 @@ def attention_of(
     if rows is None or not heads:
         return
     num_rows = rows.of(call.num_rows)
-    at_once = max(1, VALUES_AT_ONCE // (num_rows * call.num_keys))
+    most = VALUES_AT_ONCE[call.query_BHSD.device.type]
+    at_once = max(1, most // (num_rows * call.num_keys))
     for some in (heads[at : at + at_once] for at in range(0, len(heads), at_once)):
         for sample in samples_of(watch, call.num_samples):
             if not _fits(active, len(some), num_rows, call.num_keys):
