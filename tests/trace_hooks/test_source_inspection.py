@@ -299,6 +299,7 @@ def test_micro_batches_take_the_place_of_made_up_numbers():
             loss_of(model, batch(microbatch)).backward()
         assert {one.microbatch for one in frames(traced)} == {0}
         assert len(frames(traced)) == 4
+        assert [status["frames"] for status in source.status()] == [2, 2]
         traced.recorder.microbatch = -1
         forward_backward(traced, model, 1)  # a stage of an engine without micro-batch numbers
         assert len(frames(traced, step=1)) == 4

@@ -78,6 +78,7 @@ class Capture:
     dtype: str = "float16"
     tokens: bool = False
     part: int = 0  # id of the part it is of
+    active: ActiveWatch | None = None  # whose it is
     ts_ns: int = field(default_factory=now)
     _done: Any = None
 
@@ -166,6 +167,10 @@ class ActiveWatch:
         self.num_bytes += num_bytes
         self.frames += num_frames
         return True
+
+    def forget(self, num_frames: int) -> None:
+        """So many frames were dropped again; what they have cost stays."""
+        self.frames -= num_frames
 
     def status(self) -> dict[str, Any]:
         """What it has done so far: JSON."""

@@ -51,7 +51,7 @@ class FrameQueue:
             recorder.dropped += num_frames
             return
         for capture in captures:
-            capture.part = id(part)
+            capture.part, capture.active = id(part), active
             capture.common |= {"step": recorder.step, "cost_ns": cost_ns // num_frames}
         if part is not None and stage is not None and recorder.microbatch < 0:
             self._held += captures
@@ -60,7 +60,13 @@ class FrameQueue:
 
     def forget(self, part: Part) -> None:
         """Drop what is held of a part: it was of made-up numbers."""
-        self._held = [capture for capture in self._held if capture.part != id(part)]
+        kept = []
+        for capture in self._held:
+            if capture.part != id(part):
+                kept.append(capture)
+            elif capture.active is not None:
+                capture.active.forget(len(capture.each))
+        self._held = kept
 
     def release(self) -> None:
         """What is held is not replaced any more."""

@@ -88,6 +88,8 @@ class WatchList:
         return bool(over)
 
     def _note_end(self, active: ActiveWatch) -> None:
+        if not active.frames and not active.left_out:
+            return  # another rank has what there was
         ms = active.cost_ns / 1e6 / max(1, active.steps)
         text = (
             f"watch {active.watch.id} ended after {active.steps} steps with {active.frames} frames "
