@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -22,12 +25,16 @@ from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace 
 
 RUN = "slow_rank"
 JOB = "pipeline-with-a-slow-worker"
+WATCHED = "watched"
 SETTLES_MS = 3000
+_COMPARED = (("view", "inspect"), ("at", "2.1"), ("pins", "3.0"))
 PICTURES = {
     "overview": (View(RUN, "overview", rank=5).url(), (1400, 1000)),
     "timeline": (View(RUN, "timeline", rank=5, steps=(4, 5)).url(), (1400, 900)),
     "ranks": (View(RUN, "ranks", rank=5).url(), (1400, 1000)),
     "whatif": (View(JOB, "what-if").url(), (1400, 1120)),
+    "model-health": (View(WATCHED, "model", model=(("tensor", "gradient"),)).url(), (1400, 1000)),
+    "model-inspect": (View(WATCHED, "model", model=_COMPARED).url(), (1400, 900)),
 }
 """name: what is shown, and the size of the window."""
 
@@ -57,6 +64,24 @@ def straggler_run(scratch: Path, runs: Path) -> None:
     made.rename(runs / JOB)
 
 
+def watched_run(scratch: Path, runs: Path) -> None:
+    """The real job, TP 2 x PP 2, with statistics of its tensors and a watch for its attention."""
+    watches = scratch / "watches.json"
+    watches.write_text(json.dumps([{"id": "attention", "what": "attention", "every": 10}]))
+    recording = {
+        "TRACE_HOOKS_RUN": WATCHED, "TRACE_HOOKS_STATISTICS": "5", "OMP_NUM_THREADS": "1",
+        "TRACE_HOOKS_ALLOW_CONTENT": "1", "TRACE_HOOKS_WATCHES": str(watches),
+    }  # fmt: skip
+    sizes = {
+        "nproc": 4, "pp": 2, "tp": 2, "dp": 1, "steps": 200, "microbatches": 2, "layers": 4,
+        "batch": 2, "seq": 32, "width": 32, "heads": 4, "device": "cpu", "runs": runs,
+        "losses": scratch / "losses",
+    }  # fmt: skip
+    options = [text for name, value in sizes.items() for text in (f"--{name}", str(value))]
+    command = [sys.executable, "-m", "sample_traces.jobs.train_3d", *options]
+    subprocess.run(command, cwd=DOCS.parent, env=os.environ | recording, check=True)
+
+
 def main() -> None:
     """Serve a recorded run and an imported one, and take every picture."""
     path = chromium()
@@ -66,6 +91,7 @@ def main() -> None:
         runs = Path(scratch) / "runs"
         shutil.copytree(RECORDED / RUN, runs / RUN, ignore=shutil.ignore_patterns("index"))
         straggler_run(Path(scratch), runs)
+        watched_run(Path(scratch), runs)
         server = Server(runs).start()
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         try:

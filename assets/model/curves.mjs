@@ -49,9 +49,10 @@ export class Curves extends CanvasView {
     this.#levels(context, theme);
     const chosen = drawnRowOf(data, this.row);
     context.lineJoin = 'round';
-    for (let row = 0; row < data.height; row++) if (row !== chosen) this.#line(context, this.lines_RW[row], theme.link, 1, 0.55);
+    const alpha = Math.max(0.1, Math.min(0.55, 8 / data.height));  // many lines must not become a block
+    for (let row = 0; row < data.height; row++) if (row !== chosen) this.#line(context, this.lines_RW[row], theme.link, 1, alpha);
     if (chosen >= 0 && this.weight > 0) this.#line(context, this.#raw(chosen), theme.text, 1, 0.3);
-    if (chosen >= 0) this.#line(context, this.lines_RW[chosen], theme.text, 2, 1);
+    if (chosen >= 0) this.#line(context, this.lines_RW[chosen], theme.text, data.width > 300 ? 1 : 2, 1);
     if (this.at) {
       this.#line(context, this.lines_RW[this.at.row], theme.link, 2, 1);
       context.fillStyle = theme.text;

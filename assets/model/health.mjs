@@ -71,10 +71,11 @@ export class HealthView {
       if (!told.tensors.length) return this.#nothing(told.can_record);
       if (!this.plots) this.#build();
       const asked = { ...this.#chosen(told), attempt, steps: stepsAsked(app.view) };
+      this.#options(told, asked);
       const width = Math.max(200, Math.round(this.map.stage.clientWidth || this.element.clientWidth) - 60);
       const data = healthData(await app.arrays(app.api('model/health', { ...asked, width, height: ROWS_DRAWN }), signal));
       if (signal.aborted) return undefined;
-      this.#show(told, data);
+      this.#show(data);
       await this.#fetchHistogram(asked, width, signal);
     } catch (error) {
       if (error.name !== 'AbortError') this.#fail(error.message);
@@ -136,6 +137,7 @@ export class HealthView {
     this.histogram = new Histogram(parts.histogram, tell);
     this.plots = [this.map, this.curves, this.histogram];
     parts.map.append(parts.legend, parts.table);
+    parts.curves.hidden = parts.histogram.hidden = parts.table.hidden = true;
     this.element.replaceChildren(this.#choices(), parts.map, make('div', { class: 'model-two' }, [parts.curves, parts.histogram]));
     this.#smooth();
   }
@@ -172,17 +174,17 @@ export class HealthView {
     }
   }
 
-  #show(told, data) {
+  #show(data) {
     const { statistic } = data;
     this.data = data;
     this.scale = makeScale(statistic, rangeOf(statistic, data.value));
     this.row = data.rows.find(({ key }) => key === this.app.view.model.row) ?? this.#first();
-    this.#options(told, data);
     for (const plot of [this.map, this.curves]) {
       plot.row = this.row?.key ?? null;
       plot.show(data, this.scale);
     }
     const { parts } = this;
+    parts.curves.hidden = parts.table.hidden = false;
     parts.title.textContent = `${statistic.title} of ${TITLES[data.tensor].toLowerCase()}`;
     parts.about.textContent = this.#about();
     parts.meaning.textContent = statistic.meaning;
@@ -195,14 +197,16 @@ export class HealthView {
     return tableRows(this.data, (value) => passed(value, this.data.statistic.levels), 1)[0]?.row ?? null;
   }
 
+  /** What is shown next; long runs take seconds. */
   #options({ tensors }, { tensor, statistic }) {
-    const { parts } = this;
+    const { parts, data } = this;
+    if (data?.tensor !== tensor || data.statistic.name !== statistic) parts.about.textContent = 'Reading the statistics.';
     const fill = (select, entries, value) => {
       select.replaceChildren(...entries.map(([name, text]) => make('option', { value: name }, text)));
       select.value = value;
     };
     fill(parts.tensor, tensors.map(({ name }) => [name, TITLES[name]]), tensor);
-    fill(parts.stat, tensors.find(({ name }) => name === tensor).statistics.map(({ name, title }) => [name, title]), statistic.name);
+    fill(parts.stat, tensors.find(({ name }) => name === tensor).statistics.map(({ name, title }) => [name, title]), statistic);
   }
 
   #about() {
