@@ -82,13 +82,14 @@ class LiveRank:
         self.hello = hello
         self.state = CONNECTED
         self.step = -1
+        self.steps_per_s = 0.0
         self.phase = ""
         self.sent = self.thinned = self.received = 0
         self.costs: list[dict[str, Any]] = []
         self.commands: asyncio.Queue[dict[str, Any]] = asyncio.Queue(_MOST_WAITING)
         self.replaced = asyncio.Event()
         """the rank has come again on another socket"""
-        self._seen_s = time.monotonic()
+        self._seen_s = self._beat_s = time.monotonic()
         self._waiting: dict[str, asyncio.Future[Ack]] = {}
 
     @property
@@ -98,7 +99,7 @@ class LiveRank:
 
     def beat(self, told: Mapping[str, Any]) -> None:
         """Take over what a heartbeat says; raises ValueError."""
-        self.step = _whole(told, "step", -1, (1 << 62))
+        self._count_steps(_whole(told, "step", -1, (1 << 62)))
         self.sent = _whole(told, "sent", 0, 1 << 62)
         self.thinned = _whole(told, "thinned", 0, 1 << 62)
         self.phase = str(told.get("phase", ""))[:40]
@@ -107,6 +108,12 @@ class LiveRank:
             raise ValueError("the heartbeat's watches are no list")
         self.costs = [one for one in costs[:MAX_WATCHES] if isinstance(one, dict)]
         self.seen()
+
+    def _count_steps(self, step: int) -> None:
+        now_s = time.monotonic()
+        if self.step >= 0 and now_s > self._beat_s:
+            self.steps_per_s = max(0, step - self.step) / (now_s - self._beat_s)
+        self.step, self._beat_s = step, now_s
 
     def seen(self) -> None:
         """Something has come from the rank."""

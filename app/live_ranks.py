@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
+from app.first_step import with_first_step
 from app.live_rank import CONNECTED, GONE, STATES, Ack, Hello, LiveRank
 from app.received_files import ReceivedFiles
 from ingest.errors import UserError
+from trace_hooks import capture_request
 from trace_hooks.watches import MAX_WATCHES, Watch
 
 MOST_RUNS = 64
@@ -167,12 +169,17 @@ class LiveRanks:
     async def command(
         self, name: str, command: str, args: Any, ranks: Sequence[int] | None
     ) -> dict[str, Any]:
-        """Send a command to these ranks (None: all) and gather their answers; raises UserError."""
+        """Send a command to these ranks (None: all) and gather their answers.
+
+        Raises UserError, and ValueError for wrong arguments of a command that is known here.
+        """
         run = self.run(name)
         self._require_connected(run, name)
         chosen = [one for one in run.connected if ranks is None or one.hello.rank in ranks]
         if not chosen:
             raise UserError(f"none of the ranks {str(ranks)[:80]} of {name} is connected")
+        if command == capture_request.COMMAND:
+            args = with_first_step(args, chosen)
         told = {"type": "command", "id": f"c{next(self._numbers)}", "name": command, "args": args}
         acks, silent = await self._ask(chosen, told)
         return {"acks": [ack.as_json() for ack in acks], "silent": silent}

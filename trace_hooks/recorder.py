@@ -252,13 +252,17 @@ class Recorder:
         recompute: bool = False,
         extra: Extra | None = None,
         thread: int | None = None,
+        depth: int | None = None,
     ) -> None:
-        """Record a span whose times are known already (monotonic ns)."""
+        """Record a span whose times are known already (monotonic ns); of this thread at its present
+        depth unless told otherwise.
+        """
         if len(self.spans) >= MAX_SPAN_FIELDS:
             self.dropped += 1
             return
         state = self._threads.state
-        ident, depth = state.ident if thread is None else thread, state.depth
+        ident = state.ident if thread is None else thread
+        depth = state.depth if depth is None else depth
         self.spans += (
             site, begin_ns, end_ns, cpu_ns, step, depth, ident, microbatch, recompute, extra,
             None, None,

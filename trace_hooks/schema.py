@@ -13,6 +13,7 @@ A run folder holds::
     watchdog-HOST.json            newest report on each rank of a host that had one (watchdog)
     attempts/ATTEMPT              empty; made by who takes this number for an attempt (hooks)
     agents/KEY                    empty; a launcher's key, by which a restart finds its run (hooks)
+    kernels/ATTEMPT-rank-RANK-step-STEP.json.gz  torch.profiler's trace of steps that were asked for
 
 Times are int64 nanoseconds of Unix UTC on the rank's own clock (`clock: absolute`); the table
 `clocks` holds what to add to compare ranks. All rows of a Parquet file belong to one table.

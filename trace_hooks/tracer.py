@@ -130,6 +130,7 @@ class Tracer:
         guard.attempt("tracer.watching", self._begin_watching, switch_off=False)
         guard.attempt("tracer.agent", self._begin_agent, switch_off=False)
         for source in self._sources:
+            self._session.on_identity.append(source.place)
             guard.attempt(f"tracer.{source.name}.install", source.install)
         self._exits.install()
         self._drain.start()

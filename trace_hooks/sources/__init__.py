@@ -20,6 +20,7 @@ SOURCES = {
     "statistics": "statistics:Statistics",
     "attention_statistics": "attention_statistics:AttentionStatistics",
     "inspection": "inspection:Inspection",
+    "kernel_capture": "kernel_capture:KernelCapture",
 }
 """name: module:class, in the order of installation."""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trace_hooks.recorder import Recorder
+
+if TYPE_CHECKING:
+    from trace_hooks.identity import Identity
 
 LEVELS = ("steps", "blocks", "layers")
 """How much modules record: nothing, whole blocks, or also attention and MLP inside them."""
@@ -51,6 +54,9 @@ class Source:
 
     def watch(self, model: Any, stage: int | None = None) -> None:
         """Hook a user's module; `stage` is its global (virtual) pipeline stage."""
+
+    def place(self, identity: Identity) -> None:
+        """The rank's place in the run is known (drain thread)."""
 
     def step_begin(self) -> None:
         """A step has just begun."""

@@ -1,0 +1,95 @@
+"""Events of torch's profiler as spans: kinds, tracks, nesting, steps."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+KINDS = {
+    "cpu_op": "host",
+    "user_annotation": "host",
+    "cuda_runtime": "host",
+    "cuda_driver": "host",
+    "kernel": "kernel",
+    "gpu_memcpy": "memcpy",
+    "gpu_memset": "memcpy",
+}
+"""Kind of span by the profiler's; others (such as its own overhead) are left out."""
+
+STEP = "ProfilerStep#"
+"""Name of the annotation around a step, by which readers of the profiler's file know it."""
+
+
+class ProfiledSpan(NamedTuple):
+    """One span; times as the profiler tells them, Unix ns."""
+
+    name: str
+    kind: str
+    track: str
+    depth: int
+    begin_ns: int
+    end_ns: int
+
+
+def spans_of(
+    events: Sequence[Any], most: int, thread_name: Callable[[int], str]
+) -> Iterator[ProfiledSpan]:
+    """Spans of Kineto events, those of each track in order of time; the first `most` events only.
+
+    `thread_name` names a thread by the number the system has for it.
+    """
+    wanted = [event for event in events if event.activity_type() in KINDS]
+    if len(wanted) > most:
+        wanted = sorted(wanted, key=lambda event: event.start_ns())[:most]
+    wanted.sort(key=lambda e: (_place(e), e.start_ns(), -e.end_ns()))
+    place: tuple[int, int, int] | None = None
+    track, open_ends = "", list[int]()
+    for event in wanted:
+        name, begin_ns, end_ns = event.name(), event.start_ns(), event.end_ns()
+        if _place(event) != place:
+            place, open_ends = _place(event), []
+            track = _track(*place, thread_name)
+        if name.startswith(STEP):
+            continue
+        while open_ends and open_ends[-1] <= begin_ns:
+            open_ends.pop()
+        kind = _kind(event.activity_type(), name)
+        yield ProfiledSpan(name, kind, track, len(open_ends), begin_ns, end_ns)
+        open_ends.append(end_ns)
+
+
+def _kind(activity: str, name: str) -> str:
+    if activity == "kernel" and name.startswith("nccl"):
+        return "other_comm"  # it waits for others, which is no computing
+    return KINDS[activity]
+
+
+def _place(event: Any) -> tuple[int, int, int]:
+    """(whether on a device, device, thread or stream)."""
+    if KINDS[event.activity_type()] == "host":
+        return 0, 0, event.device_resource_id()
+    return 1, event.device_index(), event.device_resource_id()
+
+
+def _track(on_device: int, device: int, number: int, thread_name: Callable[[int], str]) -> str:
+    if on_device:
+        return f"cuda:{device} stream {number}"
+    return f"ops {thread_name(number)}"
+
+
+class StepWindows:
+    """When captured steps began, in any clock, to tell the step of a time."""
+
+    def __init__(self) -> None:
+        self.begins_ns: list[int] = []
+        self.numbers: list[int] = []
+
+    def add(self, number: int, begin_ns: int) -> None:
+        """A step has begun."""
+        self.begins_ns.append(begin_ns)
+        self.numbers.append(number)
+
+    def at(self, time_ns: int) -> int:
+        """The step that had begun last; kernels run on after the host has left their step."""
+        return self.numbers[max(0, bisect_right(self.begins_ns, time_ns) - 1)]
