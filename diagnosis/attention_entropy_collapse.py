@@ -28,6 +28,7 @@ from diagnosis.looks import (
     lasting,
     named,
     rises_above,
+    seen,
     series_of,
     severity_of,
 )
@@ -146,7 +147,7 @@ def _evidence(series: Series, one: _Collapsed, attempt: int) -> Evidence:
         ("step_min", step), ("step_max", step), ("layer", one.layer), ("head", one.head),
         ("attempt", attempt),
     )  # fmt: skip
-    view = (("page", "timeline"), ("attempt", attempt), ("steps", (step, step)))
+    view = seen(attempt, "heads", "entropy", one.layer, "", one.head)
     return Evidence(
         f"In step {step} the entropy of layer {one.layer} head {one.head} is {one.least:.3g} nats.",
         one.least, "nats", "attention_health", asked, view,

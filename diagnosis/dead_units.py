@@ -30,6 +30,7 @@ from diagnosis.looks import (
     lasting,
     named,
     rises_above,
+    seen,
     series_of,
     severity_of,
 )
@@ -140,7 +141,7 @@ def _evidence(series: Series, one: _Dead, attempt: int) -> Evidence:
         ("step_min", step), ("step_max", step), ("tensor", one.tensor), ("layer", one.layer),
         ("attempt", attempt),
     )  # fmt: skip
-    view = (("page", "timeline"), ("attempt", attempt), ("steps", (step, step)))
+    view = seen(attempt, one.tensor, "zero_ratio", one.layer, one.name)
     return Evidence(
         f"In step {step} {one.share:.1%} of {_words(one.tensor, one.name)} are zero.",
         round(one.share, 6), "share", "tensor_health", asked, view,

@@ -28,6 +28,7 @@ from diagnosis.looks import (
     lasting,
     named,
     rises_above,
+    seen,
     series_of,
     severity_of,
 )
@@ -138,7 +139,7 @@ def _evidence(series: Series, one: _Grown, attempt: int) -> Evidence:
         ("step_min", step), ("step_max", step), ("layer", one.layer), ("head", one.head),
         ("attempt", attempt),
     )  # fmt: skip
-    view = (("page", "timeline"), ("attempt", attempt), ("steps", (step, step)))
+    view = seen(attempt, "heads", "max_logit", one.layer, "", one.head)
     return Evidence(
         f"In step {step} the greatest logit of layer {one.layer} head {one.head} is "
         f"{one.greatest:.4g}.",

@@ -8,6 +8,7 @@ level is never said to have crossed it.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -117,6 +118,20 @@ def severity_of(is_ongoing: bool, is_urgent: bool) -> str:
     if not is_ongoing:
         return "past"
     return "urgent" if is_urgent else "warning"
+
+
+_LAYER = re.compile(r"(?:^|\.)[0-9]+(?:\.|$)")
+
+
+def seen(
+    attempt: int, tensor: str, statistic: str, layer: int, name: str, head: int | None = None
+) -> tuple[tuple[str, Any], ...]:
+    """View of a place on the page Model: a module's tensor, or of a head (`tensor` heads)."""
+    part = name if layer < 0 else _LAYER.split(name, maxsplit=1)[-1]
+    end = part if head is None else f"h{head}"
+    row = f"{layer}.{end}" if end else str(layer)
+    shown = (("view", "health"), ("tensor", tensor), ("stat", statistic), ("row", row))
+    return (("page", "model"), ("attempt", attempt), ("model", shown))
 
 
 MOST_NAMED = 4

@@ -34,6 +34,7 @@ from diagnosis.looks import (
     Stretch,
     lasting,
     named,
+    seen,
     series_of,
     severity_of,
 )
@@ -208,7 +209,8 @@ def _number(ratio: Series, one: _Stalled, number: float, tensor: str, attempt: i
         ("step_min", step), ("step_max", step), ("tensor", tensor), ("layer", one.layer),
         ("attempt", attempt),
     )  # fmt: skip
-    view = (("page", "timeline"), ("attempt", attempt), ("steps", (step, step)))
+    column = {"update": "update_ratio", "gradient": "rms"}
+    view = seen(attempt, tensor, column[tensor], one.layer, one.name)
     what = {
         "update": f"the update of {one.name} is {number:.2e} of its weights (rms)",
         "gradient": f"the gradients of {one.name} have an rms of {number:.2e}",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from app.components.banner import link_of
 from app.findings import diagnose_run
+from app.links import View
+from app.views.tensor_map import tensor_map
 from diagnosis.findings import Finding
 from ingest.store import open_run
 from sample_traces.generate.faults import OF_THE_MODEL, SyntheticFault
@@ -47,6 +51,12 @@ def test_a_fault_is_told_as_itself_and_its_numbers_can_be_asked_again(
             rows = run.ask(evidence.question, **dict(evidence.params)).to_pylist()
             told = [row[VALUE[evidence.unit]] for row in rows]
             assert pytest.approx(evidence.number, rel=1e-6) in told
+            shown = dict(link_of(evidence, View(run="run")).model)
+            mapped = tensor_map(run, shown["tensor"], 0, None)
+            row = [row.key for row in mapped.rows].index(shown["row"])
+            series = mapped.values[shown["stat"]][row].tolist()
+            assert pytest.approx(evidence.number, rel=1e-4) in series
+        assert Finding.from_json(json.loads(json.dumps(finding.to_json()))) == finding
 
 
 @pytest.mark.parametrize("seed", range(8))
