@@ -6,6 +6,7 @@ import { decodeFrame, difference, frameText, isShare, partsOf, placeOf } from '.
 import { codesOfTile, peakOf, thumbnail } from './frame_codes.mjs';
 import { FrameSocket } from './frame_socket.mjs';
 import { Matrix } from './matrix.mjs';
+import { nothingWatched } from './nothing.mjs';
 import { merged, setModel } from './state.mjs';
 import { TileGrid } from './tile_grid.mjs';
 
@@ -13,8 +14,6 @@ const NEWS_MS = 2000;
 const PLAY_MS = 700;
 const MOST_PINS = 6;
 const TILE = { head: [48, 48], strip: [24, 240] };
-const HOW = 'Content of tensors is recorded only where a job allows it: start it with TRACE_HOOKS_ALLOW_CONTENT=1 '
-  + 'and a watch, such as tracer.inspect({"what": "attention", "layers": [0], "every": 10}), or begin one here while it runs.';
 
 const tileSize = (frame) => (frame.head >= 0 ? TILE.head : TILE.strip);
 
@@ -64,7 +63,9 @@ export class InspectView {
     this.grid = new TileGrid(parts.tiles, { chosen: (at, event) => (event.shiftKey ? this.#pin(at) : setModel(this.app, { at }, { push: true })) });
     parts.full = make('div', { class: 'model-full' });
     parts.seen = make('div', { class: 'model-inspect', hidden: '' }, [this.#bar(), make('div', { class: 'model-two' }, [parts.tiles, parts.full])]);
-    this.element.replaceChildren(parts.status, parts.controls, parts.seen);
+    parts.nothing = nothingWatched();
+    parts.nothing.hidden = true;
+    this.element.replaceChildren(parts.status, parts.controls, parts.nothing, parts.seen);
   }
 
   #bar() {
@@ -104,7 +105,7 @@ export class InspectView {
       this.#listen(told.can_record);
       await this.#showStep(signal);
     } catch (error) {
-      if (error.name !== 'AbortError') this.#say(error.message, true);
+      if (error.name !== 'AbortError') this.#fail(error.message);
     }
   }
 
@@ -124,10 +125,11 @@ export class InspectView {
     });
   }
 
-  #say(text, isError = false) {
-    const { status, seen } = this.parts;
-    status.textContent = text;
-    status.classList.toggle('failed', isError);
+  #fail(sentence) {
+    const { status, nothing, seen } = this.parts;
+    nothing.hidden = true;
+    status.textContent = sentence;
+    status.classList.add('failed');
     status.hidden = false;
     seen.hidden = true;
   }
@@ -150,9 +152,11 @@ export class InspectView {
 
   async #showStep(signal) {
     const chosen = this.#chosen();
-    if (!chosen) return this.#say(HOW);
-    this.parts.status.hidden = true;
-    this.parts.seen.hidden = false;
+    const { status, nothing, seen } = this.parts;
+    status.hidden = true;
+    nothing.hidden = chosen !== null;
+    seen.hidden = chosen === null;
+    if (!chosen) return undefined;
     this.#options(chosen);
     const tiles = chosen.isLive ? this.#liveTiles(chosen) : await this.#storedTiles(chosen, signal);
     if (signal.aborted) return undefined;

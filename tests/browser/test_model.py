@@ -102,6 +102,9 @@ def test_a_run_without_statistics_says_how_to_have_them(tab: Tab, imported_run: 
     said = tab.page.locator(".model-nothing").inner_text()
     assert "TRACE_HOOKS_STATISTICS=100" in said
     assert "no statistics" in said
+    tab.page.get_by_role("button", name="Inspect").click()
+    tab.wait_for("document.querySelector('.model-nothing')?.innerText.includes('tracer.inspect(')")
+    tab.settle()
     tab.assert_sound()
 
 

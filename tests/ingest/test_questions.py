@@ -16,8 +16,6 @@ OF_OTHER_RUNS = (
     "end_lateness",
     "ranks_without_steps",
     "tensor_health",
-    "tensor_histogram",
-    "tensors_recorded",
     "attention_health",
     "weight_checksums",
     "tensor_histogram",
