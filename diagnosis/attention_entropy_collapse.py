@@ -119,8 +119,8 @@ def _finding(series: Series, found: list[_Collapsed], attempt: int) -> Finding:
         kind="attention_entropy_collapse", attempt=attempt,
         severity=severity_of(ongoing, is_urgent=is_layer),
         confidence="high" if is_layer else "medium", title="Attention collapses to single tokens",
-        text=f"Since step {first} {len(found)} heads ({heads}) attend to one token alone: their "
-        f"entropy is down to {worst.least:.2g} nats{before}.",
+        text=f"Since step {first} the attention of {heads} is on one token alone: its entropy is "
+        f"down to {worst.least:.2g} nats{before}.",
         culprits=(), victims=(), first_step=first, last_step=last, ongoing=ongoing, slowdown=None,
         cost=None, evidence=(_evidence(series, worst, attempt),),
         alternatives=(

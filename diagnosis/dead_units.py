@@ -42,7 +42,11 @@ DEAD_SHARE = 0.5
 """Of a layer's units: the default of SageMaker Debugger's DeadRelu."""
 
 OUTPUTS = ("attention", "mlp")
-IN_WORDS = {"attention": "what {} returns", "mlp": "what {} returns", "gradient": "gradients of {}"}
+IN_WORDS = {
+    "attention": "what {} returns",
+    "mlp": "what {} returns",
+    "gradient": "the gradients of {}",
+}
 
 
 @dataclass(frozen=True)
@@ -110,8 +114,8 @@ def _finding(series: Series, dead: list[_Dead], attempt: int) -> Finding:
         confidence="high" if worst.share == 1 or worst.tensor in OUTPUTS else "medium",
         title=f"Units of layer {layers[0]} are dead" if len(layers) == 1 else
         f"Units of {len(layers)} layers are dead",
-        text=f"Zeros since step {first}: up to {worst.share:.0%} in {where}. These units give "
-        "nothing for any token of the batch, and learn nothing.",
+        text=f"Since step {first} there are up to {worst.share:.0%} zeros in {where}. These units "
+        "give nothing for any token of the batch, and learn nothing.",
         culprits=(), victims=(), first_step=first, last_step=last, ongoing=ongoing, slowdown=None,
         cost=None, evidence=tuple(_evidence(series, one, attempt) for one in _told(dead)),
         alternatives=(
@@ -143,6 +147,6 @@ def _evidence(series: Series, one: _Dead, attempt: int) -> Evidence:
     )  # fmt: skip
     view = seen(attempt, one.tensor, "zero_ratio", one.layer, one.name)
     return Evidence(
-        f"In step {step} {one.share:.1%} of {_words(one.tensor, one.name)} are zero.",
+        f"In step {step} the share of zeros in {_words(one.tensor, one.name)} is {one.share:.1%}.",
         round(one.share, 6), "share", "tensor_health", asked, view,
     )  # fmt: skip

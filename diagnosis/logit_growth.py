@@ -118,8 +118,8 @@ def _finding(series: Series, grown: list[_Grown], attempt: int) -> Finding:
     return Finding(
         kind="logit_growth", attempt=attempt, severity=severity_of(ongoing, is_urgent=diverges),
         confidence="high" if diverges else "medium", title="Attention logits grow",
-        text=f"Since step {first} the greatest logits of {len(grown)} heads ({heads}) are up to "
-        f"{worst.greatest:.3g}{before}; {bound}.",
+        text=f"Since step {first} the greatest logit of {heads} is up to {worst.greatest:.3g}"
+        f"{before}; {bound}.",
         culprits=(), victims=(), first_step=first, last_step=last, ongoing=ongoing, slowdown=None,
         cost=None, evidence=(_evidence(series, worst, attempt),),
         alternatives=(
