@@ -33,6 +33,7 @@ def start(
     sources: Sequence[str] | None = None,
     statistics: int | None = None,
     allow_content: bool | None = None,
+    allow_perturbation: bool | None = None,
 ) -> Tracer:
     """Start recording this process; a second call returns the tracer that is already running.
 
@@ -46,6 +47,8 @@ def start(
     `statistics`: record statistics of the model's tensors every so many steps; 0 (default) never.
     `allow_content`: let values of tensors be watched (attention, activations, logits, weights), by
     `tracer.inspect` and from the dashboard; False (default) refuses that.
+    `allow_perturbation`: let weights and activations be changed for some steps, by
+    `tracer.perturb` and from the dashboard; False (default) refuses that.
 
     Raises ValueError for a level, source, run name, layout or interval that is none; never for what
     the environment cannot do (an unwritable folder, a missing torch). TRACE_HOOKS=0 returns a
@@ -55,7 +58,7 @@ def start(
 
     return tracer.start(
         folder, run=run, model=model, layout=layout, level=level, sources=sources,
-        statistics=statistics, allow_content=allow_content,
+        statistics=statistics, allow_content=allow_content, allow_perturbation=allow_perturbation,
     )  # fmt: skip
 
 

@@ -169,6 +169,8 @@ class AttentionCalls:
 
     def __init__(self) -> None:
         self._listeners: tuple[Callable[[AttentionCall], object], ...] = ()
+        self.change: Callable[[AttentionCall, Any, int], Any] | None = None
+        """Makes another output of (call, output, dim of its heads), None for the same; guarded."""
         self._patches = Patches()
 
     def listen(self, callback: Callable[[AttentionCall], object]) -> None:
@@ -198,11 +200,12 @@ class AttentionCalls:
             def attention(*args: Any, **kwargs: Any) -> Any:
                 if not self._listeners or is_compiling():
                     return original(*args, **kwargs)
-                self._tell(read, args, kwargs)
+                call = self._tell(read, args, kwargs)
                 if not has_torch_function((*args, *kwargs.values())):
-                    return original(*args, **kwargs)
+                    return self._changed(read, call, original(*args, **kwargs))
                 with _in_place(owner, name, attention, original):
-                    return original(*args, **kwargs)
+                    output = original(*args, **kwargs)
+                return self._changed(read, call, output)
 
             return attention
 
@@ -210,11 +213,20 @@ class AttentionCalls:
 
     def _tell(
         self, read: Callable[..., AttentionCall | None], args: Any, kwargs: dict[str, Any]
-    ) -> None:
+    ) -> AttentionCall | None:
         call = _read(read, args, kwargs)
         if call is not None:
             for callback in self._listeners:
                 callback(call)
+        return call
+
+    def _changed(
+        self, read: Callable[..., AttentionCall | None], call: AttentionCall | None, output: Any
+    ) -> Any:
+        if self.change is None or call is None:
+            return output
+        changed = self.change(call, output, 2 if read is _flash else 1)
+        return output if changed is None else changed
 
 
 @contextlib.contextmanager

@@ -172,6 +172,7 @@ class Recorder:
         """Wants every (part, chunk, output) of a forward with gradients; None: nobody does."""
         self.allow_content = False  # values of tensors may be recorded
         self.watches: tuple[Watch, ...] = ()  # asked for at the start of the job
+        self.allow_perturbation = False  # the model may be changed while it trains
         self.on_content: Callable[[Any, int | None, Any], None] | None = None
         """Wants every (part, stage of its model, output) likewise, where content is watched."""
         self.running_part: Callable[[], tuple[Any, int | None, Mark] | None] | None = None

@@ -37,6 +37,7 @@ class Settings:
     statistics_every: int = 0  # steps from one with tensor statistics to the next; 0 never
     allow_content: bool = False  # values of tensors may be recorded
     watches: tuple[Watch, ...] = ()  # what is watched from the start
+    allow_perturbation: bool = False  # the model may be changed while it trains
     server: Address | None = None  # of the dashboard that this rank is seen on live
     ships: bool = False  # its files are sent there, the folder is only where they wait
 
@@ -67,6 +68,7 @@ def read_settings(
     sources: Sequence[str] | None = None,
     statistics: int | None = None,
     allow_content: bool | None = None,
+    allow_perturbation: bool | None = None,
 ) -> Settings:
     """Settings from arguments, where given, else from the environment.
 
@@ -88,6 +90,9 @@ def read_settings(
         statistics_every=_interval(environ, statistics),
         allow_content=_is_on(environ, "TRACE_HOOKS_ALLOW_CONTENT", allow_content),
         watches=_watches(environ),
+        allow_perturbation=_is_on(
+            environ, "TRACE_HOOKS_ALLOW_PERTURBATION", allow_perturbation
+        ),
         server=read_address(environ),
         ships=_is_on(environ, "TRACE_HOOKS_SHIP", None),
     )

@@ -46,6 +46,7 @@ class Tracer:
         self.recorder.statistics_every = settings.statistics_every
         self.recorder.allow_content = settings.allow_content
         self.recorder.watches = settings.watches
+        self.recorder.allow_perturbation = settings.allow_perturbation
         self.steps = StepCounter(self.recorder, self._step_begins, self._step_ends)
         self._pid = os.getpid()
         self._stopped = False
@@ -106,6 +107,19 @@ class Tracer:
         found = guard.attempt("tracer.inspect", lambda: self._inspect(watches), switch_off=False)
         return found or []
 
+    def perturb(self, value: Mapping[str, Any]) -> Ack:
+        """Change weights or activations for some steps to come, or end that: {"end": its id}.
+
+        `value` is an object such as {"kind": "gaussian", "target": "weights", "layer": 3,
+        "strength": 0.01, "steps": [100, 104]}, see trace_hooks/perturbations.py. To be called on
+        every rank alike. Returns an answer; what is refused says why in one sentence, as anything
+        is unless the job was started with allow_perturbation.
+        """
+        found = None
+        if self._active():
+            found = guard.attempt("tracer.perturb", lambda: self._perturb(value), switch_off=False)
+        return found or Ack("", False, "nothing can be perturbed in this process")
+
     def log(self, **values: Any) -> None:
         """Numbers of the running (or just ended) step: loss, grad_norm, tokens, flops, lr.
 
@@ -154,6 +168,13 @@ class Tracer:
             return [Ack("", False, "the source inspection is off; nothing can be watched")]
         acks: list[Ack] = source.inspect(watches)
         return acks
+
+    def _perturb(self, value: Any) -> Ack:
+        source: Any = next((one for one in self._sources if one.name == "perturbing"), None)
+        if source is None:
+            return Ack("", False, "the source perturbing is off; nothing can be perturbed")
+        ack: Ack = source.ask(value)
+        return ack
 
     def _begin_watching(self) -> None:
         watching = Watching(self._settings, self.recorder, self._anchor)
@@ -267,6 +288,10 @@ class NullTracer(Tracer):
         """Nothing."""
         return []
 
+    def perturb(self, value: Mapping[str, Any]) -> Ack:
+        """Nothing."""
+        return Ack("", False, "this process is not traced; nothing can be perturbed")
+
     def log(self, **values: Any) -> None:
         """Nothing."""
 
@@ -350,6 +375,7 @@ def start(
     sources: Sequence[str] | None = None,
     statistics: int | None = None,
     allow_content: bool | None = None,
+    allow_perturbation: bool | None = None,
 ) -> Tracer:
     """See trace_hooks.start."""
     global _current, _starts
@@ -359,7 +385,7 @@ def start(
         return _current
     settings = read_settings(
         os.environ, folder=folder, run=run, layout=layout, level=level, sources=sources,
-        statistics=statistics, allow_content=allow_content,
+        statistics=statistics, allow_content=allow_content, allow_perturbation=allow_perturbation,
     )  # fmt: skip
     tracer = guard.attempt("tracer.start", lambda: _started(settings, model), switch_off=False)
     if tracer is None:

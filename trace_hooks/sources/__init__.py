@@ -17,6 +17,7 @@ SOURCES = {
     "gc": "collector:GarbageCollector",
     "checkpoint": "checkpoint:Checkpoints",
     "memory": "memory:Memory",
+    "perturbing": "perturbing:Perturbing",
     "statistics": "statistics:Statistics",
     "attention_statistics": "attention_statistics:AttentionStatistics",
     "inspection": "inspection:Inspection",

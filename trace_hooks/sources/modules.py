@@ -37,7 +37,7 @@ _inert = contextlib.nullcontext().__exit__
 """Takes anything, returns None: what hooks become in copies, with nothing of ours to import."""
 
 
-class _Detachable:
+class Detachable:
     """A hook that stays behind when its module is copied or pickled."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -47,7 +47,7 @@ class _Detachable:
         return getattr, (contextlib.nullcontext(), "__exit__")
 
 
-class _BeforeForward(_Detachable):
+class _BeforeForward(Detachable):
     def __init__(self, calls: PartCalls) -> None:
         self.calls = calls
 
@@ -56,7 +56,7 @@ class _BeforeForward(_Detachable):
             self.calls.enter(args, kwargs)
 
 
-class _AfterForward(_Detachable):
+class _AfterForward(Detachable):
     def __init__(self, calls: PartCalls) -> None:
         self.calls = calls
 
