@@ -41,7 +41,7 @@ OPEN_S = 5.0
 SEND_S = 10.0
 """A server that takes nothing for so long is given up; another try follows."""
 SOON_S = 0.005
-"""While a file is on its way its answer is looked for so often."""
+"""While frames are sent, or a file is on its way, what the server says is looked for so often."""
 STOP_S = 2.0
 LAST_FILES_S = 10.0
 """What the end of training waits for files to be sent, where they are."""
@@ -50,6 +50,8 @@ STEADY_S = 10.0
 """A connection that held so long was a good one: the next pause is the first again."""
 _MOST_AT_ONCE = 16
 """Commands carried out between two frames."""
+_GLANCE_S = 0.001
+"""Not 0: with that, websockets before 15 finds nothing, whatever has come."""
 _LONGEST_COMMAND = 1 << 20
 
 
@@ -72,7 +74,7 @@ class Agent:
         self._connection: ClientConnection | None = None
         self._status = "finished"
         self._told = ""  # the last hello
-        self._beat_due_s = 0.0
+        self._beat_due_s = self._hear_due_s = 0.0
         self._largest = 0  # bytes of a message that the server takes
         self._rates: tuple[Rate, Rate] | None = None  # messages, bytes
         self._problem = ""  # logged last
@@ -154,7 +156,7 @@ class Agent:
         except ConnectionClosed as error:
             if error.rcvd is not None:
                 self._note(error.rcvd.reason)
-        except (OSError, WebSocketException) as error:
+        except (OSError, EOFError, WebSocketException) as error:  # EOFError: websockets before 15
             self._note(str(error) or type(error).__name__)
         finally:
             self._connection = None
@@ -184,7 +186,8 @@ class Agent:
             )  # fmt: skip
 
     def _talk(self, connection: ClientConnection) -> None:
-        self._rates, self._beat_due_s = None, 0.0
+        self._rates = None
+        self._beat_due_s = self._hear_due_s = 0.0
         self._say_hello(connection)
         while not self._stopping.is_set():
             self._hear(connection)
@@ -215,10 +218,13 @@ class Agent:
             self._told = text
 
     def _hear(self, connection: ClientConnection) -> None:
+        if time.monotonic() < self._hear_due_s:
+            return
         for _ in range(_MOST_AT_ONCE):
             try:
-                message = connection.recv(timeout=0)
+                message = connection.recv(timeout=_GLANCE_S)
             except TimeoutError:
+                self._hear_due_s = time.monotonic() + SOON_S
                 return
             told = json.loads(message)
             if told["type"] == "welcome":
