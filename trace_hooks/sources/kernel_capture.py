@@ -7,77 +7,48 @@ also where ranks and server share no disk, and have the clock of the other spans
 profiler's is tied to when a capture begins. The profiler's own trace is kept as well, in
 kernels/ATTEMPT-rank-RANK-step-STEP.json.gz of the run folder.
 
-Misses: Python functions, shapes; a capture during which the job uses torch's profiler itself.
+Misses: Python functions, shapes; what comes after the job has begun to use torch's profiler itself,
+of which there can be only one: a capture makes way.
 Costs: without a capture, two checks a step. With one, what torch's profiler costs: the marks
 `kernel_capture` tell it. It ends with the step in which it has lasted MAX_S or the process has
-grown by MAX_GROWTH; of its events the first MAX_EVENTS become spans.
+grown by MAX_GROWTH (profiled_steps.py); of its events the first MAX_EVENTS become spans.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from threading import get_ident, get_native_id
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.autograd.profiler import profile, record_function
+from torch.autograd import profiler
 
 from trace_hooks import guard
 from trace_hooks.capture_request import COMMAND, CaptureRequest, read_request
-from trace_hooks.clock import Anchor, now, thread_cpu
+from trace_hooks.clock import now, thread_cpu
 from trace_hooks.recorder import Recorder
 from trace_hooks.sources.base import Source, Steps
-from trace_hooks.sources.memory import resident_bytes
-from trace_hooks.sources.profiled_rows import STEP, ProfiledSpan, StepWindows, spans_of
+from trace_hooks.sources.patching import Patches
+from trace_hooks.sources.profiled_rows import STEP, ProfiledSpan, spans_of
+from trace_hooks.sources.profiled_steps import Capture, cost, numbers
 
 if TYPE_CHECKING:
     from trace_hooks.identity import Identity
 
 log = logging.getLogger("trace_hooks")
 
-MAX_S = 20.0
-MAX_GROWTH = 1 << 30
 MAX_EVENTS = 200_000
 PIECE = 5_000
 """Spans handed over at once: training's own rows find room beside them."""
 MARK = "kernel_capture"
 _FIRST_TRACK = -2
 """Tracks of captures have numbers no thread has; -1 is the accelerator's."""
-
-
-class Capture:
-    """One capture, from its first step until its rows are handed over."""
-
-    def __init__(self, request: CaptureRequest, before_ns: int) -> None:
-        self.steps = request.steps
-        self.windows = StepWindows()
-        self.anchor = Anchor()
-        self.begin_ns = now()
-        self.before_ns = before_ns  # thread CPU time of the step before; 0 unknown
-        self.own_ns = 0  # thread CPU time of starting and stopping
-        self.step_ns: list[int] = []  # thread CPU time of each captured step
-        self.thread = get_ident()
-        self.native_thread = get_native_id()
-        self.rss = resident_bytes()
-        device = "cuda" if torch.cuda.is_initialized() else None
-        self.profiler: Any = profile(use_device=device, acc_events=False)
-        self.spans: Iterator[ProfiledSpan] | None = None
-        self.num_events = 0
-        self.num_spans = 0
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the running step is its last."""
-        return (
-            len(self.windows.numbers) >= self.steps
-            or now() - self.begin_ns > MAX_S * 1e9
-            or resident_bytes() - self.rss > MAX_GROWTH
-        )
 
 
 class KernelCapture(Source):
@@ -98,6 +69,7 @@ class KernelCapture(Source):
         self._before_ns = 0
         self._identity: Identity | None = None
         self._tracks: dict[str, int] = {}
+        self._patches = Patches()
 
     def install(self) -> None:
         """Take the command."""
@@ -141,10 +113,10 @@ class KernelCapture(Source):
                 if asked is None or asked.first is None or self.recorder.step < asked.first:
                     return
                 self._asked = None
-            self._start(asked)
+            guard.attempt("kernel_capture.start", lambda: self._start(asked), switch_off=False)
         if self._running is not None:
             self._running.windows.add(self.recorder.step, now())
-            self._annotation = record_function(f"{STEP}{self.recorder.step}")
+            self._annotation = profiler.record_function(f"{STEP}{self.recorder.step}")
             self._annotation.__enter__()
 
     def step_end(self) -> None:
@@ -157,7 +129,7 @@ class KernelCapture(Source):
         self._leave_annotation()
         running.step_ns.append(thread_cpu() - self._cpu_ns)
         if running.is_complete:
-            self._stop(running)
+            guard.attempt("kernel_capture.stop", lambda: self._stop(running), switch_off=False)
 
     def _start(self, asked: CaptureRequest) -> None:
         step = self.recorder.step
@@ -172,10 +144,28 @@ class KernelCapture(Source):
         capture.profiler.__enter__()
         capture.own_ns = thread_cpu() - begun_ns
         self._running = capture
+        self._patches.replace(profiler, "_prepare_profiler", self._making_way)
         self._cpu_ns = thread_cpu()  # starting is told by itself
+
+    def _making_way(self, prepare: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(prepare)
+        def prepared(*args: Any, **kwargs: Any) -> Any:
+            self._make_way()
+            return prepare(*args, **kwargs)
+
+        return prepared
+
+    @guard.guarded("kernel_capture.make_way")
+    def _make_way(self) -> None:
+        """The job begins to use torch's profiler itself: there can be only one, which is its."""
+        running = self._running
+        if running is not None and get_ident() == running.thread:
+            self._say("the job uses torch's profiler itself from now on: the capture ends early")
+            self._stop(running)
 
     def _stop(self, capture: Capture) -> None:
         self._running = None
+        self._patches.restore()
         if get_ident() != capture.thread:
             self._say("steps end on another thread than they began on: the capture is lost")
             return
@@ -184,7 +174,7 @@ class KernelCapture(Source):
         capture.profiler.__exit__(None, None, None)
         capture.own_ns += thread_cpu() - begun_ns
         self._stopped = capture
-        self._say(_cost(capture), **_numbers(capture))
+        self._say(cost(capture), **numbers(capture))
 
     def _leave_annotation(self) -> None:
         annotation, self._annotation = self._annotation, None
@@ -266,8 +256,6 @@ class KernelCapture(Source):
         return number
 
     def _outcome(self, capture: Capture) -> str:
-        if not capture.num_events:
-            return "the capture holds nothing: the job has used torch's profiler itself meanwhile"
         left_out = capture.num_events - MAX_EVENTS
         more = f"; {left_out} later events are left out" if left_out > 0 else ""
         return f"{capture.num_spans} spans are on the timeline{more}"
@@ -276,25 +264,3 @@ class KernelCapture(Source):
         log.info("trace_hooks: capture of kernels: %s", text)
         told = json.dumps(args) if args else None
         self.recorder.add_row("marks", ts_ns=now(), kind=MARK, text=text, args=told)
-
-
-def _numbers(capture: Capture) -> dict[str, Any]:
-    """CPU ms of training's thread."""
-    steps = capture.step_ns or [0]
-    return {
-        "first_step": capture.windows.numbers[0], "steps": len(capture.windows.numbers),
-        "start_and_stop_ms": round(capture.own_ns / 1e6, 3),
-        "step_ms": round(sum(steps) / len(steps) / 1e6, 3),
-        "step_before_ms": round(capture.before_ns / 1e6, 3) if capture.before_ns else None,
-    }  # fmt: skip
-
-
-def _cost(capture: Capture) -> str:
-    told = _numbers(capture)
-    before = told["step_before_ms"]
-    against = "" if before is None else f" (the step before: {before} ms)"
-    return (
-        f"captured {told['steps']} steps from step {told['first_step']}; they took "
-        f"{told['step_ms']} ms of CPU time of training's thread each{against}, starting and "
-        f"stopping {told['start_and_stop_ms']} ms"
-    )
