@@ -189,7 +189,7 @@ export class InspectView {
     const [height, width] = tileSize(frames[0] ?? { head: 0 });
     return {
       what, height, width, frames, step: frames.reduce((newest, { step }) => Math.max(newest, step), 0),
-      codes: frames.map((frame) => thumbnail(frame, height, width, !isShare(what))),
+      codes: frames.map((frame) => (frame.codes ??= thumbnail(frame, height, width, !isShare(what)))),  // once, while others come
     };
   }
 
