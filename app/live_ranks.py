@@ -118,10 +118,10 @@ class LiveRanks:
     def enter(self, hello: Hello) -> LiveRank:
         """A rank has connected; raises Crowded where there is no place for another."""
         run = self._run_of(hello)
-        if sum(len(one.ranks) for one in self.runs.values()) >= MOST_RANKS:
-            raise Crowded(f"{MOST_RANKS} ranks are connected to this server already")
         rank = LiveRank(hello)
         old = run.ranks.get(rank.key)
+        while old is None and sum(len(one.ranks) for one in self.runs.values()) >= MOST_RANKS:
+            self._let_one_go(hello.run, f"{MOST_RANKS} ranks are connected to this server already")
         if old is not None:
             old.replaced.set()
         run.ranks[rank.key] = rank
@@ -206,12 +206,16 @@ class LiveRanks:
         if found is not None:
             return found
         if len(self.runs) >= MOST_RUNS:
-            over = next((name for name, run in self.runs.items() if not run.connected), None)
-            if over is None:
-                raise Crowded(f"ranks of {MOST_RUNS} runs are connected to this server already")
-            del self.runs[over]
-            self._on_forget(over)
+            self._let_one_go("", f"ranks of {MOST_RUNS} runs are connected to this server already")
         return self.runs.setdefault(hello.run, LiveRun())
+
+    def _let_one_go(self, but: str, why_not: str) -> None:
+        """Forget the first run that no rank is connected of; raises Crowded where there is none."""
+        over = next((n for n, run in self.runs.items() if n != but and not run.connected), None)
+        if over is None:
+            raise Crowded(why_not)
+        del self.runs[over]
+        self._on_forget(over)
 
     def _require_connected(self, run: LiveRun, name: str) -> None:
         if not run.connected:

@@ -330,6 +330,10 @@ def test_runs_and_ranks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         known.enter(Hello("c", 0, rank, 8))
     with pytest.raises(Crowded, match="4 ranks"):
         known.enter(Hello("c", 0, 3, 8))
+    known.enter(Hello("c", 0, 2, 8))  # one that comes again takes its own place
+    known.leave(known.runs["b"].ranks[0, 0])
+    known.enter(Hello("c", 0, 3, 8))
+    assert set(known.runs) == {"c"}
 
 
 def test_frames_of_runs_that_are_let_go_go_with_them() -> None:
