@@ -37,7 +37,7 @@ class Series:
 
     step_N: Ints
     keys: tuple[tuple[Any, ...], ...]
-    value_KN: Floats  # NaN where it was not recorded
+    value_KN: Floats  # NaN where it was not recorded, or is not finite
 
     def like(self, other: Series) -> Floats:
         """The values of this one at the places and steps of another; NaN where it has none."""
@@ -74,7 +74,8 @@ def series_of(table: pa.Table, by: Sequence[str], value: str) -> Series:
     _, first, place_row = np.unique(code, return_index=True, return_inverse=True)
     named = table.select(list(by)).take(pa.array(first)).to_pylist()
     value_KN = np.full((first.size, step_N.size), np.nan)
-    value_KN[place_row, at_row] = table[value].cast(pa.float64()).to_numpy(zero_copy_only=False)
+    told = table[value].cast(pa.float64()).to_numpy(zero_copy_only=False)
+    value_KN[place_row, at_row] = np.where(np.isfinite(told), told, np.nan)
     return Series(step_N, tuple(tuple(row.values()) for row in named), value_KN)
 
 

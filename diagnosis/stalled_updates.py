@@ -189,7 +189,7 @@ def _finding(ratio: Series, stalled: list[_Stalled], steps: pa.Table, attempt: i
 
 def _rate(steps: pa.Table) -> str:
     """What the job says of its learning rate."""
-    logged = [rate for rate in steps["lr"].to_pylist() if rate is not None]
+    logged = [rate for rate in steps["lr"].to_pylist() if rate is not None and np.isfinite(rate)]
     return f" It logs a learning rate of {logged[-1]:.1e}." if logged else ""
 
 

@@ -78,6 +78,13 @@ def test_healthy_heads_are_silent(seed: int) -> None:
     assert "No attention logit of 6 heads" in (verdict.checked or "")
 
 
+def test_values_that_are_not_finite_are_left_out() -> None:
+    jump = np.where(LOOKS < 13, 8.0, 400.0)
+    jump[[5, 20]] = np.inf, np.nan
+    finding = found(judged(jump))
+    assert (finding.first_step, finding.evidence[0].number) == (13 * EVERY, 400.0)
+
+
 def test_what_is_not_known_is_left_out() -> None:
     unknown: list[float | None] = [None] * NUM_LOOKS
     assert judged(unknown).findings == ()  # type: ignore[union-attr]
