@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,7 @@ class ReceivedFiles:
             with self._lock:
                 self._store(parcel)
         except OSError as error:
+            self._is_open = False  # the disk says what was stored, not what was meant to be
             raise disk_error("a rank's file", error) from error
 
     def _store(self, parcel: Parcel) -> None:
@@ -58,8 +58,16 @@ class ReceivedFiles:
             return
         for name in ("segments", "ranks", _INCOMING, _RECEIVED):
             (self._folder / name).mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):
+        self._last = {}
+        try:
             self._last = {k: int(n) for k, n in json.loads(self._note.read_text("utf-8")).items()}
+        except FileNotFoundError:
+            pass
+        except (ValueError, TypeError, AttributeError):
+            raise UserError(
+                f"{self._note} is damaged: what of rank {self._rank} was stored is not known; "
+                "remove the file, then some of it may be stored twice"
+            ) from None
         for path in (self._folder / _INCOMING).glob(f"*-{self._rank:05d}-*.parquet"):
             segment = SegmentName.parse(path.name)
             if segment is not None and self._is_known(segment):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -74,14 +75,16 @@ def test_the_watchdog_counts_by_itself(tmp_path: Path) -> None:
     assert len(stored(tmp_path)) == 4
 
 
-def interrupted_at(monkeypatch: pytest.MonkeyPatch, call: str, number: int) -> None:
-    """Have one call of a method of Path fail, as if the process were killed before it."""
+def interrupted_at(
+    monkeypatch: pytest.MonkeyPatch, call: str, number: int, error: BaseException
+) -> None:
+    """Have one call of a method of Path fail, as if the process were killed before it, say."""
     real, left = getattr(Path, call), [number]
 
     def fails(self: Path, *given: Any) -> Any:
         left[0] -= 1
         if left[0] == 0:
-            raise KeyboardInterrupt
+            raise error
         return real(self, *given)
 
     monkeypatch.setattr(Path, call, fails)
@@ -93,7 +96,7 @@ def test_a_server_that_is_killed_at_any_moment_stores_it_once(
 ) -> None:
     ReceivedFiles(tmp_path, 3).store(segment(0))
     with monkeypatch.context() as patch:
-        interrupted_at(patch, call, number)
+        interrupted_at(patch, call, number, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             ReceivedFiles(tmp_path, 3).store(segment(1))
     before = stored(tmp_path)
@@ -101,6 +104,27 @@ def test_a_server_that_is_killed_at_any_moment_stores_it_once(
     assert len(stored(tmp_path)) == 2
     assert before.items() <= stored(tmp_path).items()
     assert not list((tmp_path / "incoming").iterdir())
+
+
+@pytest.mark.parametrize(("call", "number"), [("write_bytes", 1), ("replace", 1), ("replace", 2)])
+def test_a_disk_that_was_full_at_any_moment_stores_it_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    files = ReceivedFiles(tmp_path, 3)
+    files.store(segment(0))
+    with monkeypatch.context() as patch:
+        interrupted_at(patch, call, number, OSError(errno.ENOSPC, "No space left on device"))
+        with pytest.raises(UserError, match="make room"):
+            files.store(segment(1))
+    files.store(segment(1))
+    assert len(stored(tmp_path)) == 2
+
+
+def test_a_damaged_note_is_told(tmp_path: Path) -> None:
+    ReceivedFiles(tmp_path, 3).store(segment(0))
+    (tmp_path / "received" / "00003.json").write_text("")
+    with pytest.raises(UserError, match="is damaged"):
+        ReceivedFiles(tmp_path, 3).store(segment(1))
 
 
 def test_another_start_with_the_same_number_is_told_apart(tmp_path: Path) -> None:
