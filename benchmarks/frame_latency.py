@@ -1,6 +1,6 @@
 """From a forward to who looks at it: how old frames are when they arrive, and how many come.
 
-    python benchmarks/frame_latency.py [--seconds 30] [--heads 16] [--seq 512] [--page] [--json]
+    python benchmarks/frame_latency.py [--seconds 30] [--size 64] [--page] [--json]
 
 One process trains a GPT and its agent sends all attention heads of one layer, every step, to the
 real server; a client of /live/frames takes them as a browser does. A frame's age is the time from
@@ -48,7 +48,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=False)
 tokens = torch.randint(sizes.vocabulary, (1, seq + 1))
 tracer = th.start(sys.argv[3], run="{RUN}", model=model, allow_content=True)
 tracer.inspect(dict(what="attention", layers=[{LAYER}], rows={MAX_ROWS},
-                    bytes_per_s={MAX_BYTES_PER_S}))
+                    bytes_per_s={MAX_BYTES_PER_S}, size=int(sys.argv[4]) or None))
 while True:
     with tracer.step():
         optimizer.zero_grad()
@@ -109,7 +109,11 @@ def seen_on_page(server: Server, seconds: float) -> tuple[list[Seen], list[int]]
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         page.add_init_script(f"({WATCH})()")
         page.goto(f"{server.url}/run/{RUN}/model?m.view=inspect")
-        page.wait_for_function("window.frames.length > 0", timeout=_START_S * 1e3)
+        deadline = time.monotonic() + _START_S
+        while not page.evaluate("frames.length"):  # the page's policy lets no other wait through
+            if time.monotonic() > deadline:
+                raise SystemExit("no frame came to the page; see what the server says")
+            page.wait_for_timeout(100)
         page.wait_for_timeout(seconds * 1e3)
         found = [tuple(one) for one in page.evaluate("frames")]
         browser.close()
@@ -122,7 +126,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         runs = Path(scratch) / "runs"
         runs.mkdir()
         server = Server(runs, "--job-token", TOKEN).start()
-        given = [str(options.heads), str(options.seq), str(runs)]
+        given = [str(options.heads), str(options.seq), str(runs), str(options.size)]
         job = subprocess.Popen(
             [sys.executable, "-c", TRAIN, *given], cwd=REPO,
             env={**_clean(), "TRACE_HOOKS_SERVER": f"ws://127.0.0.1:{server.port}",
@@ -160,7 +164,9 @@ def summary(options: argparse.Namespace, found: list[Seen], sizes: list[int]) ->
     whole = [step for step, number in heads.items() if number >= options.heads]
     seconds = (max(one[2] for one in kept) - min(one[2] for one in kept)) / 1e3 if kept else 0.0
     shape = f"{options.heads} heads x {options.seq} x {options.seq}"
-    values = options.seq * options.seq
+    if options.size:
+        shape += f" as tiles of {options.size}"
+    values = (options.size or options.seq) ** 2
     result = {
         "conditions": conditions(job=f"one process, {shape}, every step", load="this benchmark's"),
         "forward to client" if not options.page else "forward to browser":
@@ -188,6 +194,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0, help="how long to look")
     parser.add_argument("--heads", type=int, default=16)
     parser.add_argument("--seq", type=int, default=512, help="tokens of the sequence")
+    parser.add_argument("--size", type=int, default=0, help="pixels of a tile; 0 every value")
     parser.add_argument("--page", action="store_true", help="look with Chromium, to the pixel")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
