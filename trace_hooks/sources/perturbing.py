@@ -9,9 +9,10 @@ through. It ends with its window, at the end of tracing, and with the first erro
 Every rank changes its own layers and heads, numbered over the whole model; numbers are the same
 where tensor-parallel ranks hold the same tensor, others where they hold parts.
 Misses: compiled parts, outputs that are neither tensor nor tuple; weights before the first step of
-a torch optimizer has been seen (nobody would take them back), and in a step whose weights are
-changed by something else than a torch optimizer. Micro-batches that are not numbered (gradient
-accumulation by hand) get the same noise within a step.
+a torch optimizer has been seen (nobody would take them back). Something else than a torch optimizer
+that changes weights in such a step is undone; optimizers that step within the backward pass take
+weights back there. Micro-batches that are not numbered (gradient accumulation by hand) get the same
+noise within a step.
 Costs: without a perturbation, an integer check a step; with one of weights, a copy of what it
 changes.
 """
@@ -187,6 +188,8 @@ class Perturbing(Source):
         return Draw(asked.seed, asked.kind, self.recorder.step, asked.layer, *names)
 
     def _before_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if is_compiling():  # such a step is not seen at each run
+            return
         self._has_stepped = True
         if self._kept:
             self._take_back_now()
