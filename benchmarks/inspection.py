@@ -5,7 +5,8 @@
 CPU time of the training thread, not wall time (benchmarks.md says why). Every way of training takes
 its turns among the others, in another order each round; a way's ratio compares its steps with those
 of `hooks alone` in the same round. `hooks alone, again` is the null: its distance from 1 is what
-the measurement cannot tell apart. `shown` is what the watch says of itself on the page. Frames a
+the measurement cannot tell apart; `hooks without this source` shows what the source costs while
+nothing is watched. `shown` is what the watch says of itself on the page. Frames a
 second are of wall time, while every step is watched.
 """
 
@@ -45,6 +46,7 @@ NEVER = 1_000_000
 WAYS: dict[str, dict[str, Any] | None] = {
     "hooks alone": None,
     "hooks alone, again (null)": None,
+    "hooks without this source": {},
     "a watch, steps between": {"what": "attention", "every": NEVER},
     "attention, one head": {"what": "attention", "layers": [1], "heads": [3]},
     "attention, 64 rows of a head": {
@@ -110,8 +112,9 @@ class Training:
 def turn(training: Training, watch: Mapping[str, Any] | None) -> Turn:
     """A few steps watched one way; two before them warm up."""
     with tempfile.TemporaryDirectory() as folder:
-        tracer = th.start(folder, model=training.model, allow_content=True)
-        if watch is not None:
+        sources = ["-inspection"] if watch == {} else None
+        tracer = th.start(folder, model=training.model, allow_content=True, sources=sources)
+        if watch:
             more = {"rows": MAX_ROWS, "bytes_per_s": MAX_BYTES_PER_S}
             acks = tracer.inspect({**more, **watch})
             assert all(ack.ok for ack in acks), acks
@@ -123,8 +126,8 @@ def turn(training: Training, watch: Mapping[str, Any] | None) -> Turn:
                 training.step()
             found.append((time.thread_time_ns() - begun) / 1e6)
         seconds = time.monotonic() - begun_s
-        source: Any = next(one for one in tracer.sources if one.name == "inspection")
-        told = source.status()[0] if watch is not None else {"cost_ns": 0, "steps": 0}
+        source: Any = next((one for one in tracer.sources if one.name == "inspection"), None)
+        told = source.status()[0] if watch else {"cost_ns": 0, "steps": 0}
         tracer.stop()
         frames = _frames(Path(folder))
     steps = max(1, told["steps"])
