@@ -34,6 +34,8 @@ CLOSED_S = 60.0
 """A table that got no new file for so long is merged as far as ROWS_PER_FILE allows."""
 ROWS_PER_FILE = 2_000_000
 """A file this long is not merged again: about 12 MB of spans."""
+BYTES_PER_FILE = 64 << 20
+"""Nor one of so many bytes: a frame has a thousand times those of a span, in memory, too."""
 GRACE_S = 60.0
 """Time between a merge and the deletion of its inputs, for readers of older snapshots."""
 
@@ -64,7 +66,11 @@ class Compaction:
 
     def _batches(self, entries: list[FileEntry]) -> list[list[FileEntry]]:
         """Files to merge now: full tiers; once the group is closed all it has, tier by tier."""
-        entries = [entry for entry in entries if entry.num_rows < ROWS_PER_FILE]
+        entries = [
+            entry
+            for entry in entries
+            if entry.num_rows < ROWS_PER_FILE and entry.num_bytes < BYTES_PER_FILE
+        ]
         closed = len(entries) > 1 and self._is_closed(entries)
         tiers: dict[int, list[FileEntry]] = defaultdict(list)
         for entry in entries:
@@ -162,13 +168,14 @@ class Compaction:
 
 
 def _cut(entries: list[FileEntry], most: int) -> list[list[FileEntry]]:
-    """Neighbours in time: at most so many files, together at most about ROWS_PER_FILE rows."""
+    """Neighbours in time: at most so many files, together within the bounds of one file."""
     batches: list[list[FileEntry]] = [[]]
-    rows = 0
+    rows = num_bytes = 0
     for entry in sorted(entries, key=lambda e: (e.step_min, e.ts_min or 0, e.path)):
-        if batches[-1] and (len(batches[-1]) == most or rows + entry.num_rows > ROWS_PER_FILE):
+        rows, num_bytes = rows + entry.num_rows, num_bytes + entry.num_bytes
+        too_much = rows > ROWS_PER_FILE or num_bytes > BYTES_PER_FILE
+        if batches[-1] and (len(batches[-1]) == most or too_much):
             batches.append([])
-            rows = 0
+            rows, num_bytes = entry.num_rows, entry.num_bytes
         batches[-1].append(entry)
-        rows += entry.num_rows
     return batches

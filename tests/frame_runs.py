@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tests.runs_builder import T0, RunBuilder
-from trace_hooks.frames import stored
+from trace_hooks.frames import Frame, stored
 from trace_hooks.layout import ParallelLayout
 
 NUM_LAYERS, NUM_HEADS, NUM_TOKENS, NUM_FEATURES = 4, 6, 24, 96
@@ -60,3 +61,13 @@ def _add(
         zero=numbers.zero, data=numbers.data, cost_ns=1_500_000,
         labels=json.dumps(TOKENS) if what == "attention" else None,
     )  # fmt: skip
+
+
+def frame_row(data: bytes, ts_ns: int = T0) -> dict[str, Any]:
+    """Columns of a frame of these bytes, for RunBuilder.add."""
+    frame = Frame(
+        step=0, ts_ns=ts_ns, watch="w1", what="mlp", layer=0, name="layers.0.mlp",
+        shape=(len(data),), dtype="uint8", data=data,
+    )  # fmt: skip
+    row = {**frame.header(), "data": data}
+    return {name: value for name, value in row.items() if name not in ("attempt", "rank", "step")}

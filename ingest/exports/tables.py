@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -151,11 +152,13 @@ def write_csv(run: Run, table: str, window: Window, out: Path) -> int:
 
 def _plain(kind: pa.DataType) -> pa.DataType:
     is_text = pa.types.is_dictionary(kind) or pa.types.is_list(kind)
-    return pa.string() if is_text else kind
+    return pa.string() if is_text or kind == pa.binary() else kind
 
 
 def _plain_column(column: Any) -> Any:
-    """A column CSV can hold: texts as they are, the ranks of a group with spaces between."""
+    """A column CSV can hold: texts as they are, lists with spaces between, bytes in base64."""
+    if column.type == pa.binary():
+        return pa.array([base64.b64encode(one).decode() for one in column.to_pylist()])
     if pa.types.is_list(column.type):
         return pc.binary_join(column.cast(pa.list_(pa.string())), " ")
     return column.cast(_plain(column.type))

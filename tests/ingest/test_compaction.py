@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 
 import pyarrow.parquet as pq
@@ -10,6 +11,7 @@ import pytest
 from ingest import compaction
 from ingest.indexer import Indexer
 from ingest.store import open_run
+from tests.frame_runs import frame_row
 from tests.runs_builder import T0, RunBuilder, two_rank_run
 from trace_hooks.schema import SegmentName
 
@@ -270,3 +272,22 @@ def test_a_merged_file_names_what_it_replaces_and_no_other(tmp_path, eager):
         any(path.startswith("compacted/") for path in named) and segments & set(named)
         for named in lists
     )
+
+
+def test_files_of_many_bytes_are_merged_no_further(tmp_path, monkeypatch):
+    """Frames have few rows of many bytes: merged without end, they would not fit into memory."""
+    builder = RunBuilder(tmp_path / "run", 1)
+    chance = random.Random(5)
+    for step in range(8):
+        builder.add("frames", 0, step, **frame_row(chance.randbytes(20_000), T0 + step))
+        builder.publish()
+    monkeypatch.setattr(compaction, "CLOSED_S", -1.0)
+    monkeypatch.setattr(compaction, "BYTES_PER_FILE", 70_000)
+    with Indexer(builder.folder) as indexer:
+        while indexer.refresh().merged_files:
+            pass
+    with open_run(builder.folder) as run:
+        files = [e for e in run.snapshot.manifest.entries() if e.table_name == "frames"]
+        assert sorted(file.num_rows for file in files) == [2, 2, 2, 2]
+        found = run.sql("SELECT step FROM frames ORDER BY step", with_content=True)
+        assert found.to_pydict() == {"step": list(range(8))}

@@ -24,6 +24,7 @@ from ingest.imports import import_paths, open_any
 from ingest.readers import rankscope_trace, reader_of
 from ingest.readers.inputs import sources
 from ingest.store import Run, open_run
+from tests.frame_runs import frame_row
 from tests.reader_results import NO_TRACES, TRACES, Imported
 from tests.runs_builder import T0, US, RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout
@@ -348,6 +349,17 @@ def test_csv_keeps_every_value(tmp_path: Path) -> None:
         found = [{k: row[k] for k in ("rank", "ts_ns", "name")} for row in csv.DictReader(file)]
     key = str
     assert sorted(found, key=key) == sorted(expected, key=key)
+
+
+def test_csv_has_the_numbers_of_frames_in_base64(tmp_path: Path) -> None:
+    builder = RunBuilder(tmp_path / "run", 1)
+    builder.add("frames", 0, 1, **frame_row(b"\xff\x00"))
+    builder.publish()
+    with open_run(builder.folder) as run:
+        assert write_csv(run, "frames", Window(), tmp_path / "a.csv") == 1
+    with (tmp_path / "a.csv").open(newline="", encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["what"], row["shape"], row["data"]) == ("mlp", "2", "/wA=")
 
 
 def test_a_trace_of_a_newer_rankscope_is_refused(tmp_path: Path) -> None:
