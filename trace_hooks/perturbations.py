@@ -26,6 +26,9 @@ TARGETS = ("weights", "activations", "residual")
 
 MODULES = ("attention", "mlp")
 
+PERTURB = "perturb"
+"""Name of the command of the server."""
+
 MAX_PERTURBATIONS = 8
 MAX_WINDOW = 10_000
 """Steps that one perturbation lasts at most: nobody should forget one that is under way."""
@@ -125,6 +128,16 @@ class Perturbation:
         if self.head is not None:
             parts.append(f"head {self.head}")
         return ", ".join([*parts, f"steps {self.steps[0]} to {self.steps[1]}"])
+
+
+def requested(value: Any) -> Perturbation | str:
+    """The perturbation that a JSON object asks for, or the id of the one to end: {"end": id}.
+
+    Raises ValueError, one sentence.
+    """
+    if isinstance(value, Mapping) and set(value) == {"end"}:
+        return _id("id", value["end"])
+    return Perturbation.from_json(value)
 
 
 def _said(value: Any) -> str:

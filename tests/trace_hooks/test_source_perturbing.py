@@ -421,8 +421,8 @@ def test_refusals():
         assert "extent is 1000000000" in refused(later | {"extent": 10**9})
         assert "strength is nan" in refused(later | {"strength": float("nan")})
         assert "is an object" in refused("exit()")
-        assert "no perturbation 'x'" in refused({"end": "x"})
-        assert "no perturbation" in refused({"end": ["w"]})
+        assert "no perturbation x" in refused({"end": "x"})
+        assert "id is ['w']" in refused({"end": ["w"]})
         assert answer(command | {"args": later})["ok"]  # type: ignore[index]
         assert "another perturbation has the id w" in refused(later)
         for number in range(7):

@@ -6,11 +6,10 @@ For any thread.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from typing import Any
 
 from trace_hooks.guard import disabled
-from trace_hooks.perturbations import MAX_PERTURBATIONS, Perturbation
+from trace_hooks.perturbations import MAX_PERTURBATIONS, Perturbation, requested
 from trace_hooks.recorder import Recorder
 from trace_hooks.sources.global_places import GlobalPlaces
 from trace_hooks.watches import Ack
@@ -35,12 +34,12 @@ class PerturbationList:
 
     def ask(self, value: Any) -> Ack:
         """Take the perturbation that a JSON object is, or end one: {"end": id}."""
-        if isinstance(value, Mapping) and set(value) == {"end"}:
-            return self._ask_end(value["end"])
         try:
-            asked = Perturbation.from_json(value)
+            asked = requested(value)
         except ValueError as error:
             return Ack("", False, str(error))
+        if isinstance(asked, str):
+            return self._end(asked)
         with self._lock:
             why_not = self._why_not(asked)
             if why_not is not None:
@@ -67,12 +66,12 @@ class PerturbationList:
             self._wanted.clear()
             self.number = 0
 
-    def _ask_end(self, name: Any) -> Ack:
+    def _end(self, name: str) -> Ack:
         with self._lock:
-            known = isinstance(name, str) and self._wanted.pop(name, None) is not None
+            known = self._wanted.pop(name, None) is not None
             self.number = len(self._wanted)
         if not known:
-            return Ack("", False, f"no perturbation {str(name)[:64]!r} is under way on this rank")
+            return Ack(name, False, f"no perturbation {name} is under way on this rank")
         return Ack(name, True, "ends before the next step")
 
     def _why_not(self, asked: Perturbation) -> str | None:

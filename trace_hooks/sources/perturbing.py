@@ -29,7 +29,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from trace_hooks.attention import CALLS, AttentionCall
 from trace_hooks.clock import now
 from trace_hooks.guard import guarded
-from trace_hooks.perturbations import Perturbation
+from trace_hooks.perturbations import PERTURB, Perturbation
 from trace_hooks.recorder import Recorder
 from trace_hooks.sources.base import Source, Steps
 from trace_hooks.sources.global_places import GlobalPlaces, coordinates, tensor_parallel
@@ -95,7 +95,7 @@ class Perturbing(Source):
 
         Before those who look at weights: they see what the optimizer gets.
         """
-        self.recorder.live.commands.register("perturb", self._command)
+        self.recorder.live.commands.register(PERTURB, self._command)
         self.recorder.live.about["allow_perturbation"] = lambda: self.recorder.allow_perturbation
         if self.recorder.allow_perturbation:
             self._handle = register_optimizer_step_pre_hook(self._before_optimizer)

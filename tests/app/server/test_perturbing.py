@@ -1,0 +1,68 @@
+"""Perturbations by way of the server: each rank answers, and hostile ones go to no rank."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.settings import Settings
+from tests.app.server.ranks import JOB_TOKEN, post, ranks, state
+from tests.app.server.served import Served, served
+from tests.trace_hooks.tiny_models import ListedSteps, TinyGPT
+from trace_hooks.sources.perturbing import Perturbing
+
+pytestmark = pytest.mark.torch
+
+ASKED = {"kind": "gaussian", "target": "weights", "layer": 1, "steps": [5, 9], "strength": 0.1}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("runs"), Settings(port=0, job_token=JOB_TOKEN)) as found:
+        yield found
+
+
+def perturb(server: Served, run: str, args: Any) -> tuple[int, Any]:
+    return post(server, run, {"name": "perturb", "args": args}, "/api/command")
+
+
+def test_each_rank_answers_for_itself(server: Served) -> None:
+    with ranks(server, "mine") as found:
+        sources = [Perturbing(one.recorder, ListedSteps(one.recorder)) for one in found]
+        for one, source, allow in zip(found, sources, (True, False), strict=True):
+            one.recorder.allow_perturbation = allow
+            one.recorder.models[0] = (TinyGPT(), None)
+            source.install()
+        status, answer = perturb(server, "mine", ASKED)
+        assert status == 200
+        texts = {one["rank"]: (one["ok"], one["text"]) for one in answer["acks"]}
+        assert texts[0] == (True, "taken: gaussian 0.1 on weights of layer 1, steps 5 to 9")
+        assert texts[1][0] is False
+        assert "allow_perturbation=True" in texts[1][1]
+        _, answer = perturb(server, "mine", ASKED | {"layer": 7, "id": "far"})
+        assert "this rank has no layer 7; its layers: 0, 1" in json.dumps(answer["acks"])
+        _, answer = perturb(server, "mine", {"end": "gaussian"})
+        assert [one["ok"] for one in answer["acks"]] == [True, False]
+        for source in sources:
+            source.uninstall()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"strength": float("nan")}, "strength is nan"), ({"extent": 10**9}, "extent is 10000"),
+        ({"layer": 10**9}, "layer is 1000000000"), ({"kind": "eval('1')"}, "kind is"),
+        ({"code": "import os"}, "has no 'code'"), ({"steps": [0, 10**9]}, "steps are"),
+        ({"end": "gaussian"}, "has no 'end'"),
+    ],
+)  # fmt: skip
+def test_hostile_requests_go_to_no_rank(server: Served, more: dict[str, Any], words: str) -> None:
+    with ranks(server, "hostile") as found:
+        for one in found:
+            one.recorder.live.commands.register("perturb", lambda value: "it came through")
+        status, answer = perturb(server, "hostile", ASKED | more)
+        assert (status, words in answer["error"]) == (400, True), answer
+        assert state(server, "hostile")["connected"] == 2
