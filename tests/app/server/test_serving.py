@@ -294,7 +294,8 @@ def test_it_says_what_to_start_jobs_with_where_it_has_made_their_token(
 ) -> None:
     running_one = command(str(tmp_path), "--port", "0")
     address = urlsplit(running_one.url()).netloc
-    _, printed, _ = running_one.end(signal.SIGTERM)
+    assert running_one.process.stdout is not None
+    printed = running_one.process.stdout.readline()
     assert re.fullmatch(
         f"live from jobs started with TRACE_HOOKS_SERVER=ws://{address} "
         r"TRACE_HOOKS_TOKEN=[\w-]{32}\n", printed,
