@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("trace_hooks")
 
 MAX_EVENTS = 200_000
-PIECE = 5_000
+PIECE = 2_000
 """Spans handed over at once: training's own rows find room beside them."""
 MARK = "kernel_capture"
 _FIRST_TRACK = -2
@@ -185,7 +185,9 @@ class KernelCapture(Source):
         """Hand rows of an ended capture over, a piece at a time (drain thread)."""
         if self._stopped is not None and self._handing.acquire(blocking=False):
             try:
-                self._hand_over(PIECE)
+                guard.attempt(
+                    "kernel_capture.spans", lambda: self._hand_over(PIECE), switch_off=False
+                )
             finally:
                 self._handing.release()
 
@@ -193,6 +195,7 @@ class KernelCapture(Source):
         capture = self._stopped
         if capture is None:
             return
+        begun_ns = thread_cpu()
         try:
             if capture.spans is None:
                 self._read(capture)
@@ -203,6 +206,7 @@ class KernelCapture(Source):
         except Exception:
             self._stopped = None  # the next capture is not kept from beginning
             raise
+        capture.drain_ns += thread_cpu() - begun_ns
         if len(piece) < most:
             self._stopped = None
             self._say(self._outcome(capture))
@@ -258,7 +262,10 @@ class KernelCapture(Source):
     def _outcome(self, capture: Capture) -> str:
         left_out = capture.num_events - MAX_EVENTS
         more = f"; {left_out} later events are left out" if left_out > 0 else ""
-        return f"{capture.num_spans} spans are on the timeline{more}"
+        return (
+            f"{capture.num_spans} spans are on the timeline{more}; making them took "
+            f"{capture.drain_ns / 1e6:.0f} ms of CPU time beside training"
+        )
 
     def _say(self, text: str, **args: Any) -> None:
         log.info("trace_hooks: capture of kernels: %s", text)

@@ -37,6 +37,7 @@ class Capture:
         device = "cuda" if torch.cuda.is_initialized() else None
         self.profiler: Any = profile(use_device=device, acc_events=False)
         self.spans: Iterator[ProfiledSpan] | None = None
+        self.drain_ns = 0  # CPU time of making spans, on the drain thread
         self.num_events = 0
         self.num_spans = 0
 
