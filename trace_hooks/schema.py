@@ -210,7 +210,10 @@ _ALL = (
         "marks",
         "something that happened to a run: a fault injected, a restart, an error",
         _TS,
-        _text("kind", "fault, restart, error, hook_error, silent, lost, perturbation, note"),
+        _text(
+            "kind",
+            "fault, restart, error, hook_error, silent, lost, perturbation, kernel_capture, note",
+        ),
         _text("text", "one sentence"),
         _optional_text("args", "JSON"),
     ),
