@@ -212,7 +212,8 @@ class Uploads:
         self.cancel()
         until_s = time.monotonic() + limit_s
         for thread in self._threads:
-            thread.join(max(0.0, until_s - time.monotonic()))
+            if thread is not threading.current_thread():  # the last to let go of a server's uploads
+                thread.join(max(0.0, until_s - time.monotonic()))
         with self._lock:
             uploads = list(self._uploads.values())
         for upload in uploads:

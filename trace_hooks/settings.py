@@ -90,9 +90,7 @@ def read_settings(
         statistics_every=_interval(environ, statistics),
         allow_content=_is_on(environ, "TRACE_HOOKS_ALLOW_CONTENT", allow_content),
         watches=_watches(environ),
-        allow_perturbation=_is_on(
-            environ, "TRACE_HOOKS_ALLOW_PERTURBATION", allow_perturbation
-        ),
+        allow_perturbation=_is_on(environ, "TRACE_HOOKS_ALLOW_PERTURBATION", allow_perturbation),
         server=read_address(environ),
         ships=_is_on(environ, "TRACE_HOOKS_SHIP", None),
     )

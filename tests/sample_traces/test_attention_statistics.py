@@ -10,7 +10,7 @@ import pytest
 
 from ingest.store import open_run
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.inspection]
 
 TINY = ("--batch", "2", "--seq", "16", "--width", "32", "--heads", "4")
 SIZES = {"num_steps": 3, "num_microbatches": 2, "num_layers": 4}

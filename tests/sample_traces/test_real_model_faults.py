@@ -14,7 +14,7 @@ from sample_traces.generate.faults import OF_THE_MODEL
 from tests.forks import fork, succeeded
 from tests.sample_traces.model_faults_job import FROM, LAYER
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.inspection]
 
 ALSO = {
     "attention_entropy_collapse": {"logit_growth"},

@@ -94,6 +94,7 @@ def _wait_for_pace(server: Served) -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.inspection
 def test_all_ranks_begin_with_the_same_step(captured: Captured) -> None:
     assert captured.answer["silent"] == []
     assert [one["ok"] for one in captured.answer["acks"]] == [True] * RANKS
@@ -105,6 +106,7 @@ def test_all_ranks_begin_with_the_same_step(captured: Captured) -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.inspection
 def test_operators_lie_within_their_steps(captured: Captured) -> None:
     steps = {(one["rank"], one["step"]): one for one in rows(captured.folder, "steps")}
     names = set()
@@ -128,6 +130,7 @@ def test_operators_lie_within_their_steps(captured: Captured) -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.inspection
 def test_training_is_the_same_with_and_without(captured: Captured, tmp_path: Path) -> None:
     num_steps = len(captured.losses[0])
     plain = losses_of(begin_job(tmp_path, str(num_steps), TRACE_HOOKS="0"))
@@ -135,6 +138,7 @@ def test_training_is_the_same_with_and_without(captured: Captured, tmp_path: Pat
 
 
 @pytest.mark.torch
+@pytest.mark.inspection
 def test_what_it_cost_and_the_profilers_own_trace_are_kept(
     captured: Captured, tmp_path: Path
 ) -> None:
@@ -149,6 +153,7 @@ def test_what_it_cost_and_the_profilers_own_trace_are_kept(
 
 
 @pytest.mark.torch
+@pytest.mark.inspection
 def test_a_rank_that_is_past_the_step_refuses(captured: Captured) -> None:
     (ack,) = captured.late["acks"]
     assert (ack["rank"], ack["ok"]) == (2, False)
