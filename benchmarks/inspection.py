@@ -29,6 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pyarrow.parquet as pq
 import torch
 from hook_overhead import conditions
+from timing import in_turns
 from torch.nn import functional
 
 import trace_hooks as th
@@ -152,11 +153,7 @@ def costs(rounds: int, heads: int, seq: int) -> dict[str, Cost]:
     """Cost by way; each round runs every way once, in another order."""
     os.environ.setdefault("TRACE_HOOKS_RUN", "benchmark")
     training = Training(heads, seq)
-    turns: dict[str, list[Turn]] = {name: [] for name in WAYS}
-    for number in range(rounds):
-        names = list(WAYS)
-        for name in names[number % len(names) :] + names[: number % len(names)]:
-            turns[name].append(turn(training, WAYS[name]))
+    turns = in_turns(WAYS, rounds, lambda name: turn(training, WAYS[name]))
     alone = turns["hooks alone"]
     return {name: _cost(own, alone) for name, own in turns.items()}
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
+from timing import in_turns
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
@@ -108,11 +109,7 @@ def step_costs(rounds: int) -> dict[str, Cost]:
     """Cost by way of watching; each round runs every way once, in another order."""
     os.environ.setdefault("TRACE_HOOKS_RUN", "benchmark")
     training = Training()
-    turns: dict[str, list[Turn]] = {name: [] for name in WAYS}
-    for number in range(rounds):
-        names = list(WAYS)
-        for name in names[number % len(names) :] + names[: number % len(names)]:
-            turns[name].append(_turn(training, name))
+    turns = in_turns(WAYS, rounds, lambda name: _turn(training, name))
     return {name: _cost(turns[name]) for name in WAYS}
 
 

@@ -24,6 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from hook_overhead import conditions
 from step_overhead import Training
+from timing import in_turns
 
 import trace_hooks as th
 
@@ -69,11 +70,7 @@ def costs(rounds: int, device: str) -> dict[str, Cost]:
     """Cost by way; each round runs every way once, in another order."""
     os.environ.setdefault("TRACE_HOOKS_RUN", "benchmark")
     training = Training(device)
-    turns: dict[str, list[float]] = {name: [] for name in WAYS}
-    for number in range(rounds):
-        names = list(WAYS)
-        for name in names[number % len(names) :] + names[: number % len(names)]:
-            turns[name].append(turn(training, WAYS[name]))
+    turns = in_turns(WAYS, rounds, lambda name: turn(training, WAYS[name]))
     alone = turns["hooks alone"]
     return {name: _cost(own, alone) for name, own in turns.items()}
 

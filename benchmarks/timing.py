@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 REPEATS = 30
 
@@ -32,3 +35,14 @@ def loop_ns(call: Callable[[], object], count: int, reset: Callable[[], object] 
     ended = time.thread_time_ns()
     reset()
     return (2 * called - begun - ended) / count
+
+
+def in_turns(ways: Iterable[str], rounds: int, turn: Callable[[str], T]) -> dict[str, list[T]]:
+    """What each way's turns gave; each round runs every way once, in another order."""
+    names = list(ways)
+    found: dict[str, list[T]] = {name: [] for name in names}
+    for number in range(rounds):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            found[name].append(turn(name))
+    return found

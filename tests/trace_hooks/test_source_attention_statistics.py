@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.trace_hooks.tiny_models import TinyGPT, Tracing, batch, loss_of, seeded, tracing, train
+from tests.trace_hooks import told_steps
+from tests.trace_hooks.tiny_models import TinyGPT, Tracing, batch, loss_of, seeded, train
+from tests.trace_hooks.told_steps import rows_of, step, trained
 from trace_hooks import guard
 from trace_hooks.attention import CALLS
 from trace_hooks.sources.attention_statistics import AttentionStatistics
@@ -45,41 +46,14 @@ def with_heads() -> TinyGPT:
     return model
 
 
-@contextmanager
-def watching(model: nn.Module, every: int = 1, errors: bool = False) -> Iterator[Tracing]:
-    with tracing("modules", errors=errors) as traced:
-        traced.recorder.statistics_every = every
-        statistics = AttentionStatistics(traced.recorder, traced.steps)
-        statistics.install()
-        traced.sources.append(statistics)
-        traced.watch(model)
-        yield traced
-
-
-def step(traced: Tracing, number: int) -> None:
-    traced.recorder.step = number
-    traced.sources[-1].step_begin()
-
-
-def trained(traced: Tracing, model: nn.Module, steps: int = 3) -> list[float]:
-    """tiny_models.train with the borders of its steps told."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    losses = []
-    for number in range(steps):
-        step(traced, number)
-        loss = loss_of(model, batch(number))
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    return losses
+def watching(
+    model: nn.Module, every: int = 1, errors: bool = False
+) -> AbstractContextManager[Tracing]:
+    return told_steps.watching(model, AttentionStatistics, every, errors)
 
 
 def rows(traced: Tracing, **wanted) -> list[dict]:
-    traced.sources[-1].step_end()
-    traced.sources[-1].poll()
-    found = traced.rows("attention_stats")
-    return [row for row in found if all(row[key] == value for key, value in wanted.items())]
+    return rows_of(traced, "attention_stats", **wanted)
 
 
 def eager(query, key):

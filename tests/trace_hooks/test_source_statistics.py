@@ -3,56 +3,29 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from tests.trace_hooks.tiny_models import TinyGPT, Tracing, batch, loss_of, seeded, tracing, train
+from tests.trace_hooks import told_steps
+from tests.trace_hooks.tiny_models import TinyGPT, Tracing, batch, loss_of, seeded, train
+from tests.trace_hooks.told_steps import rows_of, step, trained
 from trace_hooks import guard
 from trace_hooks.sources.statistics import Statistics
 from trace_hooks.sources.tensor_samples import MAX_COPIES
 
 
-@contextmanager
-def watching(model: nn.Module, every: int = 1, errors: bool = False) -> Iterator[Tracing]:
-    """Modules and statistics of `model` recorded; steps are begun by `one_step`."""
-    with tracing("modules", errors=errors) as traced:
-        traced.recorder.statistics_every = every
-        statistics = Statistics(traced.recorder, traced.steps)
-        statistics.install()
-        traced.sources.append(statistics)
-        traced.watch(model)
-        yield traced
-
-
-def step(traced: Tracing, number: int) -> None:
-    traced.recorder.step = number
-    traced.sources[-1].step_begin()
-
-
-def trained(traced: Tracing, model: nn.Module, steps: int = 3) -> list[float]:
-    """tiny_models.train with the borders of its steps told."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    losses = []
-    for number in range(steps):
-        step(traced, number)
-        loss = loss_of(model, batch(number))
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    return losses
+def watching(
+    model: nn.Module, every: int = 1, errors: bool = False
+) -> AbstractContextManager[Tracing]:
+    return told_steps.watching(model, Statistics, every, errors)
 
 
 def rows(traced: Tracing, **wanted) -> list[dict]:
-    traced.sources[-1].step_end()
-    traced.sources[-1].poll()
-    found = traced.rows("tensor_stats")
-    return [row for row in found if all(row[key] == value for key, value in wanted.items())]
+    return rows_of(traced, "tensor_stats", **wanted)
 
 
 def names(found: list[dict]) -> list[str]:

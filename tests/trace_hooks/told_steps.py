@@ -1,0 +1,53 @@
+"""Small models trained with a source of statistics, with the borders of its steps told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from tests.trace_hooks.tiny_models import Tracing, batch, loss_of, tracing
+from trace_hooks.sources.base import Source
+
+
+@contextmanager
+def watching(
+    model: nn.Module, kind: type[Source], every: int = 1, errors: bool = False
+) -> Iterator[Tracing]:
+    """Modules and statistics of `model` recorded; steps are begun by `step`."""
+    with tracing("modules", errors=errors) as traced:
+        traced.recorder.statistics_every = every
+        statistics = kind(traced.recorder, traced.steps)
+        statistics.install()
+        traced.sources.append(statistics)
+        traced.watch(model)
+        yield traced
+
+
+def step(traced: Tracing, number: int) -> None:
+    """A step begins."""
+    traced.recorder.step = number
+    traced.sources[-1].step_begin()
+
+
+def trained(traced: Tracing, model: nn.Module, steps: int = 3) -> list[float]:
+    """tiny_models.train with the borders of its steps told."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    losses = []
+    for number in range(steps):
+        step(traced, number)
+        loss = loss_of(model, batch(number))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def rows_of(traced: Tracing, table: str, **wanted) -> list[dict]:
+    """What the step that ends has told, rows with the wanted values."""
+    traced.sources[-1].step_end()
+    traced.sources[-1].poll()
+    return [row for row in traced.rows(table) if all(row[key] == v for key, v in wanted.items())]
