@@ -78,6 +78,11 @@ class Answers:
         found = self._found(key, version)
         return None if found is None else found.value
 
+    def newest(self, key: Hashable) -> tuple[int, Any] | None:
+        """Version and value of what is kept, however old it is."""
+        found = self._found(key, -1)
+        return None if found is None else (found.version, found.value)
+
     def drop(self, key: Hashable) -> None:
         """Forget one answer."""
         with self._lock:

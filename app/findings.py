@@ -36,7 +36,9 @@ def diagnosis_of(
     hub: Hub, name: str, attempt: int | None = None, stop: Stop | None = None
 ) -> Diagnosis:
     """Diagnosis of an attempt (default: the newest); seconds old while the run has news."""
-    return hub.paced(name, ("diagnosis", attempt), lambda run: diagnose_run(run, attempt, stop))
+    return hub.paced(
+        name, ("diagnosis", attempt), lambda run, stop: diagnose_run(run, attempt, stop), stop
+    )
 
 
 def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None) -> Diagnosis:

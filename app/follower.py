@@ -52,9 +52,11 @@ class Passes:
 
 
 class Follower:
-    """Indexes one run; `changed` is called, from the thread, when there is something new."""
+    """Indexes one run; `changed` is called, from the thread, when there is something new: True, or
+    when that was asked for: False.
+    """
 
-    def __init__(self, run: Run, changed: Callable[[], None], passes: Passes) -> None:
+    def __init__(self, run: Run, changed: Callable[[bool], None], passes: Passes) -> None:
         self.run = run
         self.problem: str | None = None
         self.gone = False
@@ -190,12 +192,12 @@ class Follower:
         """Note what is wrong (None: nothing) and that there is news."""
         self.problem = problem
         self._ready.set()
-        self._changed()
+        self._changed(True)
 
     def _tell_if_asked(self) -> None:
         if self._again.is_set():
             self._again.clear()
-            self._tell(self.problem)
+            self._changed(False)
 
     def _exists(self) -> bool:
         """Whether the run is still there; otherwise all is told that it has gone."""

@@ -10,18 +10,20 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import duckdb
 
 from app.answers import Answers
 from app.follower import Follower, Passes
-from app.pace import Pace
+from app.pace import Due, Pace
 from app.watched import Watched
 from ingest.errors import UserError
+from ingest.sandbox import Stop
 from ingest.store import Run, RunStore
 from ingest.unfinished import shown_runs
 
@@ -35,6 +37,8 @@ LOOK_FOR_RUNS_S = 1.0
 CLOSE_S = 1.5
 """What followers get to finish a pass when the server stops; a pass that is cut short is made again
 from the files."""
+BEHIND_AT_ONCE = 2
+"""Answers that are made anew at once behind those who have the old ones."""
 ALL_RUNS = ""
 """What a listener is given as the run when the list of runs has changed."""
 
@@ -54,9 +58,13 @@ class Indexing(Awaited):
 
 
 class _Opened:
-    def __init__(self, run: Run, changed: Callable[[], None], passes: Passes) -> None:
+    def __init__(self, run: Run, changed: Callable[[bool], None], passes: Passes) -> None:
         self.run = run
         self.version = 0
+        self.news = 0
+        """goes up whenever the index got something new; the version does too where old news are
+        told again"""
+        self.told_s = 0.0
         self.watched = Watched()
         self.paces: dict[Hashable, Pace] = {}
         self.follower = Follower(run, changed, passes)
@@ -79,6 +87,7 @@ class Hub:
         self._listeners: list[Listener] = []
         self._closed = threading.Event()
         self._watcher: threading.Thread | None = None
+        self._behind = ThreadPoolExecutor(BEHIND_AT_ONCE, "made behind")
 
     def names(self) -> list[str]:
         """Names of the runs, newest first; a run's name is its folder's."""
@@ -148,17 +157,36 @@ class Hub:
         watched.asked(key, compute)
         return self.cached(name, key, watched.timed(key, compute))
 
-    def paced(self, name: str, key: Hashable, compute: Callable[[Run], T]) -> T:
+    def paced(
+        self, name: str, key: Hashable, compute: Callable[[Run, Stop | None], T],
+        stop: Stop | None = None,
+    ) -> T:  # fmt: skip
         """As `cached`, for what takes long: it may be older than the news, and is made anew when it
-        has rested (app.pace). Who was given an old answer hears of news when that is so.
+        has rested (app.pace), behind those who ask. Who was given an old answer hears of news then.
+
+        `compute` gets `stop` where who asks has to wait for it.
         """
         opened = self._open(name)
-        pace = opened.paces.setdefault(key, Pace())
-        answer: T = self.answers.get(
-            (name, opened.run, key), lambda: pace.version(max(opened.version, _coming.get())),
-            lambda: pace.timed(compute, opened.run),
+        pace = opened.paces.setdefault(key, Pace(compute))
+        found = self.answers.newest((name, opened.run, key))
+        due = pace.due(found and found[0], opened.news)
+        if due is Due.BEHIND:
+            self._make_behind(name, opened, key, pace)
+        answer: T = found[1] if found and due is not Due.NOW else self._made(
+            name, opened, key, pace, stop
         )  # fmt: skip
         return answer
+
+    def _made(
+        self, name: str, opened: _Opened, key: Hashable, pace: Pace, stop: Stop | None = None
+    ) -> Any:
+        return self.answers.get(
+            (name, opened.run, key), lambda: opened.news, lambda: pace.timed(opened.run, stop)
+        )
+
+    def _make_behind(self, name: str, opened: _Opened, key: Hashable, pace: Pace) -> None:
+        with suppress(RuntimeError):  # the server stops
+            self._behind.submit(self._made, name, opened, key, pace)
 
     def recent(self, name: str, key: Hashable, compute: Callable[[Run], T], seconds: float) -> T:
         """As `cached`, for what depends on the time as well: made anew after so many seconds."""
@@ -203,6 +231,7 @@ class Hub:
     def close(self) -> None:
         """Stop following and close every run, within about CLOSE_S."""
         self._closed.set()
+        self._behind.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             opened, self._opened = list(self._opened.values()), OrderedDict()
         for one in opened:
@@ -246,7 +275,7 @@ class Hub:
             )
         if folder is None:
             raise UserError(f"there is no run {name!r} here; the start page lists the runs")
-        opened = _Opened(Run(folder), lambda: self._changed(name, opened), self.passes)
+        opened = _Opened(Run(folder), lambda new: self._changed(name, opened, new), self.passes)
         with self._lock:
             self._opened[name] = opened
             too_many = [self._opened.popitem(last=False)[1] for _ in range(self._surplus())]
@@ -276,9 +305,10 @@ class Hub:
         finally:
             _coming.reset(token)
 
-    def _changed(self, name: str, opened: _Opened) -> None:
-        """Called by the run's follower."""
+    def _changed(self, name: str, opened: _Opened, is_new: bool) -> None:
+        """Called by the run's follower; not `is_new`: nothing but what is made behind is."""
         coming = opened.version + 1
+        opened.news += is_new
         if not opened.follower.gone and not self._closed.is_set():
             self._prepare(name, opened, coming)
         opened.version = coming
@@ -289,6 +319,8 @@ class Hub:
                     del self._opened[name]
         self._notify(name, opened.version)
 
+        opened.told_s = time.monotonic()
+
     def _notify(self, name: str, version: int) -> None:
         for listener in list(self._listeners):
             listener(name, version)
@@ -298,10 +330,9 @@ class Hub:
         known = None
         while not self._closed.wait(LOOK_FOR_RUNS_S):
             with self._lock:
-                opened = list(self._opened.values())
-            for one in opened:
-                if any(pace.is_owed() for pace in list(one.paces.values())):
-                    one.follower.tell_again()
+                opened = list(self._opened.items())
+            for name, one in opened:
+                self._look_after(name, one)
             try:
                 names = set(self.names())
             except UserError:  # the folder of runs has gone
@@ -310,3 +341,16 @@ class Hub:
                 self.runs_version += 1
                 self._notify(ALL_RUNS, self.runs_version)
             known = names
+
+    def _look_after(self, name: str, opened: _Opened) -> None:
+        """Make anew what is due, and tell of what was, for those who have the old."""
+        is_owed = False
+        for key, pace in list(opened.paces.items()):
+            found = self.answers.newest((name, opened.run, key))
+            if found is None:
+                continue
+            if pace.is_due(found[0]):
+                self._make_behind(name, opened, key, pace)
+            is_owed |= pace.is_owed(found[0], opened.told_s)
+        if is_owed:
+            opened.follower.tell_again()

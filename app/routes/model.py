@@ -65,19 +65,21 @@ class _Answers:
             raise UserError(f"{found.tensor} has no histogram of {key[:40]!r}; choose a layer")
         attempt, steps, width = asked.whole("attempt"), asked.pair("steps"), _width(asked)
 
-        def compute(run: Run) -> bytes:
+        def compute(run: Run, stop: Stop | None) -> bytes:
             return pack_arrays(*histogram(run, found.tensor, row, attempt, steps, width, stop))
 
         content = self._hub.paced(
-            asked.run, ("tensor histogram", found.tensor, key, attempt, steps, width), compute
-        )
+            asked.run, ("tensor histogram", found.tensor, key, attempt, steps, width), compute,
+            stop,
+        )  # fmt: skip
         return Response(content, media_type=MEDIA_TYPE)
 
     def frames(self, asked: Asked, stop: Stop) -> Response:
         attempt = asked.whole("attempt")
         found = self._hub.paced(
-            asked.run, ("frames", attempt), lambda run: frames.frame_index(run, attempt, stop)
-        )
+            asked.run, ("frames", attempt),
+            lambda run, stop: frames.frame_index(run, attempt, stop), stop,
+        )  # fmt: skip
         return JSONResponse(found, headers=_NO_STORE)
 
     def tiles(self, asked: Asked, stop: Stop) -> Response:
@@ -95,7 +97,7 @@ class _Answers:
             raise UserError(f"tensor is {tensor[:40]!r}; give one of {', '.join(TENSORS)}, {HEADS}")
         return self._hub.paced(
             asked.run, ("tensor map", tensor, attempt, steps),
-            lambda run: tensor_map(run, tensor, attempt, steps, stop),
+            lambda run, stop: tensor_map(run, tensor, attempt, steps, stop), stop,
         )  # fmt: skip
 
 

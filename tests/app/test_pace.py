@@ -11,6 +11,7 @@ import pytest
 from app import pace
 from app.hub import Hub
 from ingest.errors import UserError
+from ingest.sandbox import Stop
 from ingest.store import Run
 from tests.runs_builder import RunBuilder, two_rank_run
 
@@ -30,7 +31,7 @@ def more(run: RunBuilder, hub: Hub, step: int) -> None:
     assert hub.catch_up("job", WAIT_S)
 
 
-def newest_step(run: Run) -> int:
+def newest_step(run: Run, _stop: Stop | None) -> int:
     return int(run.index_rows("SELECT max(step) AS step FROM step_rollup")[0]["step"])
 
 
@@ -59,11 +60,11 @@ def test_what_fails_is_tried_again_at_once(hub: Hub, tmp_path: Path) -> None:
     two_rank_run(tmp_path / "job")
     tried: list[int] = []
 
-    def fails_first(run: Run) -> int:
+    def fails_first(run: Run, stop: Stop | None) -> int:
         tried.append(1)
         if len(tried) == 1:
             raise UserError("no")
-        return newest_step(run)
+        return newest_step(run, stop)
 
     with pytest.raises(UserError, match="no"):
         hub.paced("job", "newest", fails_first)
