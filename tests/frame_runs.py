@@ -1,4 +1,4 @@
-"""A run that was watched: attention of every head, the MLP of every layer, at three steps."""
+"""A run that was watched: attention of every head, MLP and residual stream of every layer."""
 
 from __future__ import annotations
 
@@ -33,6 +33,13 @@ def mlp(step: int, layer: int, shard: int) -> Matrix:
     return random.normal(0, 1 + layer, (NUM_TOKENS, NUM_FEATURES // 2)).astype(np.float32)
 
 
+def residual(step: int, layer: int) -> Matrix:
+    """Hidden states that grow over the layers, more with each step."""
+    random = np.random.default_rng(5)
+    own, common = random.normal(0, 1, (2, NUM_TOKENS, NUM_FEATURES))
+    return (own + (1 + layer) * step / 10 * common[:1] + layer * common).astype(np.float32)
+
+
 def frame_run(folder: Path) -> RunBuilder:
     """TP 2: each rank has half of the heads and half of the features."""
     run = RunBuilder(folder, 2, ParallelLayout.from_sizes(tp=2))
@@ -43,7 +50,11 @@ def frame_run(folder: Path) -> RunBuilder:
         for layer in range(NUM_LAYERS):
             for head in range(NUM_HEADS):
                 _add(run, head // 3, step, "attention", layer, head, attention(step, layer, head))
-            for shard in range(2):
+            for shard in range(2):  # under sequence parallelism each has half of the tokens
+                half = slice(shard * NUM_TOKENS // 2, (shard + 1) * NUM_TOKENS // 2)
+                _add(
+                    run, shard, step, "residual", layer, -1, residual(step, layer)[half], half.start
+                )
                 _add(run, shard, step, "mlp", layer, -1, mlp(step, layer, shard))
     run.rank_files(end={"ts_ns": T0 + 10**9, "status": "finished", "error": None})
     run.publish()
@@ -51,12 +62,19 @@ def frame_run(folder: Path) -> RunBuilder:
 
 
 def _add(
-    run: RunBuilder, rank: int, step: int, what: str, layer: int, head: int, values: Matrix
+    run: RunBuilder,
+    rank: int,
+    step: int,
+    what: str,
+    layer: int,
+    head: int,
+    values: Matrix,
+    row_begin: int = 0,
 ) -> None:
     numbers = stored(values, "uint8" if what == "attention" else "float16")
     run.add(
         "frames", rank, step, ts_ns=T0 + step * 1_000_000, watch=what, what=what, layer=layer,
-        head=head, name=f"layers.{layer}.{what}", shard=f"tp={rank}", sample=0, row_begin=0,
+        head=head, name=f"layers.{layer}.{what}", shard=f"tp={rank}", sample=0, row_begin=row_begin,
         row_every=1, shape=list(values.shape), dtype=numbers.dtype, scale=numbers.scale,
         zero=numbers.zero, data=numbers.data, cost_ns=1_500_000,
         labels=json.dumps(TOKENS) if what == "attention" else None,

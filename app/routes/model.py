@@ -6,15 +6,18 @@ model/histogram   sizes of the values of one layer's tensor over the steps
 model/frames      which frames were kept: steps, layers, heads
 model/tiles       thumbnails of all frames of a kind in a step
 model/frame       one frame in full, as trace_hooks.frames has it
+model/states      hidden states of all layers of a step in two dimensions
 
 All take `attempt`; health and histogram `tensor` and `steps=FIRST..LAST`, `width` (`height`) of the
 canvas; tiles and frame `what`, `step` and what narrows it: `layer`, `head`, `sample`, `name`,
-`shard`. Statistics are not content: every role may see them. Frames are: operators alone do.
+`shard`; states `what`, `step`, `sample`, `axes` (hidden_states.KINDS) and `unit`. Statistics are
+not content: every role may see them. Frames are: operators alone do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -26,7 +29,7 @@ from app.hub import Hub
 from app.routes.answering import answer
 from app.routes.ranks import Asked
 from app.settings import Role
-from app.views import frames
+from app.views import frames, hidden_states
 from app.views.model_recorded import recorded
 from app.views.tensor_levels import HEADS, statistic_of
 from app.views.tensor_map import TensorMap, drawn, histogram, tensor_map
@@ -91,6 +94,17 @@ class _Answers:
         found = frames.frame(self._hub.run(asked.run), _wanted(asked), stop)
         return Response(found.encode(), media_type="application/octet-stream", headers=_NO_STORE)
 
+    def states(self, asked: Asked, stop: Stop) -> Response:
+        wanted, unit = replace(_wanted(asked), layer=None), bool(asked.text("unit"))
+        kind = asked.text("axes", "first")
+        step = wanted.step if kind == "own" else None
+        axes = self._hub.paced(
+            asked.run, ("axes", kind, wanted.attempt, wanted.what, wanted.sample, step, unit),
+            lambda run, stop: hidden_states.axes_of(run, wanted, kind, unit, stop), stop,
+        )  # fmt: skip
+        made = hidden_states.projection(self._hub.run(asked.run), wanted, axes, unit, stop)
+        return Response(pack_arrays(*made), media_type=MEDIA_TYPE, headers=_NO_STORE)
+
     def _map(self, asked: Asked, stop: Stop) -> TensorMap:
         tensor, attempt, steps = asked.text("tensor"), asked.whole("attempt"), asked.pair("steps")
         if tensor not in (*TENSORS, HEADS):
@@ -125,7 +139,7 @@ def routes(hub: Hub) -> list[Route]:
     """The routes of this module."""
     answers = _Answers(hub)
     statistics = (answers.recorded, answers.health, answers.histogram)
-    content = (answers.frames, answers.tiles, answers.frame)
+    content = (answers.frames, answers.tiles, answers.frame, answers.states)
     return [
         *(_route(compute.__name__, compute, Role.viewer) for compute in statistics),
         *(_route(compute.__name__, compute, Role.operator) for compute in content),

@@ -35,6 +35,10 @@ _INDEX = (
     " list(DISTINCT sample ORDER BY sample) AS samples, count(*) AS num_frames"
     " FROM rows_of($frames) WHERE attempt = $attempt GROUP BY what"
 )
+_FIRST = (
+    "SELECT min(step) AS step FROM rows_of($frames) WHERE attempt = $attempt AND what = $what"
+    " AND ($sample IS NULL OR sample = $sample)"
+)
 _LAYERS = (
     "SELECT DISTINCT layer FROM rows_of($frames) WHERE attempt = $attempt AND step = $step"
     " AND what = $what AND ($sample IS NULL OR sample = $sample) ORDER BY layer"
@@ -76,6 +80,24 @@ def frame_index(run: Run, attempt: int | None, stop: Stop | None = None) -> dict
     return {"whats": [kind | {"steps": kind["steps"][-MOST_STEPS:]} for kind in kinds]}
 
 
+def first_step(run: Run, wanted: Wanted, stop: Stop | None = None) -> int:
+    """The first step with frames that are wanted, whatever `wanted.step` is; raises UserError."""
+    attempt = _attempt(run, wanted)
+    values = {
+        "frames": _files(run, attempt, None), "attempt": attempt, "what": wanted.what,
+        "sample": wanted.sample,
+    }  # fmt: skip
+    step = run.snapshot.execute(_FIRST, values, TIME_LIMIT_S, stop).column("step")[0].as_py()
+    if step is None:
+        raise UserError(f"no {wanted.what} was kept in this run; watch it first")
+    return int(step)
+
+
+def frames_of(run: Run, wanted: Wanted, layer: int, stop: Stop | None = None) -> list[Frame]:
+    """All frames of one layer that are wanted; raises UserError for damaged ones."""
+    return [_frame_of(row) for row in _rows(run, wanted, layer, stop)]
+
+
 def frame(run: Run, wanted: Wanted, stop: Stop | None = None) -> Frame:
     """The first frame that is wanted; raises UserError where there is none."""
     if wanted.layer is None:
@@ -103,7 +125,7 @@ def tiles(
     seen = set()
     most = min(MOST_TILES, MOST_PIXELS // (height * width))
     is_cut = False
-    for layer in _layers(run, wanted, stop):
+    for layer in kept_layers(run, wanted, stop):
         for row in _rows(run, wanted, layer, stop):
             place = tuple(row[name] for name in ("layer", "head", "name", "shard"))
             if place in seen:  # another micro-batch, a replica
@@ -153,7 +175,8 @@ def _means(matrix: Floats, height: int, width: int) -> Floats:
     return found
 
 
-def _layers(run: Run, wanted: Wanted, stop: Stop | None) -> list[int]:
+def kept_layers(run: Run, wanted: Wanted, stop: Stop | None = None) -> list[int]:
+    """Layers of which there are frames, ascending."""
     if wanted.layer is not None:
         return [wanted.layer]
     attempt = _attempt(run, wanted)

@@ -5,6 +5,7 @@ import { Controls } from './controls.mjs';
 import { decodeFrame, difference, frameText, isShare, partsOf, placeOf } from './frame.mjs';
 import { codesOfTile, peakOf, thumbnail } from './frame_codes.mjs';
 import { FrameSocket } from './frame_socket.mjs';
+import { HiddenStates } from './hidden_states.mjs';
 import { Matrix } from './matrix.mjs';
 import { nothingWatched } from './nothing.mjs';
 import { merged, setModel } from './state.mjs';
@@ -37,13 +38,14 @@ export class InspectView {
     cancelAnimationFrame(this.frame);
     this.socket?.close();
     this.grid.destroy();
+    this.states.destroy();
     this.matrices.forEach(({ matrix }) => matrix.destroy());
     for (const [name, listener] of Object.entries(this.listeners)) this.app.removeEventListener(name, listener);
   }
 
   #viewKey() {
-    const { run, attempt, model: { what, at, step, minus, pins, sample } } = this.app.view;
-    return JSON.stringify([run, attempt, what, at, step, minus, pins, sample]);
+    const { run, attempt, model: { what, at, step, minus, pins, sample, axes, unit } } = this.app.view;
+    return JSON.stringify([run, attempt, what, at, step, minus, pins, sample, axes, unit]);
   }
 
   #follow() {
@@ -62,7 +64,8 @@ export class InspectView {
     parts.tiles = make('section', { class: 'panel model-tiles' }, [make('header', {}, [make('h2', {}, 'Layers × heads'), parts.about])]);
     this.grid = new TileGrid(parts.tiles, { chosen: (at, event) => (event.shiftKey ? this.#pin(at) : setModel(this.app, { at }, { push: true })) });
     parts.full = make('div', { class: 'model-full' });
-    parts.seen = make('div', { class: 'model-inspect', hidden: '' }, [this.#bar(), make('div', { class: 'model-two' }, [parts.tiles, parts.full])]);
+    this.states = new HiddenStates(this.app, (layer) => this.#openLayer(layer));
+    parts.seen = make('div', { class: 'model-inspect', hidden: '' }, [this.#bar(), make('div', { class: 'model-two' }, [parts.tiles, parts.full]), this.states.element]);
     parts.nothing = nothingWatched();
     parts.nothing.hidden = true;
     this.element.replaceChildren(parts.status, parts.controls, parts.nothing, parts.seen);
@@ -165,8 +168,20 @@ export class InspectView {
     this.grid.show(tiles);
     this.shown = { what: chosen.what, at, ...(chosen.isLive ? {} : { step: chosen.step }) };
     this.parts.about.textContent = `${chosen.what}, step ${tiles.step}${tiles.is_cut ? ', the first of too many' : ''}; click opens, shift + click pins`;
-    await this.#showFull([at, ...this.#pins()].filter(Boolean), chosen, signal);
+    await Promise.all([this.#showFull([at, ...this.#pins()].filter(Boolean), chosen, signal), this.#showStates(chosen, at, signal)]);
     return undefined;
+  }
+
+  /** Of frames that are stored: of those that come live the newest stored step. */
+  async #showStates({ what, step, sample, kind }, at, signal) {
+    const stored = step ?? kind.steps.at(-1);
+    if (what !== 'residual' || stored === undefined || !at) this.states.hide();
+    else await this.states.show({ step: stored, sample, layer: partsOf(at).layer, texts: [] }, signal);
+  }
+
+  #openLayer(layer) {
+    const frame = this.grid.tiles.frames.find((one) => one.layer === layer);
+    if (frame) setModel(this.app, { at: placeOf(frame) });
   }
 
   #at({ frames }) {

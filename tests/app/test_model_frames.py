@@ -53,7 +53,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 def test_the_index_says_what_was_kept(site: Site) -> None:
     kinds = {kind["what"]: kind for kind in site.get("frames").json()["whats"]}
-    assert list(kinds) == ["attention", "mlp"]
+    assert list(kinds) == ["attention", "mlp", "residual"]
     assert kinds["attention"]["steps"] == list(STEPS)
     assert kinds["attention"]["layers"] == list(range(NUM_LAYERS))
     assert kinds["attention"]["heads"] == list(range(NUM_HEADS))
