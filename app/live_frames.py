@@ -70,6 +70,11 @@ class Reader:
             self._due[key] = None
             self.news.set()
 
+    @property
+    def num_due(self) -> int:
+        """Keys of which there is a newer frame."""
+        return len(self._due)
+
     def take(self) -> bytes | None:
         """The newest frame of the key that has waited longest; None where there is no news."""
         while self._due:

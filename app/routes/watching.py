@@ -3,7 +3,8 @@
 GET `api/watch?run=RUN` tells what is watched and which ranks are connected; POST begins and ends
 watches, POST `api/command` asks the ranks for something else; both need the operator's role and
 answer with what each rank said. `{base}/live/frames?run=RUN` sends frames, each browser at its own
-pace: it gets the newest of each, and is told how many were left out for it.
+pace: it gets the newest of each, and is told how many were left out for it. With `tells=1` it says
+what it has drawn (app/frame_rounds.py).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any
 
 from starlette.requests import HTTPConnection, Request
@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.auth import Forbidden, require
+from app.frame_rounds import Rounds
 from app.live_frames import Reader, Wanted
 from app.live_jobs import LiveJobs
 from app.metrics import METRICS
@@ -152,8 +153,9 @@ def _wanted(websocket: WebSocket) -> Wanted:
 
 
 async def _serve(jobs: LiveJobs, websocket: WebSocket, reader: Reader) -> None:
-    sender = asyncio.create_task(_send(jobs, websocket, reader))
-    receiver = asyncio.create_task(_wait_for_end(websocket))
+    rounds = Rounds(reader, tells=websocket.query_params.get("tells") == "1")
+    sender = asyncio.create_task(_send(jobs, websocket, reader, rounds))
+    receiver = asyncio.create_task(_hear(websocket, rounds))
     try:
         await asyncio.wait({sender, receiver}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -168,7 +170,7 @@ async def _serve(jobs: LiveJobs, websocket: WebSocket, reader: Reader) -> None:
             raise error
 
 
-async def _send(jobs: LiveJobs, websocket: WebSocket, reader: Reader) -> None:
+async def _send(jobs: LiveJobs, websocket: WebSocket, reader: Reader, rounds: Rounds) -> None:
     """Frames as they come and the state each second, one after the other."""
     loop = asyncio.get_running_loop()
     due_s = loop.time()
@@ -176,12 +178,11 @@ async def _send(jobs: LiveJobs, websocket: WebSocket, reader: Reader) -> None:
         if loop.time() >= due_s:
             due_s = loop.time() + STATE_S
             await asyncio.wait_for(websocket.send_json(_state(jobs, reader)), SEND_LIMIT_S)
-        content = reader.take()
+        content = rounds.take(loop.time())
         if content is not None:
             await asyncio.wait_for(websocket.send_bytes(content), SEND_LIMIT_S)
             continue
-        with suppress(TimeoutError):
-            await asyncio.wait_for(reader.news.wait(), max(0.0, due_s - loop.time()))
+        await rounds.wait(loop.time(), due_s)
 
 
 def _state(jobs: LiveJobs, reader: Reader) -> dict[str, Any]:
@@ -190,8 +191,10 @@ def _state(jobs: LiveJobs, reader: Reader) -> dict[str, Any]:
     return {**state, "skipped": reader.skipped}
 
 
-async def _wait_for_end(websocket: WebSocket) -> None:
-    """Read and drop what the browser says, until it leaves."""
+async def _hear(websocket: WebSocket, rounds: Rounds) -> None:
+    """Read what the browser says, until it leaves."""
     while True:
-        if (await websocket.receive())["type"] == "websocket.disconnect":
+        message = await websocket.receive()
+        if message["type"] == "websocket.disconnect":
             return
+        rounds.hear(message.get("text") or "")

@@ -1,5 +1,6 @@
 /**
  * Frames of a running job as they come, by the socket /live/frames; the newest of each is kept.
+ * The server sends the next frames when `drawn` says that those before are on the screen.
  * Calls `heard()` when a frame or news of the watches came: at most once a picture, see InspectView.
  */
 import { decodeFrame, placeOf } from './frame.mjs';
@@ -18,7 +19,7 @@ export class FrameSocket {
 
   /** @param {import('../lib/app.mjs').App} app @param {() => void} heard */
   constructor(app, heard) {
-    Object.assign(this, { app, heard, run: app.view.run, state: null, problem: null });
+    Object.assign(this, { app, heard, run: app.view.run, state: null, problem: null, come: 0 });
     /** @type {Map<string, import('./frame.mjs').Frame>} by kind, place and sequence */
     this.frames = new Map();
     this.#follow = () => this.#seen();
@@ -31,6 +32,11 @@ export class FrameSocket {
     document.removeEventListener('visibilitychange', this.#follow);
     clearTimeout(this.#timer);
     this.#socket?.close();
+  }
+
+  /** The first so many frames that came on this connection are drawn, or replaced by newer ones. */
+  drawn(number) {
+    if (number > 0 && this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(`drawn ${number}`);
   }
 
   /** Newest frames of a kind (and sequence), by layer and head. */
@@ -58,6 +64,8 @@ export class FrameSocket {
     const url = new URL(`${this.app.base}/live/frames`, location.href);
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
     url.searchParams.set('run', this.run);
+    url.searchParams.set('tells', '1');
+    this.come = 0;
     const socket = this.#socket = new WebSocket(url.href);
     socket.binaryType = 'arraybuffer';
     socket.onmessage = ({ data }) => this.#message(data);
@@ -67,7 +75,10 @@ export class FrameSocket {
   #message(data) {
     this.#tries = 0;
     if (typeof data === 'string') this.state = JSON.parse(data);
-    else this.#keep(decodeFrame(data));
+    else {
+      this.come++;
+      this.#keep(decodeFrame(data));
+    }
     this.heard();
   }
 

@@ -40,8 +40,8 @@ export class HiddenStates {
     this.element.hidden = true;
   }
 
-  /** @param {{step: number, sample: ?number, layer: number, texts: string[]}} wanted */
-  async show({ step, sample, layer, texts }, signal) {
+  /** @param {{step: number, sample: ?number, layer: number, texts: string[], isLive: ?boolean}} wanted */
+  async show({ step, sample, layer, texts, isLive = false }, signal) {
     const { app } = this;
     const { axes = 'first', unit } = app.view.model;
     Object.assign(this, { layer, texts });
@@ -49,8 +49,11 @@ export class HiddenStates {
     this.axes.value = axes;
     this.unit.checked = Boolean(unit);
     this.element.hidden = false;
+    const url = app.api('model/states', { what: 'residual', step, sample, axes, unit, attempt: app.view.attempt });
+    if (isLive && url === this.url) return;  // each frame that comes asks for the same stored step
+    this.url = url;
     try {
-      const { arrays, meta } = await app.arrays(app.api('model/states', { what: 'residual', step, sample, axes, unit, attempt: app.view.attempt }), signal);
+      const { arrays, meta } = await app.arrays(url, signal);
       if (signal.aborted) return;
       this.points = { ...meta, point: arrays.point };
       this.about.textContent = `${axesText(this.points)}. Pointing at a token shows its way through the layers, a click keeps it.`;

@@ -161,6 +161,7 @@ export class InspectView {
     seen.hidden = chosen === null;
     if (!chosen) return undefined;
     this.#options(chosen);
+    const come = this.socket?.come ?? 0;
     const tiles = chosen.isLive ? this.#liveTiles(chosen) : await this.#storedTiles(chosen, signal);
     if (signal.aborted) return undefined;
     const at = this.#at(tiles);
@@ -169,14 +170,21 @@ export class InspectView {
     this.shown = { what: chosen.what, at, ...(chosen.isLive ? {} : { step: chosen.step }) };
     this.parts.about.textContent = `${chosen.what}, step ${tiles.step}${tiles.is_cut ? ', the first of too many' : ''}; click opens, shift + click pins`;
     await Promise.all([this.#showFull([at, ...this.#pins()].filter(Boolean), chosen, signal), this.#showStates(chosen, at, signal)]);
+    // the canvases draw in the next picture, before this
+    if (chosen.isLive) requestAnimationFrame(() => this.socket.drawn(come));
     return undefined;
   }
 
   /** Of frames that are stored: of those that come live the newest stored step. */
   async #showStates({ what, step, sample, kind }, at, signal) {
     const stored = step ?? kind.steps.at(-1);
-    if (what !== 'residual' || stored === undefined || !at) this.states.hide();
-    else await this.states.show({ step: stored, sample, layer: partsOf(at).layer, texts: [] }, signal);
+    if (what !== 'residual' || stored === undefined || !at) {
+      this.states.hide();
+      return;
+    }
+    const isLive = step === null;
+    const shown = this.states.show({ step: stored, sample, layer: partsOf(at).layer, texts: [], isLive }, signal);
+    if (!isLive) await shown;  // frames that come don't wait for it
   }
 
   #openLayer(layer) {

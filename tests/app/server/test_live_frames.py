@@ -11,6 +11,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
+from app.frame_rounds import MOST_ROUND_BYTES, PATIENCE_S, Rounds
 from app.live_frames import Key, LiveFrames, Wanted
 from app.routes import watching
 from app.settings import Settings, Token
@@ -61,6 +62,46 @@ def test_a_reader_is_told_only_of_what_it_wants() -> None:
     assert [reader.take(), reader.take()] == [b"yes", None]
 
 
+def taken(rounds: Rounds, now_s: float = 0.0) -> list[bytes]:
+    return list(iter(lambda: rounds.take(now_s), None))
+
+
+def test_a_page_that_tells_gets_the_next_round_when_it_has_drawn_one() -> None:
+    kept = LiveFrames()
+    rounds = Rounds(kept.open(Wanted("a")), tells=True)
+
+    def put(number: int) -> None:
+        for head in (0, 1):
+            kept.put(key(head), b"%d-%d" % (head, number))
+
+    put(0)
+    assert rounds.take(0.0) == b"0-0"
+    put(1)  # while the first round is sent
+    assert taken(rounds) == [b"1-1", b"0-1"]
+    put(2)
+    for text in ("", "drawn", "drawn -1", "drawn 1", "drawn 1e9", "hello 9"):
+        rounds.hear(text)
+    assert taken(rounds) == []
+    put(3)
+    rounds.hear("drawn 2")
+    assert taken(rounds) == [b"0-3", b"1-3"]
+    put(4)
+    assert taken(rounds, PATIENCE_S - 1) == []
+    assert taken(rounds, PATIENCE_S) == [b"0-4", b"1-4"]  # it has said nothing for long
+    put(5)
+    assert taken(rounds, PATIENCE_S) == []
+    rounds.hear("drawn 7")
+    assert taken(rounds, PATIENCE_S) == [b"0-5", b"1-5"]
+
+
+def test_a_round_is_bounded_and_who_does_not_tell_gets_all() -> None:
+    kept = LiveFrames()
+    for head in range(5):
+        kept.put(key(head), bytes(MOST_ROUND_BYTES // 2))
+    assert len(taken(Rounds(kept.open(Wanted("a")), tells=True))) == 4
+    assert len(taken(Rounds(kept.open(Wanted("a")), tells=False))) == 5
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     settings = Settings(port=0, job_token=JOB_TOKEN)
@@ -105,6 +146,19 @@ def test_a_browser_may_want_some_frames_only(server: Served) -> None:
         assert {next_frame(opened).head, next_frame(opened).head} == {2, 3}
         next_state(opened)
         assert isinstance(opened.recv(WAIT_S), str)  # and no other
+
+
+def test_a_page_is_sent_what_is_newest_once_it_has_drawn(server: Served) -> None:
+    address = "/live/frames?run=paced&tells=1"
+    with ranks(server, "paced", 1) as found, server.socket(address) as opened:
+        for step in (1, 2):
+            found[0].agent.offer(frame(step))
+            assert next_frame(opened).step == step
+        for step in (3, 4):
+            found[0].agent.offer(frame(step))
+            wait_until(lambda number=step: state(server, "paced")["frames"] == number)
+        opened.send("drawn 1")
+        assert next_frame(opened).step == 4
 
 
 @pytest.mark.parametrize("query", ["", "?run=", "?run=x&layer=one", "?run=x&head=1e3"])
