@@ -22,9 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
-    ["sample_traces.jobs.train_3d", "trace_hooks.tracer", "trace_hooks.segments"]
-)
+_FORKS.set_forkserver_preload(["tests.forks_preload"])
 _ABORT_S = 20.0
 """What a process that hangs gets to write its stacks."""
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from app.settings import Settings
 from ingest.imports import import_paths
 from tests.app.server.ranks import JOB_TOKEN, post, state, wait_until
 from tests.app.server.served import Served, served
+from tests.forks import Fork, fork, succeeded
 from tests.trace_hooks.processes import REPO, environment, rows
 
 RANKS, STEPS = 4, 3
@@ -24,26 +23,18 @@ CAPTURE = {"name": "capture_kernels", "args": {"steps": STEPS, "from": None}}
 SOURCES = {"TRACE_HOOKS_SOURCES": "modules,optimizer,kernel_capture"}
 
 
-def begin_job(folder: Path, *more: str, **environ: str) -> list[subprocess.Popen[str]]:
+def begin_job(folder: Path, *more: str, **environ: str) -> list[Fork]:
     script = REPO / "tests" / "trace_hooks" / "kernel_capture_job.py"
     given = (str(RANKS), str(folder / "store"), str(folder / "stop"), *more)
+    own = environment(folder, **SOURCES, **environ)
     return [
-        subprocess.Popen(
-            [sys.executable, str(script), str(rank), *given],
-            env=environment(folder, **SOURCES, **environ), cwd=folder, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )
+        fork(folder / f"rank{rank}", [str(script), str(rank), *given], own, folder)
         for rank in range(RANKS)
-    ]  # fmt: skip
+    ]
 
 
-def losses_of(job: list[subprocess.Popen[str]]) -> list[list[float]]:
-    found = []
-    for process in job:
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, err
-        found.append(json.loads(out.splitlines()[-1]))
-    return found
+def losses_of(job: list[Fork]) -> list[list[float]]:
+    return [json.loads(one.out.splitlines()[-1]) for one in succeeded(job)]
 
 
 class Captured:
@@ -77,8 +68,8 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Captured:
             (folder / "stop").touch()
             losses = losses_of(job)
         finally:
-            for process in job:
-                process.kill()
+            for one in job:
+                one.process.kill()
     found = Captured(folder, answer, refused)
     found.losses = losses
     return found
@@ -94,7 +85,6 @@ def _wait_for_pace(server: Served) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.inspection
 def test_all_ranks_begin_with_the_same_step(captured: Captured) -> None:
     assert captured.answer["silent"] == []
     assert [one["ok"] for one in captured.answer["acks"]] == [True] * RANKS
@@ -106,7 +96,6 @@ def test_all_ranks_begin_with_the_same_step(captured: Captured) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.inspection
 def test_operators_lie_within_their_steps(captured: Captured) -> None:
     steps = {(one["rank"], one["step"]): one for one in rows(captured.folder, "steps")}
     names = set()
@@ -130,7 +119,6 @@ def test_operators_lie_within_their_steps(captured: Captured) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.inspection
 def test_training_is_the_same_with_and_without(captured: Captured, tmp_path: Path) -> None:
     num_steps = len(captured.losses[0])
     plain = losses_of(begin_job(tmp_path, str(num_steps), TRACE_HOOKS="0"))
@@ -138,7 +126,6 @@ def test_training_is_the_same_with_and_without(captured: Captured, tmp_path: Pat
 
 
 @pytest.mark.torch
-@pytest.mark.inspection
 def test_what_it_cost_and_the_profilers_own_trace_are_kept(
     captured: Captured, tmp_path: Path
 ) -> None:
@@ -153,7 +140,6 @@ def test_what_it_cost_and_the_profilers_own_trace_are_kept(
 
 
 @pytest.mark.torch
-@pytest.mark.inspection
 def test_a_rank_that_is_past_the_step_refuses(captured: Captured) -> None:
     (ack,) = captured.late["acks"]
     assert (ack["rank"], ack["ok"]) == (2, False)
