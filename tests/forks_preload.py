@@ -10,7 +10,7 @@ import gc
 
 import pyarrow as pa
 
-import sample_traces.jobs.train_3d
+import sample_traces.jobs.train_3d  # noqa: F401
 import trace_hooks.segments
 import trace_hooks.tracer  # noqa: F401
 from trace_hooks.sources import SOURCES, load_source
