@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trace_hooks.perturbations import MAX_PERTURBATIONS, Perturbation
 from trace_hooks.watches import MAX_WATCHES, Watch
 
 ACK_S = 3.0
@@ -86,6 +87,8 @@ class LiveRank:
         self.phase = ""
         self.sent = self.thinned = self.received = 0
         self.costs: list[dict[str, Any]] = []
+        self.perturbations: tuple[Perturbation, ...] = ()
+        """asked for and not over, as the last sign of life told"""
         self.commands: asyncio.Queue[dict[str, Any]] = asyncio.Queue(_MOST_WAITING)
         self.replaced = asyncio.Event()
         """the rank has come again on another socket"""
@@ -107,6 +110,10 @@ class LiveRank:
         if not isinstance(costs, list):
             raise ValueError("the heartbeat's watches are no list")
         self.costs = [one for one in costs[:MAX_WATCHES] if isinstance(one, dict)]
+        asked = told.get("perturbations", [])
+        if not isinstance(asked, list):
+            raise ValueError("the heartbeat's perturbations are no list")
+        self.perturbations = tuple(map(Perturbation.from_json, asked[:MAX_PERTURBATIONS]))
         self.seen()
 
     def _count_steps(self, step: int) -> None:

@@ -12,10 +12,12 @@ from itertools import count
 from typing import Any
 
 from app.first_step import with_first_step
+from app.live_perturbing import perturb
 from app.live_rank import CONNECTED, GONE, STATES, Ack, Hello, LiveRank
 from app.received_files import ReceivedFiles
 from ingest.errors import UserError
 from trace_hooks import capture_request
+from trace_hooks.perturbations import PERTURB
 from trace_hooks.watches import MAX_WATCHES, Watch
 
 MOST_RUNS = 64
@@ -169,7 +171,8 @@ class LiveRanks:
     async def command(
         self, name: str, command: str, args: Any, ranks: Sequence[int] | None
     ) -> dict[str, Any]:
-        """Send a command to these ranks (None: all) and gather their answers.
+        """Send a command to these ranks (None: all, of a perturbation those with its layer) and
+        gather their answers; `args` are what they were sent.
 
         Raises UserError, and ValueError for wrong arguments of a command that is known here.
         """
@@ -178,11 +181,18 @@ class LiveRanks:
         chosen = [one for one in run.connected if ranks is None or one.hello.rank in ranks]
         if not chosen:
             raise UserError(f"none of the ranks {str(ranks)[:80]} of {name} is connected")
+        if command == PERTURB:
+            return await perturb(args, chosen, ranks is None, self._send)
         if command == capture_request.COMMAND:
             args = with_first_step(args, chosen)
+        acks, silent = await self._send(chosen, command, args)
+        return {"acks": [ack.as_json() for ack in acks], "silent": silent, "args": args}
+
+    async def _send(
+        self, ranks: Sequence[LiveRank], command: str, args: Any
+    ) -> tuple[list[Ack], list[int]]:
         told = {"type": "command", "id": f"c{next(self._numbers)}", "name": command, "args": args}
-        acks, silent = await self._ask(chosen, told)
-        return {"acks": [ack.as_json() for ack in acks], "silent": silent}
+        return await self._ask(ranks, told)
 
     async def _ask(
         self, ranks: Sequence[LiveRank], command: dict[str, Any]

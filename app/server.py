@@ -29,6 +29,7 @@ from app.routes import (
     live,
     model,
     overview,
+    perturbing,
     query,
     ranks,
     runs,
@@ -82,6 +83,7 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
         *timeline.routes(hub),
         *whatif.routes(hub, turns),
         *model.routes(hub),
+        *perturbing.routes(hub, jobs),
         Route("/api/{path:path}", _unknown, methods=_METHODS),
         Mount("/", KeptPages(WSGIMiddleware(pages, workers=8))),
     ]

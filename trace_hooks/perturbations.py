@@ -29,6 +29,10 @@ MODULES = ("attention", "mlp")
 PERTURB = "perturb"
 """Name of the command of the server."""
 
+MARK = "perturbation"
+"""Kind of the marks of begin and end; their args have `event` (begin, end) and, at the end, `why`,
+`num_steps` and `num_tensors` (how often a tensor was changed) beside the perturbation itself."""
+
 MAX_PERTURBATIONS = 8
 MAX_WINDOW = 10_000
 """Steps that one perturbation lasts at most: nobody should forget one that is under way."""
@@ -128,6 +132,11 @@ class Perturbation:
         if self.head is not None:
             parts.append(f"head {self.head}")
         return ", ".join([*parts, f"steps {self.steps[0]} to {self.steps[1]}"])
+
+
+def of_mark(args: Mapping[str, Any]) -> Perturbation:
+    """The perturbation that a mark's args tell of. Raises ValueError."""
+    return Perturbation.from_json({name: args[name] for name in _READ if name in args})
 
 
 def requested(value: Any) -> Perturbation | str:

@@ -144,7 +144,7 @@ def _dashboard(
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
         yield hub, {
             SERVER: settings.job_server(port), TOKEN: settings.job_token,
-            "TRACE_HOOKS_ALLOW_CONTENT": "1",
+            "TRACE_HOOKS_ALLOW_CONTENT": "1", "TRACE_HOOKS_ALLOW_PERTURBATION": "1",
             STATISTICS: os.environ.get(STATISTICS, "5"),
         }  # fmt: skip
 

@@ -9,14 +9,13 @@ from dash.development.base_component import Component
 
 from app.hub import Hub
 from app.links import View
-from app.views.model_recorded import tables_recorded
+from app.views.model_recorded import first_view
 
 
 def render(hub: Hub, view: View) -> Component:
     """The page for a view; assets/model/view.mjs asks for the numbers and draws them."""
     assert view.run is not None
-    has_only_frames = hub.cached(view.run, "model tables", tables_recorded) == {"frames"}
-    options = {"first": "inspect" if has_only_frames else "health"}
+    options = {"first": hub.cached(view.run, "first model view", first_view)}
     return html.Div([
         html.H1("Model", className="visually-hidden"),
         html.Div(className="model", **{"data-view": "model", "data-options": json.dumps(options)}),

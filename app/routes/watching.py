@@ -26,7 +26,6 @@ from app.live_jobs import LiveJobs
 from app.metrics import METRICS
 from app.settings import Role
 from ingest.errors import UserError
-from trace_hooks.perturbations import PERTURB, requested
 from trace_hooks.watches import watches_of
 
 FORBIDDEN, UNKNOWN = 4403, 4404
@@ -73,8 +72,6 @@ def routes(jobs: LiveJobs) -> list[BaseRoute]:
                 isinstance(ranks, list) and all(type(rank) is int for rank in ranks)
             ):
                 raise UserError("ranks is no list of numbers; leave it out for all ranks")
-            if name == PERTURB:
-                requested(told.get("args"))  # what is none goes to no rank
             return await jobs.ranks.command(run, name, told.get("args"), ranks)
 
         return await _posted(request, sent)

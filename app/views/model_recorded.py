@@ -6,6 +6,7 @@ from typing import Any
 
 from app.views.tensor_levels import HEADS, STATISTICS
 from ingest.store import Run
+from trace_hooks.perturbations import MARK
 from trace_hooks.schema import TENSORS
 
 _TABLES = ("tensor_stats", "attention_stats", "frames")
@@ -24,7 +25,21 @@ def can_record(run: Run) -> bool:
 
 def has_model(run: Run) -> bool:
     """Whether there is anything to show, or may be: whether the page is a tab."""
-    return bool(tables_recorded(run)) or can_record(run)
+    return bool(tables_recorded(run)) or can_record(run) or is_perturbed(run)
+
+
+def first_view(run: Run) -> str:
+    """The view that the page opens with: one that has something to show."""
+    tables = tables_recorded(run)
+    if tables == {"frames"}:
+        return "inspect"
+    return "perturb" if not tables and is_perturbed(run) else "health"
+
+
+def is_perturbed(run: Run) -> bool:
+    """Whether any mark tells of a perturbation."""
+    rows = run.index_rows("SELECT 1 FROM files WHERE num_rows > 0 AND table_name = 'marks' LIMIT 1")
+    return bool(rows) and MARK in run.ask("marks").column("kind").to_pylist()
 
 
 def recorded(run: Run, attempt: int | None) -> dict[str, Any]:

@@ -1,10 +1,11 @@
-/** The page Model: its sub-views Health and Inspect, one at a time. */
+/** The page Model: its sub-views Health, Inspect and Perturb, one at a time. */
 import { make } from '../ranks/theme.mjs';
 import { HealthView } from './health.mjs';
 import { InspectView } from './inspect.mjs';
+import { PerturbView } from './perturb.mjs';
 import { setModel } from './state.mjs';
 
-const VIEWS = [['health', 'Health', HealthView], ['inspect', 'Inspect', InspectView]];
+const VIEWS = [['health', 'Health', HealthView], ['inspect', 'Inspect', InspectView], ['perturb', 'Perturb', PerturbView]];
 
 export function mount(element, app, { first = 'health' } = {}) {
   const body = make('div', { class: 'model-body' });

@@ -83,14 +83,16 @@ export function costTexts(costs) {
   return texts.length ? texts : ['nothing captured yet'];
 }
 
+const NO_ANSWER = 'did not answer in time; it gets the watch with its next step';
+
 /** Answers of ranks: those that agree in one line. @returns {{ranks: number[], ok: boolean, text: string}[]} */
-export function ackLines({ acks = [], silent = [] }) {
+export function ackLines({ acks = [], silent = [] }, noAnswer = NO_ANSWER) {
   const lines = new Map();
   for (const { rank, ok, text } of acks) {
     const key = `${ok} ${text}`;
     if (!lines.has(key)) lines.set(key, { ranks: [], ok, text });
     lines.get(key).ranks.push(rank);
   }
-  if (silent.length) lines.set('silent', { ranks: silent, ok: false, text: 'did not answer in time; it gets the watch with its next step' });
+  if (silent.length) lines.set('silent', { ranks: silent, ok: false, text: noAnswer });
   return [...lines.values()].sort((a, b) => a.ok - b.ok);
 }

@@ -53,6 +53,10 @@ class PerturbationList:
         with self._lock:
             return dict(self._wanted)
 
+    def to_json(self) -> list[dict[str, Any]]:
+        """Those there are now, for the heartbeats."""
+        return [asked.to_json() for asked in self.current().values()]
+
     def forget(self, asked: Perturbation) -> None:
         """One is over; another of its id stays."""
         with self._lock:

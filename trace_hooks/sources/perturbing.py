@@ -29,7 +29,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from trace_hooks.attention import CALLS, AttentionCall
 from trace_hooks.clock import now
 from trace_hooks.guard import guarded
-from trace_hooks.perturbations import PERTURB, Perturbation
+from trace_hooks.perturbations import MARK, PERTURB, Perturbation
 from trace_hooks.recorder import Recorder
 from trace_hooks.sources.base import Source, Steps
 from trace_hooks.sources.global_places import GlobalPlaces, coordinates, tensor_parallel
@@ -97,6 +97,7 @@ class Perturbing(Source):
         """
         self.recorder.live.commands.register(PERTURB, self._command)
         self.recorder.live.about["allow_perturbation"] = lambda: self.recorder.allow_perturbation
+        self.recorder.live.beats["perturbations"] = self._asked.to_json
         if self.recorder.allow_perturbation:
             self._handle = register_optimizer_step_pre_hook(self._before_optimizer)
 
@@ -152,7 +153,7 @@ class Perturbing(Source):
         under = self._under.get(asked.id)
         if under is None:
             under = self._under[asked.id] = _Under(asked)
-            self._mark(asked, "begins")
+            self._mark(asked, "begins", event="begin")
             if asked.target != "weights":
                 self._hook(under)
         under.steps += 1
@@ -300,7 +301,10 @@ class Perturbing(Source):
         self._listen()
         self._asked.forget(under.asked)
         met = f"{under.tensors} times a tensor" if under.tensors else "nothing"
-        self._mark(under.asked, f"ended, {why}: in {under.steps} steps it changed {met}")
+        self._mark(
+            under.asked, f"ended, {why}: in {under.steps} steps it changed {met}", event="end",
+            why=why, num_steps=under.steps, num_tensors=under.tensors,
+        )  # fmt: skip
 
     def _forget(self, asked: Perturbation) -> None:
         """One is over."""
@@ -316,10 +320,11 @@ class Perturbing(Source):
             self._end(under, why)
         self._asked.clear()
 
-    def _mark(self, asked: Perturbation, what: str) -> None:
+    def _mark(self, asked: Perturbation, what: str, **told: Any) -> None:
         self.recorder.add_row(
-            "marks", ts_ns=now(), kind="perturbation",
-            text=f"perturbation {asked.id} {what} ({asked.text})", args=json.dumps(asked.to_json()),
+            "marks", ts_ns=now(), kind=MARK,
+            text=f"perturbation {asked.id} {what} ({asked.text})",
+            args=json.dumps(asked.to_json() | told),
         )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.settings import Settings
-from tests.app.server.ranks import JOB_TOKEN, post, ranks, state
+from tests.app.server.ranks import JOB_TOKEN, post, ranks, state, wait_until
 from tests.app.server.served import Served, served
 from tests.trace_hooks.tiny_models import ListedSteps, TinyGPT
 from trace_hooks.sources.perturbing import Perturbing
@@ -37,7 +37,7 @@ def test_each_rank_answers_for_itself(server: Served) -> None:
             one.recorder.models[0] = (TinyGPT(), None)
             source.install()
         status, answer = perturb(server, "mine", ASKED)
-        assert status == 200
+        assert (status, answer["taken_back"]) == (200, True)
         texts = {one["rank"]: (one["ok"], one["text"]) for one in answer["acks"]}
         assert texts[0] == (True, "taken: gaussian 0.1 on weights of layer 1, steps 5 to 9")
         assert texts[1][0] is False
@@ -45,9 +45,48 @@ def test_each_rank_answers_for_itself(server: Served) -> None:
         _, answer = perturb(server, "mine", ASKED | {"layer": 7, "id": "far"})
         assert "this rank has no layer 7; its layers: 0, 1" in json.dumps(answer["acks"])
         _, answer = perturb(server, "mine", {"end": "gaussian"})
-        assert [one["ok"] for one in answer["acks"]] == [True, False]
+        assert [one["ok"] for one in answer["acks"]] == [False, False]  # taken back by itself
         for source in sources:
             source.uninstall()
+
+
+def test_those_that_have_the_layer_begin_together(server: Served) -> None:
+    asked = {name: value for name, value in ASKED.items() if name != "steps"}
+    with ranks(server, "stages") as found:
+        got: list[tuple[int, Any]] = []
+        for number, one in enumerate(found):
+            live, layers = one.recorder.live, [2 * number, 2 * number + 1]
+            live.about["what"] = lambda layers=layers: {"layers": layers, "heads": 4}
+            live.about["allow_perturbation"] = lambda: True
+            live.beats["perturbations"] = lambda number=number: [
+                value for at, value in got if at == number
+            ]
+            live.commands.register(
+                "perturb", lambda value, number=number: str(got.append((number, value)))
+            )
+            one.recorder.step = 7 + number
+        wait_until(lambda: connected(server, "stages")["layers"] == [0, 1, 2, 3])
+        wait_until(lambda: connected(server, "stages")["step"] == 8)
+        status, answer = perturb(server, "stages", asked | {"layer": 2, "num_steps": 5})
+        assert (status, answer["taken_back"], answer["silent"]) == (200, False, [])
+        assert [one["rank"] for one in answer["acks"]] == [1]
+        ((rank, sent),) = got
+        assert (rank, sent) == (1, answer["args"])
+        first, last = sent["steps"]
+        assert first > 8
+        assert last == first + 4
+        wait_until(lambda: connected(server, "stages")["asked"])
+        told = connected(server, "stages")
+        assert (told["allow_perturbation"], told["ranks"], told["heads"]) == ("0-1", "0-1", 4)
+        assert [(one["ranks"], one["perturbation"]["id"]) for one in told["asked"]] == [
+            ("1", "gaussian")
+        ]
+        status, answer = perturb(server, "stages", asked | {"num_steps": 10**9})
+        assert (status, "num_steps is 1000000000" in answer["error"]) == (400, True)
+
+
+def connected(server: Served, run: str) -> Any:
+    return json.loads(server.ask(f"/api/connected?run={run}")[1])
 
 
 @pytest.mark.parametrize(
