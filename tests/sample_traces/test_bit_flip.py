@@ -16,11 +16,26 @@ from tests.sample_traces.bit_flip_job import FLIPPED_AFTER, STEPS
 pytestmark = pytest.mark.torch
 
 
-def diagnosed(folder: Path, rank: int) -> Diagnosis:
+FLIPPED, NOBODY = 2, -1
+"""The rank of a job whose bit flips."""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    """Folder of the run of each job, by its rank whose bit flips; most of a job is waiting."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("TRACE_HOOKS")}
-    command = ["-m", "tests.sample_traces.bit_flip_job", str(folder), str(rank)]
-    succeeded([fork(folder / "job", command, {**clean, "OMP_NUM_THREADS": "1"})])
-    with open_run(folder / "job") as run:
+    clean["OMP_NUM_THREADS"] = "1"
+    jobs = {rank: tmp_path_factory.mktemp("bit flip") for rank in (FLIPPED, NOBODY)}
+    command = ["-m", "tests.sample_traces.bit_flip_job"]
+    succeeded([
+        fork(folder / "job", [*command, str(folder), str(rank)], clean)
+        for rank, folder in jobs.items()
+    ])  # fmt: skip
+    return {rank: folder / "job" for rank, folder in jobs.items()}
+
+
+def diagnosed(folder: Path) -> Diagnosis:
+    with open_run(folder) as run:
         assert run.sql("SELECT * FROM marks WHERE kind = 'hook_error'").num_rows == 0
         diagnosis = diagnose_run(run)
         for finding in diagnosis.findings:
@@ -31,16 +46,16 @@ def diagnosed(folder: Path, rank: int) -> Diagnosis:
     return diagnosis
 
 
-def test_the_rank_with_the_flipped_bit_is_named(tmp_path: Path) -> None:
-    found = [f for f in diagnosed(tmp_path, 2).findings if f.kind == "silent_corruption"]
-    (finding,) = found
-    assert [place.rank for place in finding.culprits] == [2]
+def test_the_rank_with_the_flipped_bit_is_named(trained: dict[int, Path]) -> None:
+    found = diagnosed(trained[FLIPPED]).findings
+    (finding,) = (f for f in found if f.kind == "silent_corruption")
+    assert [place.rank for place in finding.culprits] == [FLIPPED]
     assert (finding.first_step, finding.last_step) == (FLIPPED_AFTER + 1, STEPS - 1)
     assert (finding.severity, finding.confidence) == ("urgent", "high")
     assert "blocks.1.mlp" in finding.text
 
 
-def test_replicas_that_stay_equal_are_silent(tmp_path: Path) -> None:
-    diagnosis = diagnosed(tmp_path, -1)
+def test_replicas_that_stay_equal_are_silent(trained: dict[int, Path]) -> None:
+    diagnosis = diagnosed(trained[NOBODY])
     assert [f for f in diagnosis.findings if f.kind == "silent_corruption"] == []
     assert any("copies of" in sentence for sentence in diagnosis.checked)

@@ -12,9 +12,9 @@ from diagnosis.findings import Finding
 from ingest.store import open_run
 from sample_traces.generate.faults import OF_THE_MODEL
 from tests.forks import fork, succeeded
-from tests.sample_traces.model_faults_job import FROM, LAYER
+from tests.sample_traces.model_faults_job import FAULTS, FROM, LAYER
 
-pytestmark = [pytest.mark.torch, pytest.mark.inspection]
+pytestmark = pytest.mark.torch
 
 ALSO = {
     "attention_entropy_collapse": {"logit_growth"},
@@ -23,14 +23,20 @@ ALSO = {
 """What else is true of it: queries and keys that large have large logits, and see one key each."""
 
 
-@pytest.fixture
-def found(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, Finding]:
-    """Findings of the model in the job with the fault that the test is asked for."""
-    name = request.param
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the runs of all jobs, each named after its fault; most of a job is waiting."""
+    runs = tmp_path_factory.mktemp("model faults")
     clean = {key: value for key, value in os.environ.items() if not key.startswith("TRACE_HOOKS")}
-    command = ["-m", "tests.sample_traces.model_faults_job", str(tmp_path), name]
-    succeeded([fork(tmp_path / "job", command, {**clean, "OMP_NUM_THREADS": "1"})])
-    with open_run(tmp_path / name) as run:
+    clean["OMP_NUM_THREADS"] = "1"
+    command = ["-m", "tests.sample_traces.model_faults_job", str(runs)]
+    succeeded([fork(runs / f"{name}.job", [*command, name], clean) for name in FAULTS])
+    return runs
+
+
+def found(runs: Path, name: str) -> dict[str, Finding]:
+    """Findings of the model in the job with that fault."""
+    with open_run(runs / name) as run:
         assert run.sql("SELECT * FROM marks WHERE kind = 'hook_error'").num_rows == 0
         diagnosis = diagnose_run(run)
         for finding in diagnosis.findings:
@@ -39,19 +45,16 @@ def found(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, Finding]:
     return {one.kind: one for one in diagnosis.findings if one.kind in OF_THE_MODEL}
 
 
-@pytest.mark.parametrize("found", OF_THE_MODEL, indirect=True, ids=OF_THE_MODEL)
-def test_the_fault_is_found_in_its_step(
-    found: dict[str, Finding], request: pytest.FixtureRequest
-) -> None:
-    kind = request.node.callspec.id
-    assert set(found) - ALSO.get(kind, set()) == {kind}
-    finding = found[kind]
+@pytest.mark.parametrize("kind", OF_THE_MODEL)
+def test_the_fault_is_found_in_its_step(trained: Path, kind: str) -> None:
+    findings = found(trained, kind)
+    assert set(findings) - ALSO.get(kind, set()) == {kind}
+    finding = findings[kind]
     assert FROM <= finding.first_step <= FROM + 1
     assert finding.ongoing
     if kind != "stalled_updates":
         assert f"layer {LAYER} " in finding.text or f"blocks.{LAYER}." in finding.text
 
 
-@pytest.mark.parametrize("found", ["healthy"], indirect=True)
-def test_the_healthy_twin_is_silent(found: dict[str, Finding]) -> None:
-    assert found == {}
+def test_the_healthy_twin_is_silent(trained: Path) -> None:
+    assert found(trained, "healthy") == {}
