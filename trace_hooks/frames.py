@@ -20,6 +20,8 @@ import numpy.typing as npt
 from trace_hooks.schema import FRAME_KINDS, UNKNOWN
 
 MAGIC = b"RSF1"
+PROMPT_KINDS = ("prompt_token", "prompt_attention")
+"""Frames that are shown and never stored, see trace_hooks/sources/prompt_frames.py."""
 MAX_VALUES = 4_096 * 4_096
 """Values of one frame at most: every row of one head over 4,096 tokens."""
 
@@ -125,8 +127,8 @@ def _check(frame: Frame) -> None:
         value = getattr(frame, name)
         if type(value) not in (int, float) or abs(value) > 1e300 or not math.isfinite(value):
             raise ValueError(f"a frame's {name} is no finite number")
-    if frame.what not in FRAME_KINDS:
-        raise ValueError(f"a frame's what is none of {', '.join(FRAME_KINDS)}")
+    if frame.what not in FRAME_KINDS and frame.what not in PROMPT_KINDS:
+        raise ValueError(f"a frame's what is none of {', '.join(FRAME_KINDS + PROMPT_KINDS)}")
     labels = frame.labels
     if labels is not None and (not isinstance(labels, str) or len(labels) > MAX_HEADER // 2):
         raise ValueError("a frame's labels are no text, or too long")

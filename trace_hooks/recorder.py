@@ -179,6 +179,9 @@ class Recorder:
         """Innermost (part, stage of its model, its mark) that runs on this thread."""
         self.on_frame: Callable[[Any], object] | None = None
         """Takes every trace_hooks.frames.Frame to who looks at it live (drain thread)."""
+        self.between_steps: Callable[[], object] | None = None
+        """Wants to run on the training thread once a step of the user's own has ended."""
+        self.is_prompting = False  # what runs is no training: forwards of modules are no spans
         self.writing = False  # run and attempt are known: rows are written from now on
         self.live = Live()  # what the dashboard may ask and is told, see agent_commands
         self._site_ids: dict[tuple[str, str, str, int], int] = {}

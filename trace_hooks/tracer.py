@@ -7,7 +7,7 @@ import logging
 import multiprocessing
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,6 +120,29 @@ class Tracer:
             found = guard.attempt("tracer.perturb", lambda: self._perturb(value), switch_off=False)
         return found or Ack("", False, "nothing can be perturbed in this process")
 
+    def prompts(
+        self,
+        model: Any,
+        *,
+        encode: Callable[[str], Any] | None = None,
+        decode: Callable[[list[int]], str] | None = None,
+        forward: Callable[[Any], Any] | None = None,
+        longest: int | None = None,
+    ) -> None:
+        """Let an operator prompt the model between two steps; to be called on every rank alike.
+
+        `model`: an nn.Module that is called with ids (1, T) and returns logits (1, T, V), as a
+        tensor or in `.logits`; or this rank's pipeline stages. `encode`, `decode`: a tokenizer's,
+        text to ids and back; without them prompts are numbers. `forward`: called with the ids in
+        place of the model, on all ranks at once; ranks that have no logits return None. `longest`:
+        tokens that the model reads. Nothing happens unless the job allows content.
+        """
+        if self._active():
+            guard.attempt(
+                "tracer.prompts",
+                lambda: self._prompts(model, encode, decode, forward, longest), switch_off=False,
+            )  # fmt: skip
+
     def log(self, **values: Any) -> None:
         """Numbers of the running (or just ended) step: loss, grad_norm, tokens, flops, lr.
 
@@ -175,6 +198,13 @@ class Tracer:
             return Ack("", False, "the source perturbing is off; nothing can be perturbed")
         ack: Ack = source.ask(value)
         return ack
+
+    def _prompts(self, model: Any, *how: Any) -> None:
+        source: Any = next((one for one in self._sources if one.name == "prompting"), None)
+        if source is not None and self.recorder.allow_content:
+            from trace_hooks.sources.prompted_model import PromptedModel  # torch
+
+            source.register(PromptedModel(model, *how))
 
     def _begin_watching(self) -> None:
         watching = Watching(self._settings, self.recorder, self._anchor)
@@ -292,6 +322,9 @@ class NullTracer(Tracer):
         """Nothing."""
         return Ack("", False, "this process is not traced; nothing can be perturbed")
 
+    def prompts(self, model: Any, **how: Any) -> None:
+        """Nothing."""
+
     def log(self, **values: Any) -> None:
         """Nothing."""
 
@@ -311,6 +344,9 @@ class _Step:
 
     def __exit__(self, *error: object) -> None:
         _end_step(self._tracer)
+        between = self._tracer.recorder.between_steps
+        if between is not None and error[0] is None:
+            between()
 
 
 class _Span:

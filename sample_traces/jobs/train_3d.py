@@ -32,6 +32,7 @@ from sample_traces.jobs.parallel import (
     scale_gradients,
     spread,
 )
+from sample_traces.jobs.prompts import prompt_forward
 from sample_traces.jobs.schedules import NAMES, num_stages, stage_indices
 
 MAX_GRAD_NORM = 1.0
@@ -68,6 +69,7 @@ def train(options: argparse.Namespace, listener: socket.socket | None = None) ->
         injector.install(stage)
         spread(stage.to(device), mesh, options.sequence_parallel)
         tracer.watch(stage, stage=index)
+    tracer.prompts(stages, forward=prompt_forward(options.schedule, stages, mesh))
     schedule = build_schedule(
         options.schedule, stages, mesh, device, options.microbatches, token_loss
     )

@@ -22,6 +22,7 @@ SOURCES = {
     "attention_statistics": "attention_statistics:AttentionStatistics",
     "inspection": "inspection:Inspection",
     "kernel_capture": "kernel_capture:KernelCapture",
+    "prompting": "prompting:Prompting",
 }
 """name: module:class, in the order of installation."""
 

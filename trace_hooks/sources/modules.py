@@ -129,6 +129,9 @@ class PartCalls:
         else:
             return
         recorder = source.recorder
+        if recorder.is_prompting:
+            mark.thread.depth = mark.depth
+            return
         recorder.close(site, mark, recorder.microbatch, graph_task() >= 0)
         if backward is None:
             return

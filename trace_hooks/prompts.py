@@ -1,0 +1,167 @@
+"""What somebody asks the model in training to go on with: a prompt, and its limits.
+
+A prompt is data, never code: a JSON object from a browser by way of the server, checked by both and
+again by each rank. The ranks are told twice: first all of it, with the step after which it runs;
+and, once every rank has taken that, to go. Pure: no torch.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import reprlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from trace_hooks.watches import MAX_INDEX, MAX_STEPS
+
+PROMPT = "prompt"
+"""Name of the command, kind of its marks, and what the watch of its frames begins with."""
+
+MAX_TOKENS = 64
+"""New tokens of one prompt."""
+MAX_PROMPT = 512
+"""Tokens that a prompt has."""
+MAX_TEXT = 20_000
+MAX_LAYERS = 16
+MAX_TEMPERATURE = 5.0
+MAX_SEED = (1 << 32) - 1
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_short = reprlib.Repr()  # Python 3.11 takes no arguments here
+_short.maxlevel, _short.maxlist, _short.maxdict = 2, 4, 4
+_short.maxstring = _short.maxother = 40
+_short.maxlong = 24
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt; made by `from_json`, which checks it.
+
+    `tokens`: new ones at most. `temperature`: 0 takes the most probable token, else one is drawn,
+    the same for the same `seed`. `layers`: of the whole model, whose attention is shown. `step`:
+    after which it runs; None until the server has chosen it.
+    """
+
+    id: str
+    text: str
+    tokens: int = 16
+    temperature: float = 0.0
+    seed: int = 0
+    layers: tuple[int, ...] = ()
+    step: int | None = None
+
+    @classmethod
+    def from_json(cls, value: Any) -> Prompt:
+        """Prompt of a JSON object. Raises ValueError, one sentence."""
+        if not isinstance(value, Mapping):
+            raise ValueError(f"a prompt is an object, not {_short.repr(value)}")
+        unknown = [key for key in value if key not in _READ]
+        if unknown:
+            known = ", ".join(_READ)
+            raise ValueError(f"a prompt has no {_short.repr(unknown[0])}; it has {known}")
+        missing = [key for key in ("id", "text") if key not in value]
+        if missing:
+            raise ValueError(f"a prompt needs {' and '.join(missing)}")
+        return cls(**{key: _READ[key](key, given) for key, given in value.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dict; inverse of from_json."""
+        return asdict(self) | {"layers": list(self.layers)}
+
+
+@dataclass(frozen=True)
+class Word:
+    """What follows a prompt that ranks have taken: go on with it, or drop it."""
+
+    id: str
+    goes: bool
+
+    def to_json(self) -> dict[str, str]:
+        """Plain dict, as `told` reads it."""
+        return {"go" if self.goes else "drop": self.id}
+
+
+def told(value: Any) -> Prompt | Word:
+    """What the server tells a rank: a prompt with its step, {"go": id} or {"drop": id}.
+
+    Raises ValueError, one sentence.
+    """
+    if isinstance(value, Mapping) and len(value) == 1:
+        for name, goes in (("go", True), ("drop", False)):
+            if name in value:
+                return Word(_id("id", value[name]), goes)
+    found = Prompt.from_json(value)
+    if found.step is None:
+        raise ValueError("a prompt needs the step after which it runs")
+    return found
+
+
+def read_ids(text: str) -> list[int]:
+    """Token ids written as numbers, for jobs that name no tokenizer. Raises ValueError."""
+    words = text.replace(",", " ").split()
+    if not all(re.fullmatch(r"[0-9]{1,9}", word) for word in words):
+        raise ValueError("this job names no tokenizer, so a prompt is numbers of tokens: 5 17 42")
+    return [int(word) for word in words]
+
+
+def _id(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        raise ValueError(
+            f"a prompt's id is {_short.repr(value)}; give up to 64 letters, digits and ._- "
+            "beginning with a letter or digit"
+        )
+    return value
+
+
+def _text(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("the prompt is empty; type something")
+    if len(value) > MAX_TEXT:
+        raise ValueError(f"the prompt has {len(value)} characters; {MAX_TEXT} are possible")
+    return value
+
+
+def _whole(low: int, high: int, nothing: bool = False) -> Callable[[str, Any], int | None]:
+    def read(key: str, value: Any) -> int | None:
+        if nothing and value is None:
+            return None
+        if type(value) is not int or not low <= value <= high:
+            raise ValueError(
+                f"a prompt's {key} is {_short.repr(value)}; give a whole number from {low} to "
+                f"{high}"
+            )
+        return value
+
+    return read
+
+
+def _temperature(key: str, value: Any) -> float:
+    plain = type(value) is float or (type(value) is int and 0 <= value <= MAX_TEMPERATURE)
+    if not plain or not math.isfinite(value) or not 0 <= value <= MAX_TEMPERATURE:
+        raise ValueError(
+            f"a prompt's {key} is {_short.repr(value)}; give a number from 0 to {MAX_TEMPERATURE:g}"
+        )
+    return float(value)
+
+
+def _layers(key: str, value: Any) -> tuple[int, ...]:
+    each = value if isinstance(value, list) else [None]
+    if len(each) > MAX_LAYERS or any(type(x) is not int or not 0 <= x <= MAX_INDEX for x in each):
+        raise ValueError(
+            f"a prompt's layers are {_short.repr(value)}; list the numbers of {MAX_LAYERS} at most"
+        )
+    return tuple(dict.fromkeys(each))
+
+
+_READ: dict[str, Callable[[str, Any], Any]] = {
+    "id": _id,
+    "text": _text,
+    "tokens": _whole(1, MAX_TOKENS),
+    "temperature": _temperature,
+    "seed": _whole(0, MAX_SEED),
+    "layers": _layers,
+    "step": _whole(0, MAX_STEPS, nothing=True),
+}
+"""How each member is checked: (its name, what was given) -> what the prompt keeps."""
