@@ -3,7 +3,8 @@
 A frame on the wire is RSF1, the length of a JSON header (uint32, little-endian), the header padded
 with spaces so that the numbers begin at a multiple of 8, and the numbers. They are float16 or uint8
 with a scale: value = zero + scale * stored. Against MegaScope's JSON at 23 bytes a value that is 2
-or 1. Pure: no torch, so that the server reads what a rank wrote.
+or 1. Ids of tokens and their losses, of which there are few, are float32. Pure: no torch, so that
+the server reads what a rank wrote.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MAX_FRAME_BYTES = 8 + MAX_HEADER + 2 * MAX_VALUES
 MAX_NAME = 1_000
 MAX_DIMS = 4
 
-ITEM_BYTES = {"float16": 2, "uint8": 1}
+ITEM_BYTES = {"float16": 2, "uint8": 1, "float32": 4}
 _ALIGN = 8
 _INT64 = 1 << 63
 
@@ -169,8 +170,10 @@ def stored(values: npt.NDArray[np.float32], dtype: str = "float16") -> Stored:
     float16 is scaled by a power of two that brings the greatest finite size below 2^15, so that
     neither gradients of 1e-9 vanish nor activations of 1e5 overflow; the relative error is at most
     2^-11 down to 2^-29 of the greatest. uint8 divides the range of the values into 255 steps; where
-    one of them is not finite it is float16 all the same.
+    one of them is not finite it is float16 all the same. float32 is as it is.
     """
+    if dtype == "float32":
+        return Stored(dtype, 1.0, 0.0, values.astype("<f4").tobytes())
     finite = np.isfinite(values)
     every = bool(finite.all())
     if dtype == "uint8" and every:

@@ -17,6 +17,7 @@ from trace_hooks.agent_commands import Live
 from trace_hooks.clock import DeviceClock, HostClock, now, thread_cpu
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
+from trace_hooks.token_texts import TokenTexts
 from trace_hooks.watches import Watch
 
 MAX_ROWS = 500_000
@@ -172,9 +173,10 @@ class Recorder:
         """Wants every (part, chunk, output) of a forward with gradients; None: nobody does."""
         self.allow_content = False  # values of tensors may be recorded
         self.watches: tuple[Watch, ...] = ()  # asked for at the start of the job
+        self.token_texts = TokenTexts()
         self.allow_perturbation = False  # the model may be changed while it trains
-        self.on_content: Callable[[Any, int | None, Any], None] | None = None
-        """Wants every (part, stage of its model, output) likewise, where content is watched."""
+        self.on_content: Callable[[Any, int | None, Any, Any], None] | None = None
+        """Wants every (part, stage of its model, output, arguments), where content is watched."""
         self.running_part: Callable[[], tuple[Any, int | None, Mark] | None] | None = None
         """Innermost (part, stage of its model, its mark) that runs on this thread."""
         self.on_frame: Callable[[Any], object] | None = None

@@ -47,10 +47,11 @@ of the optimizer."""
 
 FRAME_KINDS = (
     "attention", "query", "key", "value", "mlp", "residual", "logits", "probabilities",
-    "gradients", "weights",
+    "gradients", "weights", "tokens", "token_loss",
 )  # fmt: skip
 """What a frame may be: attention weights; what modules return; logits of the head and the softmax
-of them; of the parameters of a layer the gradients and the weights."""
+of them; of the parameters of a layer the gradients and the weights; ids of the tokens that the
+model reads, and -log p of the true next one."""
 
 MODES = ("eager", "compiled", "graphed", "imported")
 """How a span became visible: eager Python, around a compiled or graphed region, or imported."""
@@ -296,11 +297,13 @@ _ALL = (
         _int("row_begin", "first row: token; of gradients and weights counted in this part"),
         Column("row_every", pa.int32(), "rows from one that is in the frame to the next"),
         Column("shape", pa.list_(pa.int32()), "of the values, row by row"),
-        _text("dtype", "of the stored numbers: float16 or uint8"),
+        _text("dtype", "of the stored numbers: float16, uint8, or float32 (ids and losses)"),
         Column("scale", pa.float64(), "value = zero + scale * stored number"),
         Column("zero", pa.float64(), "value of the stored number 0"),
         Column("data", pa.binary(), "stored numbers, little-endian, row-major"),
-        _optional_text("labels", "JSON list: text of each column, or of each value"),
+        _optional_text(
+            "labels", "JSON list: name of each column, or of each value: text, id, [id, text]"
+        ),
         _int("cost_ns", "CPU time of the training thread that this frame took"),
     ),
 )

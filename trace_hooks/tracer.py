@@ -143,6 +143,15 @@ class Tracer:
                 lambda: self._prompts(model, encode, decode, forward, longest), switch_off=False,
             )  # fmt: skip
 
+    def tokens(self, ids: Any = None, *, decode: Callable[[list[int]], str] | None = None) -> None:
+        """What the tokens of a step are, for frames of it: only where the hooks cannot see it.
+
+        `ids`: integers (sequences, tokens) of the running step. `decode`: a tokenizer's, from a
+        list of ids to text; kept from then on. Nothing happens unless the job allows content.
+        """
+        if self._active() and self.recorder.allow_content:
+            guard.attempt("tracer.tokens", lambda: self._tokens(ids, decode), switch_off=False)
+
     def log(self, **values: Any) -> None:
         """Numbers of the running (or just ended) step: loss, grad_norm, tokens, flops, lr.
 
@@ -198,6 +207,13 @@ class Tracer:
             return Ack("", False, "the source perturbing is off; nothing can be perturbed")
         ack: Ack = source.ask(value)
         return ack
+
+    def _tokens(self, ids: Any, decode: Callable[[list[int]], str] | None) -> None:
+        if decode is not None:
+            self.recorder.token_texts.use(decode)
+        source: Any = next((one for one in self._sources if one.name == "inspection"), None)
+        if source is not None and ids is not None:
+            source.tell_tokens(ids)
 
     def _prompts(self, model: Any, *how: Any) -> None:
         source: Any = next((one for one in self._sources if one.name == "prompting"), None)
@@ -323,6 +339,9 @@ class NullTracer(Tracer):
         return Ack("", False, "this process is not traced; nothing can be perturbed")
 
     def prompts(self, model: Any, **how: Any) -> None:
+        """Nothing."""
+
+    def tokens(self, ids: Any = None, **how: Any) -> None:
         """Nothing."""
 
     def log(self, **values: Any) -> None:

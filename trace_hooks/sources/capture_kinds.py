@@ -116,10 +116,9 @@ def probabilities_of(
     logits_BRV = _three(logits)
     num_samples, num_rows, num_tokens = logits_BRV.shape
     top = min(TOP, num_tokens)
-    rows = wanted_rows(active.watch, num_rows, num_tokens, first)
+    rows = token_rows(active.watch, num_rows, num_tokens, first)
     if rows is None:
         return
-    rows = _sparser(rows, num_rows)
     for wanted in samples_of(active.watch, num_samples):
         sample = max(0, wanted)  # a mean over other tokens would say nothing
         if _fits(active, 1, rows.of(num_rows), top):
@@ -127,7 +126,7 @@ def probabilities_of(
             best_RK, token_RK = logits_RV.softmax(-1).topk(top)
             both_RC = torch.cat([best_RK, token_RK.float()], -1)
             common = {**at, "row_begin": rows.begin, "row_every": rows.every}
-            yield Capture(common, [{"sample": sample}], both_RC[None], tokens=True)
+            yield Capture(common, [{"sample": sample}], both_RC[None], names="second half")
 
 
 def parameter_of(active: ActiveWatch, tensor: Tensor, at: dict[str, Any]) -> Iterator[Capture]:
@@ -168,8 +167,11 @@ def _three(tensor: Tensor) -> Tensor:
     return tensor.flatten(0, -3)
 
 
-def _sparser(rows: Rows, num_rows: int) -> Rows:
-    """At most MAX_TOKEN_ROWS of the rows."""
+def token_rows(watch: Watch, num_rows: int, num_tokens: int, first: int = 0) -> Rows | None:
+    """Rows with next-token probabilities: of those that are wanted at most MAX_TOKEN_ROWS."""
+    rows = wanted_rows(watch, num_rows, num_tokens, first)
+    if rows is None:
+        return None
     factor = -(-rows.of(num_rows) // MAX_TOKEN_ROWS)
     step = rows.every * factor
     return Rows(slice(rows.slice.start, rows.slice.stop, step), rows.begin, step)

@@ -6,7 +6,6 @@ Shapes: N frames, R rows, C columns.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from trace_hooks.clock import now
 from trace_hooks.frames import MAX_VALUES, Frame, stored
+from trace_hooks.token_texts import TokenTexts
 from trace_hooks.watches import Watch
 
 
@@ -68,15 +68,15 @@ class Capture:
     """Frames of one call of a hook, on their way to the host.
 
     `common`: columns that all of them have; `each`: those in which they differ, N; `values`:
-    (N, R, C), float32, nobody else's. `tokens`: the second half of the columns are token ids of the
-    first, which become the labels.
+    (N, R, C), float32, nobody else's. `names`: what becomes the labels, ids of tokens: the second
+    half of the columns for the first, or the values themselves for those that have a text.
     """
 
     common: dict[str, Any]
     each: list[dict[str, Any]]
     values: Tensor
     dtype: str = "float16"
-    tokens: bool = False
+    names: str = ""
     part: int = 0  # id of the part it is of
     active: ActiveWatch | None = None  # whose it is
     ts_ns: int = field(default_factory=now)
@@ -93,13 +93,15 @@ class Capture:
         """Whether the values have arrived."""
         return self._done is None or bool(self._done.query())
 
-    def frames(self) -> Iterator[Frame]:
-        """The frames (drain thread, after is_ready)."""
+    def frames(self, texts: TokenTexts) -> Iterator[Frame]:
+        """The frames (drain thread, after is_ready); `texts`: of tokens."""
         unix_ns = self.ts_ns + time.time_ns() - now()
         values_NRC, labels = self.values.numpy(), None
-        if self.tokens:
+        ids_NRC = values_NRC
+        if self.names == "second half":
             values_NRC, ids_NRC = np.split(values_NRC, 2, axis=-1)
-            labels = [json.dumps(ids.astype(int).ravel().tolist()) for ids in ids_NRC]
+        if self.names and (texts.has_texts or self.names != "values"):
+            labels = [texts.labels(ids.astype(int).ravel().tolist()) for ids in ids_NRC]
         for at, (one, values) in enumerate(zip(self.each, values_NRC, strict=True)):
             numbers = stored(values, self.dtype)
             yield Frame(
@@ -130,6 +132,7 @@ class ActiveWatch:
         self.frames = 0
         self.num_bytes = 0
         self.cost_ns = 0  # CPU time of the training thread
+        self.note = ""  # what is not seen of it, and why
         self._owed = 0.0  # bytes above what bytes_per_s has allowed so far
         self._at_s = monotonic()
         self._step_bytes = 0
@@ -182,5 +185,5 @@ class ActiveWatch:
             "frames": self.frames,
             "bytes": self.num_bytes,
             "cost_ns": self.cost_ns,
-            "text": "" if self.frames or not self.steps else NOTHING_SEEN,
+            "text": self.note or ("" if self.frames or not self.steps else NOTHING_SEEN),
         }

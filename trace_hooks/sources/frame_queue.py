@@ -34,9 +34,10 @@ class FrameQueue:
         self._unwritten: deque[tuple[int, Frame]] = deque()  # (its monotonic ns, it)
 
     def keep(
-        self, active: ActiveWatch, part: Part | None, stage: int | None, made: Iterator[Capture]
-    ) -> None:
-        """Make captures, count what they cost, hand them on.
+        self, active: ActiveWatch, part: Part | None, stage: int | None, made: Iterator[Capture],
+        counted: bool = True,
+    ) -> None:  # fmt: skip
+        """Make captures, count what they cost, hand them on. `counted`: as frames of the watch.
 
         Those of a stage outside of any micro-batch wait for the end of the step: they may be of
         made-up numbers, by which torch's pipelining finds shapes.
@@ -51,7 +52,7 @@ class FrameQueue:
             recorder.dropped += num_frames
             return
         for capture in captures:
-            capture.part, capture.active = id(part), active
+            capture.part, capture.active = id(part), active if counted else None
             capture.common |= {"step": recorder.step, "cost_ns": cost_ns // num_frames}
         if part is not None and stage is not None and recorder.microbatch < 0:
             self._held += captures
@@ -96,7 +97,7 @@ class FrameQueue:
         """(monotonic ns, frame) of all that has arrived (drain thread)."""
         while self._captures and self._captures[0].is_ready():
             capture = self._captures.popleft()
-            for frame in capture.frames():
+            for frame in capture.frames(self._recorder.token_texts):
                 yield capture.ts_ns, frame
 
     def _write(self) -> None:

@@ -4,8 +4,9 @@ A watch (trace_hooks/watches.py) says what; nothing is captured without one, nor
 not started with `allow_content`. In steps whose number is a multiple of the watch's `every`, the
 first training forward of each part (in a pipeline: of the first micro-batch) is captured: attention
 weights recomputed from Q and K for the heads and rows wanted, outputs of blocks and MLPs, logits
-with the most probable next tokens; before the optimizer steps, gradients and weights. Frames go to
-the table `frames` and to whoever looks at them live (Recorder.on_frame).
+with the most probable next tokens and each token's loss, and with any of these the ids of the
+tokens (token_captures.py); before the optimizer steps, gradients and weights. Frames go to the
+table `frames` and to whoever looks at them live (Recorder.on_frame).
 
 Every stage and tensor-parallel rank answers for its own layers and heads under their number in the
 whole model (global_places.py). Of copies the first speaks: replica 0, and TP rank 0 for what all TP
@@ -51,6 +52,7 @@ from trace_hooks.sources.global_places import (
 from trace_hooks.sources.parts import Part
 from trace_hooks.sources.tensor_names import NO_LAYER, output_place, plain_path
 from trace_hooks.sources.tensor_samples import own_part, tensors_in
+from trace_hooks.sources.token_captures import SPREAD, TokenCaptures
 from trace_hooks.sources.watch_list import HEADS, OUTPUTS, PARAMETERS, WatchList
 from trace_hooks.watches import Ack, Watch, read_watch
 
@@ -77,6 +79,8 @@ class Inspection(Source):
         self._coordinates: dict[str, int] = {}
         self._optimizers: set[int] = set()  # ids of those that have stepped
         self._frames = FrameQueue(recorder)
+        self._due_content: list[ActiveWatch] = []  # due in this step, but for parameters
+        self._tokens = TokenCaptures(recorder, self._frames)
         self._handle: Any = None
 
     def install(self) -> None:
@@ -113,6 +117,12 @@ class Inspection(Source):
         """What each watch has done: steps, thinned, frames, bytes, cost_ns of training's thread."""
         return [active.status() for active in list(self._watches.active)]
 
+    def tell_tokens(self, ids: Any) -> None:
+        """The script says which tokens this step begins with."""
+        if self._due_content and not self._is_replica() and not self._coordinates.get("tp", 0):
+            with torch.no_grad():
+                self._tokens.tell(self._due_content, ids)
+
     def step_begin(self) -> None:
         """Decide about the new step by its number: the same on all ranks but for thinning."""
         watches = self._watches
@@ -123,14 +133,16 @@ class Inspection(Source):
         self._frames.release()
         self._seen.clear()
         self._optimizers.clear()
+        self._tokens.step_begin()
         if watches.begin_step(self.recorder.step):
             self._listen()
-        wants_outputs = any(one.watch.what in OUTPUTS for one in watches.due)
-        self.recorder.on_content = self._output if wants_outputs else None
+        self._due_content = [one for one in watches.due if one.watch.what not in PARAMETERS]
+        self.recorder.on_content = self._output if self._due_content else None
         self._coordinates = coordinates(self.recorder) if watches.due else {}
 
     def step_end(self) -> None:
         """What was held is not replaced any more."""
+        self._tokens.step_end()
         self._frames.release()
 
     def _listen(self) -> None:
@@ -145,6 +157,7 @@ class Inspection(Source):
         if not wants_parameters and self._handle is not None:
             self._handle.remove()
             self._handle = None
+        self._tokens.listen(any(one.watch.what == "logits" for one in active))
         if not active:
             self._watches.due = []
             self.recorder.on_content = None
@@ -174,18 +187,26 @@ class Inspection(Source):
             self._frames.keep(active, place.part, place.stage, make(active, call, place))
 
     @guarded("inspection.output")
-    def _output(self, part: Part, stage: int | None, output: Any) -> None:
+    def _output(self, part: Part, stage: int | None, output: Any, args: Any) -> None:
         """A part of a model has returned in a forward with gradients."""
         if self._watches.due and part.module.training and not self._is_replica():
             with torch.no_grad():
+                if args and self._tokens.is_ids(args[0]):
+                    self._capture_ids(part, stage, args[0])
                 self._capture_output(part, stage, output)
+
+    def _capture_ids(self, part: Part, stage: int | None, ids: Any) -> None:
+        if self._coordinates.get("tp", 0) or self._is_split():
+            return
+        if self._places.layer(part, stage) == NO_LAYER and self._is_wanted("ids", part, object()):
+            self._tokens.embedded(self._due_content, part, stage, ids)
 
     def _capture_output(self, part: Part, stage: int | None, output: Any) -> None:
         place = output_place(part.name, type(part.module).__name__)
         what, layer = place.tensor, self._places.layer(part, stage)
         if layer == NO_LAYER:
             what = "logits" if HEAD.search(place.name) else ""
-        due = [o for o in self._watches.due if o.watch.what == what]
+        due = [o for o in self._watches.due if o.watch.what == what and what in OUTPUTS]
         due = [one for one in due if what == "logits" or one.wants(layer)]
         if not due or not self._is_wanted(what, part, object()):
             return
@@ -208,6 +229,9 @@ class Inspection(Source):
                 where["what"] = "probabilities"
                 made = probabilities_of(active, own[0], where, first)
                 self._frames.keep(active, part, stage, made)
+                self._tokens.returned(active, part, stage, own[0], where, first)
+            elif what == "logits":
+                active.note = SPREAD
 
     def _rows_here(
         self, part: Part, stage: int | None, layer: int, tensor: Any, shard: str
@@ -224,6 +248,11 @@ class Inspection(Source):
         if size > 1 and layer == NO_LAYER:  # a head whose vocabulary is spread
             return f"tp={index}", 0
         return "" if self._coordinates.get("tp", 0) else "whole", 0
+
+    def _is_split(self) -> bool:
+        """Whether no rank has a whole sequence (context parallelism)."""
+        layout = self.recorder.layout
+        return layout is not None and layout.size("cp") > 1
 
     def _is_replica(self) -> bool:
         """Whether another data-parallel rank speaks for this one."""

@@ -62,7 +62,7 @@ class _AfterForward(Detachable):
 
     def __call__(self, module: Any, args: tuple[Any, ...], output: Any) -> None:
         if not is_compiling():
-            self.calls.leave(output)
+            self.calls.leave(output, args)
 
 
 class _Open(threading.local):
@@ -118,8 +118,8 @@ class PartCalls:
         source.open.calls.append((self, site, recorder.open(), backward, border))
 
     @guarded("modules.forward_end")
-    def leave(self, output: Any) -> None:
-        """The call has returned `output`, or None because it raised."""
+    def leave(self, output: Any, args: Any) -> None:
+        """The call with `args` has returned `output`, or None because it raised."""
         source = self.source
         calls = source.open.calls
         while calls:
@@ -139,7 +139,7 @@ class PartCalls:
             chunk = recorder.chunk if self.stage is None else self.stage
             recorder.on_output(self.part, chunk, output)
         if recorder.on_content is not None:
-            recorder.on_content(self.part, self.stage, output)
+            recorder.on_content(self.part, self.stage, output, args)
         tensor = _first_with_grad((output,))
         told = tensor is not None and backward.begin_at_output(tensor, self.leaf and border is None)
         if border is not None and not told:
@@ -274,7 +274,7 @@ def _recorded_call(original: Callable[..., Any], calls: PartCalls) -> Callable[.
             output = original(*args, **kwargs)
             return output
         finally:
-            calls.leave(output)
+            calls.leave(output, args)
 
     return compiled_call
 
