@@ -12,6 +12,7 @@ const DASHES = [5, 4];
 /**
  * @typedef {Object} Line
  * @property {string} name @property {import('./loss_series.mjs').Losses} losses @property {boolean} isWithout
+ * @property {?Function} expected step -> loss, of a line that nobody logged
  * @typedef {Object} Window
  * @property {?string} key @property {string} text @property {number} first @property {number} last
  */
@@ -19,16 +20,16 @@ export class LossPlot extends CanvasView {
   /** @param {{label: string}} options @param {{chosen: (key: string) => void, pointed: (step: ?number) => void}} tell */
   constructor(element, { label }, tell) {
     super(element, { label, className: 'loss-plot' });
-    Object.assign(this, { label, tell, lines_L: [], windows: [], steps: null, cursor: null, chosen: null, level: null });
+    Object.assign(this, { label, tell, lines_L: [], windows: [], steps: null, cursor: null, chosen: null });
   }
 
   /**
    * @param {Line[]} lines @param {Window[]} windows @param {[number, number]} steps first and last on the axis
-   * @param {{chosen?: ?string, level?: ?{value: number, text: string}}} more level: a dashed line across
+   * @param {?string} chosen key of a window
    */
-  show(lines, windows, steps, { chosen = null, level = null } = {}) {
-    Object.assign(this, { lines_L: lines, windows, steps, chosen, level });
-    this.scale = lossScale([...lines.map(({ losses }) => losses), ...(level ? [{ least: [level.value], greatest: [level.value] }] : [])]);
+  show(lines, windows, steps, chosen) {
+    Object.assign(this, { lines_L: lines, windows, steps, chosen });
+    this.scale = lossScale(lines.map(({ losses }) => losses));
     this.canvas.setAttribute('aria-label', `${this.label}: ${lines.map(({ name }) => name).join(', ')}, ${stepsText(steps)}, `
       + `${windows.length} perturbations shaded. Arrow keys move, Enter chooses a perturbation.`);
     this.redraw();
@@ -45,7 +46,6 @@ export class LossPlot extends CanvasView {
     this.#shade(context, theme);
     drawValues(context, this.scale.ticks, this.geometry, theme);
     drawSteps(context, { width: 1, columns: [0, last - first + 1], firstStep: [first], lastStep: [last] }, this.geometry, theme);
-    if (this.level) this.#level(context, theme);
     for (const line of this.lines_L) if (line.isWithout) this.#line(context, theme, line, theme.quiet, DASHES);
     for (const line of this.lines_L) if (!line.isWithout) this.#line(context, theme, line, theme.link, []);
     this.#point(context, theme);
@@ -66,21 +66,6 @@ export class LossPlot extends CanvasView {
       context.fillRect(Math.round(from), plot.y, 1, plot.h);
       context.fillRect(Math.round(to) - 1, plot.y, 1, plot.h);
     }
-  }
-
-  #level(context, theme) {
-    const { plot } = this.geometry;
-    const y = this.#y(this.level.value);
-    context.strokeStyle = context.fillStyle = theme.quiet;
-    context.setLineDash(DASHES);
-    context.beginPath();
-    context.moveTo(plot.x, y);
-    context.lineTo(plot.x + plot.w, y);
-    context.stroke();
-    context.setLineDash([]);
-    context.textAlign = 'right';
-    context.textBaseline = 'bottom';
-    context.fillText(this.level.text, plot.x + plot.w - 4, y - 3, plot.w - 8);
   }
 
   #line(context, theme, { losses }, colour, dash) {
@@ -130,7 +115,8 @@ export class LossPlot extends CanvasView {
     context.globalAlpha = 0.4;
     context.fillRect(Math.round(this.#x(step)), plot.y, 1, plot.h);
     context.globalAlpha = 1;
-    for (const { losses } of this.lines_L) {
+    for (const { losses, expected } of this.lines_L) {
+      if (expected) continue;
       const at = columnAt(losses, step);
       if (at < 0 || Number.isNaN(losses.mean[at])) continue;
       context.beginPath();
@@ -163,7 +149,8 @@ export class LossPlot extends CanvasView {
   }
 
   lines({ step }) {
-    const found = this.lines_L.flatMap(({ name, losses }) => {
+    const found = this.lines_L.flatMap(({ name, losses, expected }) => {
+      if (expected) return [`${name}: ${formatNumber(expected(step))}`];
       const at = columnAt(losses, step);
       if (at < 0) return [];
       const isOne = losses.first[at] === losses.last[at];

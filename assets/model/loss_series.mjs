@@ -39,8 +39,8 @@ export function spreadOf(values) {
  * @param {Losses} mine @param {?Losses} other steps around the window, one a column
  * @param {{first: number, last: number}} window @param {{first: number, last: number}[]} disturbed windows of
  *   other perturbations: no steps to compare with
- * @returns {{parts: Object<string, ?Part>, bad: number, isTwin: boolean, hasOther: boolean}} isTwin: the other
- *   run logged the same losses before the window, all of them
+ * @returns {{parts: Object<string, ?Part>, bad: number, isTwin: boolean, hasOther: boolean, expected: ?Function}}
+ *   isTwin: the other run logged the same losses before the window, all of them; expected: step -> loss
  */
 export function compare(mine, other, window, disturbed = []) {
   const [own, theirs] = [byStep(mine), other && byStep(other)];
@@ -52,10 +52,11 @@ export function compare(mine, other, window, disturbed = []) {
   const stepsOf = (name) => [...own.keys()].filter((step) => isIn[name](step) && Number.isFinite(own.get(step))
     && (!theirs || Number.isFinite(theirs.get(step))));
   const steps = Object.fromEntries(Object.keys(isIn).map((name) => [name, stepsOf(name)]));
-  const judge = theirs ? paired(own, theirs, steps.before) : againstBefore(own, steps.before);
+  const line = theirs ? null : lineThrough(own, steps.before);
+  const judge = theirs ? paired(own, theirs, steps.before) : againstBefore(own, line);
   const parts = Object.fromEntries(Object.entries(steps).map(([name, all]) => [name, all.length ? judge(all, name) : null]));
   return {
-    parts, hasOther: Boolean(theirs),
+    parts, hasOther: Boolean(theirs), expected: line && line.at,
     isTwin: Boolean(theirs) && steps.before.length > 0 && steps.before.every((step) => own.get(step) === theirs.get(step)),
     bad: mine.bad.reduce((sum, count, at) => sum + (isIn.within(mine.first[at]) ? count : 0), 0),
   };
@@ -67,23 +68,32 @@ function paired(own, theirs, before) {
   const spread = spreadOf(differences(before));
   return (steps) => ({
     count: steps.length, withIt: meanOf(steps.map((step) => own.get(step))), without: meanOf(steps.map((step) => theirs.get(step))),
-    difference: meanOf(differences(steps)), error: errorOf(spread, steps.length),
+    difference: meanOf(differences(steps)), error: Number.isFinite(spread) ? 2 * spread / Math.sqrt(steps.length) : null,
   });
 }
 
-/** Against the mean of the steps before; the noise is that of single steps before. */
-function againstBefore(own, before) {
-  const level = before.length ? meanOf(before.map((step) => own.get(step))) : NaN;
-  const spread = spreadOf(before.map((step) => own.get(step)));
-  return (steps, name) => {
-    const withIt = meanOf(steps.map((step) => own.get(step)));
-    if (name === 'before') return { count: steps.length, withIt, without: level, difference: 0, error: null };
-    return { count: steps.length, withIt, without: level, difference: withIt - level, error: errorOf(spread, steps.length, before.length) };
+/** A straight line through the losses of the steps before; null: they are too few. */
+function lineThrough(own, before) {
+  if (before.length < 3) return null;
+  const middle = meanOf(before);
+  const level = meanOf(before.map((step) => own.get(step)));
+  const width = before.reduce((sum, step) => sum + (step - middle) ** 2, 0);
+  const slope = before.reduce((sum, step) => sum + (step - middle) * own.get(step), 0) / width;
+  const rest = before.reduce((sum, step) => sum + (own.get(step) - level - slope * (step - middle)) ** 2, 0);
+  const spread = Math.sqrt(rest / (before.length - 2));
+  return {
+    at: (step) => level + slope * (step - middle),
+    errorOf: (steps) => 2 * spread * Math.sqrt(1 / steps.length + 1 / before.length + (meanOf(steps) - middle) ** 2 / width),
   };
 }
 
-function errorOf(spread, count, countBefore = Infinity) {
-  return Number.isFinite(spread) ? 2 * spread * Math.sqrt(1 / count + 1 / countBefore) : null;
+/** Against the line through the steps before, continued; the noise is that of single steps about it. */
+function againstBefore(own, line) {
+  return (steps, name) => {
+    const withIt = meanOf(steps.map((step) => own.get(step)));
+    const without = line ? meanOf(steps.map(line.at)) : NaN;
+    return { count: steps.length, withIt, without, difference: withIt - without, error: line && name !== 'before' ? line.errorOf(steps) : null };
+  };
 }
 
 /** Whether a difference is more than noise: beyond two standard errors. @param {?Part} part */
@@ -98,13 +108,13 @@ export function differenceText(part) {
 }
 
 /** What the comparison is worth, in a sentence or two. @param {?string} name of what it is compared with */
-export function worth({ parts, hasOther, isTwin }, name) {
+export function worth({ parts, hasOther, isTwin, expected }, name) {
   if (!parts.within) return hasOther ? `${name} logged no loss in these steps.` : 'No loss was logged within the window.';
   if (!hasOther) {
-    return parts.before
-      ? `There is no run without it here: “without” is the mean of the ${parts.before.count} steps before. Loss falls while training goes on and differs `
-        + 'from batch to batch, so this is no control; choose a run with the same seed to have one.'
-      : 'There are no steps before the window to compare with: choose another run.';
+    return expected
+      ? `There is no run without it here: “without” is a straight line through the ${parts.before.count} steps before, continued. `
+        + 'Loss differs from batch to batch and does not fall in straight lines, so this is no control; choose a run with the same seed to have one.'
+      : 'There are too few steps before the window to tell what to expect: choose another run.';
   }
   if (!parts.before) return `${name} has no loss before the window, so whether the two are alike without the perturbation is not known.`;
   if (isTwin) return `${name} logged exactly the same losses in the ${parts.before.count} steps before: what differs from the window on comes from it, unless the two runs were treated differently from there on in other ways, too.`;
@@ -128,6 +138,12 @@ export function lossScale(series) {
     isLog, share: (value) => Math.min(1, Math.max(0, (to(value) - from) / (until - from))),
     ticks: [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: formatNumber(Number(back(from + at * (until - from)).toPrecision(3))) })),
   };
+}
+
+/** Two points of what is expected, to be drawn. @returns {Losses} */
+export function expectedLosses(expected, [first, last]) {
+  const values = [expected(first), expected(last)];
+  return { first: [first, last], last: [first, last], mean: values, least: values, greatest: values, bad: [0, 0] };
 }
 
 /** Column of a step, or the nearest one; -1: there is none. @param {Losses} losses */

@@ -2,7 +2,7 @@
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { make, stepsText } from '../ranks/theme.mjs';
 import { LossPlot } from './loss_plot.mjs';
-import { around, compare, differenceText, isClear, lossesOf, worth } from './loss_series.mjs';
+import { around, compare, differenceText, expectedLosses, isClear, lossesOf, worth } from './loss_series.mjs';
 import { PerturbControls } from './perturb_controls.mjs';
 import { kindText, listed, placeText, stateText, targetText } from './perturb_form.mjs';
 import { formatNumber } from './scale.mjs';
@@ -12,7 +12,7 @@ const NEWS_MS = 2000;
 const CONNECTED_MS = 2000;
 const SINGLE_STEPS = 20_000;
 const MOST_RUNS = 200;
-const PARTS = [['before', 'steps before'], ['within', 'in the window'], ['after', 'steps after']];
+const PARTS = [['before', 'before'], ['within', 'within'], ['after', 'after']];
 
 export class PerturbView {
   constructor(element, app) {
@@ -61,7 +61,7 @@ export class PerturbView {
     parts.lossSaid.textContent = 'Reading the losses.';
     parts.against = make('select', { 'aria-label': 'compared with' });
     parts.against.addEventListener('change', () => this.#choose(parts.against.value));
-    parts.numbers = make('div', { class: 'scroll' });
+    parts.numbers = make('div', { class: 'scroll model-numbers' });
     parts.key = make('p', { class: 'model-key' });
     const tell = {
       chosen: (key) => setModel(this.app, { perturbation: key }, { push: true }),
@@ -152,7 +152,7 @@ export class PerturbView {
     const shown = this.told.perturbations.filter((one) => one.attempt === (attempt ?? one.attempt));
     parts.about.textContent = losses.num_steps ? `${losses.num_steps.toLocaleString('en')} steps`
       + `${this.told.attempts.length > 1 && attempt !== null ? ` of attempt ${attempt}` : ''}${shown.length ? '; perturbations are shaded, a click chooses one' : ''}` : '';
-    this.plot.show([{ name: 'loss', losses }], shown, losses.steps, { chosen: this.chosen?.key });
+    this.plot.show([{ name: 'loss', losses }], shown, losses.steps, this.chosen?.key ?? null);
   }
 
   async #showPair(signal) {
@@ -179,14 +179,14 @@ export class PerturbView {
     const disturbed = this.told.perturbations.filter((one) => one.attempt === chosen.attempt && one !== chosen);
     const found = compare(mine, theirs, chosen, disturbed);
     const end = Math.min(last, Math.max(chosen.last, mine.steps?.[1] ?? 0, theirs?.steps?.[1] ?? 0));
-    const lines = [{ name: 'with', losses: mine, isWithout: false }, ...(theirs ? [{ name: `without (${other.name})`, losses: theirs, isWithout: true }] : [])];
-    const level = !theirs && found.parts.before ? { value: found.parts.before.without, text: 'mean of the steps before' } : null;
-    this.pair.show(lines, [chosen, ...disturbed], [first, end], { chosen: chosen.key, level });
+    const without = theirs ? { name: `without: ${other.name}`, losses: theirs }
+      : found.expected && { name: 'without: the steps before, continued', losses: expectedLosses(found.expected, [first, end]), expected: found.expected };
+    const lines = [{ name: 'with', losses: mine, isWithout: false }, ...(without ? [{ ...without, isWithout: true }] : [])];
+    this.pair.show(lines, [chosen, ...disturbed], [first, end], chosen.key);
     parts.pairAbout.textContent = `${kindText(chosen.perturbation)}, ${stepsText([chosen.first, chosen.last])}`;
     parts.worth.textContent = problem ?? worth(found, other?.name ?? null);
     parts.worth.classList.toggle('fault', problem !== null);
-    const [dashed] = [theirs ? `without: ${other.name}` : level?.text].filter(Boolean);
-    parts.key.replaceChildren(make('span', {}, [make('i'), 'with']), ...(dashed ? [make('span', {}, [make('i', { class: 'without' }), dashed])] : []));
+    parts.key.replaceChildren(...lines.map(({ name, isWithout }) => make('span', {}, [make('i', { class: isWithout ? 'without' : null }), name])));
     this.#numbers(found);
   }
 
@@ -228,7 +228,7 @@ export class PerturbView {
     const attempts = told.attempts.filter((attempt) => attempt !== chosen.attempt).map((attempt) => [{ attempt }, `attempt ${attempt} of this run`]);
     const runs = this.runs.map((name) => [{ run: name }, `run ${name}`]);
     const value = other ? JSON.stringify({ ...(other.run === run ? {} : { run: other.run }), ...(other.attempt === null ? {} : { attempt: other.attempt }) }) : '';
-    const entries = [['', 'the steps before it'], ...[...attempts, ...runs].map(([key, text]) => [JSON.stringify(key), text])];
+    const entries = [['', 'its steps before'], ...[...attempts, ...runs].map(([key, text]) => [JSON.stringify(key), text])];
     if (!entries.some(([key]) => key === value)) entries.push([value, other.name]);
     const key = JSON.stringify(entries);
     if (key !== this.optionsKey) parts.against.replaceChildren(...entries.map(([name, text]) => make('option', { value: name }, text)));
@@ -237,7 +237,7 @@ export class PerturbView {
   }
 
   #list() {
-    const rows = listed(this.#inView(), this.connected?.asked ?? []);
+    const rows = listed(this.#inView(), this.connected?.asked ?? [], this.connected?.step ?? null);
     const key = JSON.stringify([rows, this.chosen?.key, this.connected?.may_ask]);
     if (key === this.listKey) return;
     this.listKey = key;

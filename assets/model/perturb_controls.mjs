@@ -13,8 +13,7 @@ const CHOICES = {
   kind: KINDS.map(([name, text]) => [name, text]), target: TARGETS.map(([name, text]) => [name, text]),
   module: [['', 'attention and MLP'], ['attention', 'attention'], ['mlp', 'MLP']],
 };
-const LEFT_ALONE = 'Weights are back bit for bit before the optimizer steps, but training goes on from gradients of a perturbed model. '
-  + 'It ends by itself after its last step.';
+const WHAT_STAYS = 'It ends by itself after its last step; training goes on from gradients of a perturbed model, which nothing takes back.';
 
 export class PerturbControls {
   /** @param {() => void} changed called when ranks have answered */
@@ -55,7 +54,7 @@ export class PerturbControls {
     const target = form.kind === 'flat_attention' ? null : TARGETS.find(([name]) => name === form.target);
     const kind = KINDS.find(([name]) => name === form.kind);
     this.means = [kind && `${kind[1]}: ${kind[2]}`, target && `${target[1]}: ${target[2]}`].filter(Boolean).join('; ');
-    this.meaning.textContent = `${this.means}. ${LEFT_ALONE}`;
+    this.meaning.textContent = `${this.means}. ${WHAT_STAYS}`;
   }
 
   /** @param {Object} connected of api/connected */

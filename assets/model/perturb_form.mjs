@@ -114,12 +114,16 @@ export function whyNot({ connected, may_ask: mayAsk, ranks, allow_perturbation: 
 
 /**
  * Rows of the list: what ranks are asked for now first, then what was recorded, newest first.
- * @param {Object[]} recorded of model/perturbations @param {Object[]} asked of api/connected
+ * @param {Object[]} recorded of model/perturbations @param {Object[]} asked of api/connected @param {?number} step
+ *   the job's now: what it has reached is under way, also where the ranks' marks are yet to come
  */
-export function listed(recorded, asked) {
+export function listed(recorded, asked, step = null) {
   const isSame = (one, other) => one.perturbation.id === other.perturbation.id && one.perturbation.steps[0] === other.perturbation.steps[0];
   const waiting = asked.filter((one) => !recorded.some((other) => isSame(one, other)))
-    .map((one) => ({ ...one, key: null, state: 'waiting', first: one.perturbation.steps[0], last: one.perturbation.steps[1], why: '', canEnd: true }));
+    .map((one) => {
+      const [first, last] = one.perturbation.steps;
+      return { ...one, key: null, state: step !== null && step >= first ? 'under way' : 'waiting', first, last, why: '', canEnd: true };
+    });
   const rows = recorded.map((one) => ({ ...one, canEnd: one.state === 'under way' && asked.some((other) => isSame(one, other)) }));
   return [...waiting, ...rows.reverse()];
 }

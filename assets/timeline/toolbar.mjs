@@ -84,7 +84,7 @@ export function makeToolbar(timeline, actions) {
     make('span', { class: 'tl-tools' }, problem, choice, typed, search, hits,
       button('-', () => timeline.zoom(1.6), { 'aria-label': 'Zoom out', title: 'Zoom out (S)' }),
       button('+', () => timeline.zoom(1 / 1.6), { 'aria-label': 'Zoom in', title: 'Zoom in (W)' }),
-      button('Fit', () => timeline.fit(), { title: 'Fit the selection or everything (F)' }), follow));
+      button('Fit', () => timeline.fit(), { title: 'Fit the selection or everything (F)' }), actions.capture, follow));
   timeline.addEventListener('note', ({ detail }) => {
     problem.textContent = detail;
     setTimeout(() => {

@@ -1,4 +1,5 @@
 /** The timeline as a mounted view: canvas, toolbar, tooltip, details, states, table. */
+import { makeCapture } from './capture.mjs';
 import { make } from './dom.mjs';
 import { Flows } from './flows.mjs';
 import { Ghost } from './ghost.mjs';
@@ -33,11 +34,12 @@ export function mount(element, app, options) {
     element.replaceChildren(...(options.data ? [] : [makeHeading(timeline)]), body, legend);
   } else {
     const details = make('section', { class: 'tl-panel', 'aria-label': 'Details', hidden: true });
-    const toolbar = makeToolbar(timeline, { search: searcher(timeline) });
+    const capture = makeCapture(timeline);
+    const toolbar = makeToolbar(timeline, { search: searcher(timeline), capture: capture.opener });
     actions['/'] = () => toolbar.search.focus();
     const lanes = makeTable(timeline);
-    element.replaceChildren(toolbar.element, body, legend, details, lanes.element);
-    parts.push(lanes, makePanel(timeline, details, (member, instance) => flows.go(member, instance)));
+    element.replaceChildren(toolbar.element, capture.element, body, legend, details, lanes.element);
+    parts.push(capture, lanes, makePanel(timeline, details, (member, instance) => flows.go(member, instance)));
   }
   element.append(timeline.said);
   parts.push(ghost, { destroy: listen(timeline, actions, !options.compact) }, followView(timeline));

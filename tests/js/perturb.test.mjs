@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { newsOf, requestOf } from '../../assets/timeline/capture.mjs';
 import { answerTexts } from '../../assets/model/commands.mjs';
-import { around, columnAt, compare, differenceText, isClear, lossScale, worth } from '../../assets/model/loss_series.mjs';
+import { around, columnAt, compare, differenceText, expectedLosses, isClear, lossScale, worth } from '../../assets/model/loss_series.mjs';
 import {
   fieldsOf, FIELDS, formOf, kindText, listed, patchOf, perturbationOf, placeText, stateText, whyNot,
 } from '../../assets/model/perturb_form.mjs';
@@ -61,6 +62,7 @@ test('the list has what waits, what is under way and what is over', () => {
   const rows = listed([one('a', 5, 'over'), one('b', 50, 'under way')], [one('b', 50), { ...one('c', 90), ranks: '0-3' }]);
   assert.deepEqual(rows.map(({ perturbation, state, canEnd }) => [perturbation.id, state, canEnd]),
     [['c', 'waiting', true], ['b', 'under way', true], ['a', 'over', false]]);
+  assert.equal(listed([], [{ ...one('c', 90), ranks: '0-3' }], 91)[0].state, 'under way');  // its marks are yet to come
   assert.deepEqual(rows.map(stateText), ['begins with step 90', 'under way', 'over: its steps are over']);
   assert.equal(stateText({ state: 'over', why: 'somebody ended it', num_tensors: 0 }), 'over: somebody ended it; it changed nothing');
   assert.match(stateText({ state: 'cut off' }), /the job stopped within it/);
@@ -93,14 +95,17 @@ test('without another run the steps before are told as what they are', () => {
   values[30] = 99;
   const found = compare(series(0, values), null, { first: 40, last: 43 }, [{ first: 30, last: 30 }]);
   assert.equal(found.parts.before.count, 39);  // not the step of the other perturbation
-  assert.ok(Math.abs(found.parts.before.without - 3) < 0.01 && Math.abs(found.parts.within.difference - 1.0333) < 0.01);
+  assert.ok(Math.abs(found.parts.before.without - 3) < 0.01 && Math.abs(found.parts.within.difference - 1.0333) < 0.02);
   assert.equal(found.bad, 1);
   assert.match(worth(found, null), /this is no control/);
   assert.match(differenceText(found.parts.within), /^\+1\.0\d+ ± 0\.1/);
+  const falling = compare(series(0, Array.from({ length: 60 }, (_, at) => 6 - at / 20 + (at % 2) / 1000)), null, { first: 40, last: 43 });
+  assert.ok(!isClear(falling.parts.within) && !isClear(falling.parts.after), 'what falls as before has not changed');
+  assert.ok(Math.abs(expectedLosses(falling.expected, [0, 60]).mean[1] - 3) < 0.01);
   const lone = compare(series(40, [4, 4]), null, { first: 40, last: 41 });
   assert.equal(lone.parts.before, null);
   assert.equal(differenceText(lone.parts.within), 'not known');
-  assert.match(worth(lone, null), /no steps before/);
+  assert.match(worth(lone, null), /too few steps before/);
 });
 
 test('axes: linear, or logarithmic where losses explode', () => {
@@ -120,4 +125,20 @@ test('answers of ranks are grouped', () => {
   assert.deepEqual(answerTexts(told), [
     { ok: false, text: 'rank 5: did not answer in time' }, { ok: true, text: 'ranks 0-1: taken' }]);
   assert.deepEqual(answerTexts({ error: 'No.' }), [{ ok: false, text: 'No.' }]);
+});
+
+test('a capture of kernels is asked for and followed to its end on every rank', () => {
+  assert.deepEqual(requestOf({ steps: ' 3 ', ranks: 'all' }), { steps: 3, ranks: null });
+  assert.deepEqual(requestOf({ steps: '50', ranks: '0-1, 5' }), { steps: 50, ranks: [0, 1, 5] });
+  assert.throws(() => requestOf({ steps: '51', ranks: '' }), /give 1 to 50/);
+  assert.throws(() => requestOf({ steps: '1', ranks: 'x' }), /Ranks are "x"/);
+  const mark = (rank, step, text, attempt = 1) => ({ attempt, rank, step, text });
+  const marks = [
+    mark(1, 14, 'step 12 did not come, this is step 14: not captured'), mark(0, 15, '90 spans are on the timeline; making them took 3 ms'),
+    mark(0, 14, 'captured 3 steps from step 12'), mark(2, 14, 'captured 3 steps from step 12'), mark(0, 9, '7 spans are on the timeline'),
+    mark(1, 40, '9 spans are on the timeline', 0),
+  ];
+  const news = newsOf(marks, { first: 12, attempt: 1, ranks: [0, 1] });
+  assert.deepEqual([news.done, news.shown], [[0, 1], [0]]);
+  assert.deepEqual(news.lines.map((line) => line.slice(0, 6)), ['rank 0', 'rank 0', 'rank 1']);
 });
