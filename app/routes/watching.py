@@ -23,9 +23,11 @@ from app.auth import Forbidden, require
 from app.frame_rounds import Rounds
 from app.live_frames import Reader, Wanted
 from app.live_jobs import LiveJobs
+from app.live_prompts import begin_prompt
 from app.metrics import METRICS
 from app.settings import Role
 from ingest.errors import UserError
+from trace_hooks.prompts import PROMPT
 from trace_hooks.watches import watches_of
 
 FORBIDDEN, UNKNOWN = 4403, 4404
@@ -72,6 +74,8 @@ def routes(jobs: LiveJobs) -> list[BaseRoute]:
                 isinstance(ranks, list) and all(type(rank) is int for rank in ranks)
             ):
                 raise UserError("ranks is no list of numbers; leave it out for all ranks")
+            if name == PROMPT:
+                return await begin_prompt(jobs.ranks, run, told.get("args"))
             return await jobs.ranks.command(run, name, told.get("args"), ranks)
 
         return await _posted(request, sent)

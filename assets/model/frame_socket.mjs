@@ -17,9 +17,9 @@ export class FrameSocket {
   #isClosed = false;
   #follow;
 
-  /** @param {import('../lib/app.mjs').App} app @param {() => void} heard */
-  constructor(app, heard) {
-    Object.assign(this, { app, heard, run: app.view.run, state: null, problem: null, come: 0 });
+  /** @param {import('../lib/app.mjs').App} app @param {() => void} heard @param {?string[]} kinds null: all but those of prompts */
+  constructor(app, heard, kinds = null) {
+    Object.assign(this, { app, heard, kinds, run: app.view.run, state: null, problem: null, come: 0 });
     /** @type {Map<string, import('./frame.mjs').Frame>} by kind, place and sequence */
     this.frames = new Map();
     this.#follow = () => this.#seen();
@@ -65,6 +65,7 @@ export class FrameSocket {
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
     url.searchParams.set('run', this.run);
     url.searchParams.set('tells', '1');
+    this.kinds?.forEach((kind) => url.searchParams.append('what', kind));
     this.come = 0;
     const socket = this.#socket = new WebSocket(url.href);
     socket.binaryType = 'arraybuffer';
@@ -83,6 +84,7 @@ export class FrameSocket {
   }
 
   #keep(frame) {
+    if (!this.kinds && frame.what.startsWith('prompt_')) return;
     const key = `${frame.what} ${placeOf(frame)} ${frame.sample}`;
     const old = this.frames.get(key);
     if (old && old.rank < frame.rank && old.step >= frame.step) return;  // a replica of the same head

@@ -1,11 +1,12 @@
-/** The page Model: its sub-views Health, Inspect and Perturb, one at a time. */
+/** The page Model: its sub-views Health, Inspect, Perturb and Prompt, one at a time. */
 import { make } from '../ranks/theme.mjs';
 import { HealthView } from './health.mjs';
 import { InspectView } from './inspect.mjs';
 import { PerturbView } from './perturb.mjs';
+import { PromptView } from './prompt.mjs';
 import { setModel } from './state.mjs';
 
-const VIEWS = [['health', 'Health', HealthView], ['inspect', 'Inspect', InspectView], ['perturb', 'Perturb', PerturbView]];
+const VIEWS = [['health', 'Health', HealthView], ['inspect', 'Inspect', InspectView], ['perturb', 'Perturb', PerturbView], ['prompt', 'Prompt', PromptView]];
 
 export function mount(element, app, { first = 'health' } = {}) {
   const body = make('div', { class: 'model-body' });
