@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # some images set it: then every process of a test would compile all of our modules again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test pytest browser test-inspection test-kill fuzz lint bench bench-accuracy samples clean
+.PHONY: demo test pytest browser test-kill fuzz lint bench bench-accuracy samples clean
 
 # CPU torch first: with it in place no later requirement can pull a CUDA build
 $(VENV)/.torch: Makefile
@@ -26,14 +26,12 @@ demo: $(VENV)/.ready
 test:
 	$(MAKE) --no-print-directory -j2 lint pytest
 
+# three workers for two cores: much of it waits for jobs, servers and pages
 pytest: $(VENV)/.ready browser
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not inspection"
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 browser:
 	tests/browser/install_chromium.sh
-
-test-inspection: $(VENV)/.ready browser
-	$(BIN)/python -m pytest -q -m inspection
 
 test-kill: $(VENV)/.ready
 	KILL_ROUNDS=20 $(BIN)/python -m pytest -q -m kill

@@ -21,6 +21,8 @@ from trace_hooks.clock import Anchor
 from trace_hooks.recorder import SPAN_FIELDS, CollectiveRow, Extra, Site, SpanRow
 from trace_hooks.schema import TABLES, TEXT, UNKNOWN
 
+pa.array([0])  # imports pandas, where there is one, which the first conversion would, too
+
 PIECE_SPANS = 16_384
 """Spans converted at once: keeps one numpy call, which holds the GIL, below a millisecond."""
 

@@ -17,8 +17,6 @@ from tests.frame_runs import NUM_HEADS, NUM_TOKENS, attention
 from tests.runs_builder import two_rank_run
 from trace_hooks.frames import Frame, stored
 
-pytestmark = pytest.mark.inspection
-
 RUN = "watched"
 
 

@@ -14,7 +14,7 @@ import torch
 from ingest.store import open_run
 from tests.forks import fork, succeeded
 
-pytestmark = [pytest.mark.torch, pytest.mark.inspection]
+pytestmark = pytest.mark.torch
 
 STEPS, RANKS = 6, 4
 WINDOW = (2, 3)

@@ -111,7 +111,6 @@ def test_stages_and_shards_answer_as_one_and_training_is_bitwise_the_same(
     check(found, without, alone, 4)
 
 
-@pytest.mark.inspection
 @pytest.mark.parametrize(
     "options",
     [
@@ -127,7 +126,6 @@ def test_every_schedule(tmp_path: Path, alone: Prompted, options: str) -> None:
     check(found, without, alone, ranks)
 
 
-@pytest.mark.inspection
 def test_fsdp_replicas_of_data_take_part(tmp_path: Path) -> None:
     options = ["--pp", "1", "--dp", "2", "--tp", "2"]
     found = Prompted(tmp_path / "with", *options, ranks=4)
