@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +78,43 @@ def test_attention_and_residual_are_those_of_the_eager_model(
     np.testing.assert_allclose(
         residual[0].values(), exact.hidden_states[1][0], rtol=2e-3, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("make", [gpt2, llama], ids=["GPT-2", "Llama"])
+def test_a_prompt_goes_on_as_generate_does(
+    make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACE_HOOKS_RING_DIR", str(tmp_path))
+    model = make().train()
+    tracer = th.start(
+        tmp_path / "runs", model=model, allow_content=True, sources=["modules", "prompting"]
+    )
+    frames: list[Frame] = []
+    tracer.recorder.on_frame = frames.append
+    tracer.prompts(
+        model,
+        encode=lambda text: [ord(one) - 97 for one in text],
+        decode=lambda ids: chr(ids[0] + 97),
+    )
+
+    def told(**value: Any) -> Any:
+        command = {"type": "command", "id": "c", "name": "prompt", "args": value}
+        return tracer.recorder.live.commands.answer(command)
+
+    for step, text in enumerate(["", "hello", "", "hello world", ""]):
+        with tracer.step(step):
+            if text:
+                told(
+                    id=f"p{step}", text=text.replace(" ", "a"), tokens=6, layers=[1], step=step + 1
+                )
+                told(go=f"p{step}")
+    tracer.stop()
+    tokens = [json.loads(f.labels or "")[0] for f in frames if f.what == "prompt_token"]
+    begin = torch.tensor([[7, 4, 11, 11, 14]])
+    exact = model.eval().generate(
+        begin, max_new_tokens=6, do_sample=False, pad_token_id=0, eos_token_id=None
+    )
+    assert [one[0] for one in tokens[1:7]] == exact[0, 5:].tolist()
+    assert [one[1] for one in tokens[1:7]] == [chr(one + 97) for one in exact[0, 5:].tolist()]
+    assert {f.shape[0] for f in frames if f.what == "prompt_attention"} == {4}
+    assert tokens[-1].startswith("11 tokens and 6 new ones are more than the 16")
