@@ -3,7 +3,10 @@
  *
  * @typedef {Object} Frame header of a frame, and
  * @property {Float32Array} values row by row @property {number} rows @property {number} columns
- * @property {string[]} texts labels of the columns, none where it has none
+ * @property {Label[]} labels of the columns, or of each value; none where it has none
+ * @property {string[]} texts of the labels
+ * @property {(string|number)[]} names of the tokens by position: text, or else id; none where they are not known
+ * @typedef {{id: ?number, text: ?string}} Label
  */
 
 const MAGIC = 'RSF1';
@@ -30,7 +33,10 @@ export function decodeFrame(buffer) {
   const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + size)));
   const columns = header.shape[header.shape.length - 1];
   const count = header.shape.reduce((product, length) => product * length, 1);
-  return { ...header, values: numbers(buffer, 8 + size, header, count), rows: count / columns, columns, texts: texts(header.labels) };
+  const labels = labelsOf(header.labels);
+  const texts = labels.map(({ id, text }) => text ?? String(id));
+  const names = header.what === 'attention' ? texts : [];
+  return { ...header, values: numbers(buffer, 8 + size, header, count), rows: count / columns, columns, labels, texts, names };
 }
 
 function numbers(buffer, offset, { dtype, scale, zero }, count) {
@@ -40,19 +46,26 @@ function numbers(buffer, offset, { dtype, scale, zero }, count) {
     for (let at = 0; at < count; at++) values[at] = zero + scale * stored[at];
     return values;
   }
+  if (dtype === 'float32') return new Float32Array(buffer.slice(offset, offset + 4 * count));
   const table = halfTable();
   const stored = new Uint16Array(buffer.slice(offset, offset + 2 * count));
   for (let at = 0; at < count; at++) values[at] = zero + scale * table[stored[at]];
   return values;
 }
 
-function texts(labels) {
+/** Entries of a JSON list: text, id, [id, text], or null for a token that is not there. @returns {Label[]} */
+function labelsOf(labels) {
+  let given;
   try {
-    const given = JSON.parse(labels ?? '[]');
-    return Array.isArray(given) ? given.map(String) : [];
+    given = JSON.parse(labels ?? '[]');
   } catch {
     return [];
   }
+  if (!Array.isArray(given)) return [];
+  return given.map((one) => {
+    if (Array.isArray(one)) return { id: Number(one[0]), text: String(one[1]) };
+    return typeof one === 'number' ? { id: one, text: null } : { id: null, text: one === null ? null : String(one) };
+  });
 }
 
 /** What a frame is of, whatever its step: a newer one with the same key takes its place. */
@@ -80,11 +93,17 @@ export const isShare = (what) => what === 'attention' || what === 'probabilities
 /** Number of the token a row or a column of a frame stands for. */
 export const tokenOf = ({ row_begin: begin, row_every: every }, row) => begin + row * every;
 
-/** Name of a token: its text where the frame has it. */
+/** Name of a token: 4 "the", 4 #1023, or 4 where only its position is known. */
 export function tokenText(frame, token) {
-  const text = frame.texts[token];
-  return text === undefined ? String(token) : `${token} ${JSON.stringify(text)}`;
+  const name = frame.names[token];
+  return name === undefined ? String(token) : `${token} ${nameText(name)}`;
 }
+
+/** "the", or #1023 for an id: what no browser may take for anything but text. */
+export const nameText = (name) => (typeof name === 'number' ? `#${name}` : JSON.stringify(name));
+
+/** The same on an axis, where room is small: blanks and line ends are seen. */
+export const axisText = (name) => (typeof name === 'number' ? `#${name}` : JSON.stringify(name).slice(1, -1).replaceAll(' ', '·'));
 
 /** One frame less another of the same shape; null where they differ in shape. */
 export function difference(frame, other) {

@@ -14,7 +14,7 @@ const axesOf = (step, chosen) => [
 export class HiddenStates {
   /** @param {(layer: number) => void} opened a layer was chosen here */
   constructor(app, opened) {
-    Object.assign(this, { app, points: null, layer: 0, texts: [] });
+    Object.assign(this, { app, points: null, layer: 0, names: [] });
     this.title = make('h2', {}, 'Hidden states');
     this.about = make('p', { class: 'quiet' });
     this.axes = make('select', { 'aria-label': 'axes' });
@@ -40,11 +40,11 @@ export class HiddenStates {
     this.element.hidden = true;
   }
 
-  /** @param {{step: number, sample: ?number, layer: number, texts: string[], isLive: ?boolean}} wanted */
-  async show({ step, sample, layer, texts, isLive = false }, signal) {
+  /** @param {{step: number, sample: ?number, layer: number, names: (string|number)[], isLive: ?boolean}} wanted */
+  async show({ step, sample, layer, names, isLive = false }, signal) {
     const { app } = this;
     const { axes = 'first', unit } = app.view.model;
-    Object.assign(this, { layer, texts });
+    Object.assign(this, { layer, names });
     this.axes.replaceChildren(...axesOf(step, axes).map(([name, text]) => make('option', { value: name }, text)));
     this.axes.value = axes;
     this.unit.checked = Boolean(unit);
@@ -68,6 +68,6 @@ export class HiddenStates {
 
   #draw() {
     const { token } = this.app.view.model;
-    if (this.app.view.page === 'model') this.scatter.show(this.points, this.layer, token === undefined ? null : Number(token), this.texts);
+    if (this.app.view.page === 'model') this.scatter.show(this.points, this.layer, token === undefined ? null : Number(token), this.names);
   }
 }

@@ -2,25 +2,29 @@
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { make } from '../ranks/theme.mjs';
 import { Controls } from './controls.mjs';
-import { decodeFrame, difference, frameText, isShare, partsOf, placeOf } from './frame.mjs';
-import { codesOfTile, peakOf, thumbnail } from './frame_codes.mjs';
+import { difference, frameText, partsOf, placeOf } from './frame.mjs';
+import { peakOf } from './frame_codes.mjs';
+import { FrameSource } from './frame_source.mjs';
 import { FrameSocket } from './frame_socket.mjs';
 import { HiddenStates } from './hidden_states.mjs';
 import { Matrix } from './matrix.mjs';
+import { NextTokens } from './next_tokens.mjs';
 import { nothingWatched } from './nothing.mjs';
 import { merged, setModel } from './state.mjs';
 import { TileGrid } from './tile_grid.mjs';
+import { namesOf } from './tokens.mjs';
 
 const NEWS_MS = 2000;
 const PLAY_MS = 700;
 const MOST_PINS = 6;
-const TILE = { head: [48, 48], strip: [24, 240] };
 
-const tileSize = (frame) => (frame.head >= 0 ? TILE.head : TILE.strip);
+/** Kinds that come beside others and are shown with them. */
+const BESIDE = ['tokens', 'token_loss'];
+const PARAMETERS = ['gradients', 'weights'];
 
 export class InspectView {
   constructor(element, app) {
-    Object.assign(this, { element, app, kinds: [], socket: null, matrices: [] });
+    Object.assign(this, { element, app, source: new FrameSource(app), matrices: [] });
     this.#build();
     this.fetcher = makeFetcher((signal) => this.#fetch(signal), NEWS_MS);
     this.listeners = {
@@ -36,9 +40,10 @@ export class InspectView {
     this.fetcher.stop();
     clearInterval(this.playing);
     cancelAnimationFrame(this.frame);
-    this.socket?.close();
+    this.source.socket?.close();
     this.grid.destroy();
     this.states.destroy();
+    this.next.destroy();
     this.matrices.forEach(({ matrix }) => matrix.destroy());
     for (const [name, listener] of Object.entries(this.listeners)) this.app.removeEventListener(name, listener);
   }
@@ -65,7 +70,8 @@ export class InspectView {
     this.grid = new TileGrid(parts.tiles, { chosen: (at, event) => (event.shiftKey ? this.#pin(at) : setModel(this.app, { at }, { push: true })) });
     parts.full = make('div', { class: 'model-full' });
     this.states = new HiddenStates(this.app, (layer) => this.#openLayer(layer));
-    parts.seen = make('div', { class: 'model-inspect', hidden: '' }, [this.#bar(), make('div', { class: 'model-two' }, [parts.tiles, parts.full]), this.states.element]);
+    this.next = new NextTokens(this.app);
+    parts.seen = make('div', { class: 'model-inspect', hidden: '' }, [this.#bar(), make('div', { class: 'model-two' }, [parts.tiles, parts.full]), this.next.element, this.states.element]);
     parts.nothing = nothingWatched();
     parts.nothing.hidden = true;
     this.element.replaceChildren(parts.status, parts.controls, parts.nothing, parts.seen);
@@ -104,7 +110,7 @@ export class InspectView {
       const told = await app.json(app.api('model/recorded', { attempt }), signal);
       const { whats } = await app.json(app.api('model/frames', { attempt }), signal);
       if (signal.aborted) return;
-      this.kinds = whats;
+      this.source.kinds = whats;
       this.#listen(told.can_record);
       await this.#showStep(signal);
     } catch (error) {
@@ -114,17 +120,17 @@ export class InspectView {
 
   #listen(canRecord) {
     this.parts.controls.hidden = !canRecord;
-    if (canRecord && !this.socket) this.socket = new FrameSocket(this.app, () => this.#heard());
-    if (!canRecord) this.socket?.close();
+    if (canRecord && !this.source.socket) this.source.socket = new FrameSocket(this.app, () => this.#heard());
+    if (!canRecord) this.source.socket?.close();
   }
 
   /** A frame came: one picture for all that come until the next one is drawn. */
   #heard() {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => {
-      this.controls.show(this.socket.problem ? null : this.socket.state);
+      this.controls.show(this.source.socket.problem ? null : this.source.socket.state);
       const isHeld = this.app.live?.paused || this.app.view.model.step !== undefined;
-      if (!isHeld && this.socket.frames.size) this.#showStep(new AbortController().signal);
+      if (!isHeld && this.source.socket.frames.size) this.#showStep(new AbortController().signal);
     });
   }
 
@@ -140,15 +146,15 @@ export class InspectView {
   /** Kind, step and so on, as the link says and the run has them. */
   #chosen() {
     const { model } = this.app.view;
-    const live = this.socket?.whats() ?? [];
-    const names = [...new Set([...this.kinds.map(({ what }) => what), ...live])];
+    const live = this.source.socket?.whats() ?? [];
+    const names = [...new Set([...this.source.kinds.map(({ what }) => what), ...live])].filter((name) => !BESIDE.includes(name));
     if (!names.length) return null;
     const what = names.includes(model.what) ? model.what : names[0];
-    const kind = this.kinds.find((one) => one.what === what) ?? { steps: [], samples: [] };
+    const kind = this.source.kinds.find((one) => one.what === what) ?? { steps: [], samples: [] };
     const isLive = model.step === undefined && live.includes(what);
     const wanted = Number(model.step ?? Infinity);
     const step = isLive ? null : kind.steps.findLast((one) => one <= wanted) ?? kind.steps[0];
-    const sample = kind.samples.includes(Number(model.sample)) && model.sample !== undefined ? Number(model.sample) : kind.samples[0] ?? this.socket?.of(what)[0]?.sample ?? null;
+    const sample = kind.samples.includes(Number(model.sample)) && model.sample !== undefined ? Number(model.sample) : kind.samples[0] ?? this.source.socket?.of(what)[0]?.sample ?? null;
     const minus = kind.steps.includes(Number(model.minus)) && model.minus !== undefined ? Number(model.minus) : null;
     return { names, what, kind, isLive, step, sample, minus };
   }
@@ -161,29 +167,41 @@ export class InspectView {
     seen.hidden = chosen === null;
     if (!chosen) return undefined;
     this.#options(chosen);
-    const come = this.socket?.come ?? 0;
-    const tiles = chosen.isLive ? this.#liveTiles(chosen) : await this.#storedTiles(chosen, signal);
+    const come = this.source.socket?.come ?? 0;
+    const tiles = await this.source.tiles(chosen, signal);
     if (signal.aborted) return undefined;
     const at = this.#at(tiles);
     Object.assign(this.grid, { chosen: at, pins: this.#pins() });
     this.grid.show(tiles);
     this.shown = { what: chosen.what, at, ...(chosen.isLive ? {} : { step: chosen.step }) };
     this.parts.about.textContent = `${chosen.what}, step ${tiles.step}${tiles.is_cut ? ', the first of too many' : ''}; click opens, shift + click pins`;
-    await Promise.all([this.#showFull([at, ...this.#pins()].filter(Boolean), chosen, signal), this.#showStates(chosen, at, signal)]);
+    const tokens = PARAMETERS.includes(chosen.what) ? null : await this.source.beside('tokens', chosen, signal);
+    if (signal.aborted) return undefined;
+    Object.assign(chosen, { names: tokens?.step === tiles.step ? namesOf(tokens) : [] });  // live ones come one by one
+    await Promise.all([this.#showNext(chosen, signal), this.#showFull([at, ...this.#pins()].filter(Boolean), chosen, signal), this.#showStates(chosen, at, signal)]);
     // the canvases draw in the next picture, before this
-    if (chosen.isLive) requestAnimationFrame(() => this.socket.drawn(come));
+    if (chosen.isLive) requestAnimationFrame(() => this.source.socket.drawn(come));
     return undefined;
   }
 
+  async #showNext(chosen, signal) {
+    if (chosen.what !== 'logits' && chosen.what !== 'probabilities') {
+      this.next.hide();
+      return;
+    }
+    const both = await Promise.all(['probabilities', 'token_loss'].map((what) => this.source.beside(what, chosen, signal)));
+    if (!signal.aborted) this.next.show(...both, chosen.names);
+  }
+
   /** Of frames that are stored: of those that come live the newest stored step. */
-  async #showStates({ what, step, sample, kind }, at, signal) {
+  async #showStates({ what, step, sample, kind, names }, at, signal) {
     const stored = step ?? kind.steps.at(-1);
     if (what !== 'residual' || stored === undefined || !at) {
       this.states.hide();
       return;
     }
     const isLive = step === null;
-    const shown = this.states.show({ step: stored, sample, layer: partsOf(at).layer, texts: [], isLive }, signal);
+    const shown = this.states.show({ step: stored, sample, layer: partsOf(at).layer, names, isLive }, signal);
     if (!isLive) await shown;  // frames that come don't wait for it
   }
 
@@ -207,39 +225,12 @@ export class InspectView {
     setModel(this.app, { pins: next.slice(-MOST_PINS).join('|') }, { push: true });
   }
 
-  #liveTiles({ what, sample }) {
-    const frames = this.socket.of(what, sample);
-    const [height, width] = tileSize(frames[0] ?? { head: 0 });
-    return {
-      what, height, width, frames, step: frames.reduce((newest, { step }) => Math.max(newest, step), 0),
-      codes: frames.map((frame) => (frame.codes ??= thumbnail(frame, height, width, !isShare(what)))),  // once, while others come
-    };
-  }
-
-  async #storedTiles({ what, step, sample, kind }, signal) {
-    const [height, width] = kind.heads.some((head) => head >= 0) ? TILE.head : TILE.strip;
-    const { arrays, meta } = await this.app.arrays(this.app.api('model/tiles', {
-      what, step, sample, height, width, attempt: this.app.view.attempt,
-    }), signal);
-    const size = meta.height * meta.width;
-    return { ...meta, codes: meta.frames.map((_, at) => codesOfTile(arrays.code.subarray(at * size, (at + 1) * size), !isShare(what))) };
-  }
-
-  async #frameOf(key, step, { what, sample, isLive }, signal) {
-    if (isLive) return this.socket.of(what, sample).find((frame) => placeOf(frame) === key) ?? null;
-    const { layer, head, name, shard } = partsOf(key);
-    const url = this.app.api('model/frame', { what, step, layer, head, name, shard, sample, attempt: this.app.view.attempt });
-    const answer = await fetch(url, { signal, credentials: 'same-origin' });
-    if (!answer.ok) throw new Error((await answer.json()).error ?? `The server answered ${answer.status}.`);
-    return decodeFrame(await answer.arrayBuffer());
-  }
-
   async #showFull(keys, chosen, signal) {
     const unique = [...new Set(keys)];
     const frames = await Promise.all(unique.map(async (key) => {
-      const frame = await this.#frameOf(key, chosen.step, chosen, signal);
+      const frame = await this.source.frame(key, chosen, signal);
       if (!frame || chosen.minus === null || chosen.isLive) return frame;
-      return difference(frame, await this.#frameOf(key, chosen.minus, chosen, signal)) ?? frame;
+      return difference(frame, await this.source.frame(key, { ...chosen, step: chosen.minus }, signal)) ?? frame;
     }));
     if (signal.aborted) return;
     while (this.matrices.length > unique.length) {
@@ -249,6 +240,7 @@ export class InspectView {
     }
     while (this.matrices.length < unique.length) this.matrices.push(this.#panel());
     const peak = Math.max(0, ...frames.filter(Boolean).map(({ values }) => peakOf(values)));
+    for (const frame of frames.filter(Boolean)) if (frame.what !== 'attention' || !frame.labels.length) frame.names = chosen.names;
     this.matrices.forEach((one, at) => this.#fill(one, unique[at], frames[at], unique.length > 1 ? peak : null));
   }
 

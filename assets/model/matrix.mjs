@@ -3,11 +3,12 @@ import { niceTicks } from '../heat/geometry.mjs';
 import { CanvasView } from '../lib/canvas_view.mjs';
 import { colourTable, paint } from '../lib/colour.mjs';
 import { codesOf, peakOf } from './frame_codes.mjs';
-import { frameText, isShare, tokenOf, tokenText } from './frame.mjs';
+import { axisText, frameText, isShare, nameText, tokenOf, tokenText } from './frame.mjs';
 import { make } from '../ranks/theme.mjs';
 import { scaleBar } from './legend.mjs';
 import { formatNumber } from './scale.mjs';
 
+const nameOf = (label) => (label ? nameText(label.text ?? label.id) : 'unknown');
 const MOST_PX = 560;
 const LABEL_PX = 11;  // below it a row has no label of its own
 
@@ -35,13 +36,13 @@ export class Matrix extends CanvasView {
 
   layout(width) {
     if (!this.frame) return 0;
-    const { rows, columns, texts } = this.frame;
-    const left = texts.length ? 84 : 46;
+    const { rows, columns, names } = this.frame;
+    const left = names.length ? 84 : 46;
     const w = Math.max(1, width - left - 8);
     const isSquare = this.frame.what === 'attention';
     const h = Math.min(MOST_PX, isSquare ? w * rows / columns : Math.max(90, Math.min(rows * 14, 260)));
     this.plot = { x: left, y: 6, w: isSquare ? Math.min(w, h * columns / rows) : w, h };
-    return Math.round(h + (texts.length && isSquare ? 70 : 42));
+    return Math.round(h + (names.length && isSquare ? 70 : 42));
   }
 
   paint(context, theme) {
@@ -93,17 +94,18 @@ export class Matrix extends CanvasView {
     context.textAlign = 'right';
     const rowPx = plot.h / frame.rows;
     for (const row of niceTicks(0, frame.rows - 1, rowPx >= LABEL_PX ? frame.rows : plot.h / 24)) {
-      const text = frame.what === 'attention' || frame.texts.length === frame.rows ? tokenText(frame, tokenOf(frame, row)) : String(tokenOf(frame, row));
+      const token = tokenOf(frame, row);
+      const text = frame.names[token] === undefined ? String(token) : `${token} ${axisText(frame.names[token])}`;
       context.fillText(text, plot.x - 5, plot.y + (row + 0.5) * rowPx, plot.x - 18);
     }
     const columnPx = plot.w / frame.columns;
-    const isTokens = frame.what === 'attention' && frame.texts.length > 0 && columnPx >= LABEL_PX;
+    const isTokens = this.hasTokenColumns() && columnPx >= LABEL_PX;
     for (const column of niceTicks(0, frame.columns - 1, isTokens ? frame.columns : plot.w / 50)) {
       context.save();
       context.translate(plot.x + (column + 0.5) * columnPx, plot.y + plot.h + 6);
       if (isTokens) context.rotate(-Math.PI / 4);
       context.textAlign = isTokens ? 'right' : 'center';
-      context.fillText(isTokens ? frame.texts[column] ?? String(column) : String(column), 0, 4, 60);
+      context.fillText(isTokens ? axisText(frame.names[column]) : String(column), 0, 4, 60);
       context.restore();
     }
     context.textAlign = 'center';
@@ -113,6 +115,12 @@ export class Matrix extends CanvasView {
     context.rotate(-Math.PI / 2);
     context.fillText(frame.what === 'attention' ? 'query' : 'row', 0, 0);
     context.restore();
+  }
+
+  /** Whether each column is a token with a name: not those of tiles, which are means over several. */
+  hasTokenColumns() {
+    const { what, names, columns } = this.frame;
+    return what === 'attention' && names.length === columns;
   }
 
   hitAt({ x, y }) {
@@ -128,7 +136,9 @@ export class Matrix extends CanvasView {
     const value = frame.values[row * frame.columns + column];
     const from = tokenText(frame, tokenOf(frame, row));
     const what = frame.less === undefined ? '' : ` more than in step ${frame.less}`;
-    const title = frame.what === 'attention' ? `query ${from} → key ${tokenText(frame, column)}` : `row ${from}, feature ${column}`;
+    const title = frame.what === 'attention' ? `query ${from} → key ${this.hasTokenColumns() ? tokenText(frame, column) : column}`
+      : frame.what === 'probabilities' ? `after ${from}, most probable ${column + 1}: ${nameOf(frame.labels[row * frame.columns + column])}`
+        : `row ${from}, feature ${column}`;
     return [title, `${formatNumber(value)}${what}`];
   }
 

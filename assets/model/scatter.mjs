@@ -2,6 +2,7 @@
 import { CanvasView } from '../lib/canvas_view.mjs';
 import { colourTable, cssColour, STRONGEST } from '../lib/colour.mjs';
 import { make } from '../ranks/theme.mjs';
+import { nameText } from './frame.mjs';
 import { scaleBar } from './legend.mjs';
 import { extentOf, nearest, pathOf, pointAt, roundTicks } from './points.mjs';
 import { formatNumber } from './scale.mjs';
@@ -19,17 +20,17 @@ export class Scatter extends CanvasView {
   /** @param {{chosen: (token: number) => void, layer: (layer: number) => void}} tell */
   constructor(element, tell) {
     super(element, { label: 'Hidden states in two dimensions', className: 'scatter' });
-    Object.assign(this, { tell, points: null, row: 0, chosen: null, texts: [], legend: make('div', { class: 'map-legend' }) });
+    Object.assign(this, { tell, points: null, row: 0, chosen: null, names: [], legend: make('div', { class: 'map-legend' }) });
     element.append(this.legend);
   }
 
   /**
    * @param {?import('./points.mjs').Points} points @param {number} layer that is shown
-   * @param {?number} token whose way stays @param {string[]} texts of tokens by position
+   * @param {?number} token whose way stays @param {(string|number)[]} names of tokens by position
    */
-  show(points, layer, token, texts = []) {
+  show(points, layer, token, names = []) {
     const at = points ? points.tokens.indexOf(token) : -1;
-    Object.assign(this, { points, texts, row: Math.max(0, points?.layers.indexOf(layer) ?? 0), chosen: at < 0 ? null : at, scaled: null });
+    Object.assign(this, { points, names, row: Math.max(0, points?.layers.indexOf(layer) ?? 0), chosen: at < 0 ? null : at, scaled: null });
     if (points) {
       this.extent = extentOf(points);
       this.canvas.setAttribute('aria-label', `Hidden states of ${points.tokens.length} tokens after layer ${points.layers[this.row]} in step ${points.step}. `
@@ -147,9 +148,9 @@ export class Scatter extends CanvasView {
   lines({ at }) {
     const { points, row } = this;
     const token = points.tokens[at];
-    const text = this.texts[token];
+    const name = this.names[token];
     const [x, y] = pointAt(points, row, at) ?? [NaN, NaN];
-    return [`token ${token}${text === undefined ? '' : ` ${JSON.stringify(text)}`}`, `layer ${points.layers[row]}: ${formatNumber(x)}, ${formatNumber(y)}`];
+    return [`token ${token}${name === undefined ? '' : ` ${nameText(name)}`}`, `layer ${points.layers[row]}: ${formatNumber(x)}, ${formatNumber(y)}`];
   }
 
   moved(hit, key) {

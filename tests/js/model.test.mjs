@@ -5,7 +5,7 @@ import { codeOfValue, FAULT, formatNumber, levelText, makeScale, passed, rangeOf
 import {
   columnOfStep, drawnRowOf, healthData, rowLabel, rowsOf, rowText, smoothed, tableRows,
 } from '../../assets/model/series.mjs';
-import { decodeFrame, difference, frameText, partsOf, placeOf, tokenOf, tokenText } from '../../assets/model/frame.mjs';
+import { axisText, decodeFrame, difference, frameText, partsOf, placeOf, tokenOf, tokenText } from '../../assets/model/frame.mjs';
 import { codesOf, codesOfTile, gridOf, peakOf, thumbnail } from '../../assets/model/frame_codes.mjs';
 import { ackLines, costTexts, watchOf, watchText } from '../../assets/model/watch_form.mjs';
 import { merged } from '../../assets/model/state.mjs';
@@ -132,6 +132,11 @@ test('a frame is read as it was written', () => {
   assert.ok(Math.abs(cube.values[3] - 2 ** -23) < 1e-12);
   assert.equal(cube.values[4], Infinity);
   assert.deepEqual([cube.rows, cube.columns, cube.texts], [3, 2, []]);
+  const loss = decodeFrame(wire({ ...HEAD, what: 'token_loss', shape: [3, 1], dtype: 'float32', labels: '[7,[8,"<b>"],null]' },
+    new Uint8Array(Float32Array.of(0.1, 2, NaN).buffer)));
+  assert.deepEqual([...loss.values], [...Float32Array.of(0.1, 2, NaN)]);
+  assert.deepEqual(loss.labels, [{ id: 7, text: null }, { id: 8, text: '<b>' }, { id: null, text: null }]);
+  assert.deepEqual(loss.names, []);
   assert.throws(() => decodeFrame(new Uint8Array([1, 2, 3, 4, 5, 6, 7, 8]).buffer), /no frame/);
 });
 
@@ -148,8 +153,10 @@ test('places of frames go into links and come back', () => {
 
 test('rows are tokens, also where only some were kept', () => {
   assert.deepEqual([0, 1].map((row) => tokenOf(HEAD, row)), [4, 6]);
-  assert.equal(tokenText({ texts: ['a', 'the'] }, 1), '1 "the"');
-  assert.equal(tokenText({ texts: [] }, 7), '7');
+  assert.equal(tokenText({ names: ['a', 'the'] }, 1), '1 "the"');
+  assert.equal(tokenText({ names: [3, 1023] }, 1), '1 #1023');
+  assert.equal(tokenText({ names: [] }, 7), '7');
+  assert.equal(axisText(' <b>\n'), '·<b>\\n');
 });
 
 test('a difference is of frames of one shape', () => {

@@ -1,0 +1,34 @@
+/** What the model gave the next token: rows of both frames by position, the true one marked. */
+import assert from 'node:assert/strict';
+import test from 'node:test';
+
+import { meanLoss, namesOf, nextTokens } from '../../assets/model/tokens.mjs';
+
+const id = (number, text = null) => ({ id: number, text });
+const probabilities = {
+  rows: 2, columns: 2, row_begin: 0, row_every: 2, values: [0.75, 0.25, 0.5, 0.25], labels: [id(4), id(7), id(1, 'a'), id(2, 'b')],
+};
+const losses = { rows: 3, columns: 1, row_begin: 0, row_every: 2, values: [1.5, 3, NaN], labels: [id(7), id(9), id(null)] };
+
+test('probabilities and losses meet at their token', () => {
+  const [first, second, ...more] = nextTokens(probabilities, losses);
+  assert.deepEqual([first.token, first.loss, first.truth], [0, 1.5, id(7)]);
+  assert.deepEqual(first.top, [{ id: 4, text: null, share: 0.75, isTrue: false }, { id: 7, text: null, share: 0.25, isTrue: true }]);
+  assert.deepEqual([second.token, second.truth, second.top.some(({ isTrue }) => isTrue)], [2, id(9), false]);
+  assert.deepEqual(more, []);  // the last has no next token and no probabilities
+  assert.equal(meanLoss([first, second]), 2.25);
+});
+
+test('either may be missing', () => {
+  assert.deepEqual(nextTokens(probabilities, null).map(({ loss, truth }) => [loss, truth]), [[null, null], [null, null]]);
+  assert.ok(nextTokens(probabilities, null).every(({ top }) => top.every(({ isTrue }) => !isTrue)));
+  assert.deepEqual(nextTokens(null, losses).map(({ token, top }) => [token, top]), [[0, []], [2, []]]);
+  assert.deepEqual(nextTokens(null, null), []);
+  assert.equal(meanLoss([]), null);
+});
+
+test('tokens have their text, or else their id', () => {
+  assert.deepEqual(namesOf({ values: Float32Array.of(5, 9), labels: [] }), [5, 9]);
+  assert.deepEqual(namesOf({ values: Float32Array.of(5, 9), labels: [id(5, 'the'), id(9)] }), ['the', 9]);
+  assert.deepEqual(namesOf(null), []);
+});
