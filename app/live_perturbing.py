@@ -24,14 +24,16 @@ async def perturb(
 ) -> dict[str, Any]:
     """Begin or end a perturbation on ranks, and what they say. Raises ValueError, one sentence.
 
-    `by_layer`: on those alone that have its layer. Ranks compute together: a perturbation that one
-    of them does not take is ended again on the others, which `taken_back` tells.
+    `by_layer`: on those alone that have its layer, once all ranks of the job are connected. Ranks
+    compute together: a perturbation that one of them does not take is ended again on the others,
+    which `taken_back` tells.
     """
     wanted = requested(with_steps(args, ranks))
     if isinstance(wanted, str):
         acks, silent = await send(ranks, PERTURB, {"end": wanted})
         return {**_told(acks, silent), "args": {"end": wanted}, "taken_back": False}
     if by_layer:
+        _require_all(ranks)
         having = [rank for rank in ranks if wanted.layer in (layers_of(rank) or (wanted.layer,))]
         ranks = having or ranks  # who has none says which there are
     acks, silent = await send(ranks, PERTURB, wanted.to_json())
@@ -41,6 +43,16 @@ async def perturb(
         took = [rank for rank in ranks if rank.key not in refused]
         await send(took, PERTURB, {"end": wanted.id})
     return {**_told(acks, silent), "args": wanted.to_json(), "taken_back": bool(is_partial)}
+
+
+def _require_all(ranks: Sequence[LiveRank]) -> None:
+    """Raise ValueError unless all ranks of the job are among these."""
+    count = max(rank.hello.world_size for rank in ranks)
+    if len(ranks) < count:
+        raise ValueError(
+            f"{len(ranks)} of {count} ranks are connected; ranks that compute together must be "
+            "perturbed alike: wait for the others, or say which ranks you mean"
+        )
 
 
 def _told(acks: list[Ack], silent: list[int]) -> dict[str, Any]:

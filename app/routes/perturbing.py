@@ -96,7 +96,9 @@ def _summary(ranks: list[LiveRank]) -> dict[str, Any]:
     heads = [told for rank in ranks if type(told := rank.hello.what.get("heads")) is int]
     allowing = [rank.hello.rank for rank in ranks if rank.hello.allow_perturbation]
     return {
-        "connected": len(ranks), "ranks": format_ranks(rank.hello.rank for rank in ranks),
+        "connected": len(ranks),
+        "world_size": max((rank.hello.world_size for rank in ranks), default=0),
+        "ranks": format_ranks(rank.hello.rank for rank in ranks),
         "allow_perturbation": format_ranks(allowing),
         "step": max((rank.step for rank in ranks), default=None),
         "layers": sorted({layer for rank in ranks for layer in layers_of(rank)}),

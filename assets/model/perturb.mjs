@@ -10,6 +10,7 @@ import { merged, setModel } from './state.mjs';
 
 const NEWS_MS = 2000;
 const CONNECTED_MS = 2000;
+const AGAIN_MS = 3000;
 const SINGLE_STEPS = 20_000;
 const MOST_RUNS = 200;
 const PARTS = [['before', 'before'], ['within', 'within'], ['after', 'after']];
@@ -34,6 +35,7 @@ export class PerturbView {
   destroy() {
     this.fetcher.stop();
     clearInterval(this.asking);
+    clearTimeout(this.again);
     this.isGone = true;
     for (const plot of [this.plot, this.pair]) plot.destroy();
     for (const [name, listener] of Object.entries(this.listeners)) this.app.removeEventListener(name, listener);
@@ -172,7 +174,9 @@ export class PerturbView {
         theirs = lossesOf(await app.arrays(app.api('model/losses', { ...asked, attempt: other.attempt }, other.run), signal));
       } catch (error) {
         if (error.name === 'AbortError') throw error;
-        problem = error.message;
+        problem = error.message;  // such as: it is being indexed, which ends
+        clearTimeout(this.again);
+        this.again = setTimeout(() => this.fetcher.news(), AGAIN_MS);
       }
     }
     if (signal.aborted) return;

@@ -96,7 +96,7 @@ export function kindText({ kind, strength = null, bit = null }) {
 export const targetText = ({ target }) => TARGETS.find(([one]) => one === target)?.[1] ?? target;
 
 /** Why nothing can be asked of this job from here, and what to do; null: it can. @param {Object} connected of api/connected */
-export function whyNot({ connected, may_ask: mayAsk, ranks, allow_perturbation: allowing }) {
+export function whyNot({ connected, world_size: size, may_ask: mayAsk, ranks, allow_perturbation: allowing }) {
   if (!mayAsk) return 'Beginning a perturbation needs the role operator: ask whoever started the server for an operator\'s link.';
   if (!connected) {
     return 'No rank of this run is connected. To perturb a job from here, start it with TRACE_HOOKS_ALLOW_PERTURBATION=1, TRACE_HOOKS_SERVER '
@@ -105,6 +105,7 @@ export function whyNot({ connected, may_ask: mayAsk, ranks, allow_perturbation: 
   if (!allowing) {
     return 'This job lets nobody change its model: start it with TRACE_HOOKS_ALLOW_PERTURBATION=1, or with th.start(..., allow_perturbation=True).';
   }
+  if (connected < size) return `${connected} of ${size} ranks are connected: wait for the others, as ranks that compute together must be perturbed alike.`;
   if (allowing !== ranks) {
     return `Only ranks ${allowing} of ${ranks} let their model be changed, and all ranks of a layer must be alike: `
       + 'start all of them with TRACE_HOOKS_ALLOW_PERTURBATION=1.';

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,3 +78,46 @@ def _send(ranks: list[Rank], step: int) -> None:
                 dtype=numbers.dtype, data=numbers.data, scale=numbers.scale, zero=numbers.zero,
                 shard=f"tp={head // 3}", sample=0,
             ))  # fmt: skip
+
+
+def test_a_perturbation_and_a_capture_of_kernels_are_asked_for_on_the_page(
+    live_server: Server, tabs: OpenTab
+) -> None:
+    address = f"127.0.0.1:{live_server.port}"
+    ranks = [Rank(address, rank, RUN, world_size=2) for rank in range(2)]
+    asked: list[dict[str, Any]] = []
+
+    def perturb(value: dict[str, Any]) -> str:
+        asked.append(value)
+        return "taken"
+
+    for one in ranks:
+        live = one.recorder.live
+        live.about["allow_perturbation"] = lambda: True
+        live.about["what"] = lambda: {"layers": [0, 1], "heads": 4}
+        live.beats["perturbations"] = lambda: [one for one in asked[-1:] if "end" not in one]
+        live.commands.register("perturb", perturb)
+        live.commands.register("capture_kernels", lambda value: f"captures {value['steps']} steps")
+    try:
+        tab = tabs(live_server.url)
+        tab.open(View(RUN, "model", model=(("view", "perturb"), ("p_layer", "1"))).url())
+        tab.page.wait_for_selector(".model-controls form:visible")
+        tab.page.get_by_label("strength").fill("0.5")
+        tab.page.get_by_role("button", name="Begin").click()
+        said = "document.querySelector('.model').innerText"
+        tab.wait_for(f"{said}.includes('ranks 0-1: taken')")
+        assert (asked[-1]["layer"], asked[-1]["strength"]) == (1, 0.5)
+        assert "m.p_strength=0.5" in tab.page.url
+        tab.page.get_by_role("button", name="end gaussian").click()
+        tab.wait_for(f"!{said}.includes('begins with step')")
+        assert asked[-1] == {"end": "gaussian"}
+        tab.open(View(RUN, "timeline").url())
+        tab.page.get_by_role("button", name="Capture kernels").click()
+        tab.page.get_by_role("button", name="Capture", exact=True).click()
+        captured = "document.querySelector('.tl-capture').innerText"
+        tab.wait_for(f"{captured}.includes('ranks 0-1: captures 3 steps')")
+        tab.assert_sound()
+        tab.page.goto("about:blank")
+    finally:
+        for rank in ranks:
+            rank.agent.stop()

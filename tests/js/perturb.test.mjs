@@ -49,10 +49,11 @@ test('what is no number is named', () => {
 });
 
 test('why nothing can be asked is one sentence that says what to do', () => {
-  const all = { may_ask: true, connected: 4, ranks: '0-3', allow_perturbation: '0-3' };
+  const all = { may_ask: true, connected: 4, world_size: 4, ranks: '0-3', allow_perturbation: '0-3' };
   assert.equal(whyNot(all), null);
   assert.match(whyNot({ ...all, may_ask: false }), /role operator/);
   assert.match(whyNot({ ...all, connected: 0 }), /No rank of this run is connected/);
+  assert.match(whyNot({ ...all, connected: 3 }), /3 of 4 ranks are connected: wait/);
   assert.match(whyNot({ ...all, allow_perturbation: '' }), /allow_perturbation=True/);
   assert.match(whyNot({ ...all, allow_perturbation: '0-1' }), /Only ranks 0-1 of 0-3/);
 });

@@ -40,7 +40,9 @@ def frame(step: int = 0, head: int = 0, num_bytes: int = 8, **more: Any) -> Fram
 class Rank:
     """An agent with a recorder, and a source that takes watches of layers 0 to 3."""
 
-    def __init__(self, address: str, rank: int, run: str, token: str = JOB_TOKEN) -> None:
+    def __init__(
+        self, address: str, rank: int, run: str, token: str = JOB_TOKEN, world_size: int = 8
+    ) -> None:
         self.recorder = Recorder()
         self.watches: list[Watch] = []
         live = self.recorder.live
@@ -52,7 +54,9 @@ class Rank:
             for watch in self.watches
         ]
         self.agent = Agent(Address(f"ws://{address}", token), self.recorder)
-        identity = Identity(Shared(run, 0, 0, "d", 0, 0), Place(rank, 8, 0, True), Path("runs"))
+        identity = Identity(
+            Shared(run, 0, 0, "d", 0, 0), Place(rank, world_size, 0, True), Path("runs")
+        )
         self.agent.place(identity)
         self.agent.start()
 
@@ -68,7 +72,7 @@ class Rank:
 @contextmanager
 def ranks(server: Served, run: str, num: int = 2) -> Iterator[list[Rank]]:
     """Connected ranks of a run."""
-    found = [Rank(server.address, rank, run) for rank in range(num)]
+    found = [Rank(server.address, rank, run, world_size=num) for rank in range(num)]
     try:
         wait_until(lambda: state(server, run).get("connected") == num)
         yield found

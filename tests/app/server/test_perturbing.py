@@ -81,6 +81,11 @@ def test_those_that_have_the_layer_begin_together(server: Served) -> None:
         assert [(one["ranks"], one["perturbation"]["id"]) for one in told["asked"]] == [
             ("1", "gaussian")
         ]
+        found[0].agent.stop()
+        wait_until(lambda: connected(server, "stages")["connected"] == 1)
+        status, answer = perturb(server, "stages", asked | {"layer": 2, "num_steps": 5})
+        assert (status, "1 of 2 ranks are connected" in answer["error"]) == (400, True)
+        assert len(got) == 1
         status, answer = perturb(server, "stages", asked | {"num_steps": 10**9})
         assert (status, "num_steps is 1000000000" in answer["error"]) == (400, True)
 
