@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from tests.trace_hooks.tiny_models import TinyGPT, Tracing, batch, loss_of, seeded, tracing, train
 from trace_hooks import guard
-from trace_hooks.sources import perturbing
+from trace_hooks.sources import perturbed_outputs
 from trace_hooks.sources.perturbed_values import Draw, extent_of
 from trace_hooks.sources.perturbing import Perturbing
 
@@ -219,7 +219,7 @@ def test_an_error_in_an_output_leaves_the_output_and_ends_everything(
     def broken(*args: Any) -> Tensor:
         raise RuntimeError("on purpose")
 
-    monkeypatch.setattr(perturbing, "perturbed", broken)
+    monkeypatch.setattr(perturbed_outputs, "perturbed", broken)
     with perturbable(model, errors=True) as (traced, source):
         source.ask(WEIGHTS | {"id": "zero", "strength": 0})
         source.ask(NOISE | {"target": "residual", "layer": 0})
