@@ -24,13 +24,13 @@ export class LossPlot extends CanvasView {
   }
 
   /**
-   * @param {Line[]} lines @param {Window[]} windows @param {[number, number]} steps first and last on the axis
+   * @param {Line[]} lines @param {Window[]} windows @param {?[number, number]} steps first and last on the axis, null: none
    * @param {?string} chosen key of a window
    */
   show(lines, windows, steps, chosen) {
     Object.assign(this, { lines_L: lines, windows, steps, chosen });
     this.scale = lossScale(lines.map(({ losses }) => losses));
-    this.canvas.setAttribute('aria-label', `${this.label}: ${lines.map(({ name }) => name).join(', ')}, ${stepsText(steps)}, `
+    if (steps) this.canvas.setAttribute('aria-label', `${this.label}: ${lines.map(({ name }) => name).join(', ')}, ${stepsText(steps)}, `
       + `${windows.length} perturbations shaded. Arrow keys move, Enter chooses a perturbation.`);
     this.redraw();
   }

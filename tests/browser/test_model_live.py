@@ -105,6 +105,7 @@ def test_a_perturbation_and_a_capture_of_kernels_are_asked_for_on_the_page(
         tab.page.get_by_label("strength").fill("0.5")
         tab.page.get_by_role("button", name="Begin").click()
         said = "document.querySelector('.model').innerText"
+        tab.wait_for(f"{said}.includes('No loss was logged')")
         tab.wait_for(f"{said}.includes('ranks 0-1: taken')")
         assert (asked[-1]["layer"], asked[-1]["strength"]) == (1, 0.5)
         assert "m.p_strength=0.5" in tab.page.url
