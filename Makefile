@@ -13,11 +13,13 @@ unexport PYTHONDONTWRITEBYTECODE
 # CPU torch first: with it in place no later requirement can pull a CUDA build
 $(VENV)/.torch: Makefile
 	$(PYTHON) -m venv $(VENV) || { echo "make: $(PYTHON) has no venv module (Debian: apt-get install python3-venv)"; exit 1; }
-	$(BIN)/pip install --quiet -c constraints.txt numpy "$(TORCH)"
+	$(BIN)/pip install --quiet --no-compile -c constraints.txt numpy "$(TORCH)"
 	touch $@
 
+# all cores compile, of which pip would use one; some packages bring files for other Pythons
 $(VENV)/.ready: $(VENV)/.torch pyproject.toml trace_hooks/pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet -c constraints.txt -e ./trace_hooks -e ".[dev]"
+	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e ./trace_hooks -e ".[dev]"
+	$(BIN)/python -W ignore -m compileall -qq -j 0 $(CURDIR)/$(VENV)/lib || true
 	touch $@
 
 demo: $(VENV)/.ready
