@@ -301,6 +301,9 @@ def test_only_operators_ask_for_something(tmp_path: Path) -> None:
             assert status == 403
             assert "needs the role operator" in answer["error"]
         assert state(guarded, "x", **viewer)["watches"] == []
+        for headers, may_ask in ((viewer, False), ({"authorization": f"Bearer {OPERATOR}"}, True)):
+            told = json.loads(guarded.ask("/api/connected?run=x", **headers)[1])
+            assert (told["may_ask"], told["connected"]) == (may_ask, 0)
 
 
 def test_a_server_that_was_away_learns_from_the_ranks_what_is_watched(tmp_path: Path) -> None:
