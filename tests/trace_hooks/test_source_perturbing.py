@@ -16,6 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from tests.trace_hooks.tiny_models import TinyGPT, Tracing, batch, loss_of, seeded, tracing, train
 from trace_hooks import guard
+from trace_hooks.perturbations import of_mark
 from trace_hooks.sources import perturbed_outputs
 from trace_hooks.sources.perturbed_values import Draw, extent_of
 from trace_hooks.sources.perturbing import Perturbing
@@ -357,7 +358,12 @@ def test_begin_and_end_are_marks():
         "perturbation w begins (gaussian 0.5 on weights of layer 1, mlp, steps 2 to 3)"
     )
     assert "its steps are over: in 2 steps it changed 8 times a tensor" in end["text"]
-    assert json.loads(begin["args"])["steps"] == [2, 3]
+    told = json.loads(begin["args"]), json.loads(end["args"])
+    assert [one["event"] for one in told] == ["begin", "end"]
+    assert (told[1]["why"], told[1]["num_steps"]) == ("its steps are over", 2)
+    assert told[1]["num_tensors"] == 8
+    assert of_mark(told[0]) == of_mark(told[1])
+    assert of_mark(told[0]).steps == (2, 3)
 
 
 def test_one_is_ended_by_who_wants_it():
