@@ -71,13 +71,17 @@ class Wanted:
 
 
 def frame_index(run: Run, attempt: int | None, stop: Stop | None = None) -> dict[str, Any]:
-    """Which steps, layers, heads and sequences were kept of each kind; raises UserError."""
+    """Which steps, layers, heads and sequences were kept of each kind, and the attempts there are.
+
+    Raises UserError.
+    """
     number = run.newest_attempt if attempt is None else attempt
     values = {"frames": _files(run, number, None), "attempt": number}
     found = run.snapshot.execute(_INDEX, values, TIME_LIMIT_S, stop).to_pylist()
     by_what = {row["what"]: row for row in found}
     kinds = [by_what[what] for what in FRAME_KINDS if what in by_what]
-    return {"whats": [kind | {"steps": kind["steps"][-MOST_STEPS:]} for kind in kinds]}
+    whats = [kind | {"steps": kind["steps"][-MOST_STEPS:]} for kind in kinds]
+    return {"whats": whats, "attempts": run.attempts}
 
 
 def first_step(run: Run, wanted: Wanted, stop: Stop | None = None) -> int:

@@ -105,8 +105,14 @@ export const nameText = (name) => (typeof name === 'number' ? `#${name}` : JSON.
 /** The same on an axis, where room is small: blanks and line ends are seen. */
 export const axisText = (name) => (typeof name === 'number' ? `#${name}` : JSON.stringify(name).slice(1, -1).replaceAll(' ', '·'));
 
-/** One frame less another of the same shape; null where they differ in shape. */
-export function difference(frame, other) {
-  if (frame.rows !== other.rows || frame.columns !== other.columns) return null;
-  return { ...frame, values: frame.values.map((value, at) => value - other.values[at]), less: other.step };
+/**
+ * One frame less another, where both are of the same rows and columns.
+ * @param {Frame} frame @param {Frame} other @param {string} where the other is from, for people
+ * @returns {{frame: Frame} | {problem: string}}
+ */
+export function difference(frame, other, where) {
+  const shape = ({ rows, columns }) => `${rows} × ${columns}`;
+  if (shape(frame) !== shape(other)) return { problem: `not compared with ${where}: it is ${shape(other)} there and ${shape(frame)} here` };
+  if (frame.row_begin !== other.row_begin || frame.row_every !== other.row_every) return { problem: `not compared with ${where}: its rows are other tokens there` };
+  return { frame: { ...frame, values: frame.values.map((value, at) => value - other.values[at]), less: where } };
 }

@@ -38,10 +38,11 @@ export class FrameSource {
     return { ...meta, codes: meta.frames.map((_, at) => codesOfTile(arrays.code.subarray(at * size, (at + 1) * size), !isShare(what))) };
   }
 
-  /** The frame at a place; null: no live one. @param {string} key of placeOf @param {Chosen} chosen */
-  async frame(key, { what, step, sample, isLive }, signal) {
+  /** The frame at a place; null: no live one. @param {string} key of placeOf @param {Chosen} chosen, and run and attempt where it is another */
+  async frame(key, { what, step, sample, isLive, run, attempt }, signal) {
     if (isLive) return this.socket.of(what, sample).find((frame) => placeOf(frame) === key) ?? null;
-    return this.stored({ what, step, sample, ...partsOf(key) }, signal);
+    const wanted = { what, step, sample, ...partsOf(key) };
+    return this.stored(attempt === undefined ? wanted : { ...wanted, attempt }, signal, run);
   }
 
   /** The frame of another kind in the same step and sequence; null: there is none. */

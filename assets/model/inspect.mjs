@@ -1,13 +1,13 @@
 /** Inspect: thumbnails of all heads and layers of one step, one in full, others pinned beside it. */
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { make } from '../ranks/theme.mjs';
+import { Comparison, fill } from './comparison.mjs';
 import { Controls } from './controls.mjs';
-import { difference, frameText, partsOf, placeOf } from './frame.mjs';
-import { peakOf } from './frame_codes.mjs';
+import { partsOf, placeOf } from './frame.mjs';
 import { FrameSource } from './frame_source.mjs';
 import { FrameSocket } from './frame_socket.mjs';
+import { FullFrames } from './full_frames.mjs';
 import { HiddenStates } from './hidden_states.mjs';
-import { Matrix } from './matrix.mjs';
 import { NextTokens } from './next_tokens.mjs';
 import { nothingWatched } from './nothing.mjs';
 import { merged, setModel } from './state.mjs';
@@ -24,7 +24,7 @@ const PARAMETERS = ['gradients', 'weights'];
 
 export class InspectView {
   constructor(element, app) {
-    Object.assign(this, { element, app, source: new FrameSource(app), matrices: [] });
+    Object.assign(this, { element, app, source: new FrameSource(app) });
     this.#build();
     this.fetcher = makeFetcher((signal) => this.#fetch(signal), NEWS_MS);
     this.listeners = {
@@ -44,13 +44,13 @@ export class InspectView {
     this.grid.destroy();
     this.states.destroy();
     this.next.destroy();
-    this.matrices.forEach(({ matrix }) => matrix.destroy());
+    this.full.destroy();
     for (const [name, listener] of Object.entries(this.listeners)) this.app.removeEventListener(name, listener);
   }
 
   #viewKey() {
-    const { run, attempt, model: { what, at, step, minus, pins, sample, axes, unit } } = this.app.view;
-    return JSON.stringify([run, attempt, what, at, step, minus, pins, sample, axes, unit]);
+    const { run, attempt, model: { what, at, step, minus, pins, sample, axes, unit, minus_run: less, minus_attempt: lessAttempt } } = this.app.view;
+    return JSON.stringify([run, attempt, what, at, step, minus, less, lessAttempt, pins, sample, axes, unit]);
   }
 
   #follow() {
@@ -68,10 +68,10 @@ export class InspectView {
     parts.about = make('span', { class: 'quiet' });
     parts.tiles = make('section', { class: 'panel model-tiles' }, [make('header', {}, [make('h2', {}, 'Layers × heads'), parts.about])]);
     this.grid = new TileGrid(parts.tiles, { chosen: (at, event) => (event.shiftKey ? this.#pin(at) : setModel(this.app, { at }, { push: true })) });
-    parts.full = make('div', { class: 'model-full' });
+    this.full = new FullFrames(this.source, (key) => this.#pin(key));
     this.states = new HiddenStates(this.app, (layer) => this.#openLayer(layer));
     this.next = new NextTokens(this.app);
-    parts.seen = make('div', { class: 'model-inspect', hidden: '' }, [this.#bar(), make('div', { class: 'model-two' }, [parts.tiles, parts.full]), this.next.element, this.states.element]);
+    parts.seen = make('div', { class: 'model-inspect', hidden: '' }, [this.#bar(), make('div', { class: 'model-two' }, [parts.tiles, this.full.element]), this.next.element, this.states.element]);
     parts.nothing = nothingWatched();
     parts.nothing.hidden = true;
     this.element.replaceChildren(parts.status, parts.controls, parts.nothing, parts.seen);
@@ -79,6 +79,7 @@ export class InspectView {
 
   #bar() {
     const { parts, app } = this;
+    this.comparison = new Comparison(app);
     const choice = (name, label) => {
       parts[name] = make('select', { 'aria-label': label });
       parts[name].addEventListener('change', () => setModel(app, { [name]: parts[name].value, ...(name === 'what' ? { at: null, pins: null, minus: null, step: null } : {}) }, { push: true }));
@@ -98,7 +99,7 @@ export class InspectView {
       make('span', { class: 'model-steps' }, [
         button('step before', '‹', () => this.#turn(-1)), parts.slider, button('step after', '›', () => this.#turn(1)), parts.play, parts.step,
         button('newest step', 'newest', () => setModel(app, { step: null }))]),
-      choice('minus', 'less step'),
+      ...this.comparison.elements,
     ]);
   }
 
@@ -108,9 +109,10 @@ export class InspectView {
     const { attempt } = app.view;
     try {
       const told = await app.json(app.api('model/recorded', { attempt }), signal);
-      const { whats } = await app.json(app.api('model/frames', { attempt }), signal);
+      const { whats, attempts } = await app.json(app.api('model/frames', { attempt }), signal);
       if (signal.aborted) return;
       this.source.kinds = whats;
+      this.attempts = attempts;
       this.#listen(told.can_record);
       await this.#showStep(signal);
     } catch (error) {
@@ -155,8 +157,7 @@ export class InspectView {
     const wanted = Number(model.step ?? Infinity);
     const step = isLive ? null : kind.steps.findLast((one) => one <= wanted) ?? kind.steps[0];
     const sample = kind.samples.includes(Number(model.sample)) && model.sample !== undefined ? Number(model.sample) : kind.samples[0] ?? this.source.socket?.of(what)[0]?.sample ?? null;
-    const minus = kind.steps.includes(Number(model.minus)) && model.minus !== undefined ? Number(model.minus) : null;
-    return { names, what, kind, isLive, step, sample, minus };
+    return { names, what, kind, isLive, step, sample };
   }
 
   async #showStep(signal) {
@@ -168,7 +169,7 @@ export class InspectView {
     if (!chosen) return undefined;
     this.#options(chosen);
     const come = this.source.socket?.come ?? 0;
-    const tiles = await this.source.tiles(chosen, signal);
+    const [tiles, less] = await Promise.all([this.source.tiles(chosen, signal), this.comparison.choose(chosen, this.attempts, signal)]);
     if (signal.aborted) return undefined;
     const at = this.#at(tiles);
     Object.assign(this.grid, { chosen: at, pins: this.#pins() });
@@ -176,12 +177,21 @@ export class InspectView {
     this.shown = { what: chosen.what, at, ...(chosen.isLive ? {} : { step: chosen.step }) };
     this.parts.about.textContent = `${chosen.what}, step ${tiles.step}${tiles.is_cut ? ', the first of too many' : ''}; click opens, shift + click pins`;
     const tokens = PARAMETERS.includes(chosen.what) ? null : await this.source.beside('tokens', chosen, signal);
+    Object.assign(chosen, { names: namesOf(tokens), namesStep: tokens?.step, less: less && await this.#told(less, tokens, chosen, signal) });
     if (signal.aborted) return undefined;
-    Object.assign(chosen, { names: tokens?.step === tiles.step ? namesOf(tokens) : [] });  // live ones come one by one
-    await Promise.all([this.#showNext(chosen, signal), this.#showFull([at, ...this.#pins()].filter(Boolean), chosen, signal), this.#showStates(chosen, at, signal)]);
+    await Promise.all([this.#showNext(chosen, signal), this.full.show([at, ...this.#pins()].filter(Boolean), this.#pins(), chosen, signal), this.#showStates(chosen, at, signal)]);
     // the canvases draw in the next picture, before this
     if (chosen.isLive) requestAnimationFrame(() => this.source.socket.drawn(come));
     return undefined;
+  }
+
+  /** What is taken away, and whether that is of other tokens, where both are known. */
+  async #told(less, tokens, { sample }, signal) {
+    if (!tokens) return less;
+    const { step, run, attempt = this.app.view.attempt } = less;
+    const theirs = await this.source.stored({ what: 'tokens', layer: -1, sample, step, attempt }, signal, run).catch(() => null);
+    const isOther = theirs && String(theirs.values) !== String(tokens.values);
+    return isOther ? { ...less, where: `${less.where} (other tokens)` } : less;
   }
 
   async #showNext(chosen, signal) {
@@ -225,68 +235,10 @@ export class InspectView {
     setModel(this.app, { pins: next.slice(-MOST_PINS).join('|') }, { push: true });
   }
 
-  async #showFull(keys, chosen, signal) {
-    const unique = [...new Set(keys)];
-    const frames = await Promise.all(unique.map(async (key) => {
-      const frame = await this.source.frame(key, chosen, signal);
-      if (!frame || chosen.minus === null || chosen.isLive) return frame;
-      return difference(frame, await this.source.frame(key, { ...chosen, step: chosen.minus }, signal)) ?? frame;
-    }));
-    if (signal.aborted) return;
-    while (this.matrices.length > unique.length) {
-      const { matrix, panel } = this.matrices.pop();
-      matrix.destroy();
-      panel.remove();
-    }
-    while (this.matrices.length < unique.length) this.matrices.push(this.#panel());
-    const peak = Math.max(0, ...frames.filter(Boolean).map(({ values }) => peakOf(values)));
-    for (const frame of frames.filter(Boolean)) if (frame.what !== 'attention' || !frame.labels.length) frame.names = chosen.names;
-    this.matrices.forEach((one, at) => this.#fill(one, unique[at], frames[at], unique.length > 1 ? peak : null));
-  }
-
-  #panel() {
-    const title = make('h2');
-    const about = make('span', { class: 'quiet' });
-    const pin = make('button', {}, 'Pin');
-    const panel = make('section', { class: 'panel' }, [make('header', {}, [title, about, pin])]);
-    const one = { panel, title, about, pin, key: null, matrix: null };
-    one.matrix = new Matrix(panel, { pointed: (hit) => this.#light(one.matrix, hit) });
-    pin.addEventListener('click', () => this.#pin(one.key));
-    this.parts.full.append(panel);
-    return one;
-  }
-
-  #fill(one, key, frame, peak) {
-    one.key = key;
-    const isPinned = this.#pins().includes(key);
-    one.pin.textContent = isPinned ? 'Unpin' : 'Pin';
-    one.pin.setAttribute('aria-pressed', String(isPinned));
-    one.title.textContent = frame ? `${frame.what}, ${frameText(frame)}` : key;
-    one.about.textContent = frame ? `step ${frame.step}${frame.less === undefined ? '' : ` less step ${frame.less}`}, ${frame.rows} × ${frame.columns}, `
-      + `${frame.sample < 0 ? 'mean of the batch' : `sequence ${frame.sample}`}` : 'not in this step';
-    one.matrix.show(frame, peak);
-  }
-
-  /** The same row and column in all that are shown. */
-  #light(source, hit) {
-    for (const { matrix } of this.matrices) {
-      if (matrix === source) continue;
-      matrix.lit = hit;
-      matrix.redraw();
-    }
-  }
-
-  #options({ names, what, kind, isLive, step, sample, minus }) {
+  #options({ names, what, kind, isLive, step, sample }) {
     const { parts } = this;
-    const fill = (select, entries, value) => {
-      const key = JSON.stringify(entries);
-      if (select.dataset.entries !== key) select.replaceChildren(...entries.map(([name, text]) => make('option', { value: name }, text)));
-      select.dataset.entries = key;
-      select.value = String(value ?? '');
-    };
     fill(parts.what, names.map((name) => [name, name]), what);
     fill(parts.sample, kind.samples.map((one) => [one, one < 0 ? 'mean of the batch' : String(one)]), sample);
-    fill(parts.minus, [['', 'none'], ...kind.steps.filter((one) => one !== step).map((one) => [one, String(one)])], minus);
     parts.slider.max = String(Math.max(0, kind.steps.length - 1));
     parts.slider.value = String(isLive ? kind.steps.length - 1 : kind.steps.indexOf(step));
     parts.step.textContent = isLive ? 'live' : `step ${step}`;

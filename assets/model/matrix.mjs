@@ -135,7 +135,7 @@ export class Matrix extends CanvasView {
     const { frame } = this;
     const value = frame.values[row * frame.columns + column];
     const from = tokenText(frame, tokenOf(frame, row));
-    const what = frame.less === undefined ? '' : ` more than in step ${frame.less}`;
+    const what = frame.less === undefined ? '' : ` more than in ${frame.less}`;
     const title = frame.what === 'attention' ? `query ${from} → key ${this.hasTokenColumns() ? tokenText(frame, column) : column}`
       : frame.what === 'probabilities' ? `after ${from}, most probable ${column + 1}: ${nameOf(frame.labels[row * frame.columns + column])}`
         : `row ${from}, feature ${column}`;

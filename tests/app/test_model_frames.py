@@ -59,6 +59,7 @@ def test_the_index_says_what_was_kept(site: Site) -> None:
     assert kinds["attention"]["heads"] == list(range(NUM_HEADS))
     assert kinds["attention"]["num_frames"] == len(STEPS) * NUM_LAYERS * NUM_HEADS
     assert kinds["mlp"]["heads"] == [-1]
+    assert site.get("frames").json()["attempts"] == [0]
     told = site.client.get("/api/run/watched/model/recorded").json()
     assert told == {"tensors": [], "has_frames": True, "can_record": False}
 

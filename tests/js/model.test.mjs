@@ -160,11 +160,12 @@ test('rows are tokens, also where only some were kept', () => {
 });
 
 test('a difference is of frames of one shape', () => {
-  const frame = { rows: 1, columns: 2, values: Float32Array.of(3, 1), step: 9 };
-  const other = { rows: 1, columns: 2, values: Float32Array.of(1, 1), step: 5 };
-  assert.deepEqual([...difference(frame, other).values], [2, 0]);
-  assert.equal(difference(frame, other).less, 5);
-  assert.equal(difference(frame, { ...other, columns: 1 }), null);
+  const frame = { rows: 1, columns: 2, row_begin: 0, row_every: 1, values: Float32Array.of(3, 1), step: 9 };
+  const other = { ...frame, values: Float32Array.of(1, 1), step: 5 };
+  const made = difference(frame, other, 'step 5 of run b').frame;
+  assert.deepEqual([[...made.values], made.step, made.less], [[2, 0], 9, 'step 5 of run b']);
+  assert.equal(difference(frame, { ...other, columns: 1 }, 'step 5').problem, 'not compared with step 5: it is 1 × 1 there and 1 × 2 here');
+  assert.match(difference(frame, { ...other, row_begin: 4 }, 'step 5').problem, /its rows are other tokens there/);
 });
 
 test('colours of frames: by root for shares, two arms for signs, the same from thumbnails', () => {

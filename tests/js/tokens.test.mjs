@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
+import { lessOf, otherOf } from '../../assets/model/comparison.mjs';
 import { meanLoss, namesOf, nextTokens } from '../../assets/model/tokens.mjs';
 
 const id = (number, text = null) => ({ id: number, text });
@@ -25,6 +26,19 @@ test('either may be missing', () => {
   assert.deepEqual(nextTokens(null, losses).map(({ token, top }) => [token, top]), [[0, []], [2, []]]);
   assert.deepEqual(nextTokens(null, null), []);
   assert.equal(meanLoss([]), null);
+});
+
+test('frames are compared with a step of this run, or of another', () => {
+  assert.equal(otherOf({ minus: '3' }, 'a'), null);
+  assert.equal(otherOf({ minus_run: 'a', minus_attempt: 'x' }, 'a'), null);
+  assert.deepEqual(otherOf({ minus_run: 'b' }, 'a'), { run: 'b', attempt: null });
+  assert.deepEqual(otherOf({ minus_attempt: '2' }, 'a'), { run: 'a', attempt: 2 });
+  assert.equal(lessOf(null, 30, undefined, [10, 20], 'a'), null);
+  assert.equal(lessOf(null, 30, '11', [10, 20], 'a'), null);
+  assert.deepEqual(lessOf(null, 30, '20', [10, 20], 'a'), { step: 20, where: 'step 20' });
+  assert.deepEqual(lessOf({ run: 'b', attempt: null }, 30, undefined, [10], 'a'), { run: 'b', attempt: null, step: 30, where: 'step 30 of run b' });
+  assert.equal(lessOf({ run: 'b', attempt: 1 }, 30, '10', [10], 'a').where, 'step 10 of run b, attempt 1');
+  assert.equal(lessOf({ run: 'a', attempt: 1 }, 30, '10', [10], 'a').where, 'step 10 of attempt 1');
 });
 
 test('tokens have their text, or else their id', () => {
