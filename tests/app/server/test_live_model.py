@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.sync.client import ClientConnection
 
 from app.settings import Settings
 from tests.app.server.ranks import JOB_TOKEN, post, state, wait_until
 from tests.app.server.served import Served, served
 from tests.app.server.test_live_frames import next_frame
-from tests.trace_hooks.processes import begin
+from tests.forks import fork
+from tests.trace_hooks.processes import environment
+from trace_hooks.frames import Frame
 
 pytestmark = pytest.mark.torch
 START_S = 60.0
@@ -42,17 +44,20 @@ WATCHES = [
 
 
 @contextmanager
-def training(folder: Path, server: Served, **environ: str) -> Iterator[subprocess.Popen[str]]:
-    process = begin(
-        folder, TRAIN, TRACE_HOOKS_SERVER=f"ws://{server.address}", TRACE_HOOKS_TOKEN=JOB_TOKEN,
+def training(folder: Path, server: Served, **environ: str) -> Iterator[None]:
+    script = folder / "train.py"
+    script.write_text(TRAIN)
+    given = environment(
+        folder, TRACE_HOOKS_SERVER=f"ws://{server.address}", TRACE_HOOKS_TOKEN=JOB_TOKEN,
         TRACE_HOOKS_SOURCES="modules,optimizer,inspection", **environ,
     )  # fmt: skip
+    job = fork(folder / "job", [str(script)], given, folder)
     try:
         wait_until(lambda: (state(server, "job").get("step") or 0) > 0, START_S)
-        yield process
+        yield
     finally:
-        process.kill()
-        process.communicate()
+        job.process.kill()
+        job.process.join()
 
 
 @pytest.fixture
@@ -69,7 +74,8 @@ def test_what_is_watched_is_seen(tmp_path: Path, server: Served) -> None:
         assert (status, answer["silent"]) == (200, [])
         assert [one["ok"] for one in answer["acks"]] == [True]
         with server.socket("/live/frames?run=job&watch=in") as opened:
-            first, second = next_frame(opened), next_frame(opened)
+            first, second = _next(opened, "residual"), _next(opened, "residual")
+            assert _next(opened, "tokens").shape == (12, 1)
         assert (first.what, first.layer, first.attempt, first.rank) == ("residual", 1, 0, 0)
         assert first.values().shape == (12, 8)
         assert second.step > first.step
@@ -82,6 +88,12 @@ def test_what_is_watched_is_seen(tmp_path: Path, server: Served) -> None:
         assert [one["ok"] for one in answer["acks"]] == [False]
         assert "layer" in answer["acks"][0]["text"]
         assert [one["id"] for one in answer["watches"]] == ["in", "w"]
+
+
+def _next(opened: ClientConnection, what: str) -> Frame:
+    while (found := next_frame(opened)).what != what:
+        pass
+    return found
 
 
 def costs(server: Served) -> dict[str, Any]:
