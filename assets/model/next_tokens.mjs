@@ -34,8 +34,15 @@ export class NextTokens {
   show(probabilities, losses, names) {
     this.rows = nextTokens(probabilities, losses);
     this.names = names;
-    this.element.hidden = this.rows.length === 0;
-    const step = (probabilities ?? losses)?.step;
+    this.element.hidden = false;
+    if (!this.rows.length) {
+      this.title.textContent = 'Next tokens';
+      this.about.textContent = 'Neither probabilities nor losses of tokens were kept in this step: they are made where one rank has the logits of the whole vocabulary.';
+      this.bars.show([], [], null);
+      this.list.replaceChildren();
+      return;
+    }
+    const { step } = probabilities ?? losses;
     const mean = meanLoss(this.rows);
     this.title.textContent = `Next tokens, step ${step}`;
     this.about.textContent = mean === null
@@ -45,7 +52,7 @@ export class NextTokens {
   }
 
   #draw() {
-    if (this.app.view.page !== 'model' || this.element.hidden) return;
+    if (this.app.view.page !== 'model' || this.element.hidden || !this.rows.length) return;
     const { token } = this.app.view.model;
     const wanted = token === undefined ? null : Number(token);
     const row = this.rows.find((one) => one.token === wanted) ?? this.rows.find(({ top }) => top.length) ?? this.rows[0];

@@ -15,6 +15,7 @@ from tests.trace_hooks.test_source_inspection import frames, step, watching
 from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of, seeded, train
 from trace_hooks import token_texts
 from trace_hooks.frames import Frame, decode
+from trace_hooks.sources import inspection
 from trace_hooks.token_texts import TokenTexts
 
 pytestmark = pytest.mark.torch
@@ -150,6 +151,22 @@ def test_a_cross_entropy_of_something_else_is_not_taken_for_it():
         one = one_of(frames(traced, what="token_loss"), 0)
         assert json.loads(one.labels or "") == [1, 2]
         assert one.values()[:, 0] == pytest.approx(expected(logits[:, :2], ids[:, 1:])[0], rel=1e-6)
+
+
+def test_a_vocabulary_that_is_spread_over_ranks_is_refused_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(inspection, "has_all_columns", lambda tensor, shard: False)
+    model = TinyGPT()
+    with watching(model, {"what": "logits"}) as (traced, source):
+        for number in range(2):
+            step(traced, number)
+            loss_of(model, batch(number)).backward()
+        assert {one.what for one in frames(traced)} == {"logits"}
+        assert frames(traced, what="token_loss") == []
+        assert source.status()[0]["text"].startswith("probabilities and losses of tokens are not")
+        (mark,) = traced.rows("marks")
+        assert mark["text"].startswith("watch logits: probabilities and losses of tokens are not")
 
 
 def test_losses_are_bitwise_equal_and_nothing_is_left_behind():

@@ -52,7 +52,7 @@ from trace_hooks.sources.global_places import (
 from trace_hooks.sources.parts import Part
 from trace_hooks.sources.tensor_names import NO_LAYER, output_place, plain_path
 from trace_hooks.sources.tensor_samples import own_part, tensors_in
-from trace_hooks.sources.token_captures import SPREAD, TokenCaptures
+from trace_hooks.sources.token_captures import TokenCaptures
 from trace_hooks.sources.watch_list import HEADS, OUTPUTS, PARAMETERS, WatchList
 from trace_hooks.watches import Ack, Watch, read_watch
 
@@ -231,7 +231,7 @@ class Inspection(Source):
                 self._frames.keep(active, part, stage, made)
                 self._tokens.returned(active, part, stage, own[0], where, first)
             elif what == "logits":
-                active.note = SPREAD
+                self._tokens.note_spread(active)
 
     def _rows_here(
         self, part: Part, stage: int | None, layer: int, tensor: Any, shard: str

@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trace_hooks.clock import now
 from trace_hooks.frames import ITEM_BYTES
 from trace_hooks.guard import guarded
 from trace_hooks.recorder import Recorder
@@ -145,6 +146,13 @@ class TokenCaptures:
             guess = list(_losses(active, logits_BRV, next_BR, rows, at))
         thread = threading.get_ident()
         self._waiting.append(_Returned(active, part, stage, at, rows, shape, thread, guess))
+
+    def note_spread(self, active: ActiveWatch) -> None:
+        """Say once that this rank has a part of the vocabulary only."""
+        if not active.note:
+            active.note = SPREAD
+            text = f"watch {active.watch.id}: {SPREAD}"
+            self._recorder.add_row("marks", ts_ns=now(), kind="note", text=text)
 
     def _keep_ids(
         self, due: list[ActiveWatch], ids: Tensor, part: Part | None, stage: int | None
