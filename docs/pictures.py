@@ -8,6 +8,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -26,7 +30,14 @@ from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace 
 RUN = "slow_rank"
 JOB = "pipeline-with-a-slow-worker"
 WATCHED = "watched"
+PERTURBED, ALIKE = "perturbed", "alike"
+TOKEN = "of-the-pictures"
+NOISE = {
+    "kind": "gaussian", "strength": 0.1, "target": "weights", "layer": 1, "seed": 3,
+    "steps": [60, 69],
+}  # fmt: skip
 SETTLES_MS = 3000
+_AGAINST = (("view", "perturb"), ("against", ALIKE))
 _COMPARED = (("view", "inspect"), ("at", "2.1"), ("pins", "3.0"))
 PICTURES = {
     "overview": (View(RUN, "overview", rank=5).url(), (1400, 1000)),
@@ -35,6 +46,7 @@ PICTURES = {
     "whatif": (View(JOB, "what-if").url(), (1400, 1120)),
     "model-health": (View(WATCHED, "model", model=(("tensor", "gradient"),)).url(), (1400, 1000)),
     "model-inspect": (View(WATCHED, "model", model=_COMPARED).url(), (1400, 900)),
+    "model-perturb": (View(PERTURBED, "model", model=_AGAINST).url(), (1400, 900)),
 }
 """name: what is shown, and the size of the window."""
 
@@ -72,14 +84,49 @@ def watched_run(scratch: Path, runs: Path) -> None:
         "TRACE_HOOKS_RUN": WATCHED, "TRACE_HOOKS_STATISTICS": "5", "OMP_NUM_THREADS": "1",
         "TRACE_HOOKS_ALLOW_CONTENT": "1", "TRACE_HOOKS_WATCHES": str(watches),
     }  # fmt: skip
+    subprocess.run(
+        _job(scratch, runs, 200), cwd=DOCS.parent, env=os.environ | recording, check=True
+    )
+
+
+def perturbed_runs(scratch: Path, runs: Path, server: Server) -> None:
+    """The same job twice with the same seed, once with noise in its weights for ten steps."""
+    live = {
+        "TRACE_HOOKS_SERVER": f"ws://127.0.0.1:{server.port}", "TRACE_HOOKS_TOKEN": TOKEN,
+        "TRACE_HOOKS_ALLOW_PERTURBATION": "1", "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+    for name in (ALIKE, PERTURBED):
+        environ = os.environ | live | {"TRACE_HOOKS_RUN": name}
+        job = subprocess.Popen(_job(scratch, runs, 120), cwd=DOCS.parent, env=environ)
+        if name == PERTURBED:
+            _perturb(server, name)
+        if job.wait():
+            raise SystemExit(f"the job of the run {name} failed")
+
+
+def _perturb(server: Server, run: str) -> None:
+    """Ask all ranks for it: the server refuses until they are connected."""
+    asked = json.dumps({"name": "perturb", "args": NOISE}).encode()
+    for _ in range(600):
+        with suppress(urllib.error.HTTPError):
+            answer = urllib.request.urlopen(f"{server.url}/api/command?run={run}", asked)
+            told = json.load(answer)
+            if told["taken_back"] or not all(ack["ok"] for ack in told["acks"]):
+                raise SystemExit(f"the ranks did not take the perturbation: {told}")
+            return
+        time.sleep(0.1)
+    raise SystemExit("the ranks have not connected")
+
+
+def _job(scratch: Path, runs: Path, steps: int) -> list[str]:
+    """Command of the real job, TP 2 x PP 2."""
     sizes = {
-        "nproc": 4, "pp": 2, "tp": 2, "dp": 1, "steps": 200, "microbatches": 2, "layers": 4,
+        "nproc": 4, "pp": 2, "tp": 2, "dp": 1, "steps": steps, "microbatches": 2, "layers": 4,
         "batch": 2, "seq": 32, "width": 32, "heads": 4, "device": "cpu", "runs": runs,
         "losses": scratch / "losses",
     }  # fmt: skip
     options = [text for name, value in sizes.items() for text in (f"--{name}", str(value))]
-    command = [sys.executable, "-m", "sample_traces.jobs.train_3d", *options]
-    subprocess.run(command, cwd=DOCS.parent, env=os.environ | recording, check=True)
+    return [sys.executable, "-m", "sample_traces.jobs.train_3d", *options]
 
 
 def main() -> None:
@@ -92,7 +139,8 @@ def main() -> None:
         shutil.copytree(RECORDED / RUN, runs / RUN, ignore=shutil.ignore_patterns("index"))
         straggler_run(Path(scratch), runs)
         watched_run(Path(scratch), runs)
-        server = Server(runs).start()
+        server = Server(runs, "--job-token", TOKEN).start()
+        perturbed_runs(Path(scratch), runs, server)
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         try:
             for name, (view, size) in PICTURES.items():

@@ -109,16 +109,17 @@ export function differenceText(part) {
 
 /** What the comparison is worth, in a sentence or two. @param {?string} name of what it is compared with */
 export function worth({ parts, hasOther, isTwin, expected }, name) {
-  if (!parts.within) return hasOther ? `${name} logged no loss in these steps.` : 'No loss was logged within the window.';
+  const other = name && name[0].toUpperCase() + name.slice(1);
+  if (!parts.within) return hasOther ? `${other} logged no loss in these steps.` : 'No loss was logged within the window.';
   if (!hasOther) {
     return expected
       ? `There is no run without it here: “without” is a straight line through the ${parts.before.count} steps before, continued. `
         + 'Loss differs from batch to batch and does not fall in straight lines, so this is no control; choose a run with the same seed to have one.'
       : 'There are too few steps before the window to tell what to expect: choose another run.';
   }
-  if (!parts.before) return `${name} has no loss before the window, so whether the two are alike without the perturbation is not known.`;
-  if (isTwin) return `${name} logged exactly the same losses in the ${parts.before.count} steps before: what differs from the window on comes from it, unless the two runs were treated differently from there on in other ways, too.`;
-  return `${name} is no twin: in the ${parts.before.count} steps before the two differ by ${differenceText(parts.before)} already. Read the difference within against that.`;
+  if (!parts.before) return `${other} has no loss before the window, so whether the two are alike without the perturbation is not known.`;
+  if (isTwin) return `${other} logged exactly the same losses in the ${parts.before.count} steps before: what differs from the window on comes from it, unless the two runs were treated differently from there on in other ways, too.`;
+  return `${other} is no twin: in the ${parts.before.count} steps before the two differ by ${differenceText(parts.before)} already. Read the difference within against that.`;
 }
 
 /** An axis for losses: linear, or logarithmic where some are many times the others. */
