@@ -1,6 +1,8 @@
 # make demo: a real 8-rank job, live.  make test: lint, types, import directions, all tests.
 PYTHON ?= python3
 TORCH  ?= torch==2.13.0
+# of the tests, for two cores: much of a test is waiting for jobs, servers and pages
+WORKERS ?= 3
 FAULT  ?= slow-rank=5,x=1.6,from=8
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -28,9 +30,8 @@ demo: $(VENV)/.ready
 test:
 	$(MAKE) --no-print-directory -j2 lint pytest
 
-# three workers for two cores: much of it waits for jobs, servers and pages
 pytest: $(VENV)/.ready browser
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 browser:
 	tests/browser/install_chromium.sh

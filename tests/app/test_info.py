@@ -242,7 +242,7 @@ def test_info_on_a_run_folder_starts_without_heavy_modules(tmp_path: Path) -> No
         "sys.exit(f'imported {heavy}' if heavy else code)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(run)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code, str(run)], capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["format"] == "kineto"

@@ -61,7 +61,7 @@ def test_a_full_disk_is_one_sentence(verb: list[str]) -> None:
     command += [verb[0], str(RECORDED / "healthy"), *verb[1:]]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, env=os.environ
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, env=os.environ
         )
     assert done.returncode == 2
     assert done.stderr == (

@@ -15,7 +15,7 @@ from ingest.sandbox import Stop
 from ingest.store import Run
 from tests.runs_builder import RunBuilder, two_rank_run
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from ingest.errors import UserError
 from ingest.store import Run
 from tests.runs_builder import RunBuilder, two_rank_run
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 T = TypeVar("T")
 
 

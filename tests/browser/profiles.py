@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
-WAIT_MS = 30_000
+WAIT_MS = 90_000
 BLANK = "about:blank"
 
 

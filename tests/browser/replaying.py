@@ -18,7 +18,7 @@ from tests.browser.tabs import LEFT, LONGEST_S, Tab
 REPO = Path(__file__).resolve().parents[2]
 _NEWS = """(count) => new Promise((done, fail) => {
     const told = [];
-    const timer = setTimeout(() => fail(new Error(`only ${told.length} news`)), 30000);
+    const timer = setTimeout(() => fail(new Error(`only ${told.length} news`)), 80000);
     window.rankscope.addEventListener('run', (event) => {
         if (told.length && event.detail.version === told.at(-1).version) return;  // its state alone
         told.push(event.detail);

@@ -14,7 +14,7 @@ from playwright.sync_api import ConsoleMessage, Dialog, Error, Locator, Page, Re
 from tests.browser.profiles import BLANK, Profile
 
 DESKTOP, PHONE = (1400, 900), (390, 844)
-LONGEST_S, QUIET_S = 40.0, 0.25
+LONGEST_S, QUIET_S = 90.0, 0.25
 ABORTED = "net::ERR_ABORTED"
 """A request that was given up because a newer one made it useless, or the page was left."""
 LEFT = "Execution context was destroyed"

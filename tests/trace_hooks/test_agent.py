@@ -27,7 +27,7 @@ from trace_hooks.layout import ParallelLayout
 from trace_hooks.place import Place
 from trace_hooks.recorder import Recorder
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 WELCOME = {"type": "welcome", "messages_per_s": 1e6, "bytes_per_s": 1e9, "message_bytes": 1 << 20}
 IDENTITY = Identity(Shared("night", 2, 0, "d", 0, 0), Place(3, 8, 3, sure=True), Path("runs"))
 
@@ -211,7 +211,7 @@ def test_it_ends_in_time_whatever_the_server_does() -> None:
             line, _ = silent.accept()
             stopping = threading.Thread(target=agent.stop)
             stopping.start()
-            stopping.join(WAIT_S)
+            stopping.join(20.0)
             assert not stopping.is_alive()
         line.close()
     wait_until(lambda: not (set(threading.enumerate()) - before))

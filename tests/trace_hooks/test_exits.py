@@ -47,7 +47,7 @@ def test_sigterm_ends_the_process_by_that_signal(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=90)
     assert process.returncode == -signal.SIGTERM
     assert rank_files(tmp_path)[0]["end"]["status"] == "stopped"
     assert [row["step"] for row in rows(tmp_path, "steps")] == [0, 1, 2]
@@ -62,7 +62,7 @@ def test_sigterm_while_the_main_thread_is_stuck_in_c(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=90)
     assert process.returncode == -signal.SIGTERM
     end = rank_files(tmp_path)[0]["end"]
     assert (end["status"], end["error"]) == ("stopped", "SIGTERM")
@@ -85,7 +85,7 @@ def test_the_users_sigterm_handler_decides(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.terminate()
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=90)
     assert (process.returncode, out) == (7, "saving\n")
     assert rank_files(tmp_path)[0]["end"]["status"] == "stopped"
 
@@ -128,7 +128,7 @@ time.sleep(60)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.terminate()
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=90)
     assert (process.returncode, out, err) == (7, "saved\n", "")
     assert [row["step"] for row in rows(tmp_path, "steps")] == [0, 1, 2]
 

@@ -53,7 +53,7 @@ def test_stacks_of_a_rank_that_holds_the_gil(tmp_path: Path) -> None:
     silent = wait_for(lambda: watchdog_state(tmp_path).get("0000-00000"))
     assert (silent["rank"], silent["step"], silent["phase"]) == (0, 6, "step")
     assert (tmp_path / "runs" / "held" / silent["ring"]).exists()
-    process.communicate(timeout=30)
+    process.communicate(timeout=90)
     assert process.returncode == 0  # the signal did it no harm
     assert rank_files(tmp_path)[0]["end"]["status"] == "finished"
     marks = [row for row in rows(tmp_path, "marks") if row["kind"] == "silent"]
@@ -71,7 +71,7 @@ def test_stacks_are_fetched_on_request(tmp_path: Path) -> None:
     assert "script.py" in stacks.read_text()
     assert not rows(tmp_path, "marks")
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=90)
 
 
 STALLS = """
@@ -132,7 +132,7 @@ def test_any_first_rank_of_a_host_starts_it(tmp_path: Path) -> None:
     )  # fmt: skip
     wait_for(lambda: _watchdogs_of(tmp_path))
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=90)
     wait_for(lambda: not _watchdogs_of(tmp_path))
 
 

@@ -14,7 +14,7 @@ from app.hub import Hub
 from app.serving import running, take_port
 from app.settings import Settings
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Served:
