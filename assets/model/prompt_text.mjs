@@ -40,10 +40,7 @@ function layersOf(text) {
 /** Layers to begin with: the first and the last. */
 export const firstLayers = (layers) => [...new Set([layers[0], layers[layers.length - 1]])].filter((one) => one !== undefined).join(', ');
 
-const pairs = (frame) => {
-  const labels = JSON.parse(frame.labels ?? '[]');
-  return labels.map(([id, text], at) => ({ id, text: String(text), share: frame.values[at] }));
-};
+const pairs = ({ labels, values }) => labels.map(({ id, text }, at) => ({ id, text, share: values[at] }));
 
 /** Frames of the newest prompt, or of the one `id` names. @returns {?Told} */
 export function toldOf(frames, id = null) {
@@ -59,7 +56,7 @@ export function toldOf(frames, id = null) {
   });
   return {
     id: newest.watch.slice('prompt.'.length), step: newest.step, tokens, prompt: of(PROMPT_TOKENS) ? pairs(of(PROMPT_TOKENS)) : [],
-    end: end ? { made: end.values[0], ms: end.values[1], problem: String(JSON.parse(end.labels ?? '[""]')[0]) } : null,
+    end: end ? { made: end.values[0], ms: end.values[1], problem: end.labels[0]?.text ?? '' } : null,
   };
 }
 

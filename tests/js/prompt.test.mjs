@@ -7,7 +7,7 @@ import {
 
 const FORM = { text: '5 7', tokens: '16', temperature: '0', layers: '0, 3-5' };
 const token = (sample, labels, values, more = {}) => ({
-  what: 'prompt_token', watch: 'prompt.p1', sample, labels: JSON.stringify(labels), values: Float32Array.from(values), ts_ns: 10 + sample, step: 7, ...more });
+  what: 'prompt_token', watch: 'prompt.p1', sample, labels: labels.map((one) => (Array.isArray(one) ? { id: one[0], text: one[1] } : { id: null, text: one })), values: Float32Array.from(values), ts_ns: 10 + sample, step: 7, ...more });
 const FRAMES = [
   token(-1, [[5, '5'], [7, ' a']], [1, 1]),
   token(1, [[9, 'x'], [9, 'x'], [8, 'y']], [0.5, 0.5, 0.25]),
