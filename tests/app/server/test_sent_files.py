@@ -15,14 +15,15 @@ from tests.trace_hooks.processes import begin
 
 __all__ = ["port", "runs"]
 AGAIN_S = 90.0
-"""A rank that has tried in vain for long tries again after 15 s."""
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "2"))
 
 TRAIN = """
 import time
 from pathlib import Path
 import trace_hooks as th
+from trace_hooks import agent
 
+agent.LONGEST_PAUSE_S = 0.5  # between tries to reach a server that is away
 tracer, step = th.start(run="job"), 0
 while not Path("stop").exists():
     with tracer.step():
