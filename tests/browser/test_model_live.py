@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from app.links import View
@@ -122,3 +124,61 @@ def test_a_perturbation_and_a_capture_of_kernels_are_asked_for_on_the_page(
     finally:
         for rank in ranks:
             rank.agent.stop()
+
+
+def test_a_prompt_is_asked_for_and_its_tokens_appear(live_server: Server, tabs: OpenTab) -> None:
+    ranks = [Rank(f"127.0.0.1:{live_server.port}", rank, RUN) for rank in range(2)]
+    try:
+        tab = tabs(live_server.url)
+        tab.open(View(RUN, "model", model=(("view", "prompt"),)).url())
+        tab.page.wait_for_selector(".model-prompt form:visible")
+        tab.problems.allow("status 400|status of 400")  # asked of two ranks of eight
+        said = "document.querySelector('.model-body').innerText"
+        run = tab.page.get_by_role("button", name="Run", exact=True)
+        run.click()
+        tab.wait_for(f"{said}.includes('The prompt is empty')")
+        tab.page.get_by_label("prompt", exact=True).fill("5 7")
+        run.click()
+        tab.wait_for(f"{said}.includes('2 of 8 ranks are connected; a prompt takes all of them')")
+        _answer(ranks, ["<b>five</b>", " a", "end"])
+        tab.wait_for(f"{said}.includes('After step 7: 3 tokens; training waited 12 ms')")
+        tab.page.get_by_role("button", name="·a, 50%", exact=True).click()
+        tab.wait_for(f"{said}.includes('Instead of ·a')")
+        tab.page.get_by_label("head", exact=True).select_option("head 1")
+        assert tab.num_colours(tab.page.locator(".head-strips canvas")) > 3
+        assert tab.page.locator(".prompt-tokens b").count() == 0
+        tab.assert_sound()
+        tab.page.goto("about:blank")
+    finally:
+        for rank in ranks:
+            rank.agent.stop()
+
+
+def _answer(ranks: list[Rank], texts: list[str]) -> None:
+    """What both ranks show of a prompt of two tokens, as their source hands it to the agent."""
+    ids = [[5, "5"], [7, "7"]]
+    told = [(-1, [1.0, 1.0], ids), (-2, [len(texts), 12.0], [""])]
+    told += [(n, [0.5, 0.5, 0.2], [[n, text], [n, text], [9, "x"]]) for n, text in enumerate(texts)]
+    for number, values, labels in told:
+        _offer(ranks[0], "prompt_token", number, np.array(values), labels=json.dumps(labels))
+    for number in range(len(texts)):
+        for head, rank in enumerate(ranks):
+            looked = np.linspace(0.1, 0.9, 2 + number)[None]
+            _offer(
+                rank,
+                "prompt_attention",
+                number,
+                looked,
+                layer=1,
+                row_begin=head,
+                shard=f"tp={head}",
+            )
+
+
+def _offer(rank: Rank, what: str, number: int, values: np.ndarray, **more: Any) -> None:
+    numbers = stored(values.astype(np.float32))
+    place = {"layer": -1, "name": "prompt", "step": 7, "watch": "prompt.p1", **more}
+    rank.agent.offer(Frame(
+        ts_ns=time.time_ns(), what=what, sample=number, shape=values.shape, dtype=numbers.dtype,
+        data=numbers.data, scale=numbers.scale, zero=numbers.zero, **place,
+    ))  # fmt: skip
