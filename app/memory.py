@@ -5,7 +5,9 @@ glibc nothing of it is heard.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
+import threading
 from contextlib import suppress
 
 import pyarrow as pa
@@ -17,6 +19,8 @@ _JEMALLOC = "DUCKDB_JE_MALLOC_CONF"
 """Read by jemalloc, DuckDB's allocator, when DuckDB is loaded; its manual says what it may say.
 Giving pages back at once (dirty_decay_ms:0) as well costs much of the server's CPU time.
 """
+_WARM_S = 20.0
+"""After so long a server that is asked has loaded what it needs."""
 
 
 def settle() -> None:
@@ -35,3 +39,21 @@ def give_back() -> None:
     """Return to the system what has been freed; takes some milliseconds."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def keep_what_is_loaded() -> None:
+    """Leave what is loaded, now and soon after the start, out of garbage collection.
+
+    A full collection waits for a quarter of all objects to be new. Of half a million that stay
+    anyway that took minutes, and what was in cycles was kept for as long: closed sockets and the
+    tasks that had served them.
+    """
+    _freeze()
+    timer = threading.Timer(_WARM_S, _freeze)
+    timer.daemon = True
+    timer.start()
+
+
+def _freeze() -> None:
+    gc.collect()
+    gc.freeze()

@@ -21,9 +21,9 @@ from ingest.store import Run
 from sample_traces.jobs.faults import Fault
 
 NUM_RANKS = 8
-SEQUENCES = 2
+SEQUENCES = 1
 """Of a micro-batch: a step takes about a second where 8 ranks share 2 cores."""
-BEHIND = 5
+BEHIND = 10
 """Niceness of the ranks: they share their cores with the dashboard and a browser."""
 LOOK_EVERY_S = 0.25
 NEWS_EVERY_S = 10.0

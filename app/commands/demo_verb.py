@@ -140,6 +140,7 @@ def _dashboard(
         port = listener.getsockname()[1]
         url = settings.url(port).rstrip("/") + View(name).url()
         print(f"dashboard: {url}", flush=True)
+        memory.keep_what_is_loaded()
         if not arguments.no_browser and _has_display():
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
         yield hub, {

@@ -55,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not _given_job_token(arguments):
             told = f"{SERVER}={settings.job_server(port)} {TOKEN}={settings.job_token}"
             print(f"live from jobs started with {told}", flush=True)
+        memory.keep_what_is_loaded()
         while not stop.wait(_LOOK_EVERY_S):
             if not server.is_alive():
                 raise UserError("the server has ended by itself; its output says why")
