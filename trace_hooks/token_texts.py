@@ -12,8 +12,8 @@ MAX_TEXT = 40
 """Characters of one token's text; none of a real vocabulary needs more to be told from others."""
 
 MAX_KNOWN = 1 << 18
-MAX_LABELS = 1 << 19
-"""Characters of the labels of one frame, as trace_hooks/frames.py allows."""
+MAX_LABELS = 1 << 18
+"""Characters of the labels of one frame: quoted once more they fit into its header."""
 
 
 class TokenTexts:

@@ -181,4 +181,15 @@ def test_tensors_without_heads_are_strips(tab: Tab, watched_run: str) -> None:
     assert "layers.0.mlp tp=0" in tab.page.locator(".model-full h2").inner_text()
     assert "24 × 48" in tab.page.locator(".model-full header").inner_text()
     assert tab.num_pixels(tab.page.locator(".matrix canvas"), "--ramp-less") > 10
+    tab.page.get_by_label("Tensor").select_option("residual")
+    tab.page.wait_for_selector(".scatter canvas")
+    tab.wait_for("document.querySelector('.model-states p').innerText.includes('of step 10')")
+    tab.settle()
+    states = tab.page.locator(".scatter canvas")
+    assert tab.num_colours(states) > 20
+    states.focus()
+    for key in ("ArrowRight", "ArrowRight", "Enter", "ArrowUp"):
+        tab.page.keyboard.press(key)
+    tab.wait_for("document.querySelector('.model-states h2').innerText.includes('layer 1')")
+    assert tab.view()["model"]["token"] == "1"
     tab.assert_sound()

@@ -170,7 +170,8 @@ class TokenCaptures:
             "name": "" if part is None else part.name, "microbatch": self._recorder.microbatch,
             "chunk": self._recorder.chunk if stage is None else stage,
         }  # fmt: skip
-        values_NR1 = ids_BR[samples, :MOST_IDS].to(torch.float32).unsqueeze(-1)
+        some_NR = torch.stack([ids_BR[sample, :MOST_IDS] for sample in samples])
+        values_NR1 = some_NR.to(torch.float32).unsqueeze(-1)
         each = [{"sample": sample} for sample in samples]
         capture = Capture(at, each, values_NR1, "float32", names="values")
         self._frames.keep(due[0], part, stage, iter([capture]), counted=False)
@@ -178,7 +179,7 @@ class TokenCaptures:
     def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def cross_entropy(*args: Any, **kwargs: Any) -> Any:
-            if self._waiting and not is_compiling():
+            if not is_compiling() and self._waiting:
                 self._loss(args, kwargs)
             return original(*args, **kwargs)
 
