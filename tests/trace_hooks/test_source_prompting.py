@@ -70,7 +70,9 @@ def prompted(model: nn.Module, **how: Any) -> Iterator[tuple[Tracing, Prompting,
 
 def states() -> list[Any]:
     numpys = np.random.get_state()
-    return [torch.get_rng_state().tolist(), random.getstate(), numpys[1].tolist(), numpys[2]]
+    switches = [torch.is_autocast_cache_enabled(), torch.is_grad_enabled()]
+    numbers = [torch.get_rng_state().tolist(), random.getstate(), numpys[1].tolist(), numpys[2]]
+    return [*numbers, *switches]
 
 
 def trained(
