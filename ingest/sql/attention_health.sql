@@ -16,30 +16,10 @@
 -- column: rows  query rows looked at
 -- column: rank  lowest rank that has the head
 -- empty: no attention statistics were recorded in these steps (docs/hooks.md)
-WITH told AS (
-    SELECT s.*, coalesce(nullif(chunk, -1), r.pp, 0) AS stage
-    FROM rows_of($attention_stats) s LEFT JOIN ranks r USING (attempt, rank)
-    WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max
-),
-stages AS (
-    SELECT stage, min(layer) AS first, max(layer) AS last, count(DISTINCT layer) AS num_layers
-    FROM told WHERE layer >= 0 GROUP BY stage
-),
-numbered AS (
-    SELECT stage, CASE WHEN first <= max(last) OVER before THEN sum(num_layers) OVER before ELSE 0
-        END AS layers_before
-    FROM stages
-    WINDOW before AS (ORDER BY stage ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-),
-placed AS (
-    SELECT told.* REPLACE (
-        if(layer < 0, layer, layer + coalesce(layers_before, 0))::INTEGER AS layer)
-    FROM told LEFT JOIN numbered USING (stage)
-)
 SELECT step, layer, head, name, max(max_logit) AS max_logit,
     sum(entropy * rows) / nullif(sum(rows) FILTER (entropy IS NOT NULL), 0) AS entropy,
     sum(rows)::BIGINT AS rows, min(rank) AS rank
-FROM placed
+FROM rows_by_layer($attention_stats, $attempt, $step_min, $step_max)
 WHERE ($layer IS NULL OR layer = $layer) AND ($head IS NULL OR head = $head)
 GROUP BY step, layer, head, name
 ORDER BY step, layer, head, name

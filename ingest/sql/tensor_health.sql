@@ -25,31 +25,12 @@
 -- column: rank  lowest rank that has a part of it
 -- column: bad_rank  lowest rank with a value that is not finite; NULL none
 -- empty: no tensor statistics were recorded in these steps (docs/hooks.md)
-WITH told AS (
-    SELECT s.*, coalesce(nullif(chunk, -1), r.pp, 0) AS stage
-    FROM rows_of($tensor_stats) s LEFT JOIN ranks r USING (attempt, rank)
-    WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max
-),
-stages AS (
-    SELECT stage, min(layer) AS first, max(layer) AS last, count(DISTINCT layer) AS num_layers
-    FROM told WHERE layer >= 0 GROUP BY stage
-),
-numbered AS (
-    SELECT stage, CASE WHEN first <= max(last) OVER before THEN sum(num_layers) OVER before ELSE 0
-        END AS layers_before
-    FROM stages
-    WINDOW before AS (ORDER BY stage ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-),
-placed AS (
-    SELECT told.* REPLACE (
-        if(layer < 0, layer, layer + coalesce(layers_before, 0))::INTEGER AS layer)
-    FROM told LEFT JOIN numbered USING (stage)
-),
-parts AS (
+WITH parts AS (
     SELECT step, layer, tensor, name, count, any_value(sampled) AS sampled,
         any_value(mean) AS mean, any_value(rms) AS rms, absmax, zero_ratio,
         nonfinite, min(rank) AS rank, count - nonfinite AS num_finite
-    FROM placed WHERE $layer IS NULL OR layer = $layer
+    FROM rows_by_layer($tensor_stats, $attempt, $step_min, $step_max)
+    WHERE $layer IS NULL OR layer = $layer
     GROUP BY step, layer, tensor, name, shard, count, absmax, zero_ratio, nonfinite, log2_counts
 ),
 whole AS (

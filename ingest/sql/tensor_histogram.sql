@@ -11,27 +11,10 @@
 -- column: exponent  values with 2^exponent <= size < 2^(exponent + 1); -40 and 23 have open ends
 -- column: share  of all values of the tensor, 0 to 1; zeros and what is not finite make up the rest
 -- empty: this tensor has no statistics in these steps, or none but zeros
-WITH told AS (
-    SELECT s.step, s.rank, s.layer, s.tensor, s.name, s.shard, s.count, s.sampled, s.absmax,
-        s.zero_ratio, s.nonfinite, s.log2_counts, coalesce(nullif(s.chunk, -1), r.pp, 0) AS stage
-    FROM rows_of($tensor_stats) s LEFT JOIN ranks r USING (attempt, rank)
-    WHERE s.attempt = $attempt AND s.step BETWEEN $step_min AND $step_max
-),
-stages AS (
-    SELECT stage, min(layer) AS first, max(layer) AS last, count(DISTINCT layer) AS num_layers
-    FROM told WHERE layer >= 0 GROUP BY stage
-),
-numbered AS (
-    SELECT stage, CASE WHEN first <= max(last) OVER before THEN sum(num_layers) OVER before ELSE 0
-        END AS layers_before
-    FROM stages
-    WINDOW before AS (ORDER BY stage ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-),
-parts AS (
+WITH parts AS (
     SELECT step, count, any_value(sampled) AS sampled, log2_counts
-    FROM told LEFT JOIN numbered USING (stage)
-    WHERE tensor = $tensor AND ($module IS NULL OR name = $module)
-        AND if(layer < 0, layer, layer + coalesce(layers_before, 0)) = $layer
+    FROM rows_by_layer($tensor_stats, $attempt, $step_min, $step_max)
+    WHERE tensor = $tensor AND ($module IS NULL OR name = $module) AND layer = $layer
     GROUP BY step, name, shard, count, absmax, zero_ratio, nonfinite, log2_counts
 ),
 bins AS (

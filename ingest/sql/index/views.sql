@@ -7,6 +7,28 @@ CREATE MACRO rows_of(files) AS TABLE
 -- rows of files of spans; communication has the kind that its group's axis has now
 CREATE MACRO spans_of(files) AS TABLE FROM rows_of(files);
 
+-- rows of files of tables by layer, with layers of the whole model: a pipeline stage that counts its
+-- own from 0 anew has them numbered on from the stages before it
+CREATE MACRO rows_by_layer(files, wanted, step_from, step_to) AS TABLE
+    WITH told AS (
+        SELECT s.*, coalesce(nullif(chunk, -1), r.pp, 0) AS stage
+        FROM rows_of(files) s LEFT JOIN ranks r USING (attempt, rank)
+        WHERE attempt = wanted AND step BETWEEN step_from AND step_to
+    ),
+    stages AS (
+        SELECT stage, min(layer) AS first, max(layer) AS last, count(DISTINCT layer) AS num_layers
+        FROM told WHERE layer >= 0 GROUP BY stage
+    ),
+    numbered AS (
+        SELECT stage, CASE WHEN first <= max(last) OVER before THEN sum(num_layers) OVER before
+            ELSE 0 END AS layers_before
+        FROM stages
+        WINDOW before AS (ORDER BY stage ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    )
+    SELECT told.* REPLACE (
+        if(layer < 0, layer, layer + coalesce(layers_before, 0))::INTEGER AS layer)
+    FROM told LEFT JOIN numbered USING (stage);
+
 -- the newest attempt of each step: what a restart repeated counts once (a table: asked all the time)
 CREATE TABLE newest_steps AS SELECT step, max(attempt) AS attempt FROM (
     SELECT step, attempt FROM step_rollup UNION ALL SELECT step, attempt FROM collective_rollup
