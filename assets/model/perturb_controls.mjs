@@ -51,6 +51,7 @@ export class PerturbControls {
       if (document.activeElement !== field) field.value = form[name];
       this.labels[name].hidden = !has.has(name);
     }
+    this.fields.head.placeholder = form.kind === 'flat_attention' ? '' : PLACEHOLDERS.head;
     const target = form.kind === 'flat_attention' ? null : TARGETS.find(([name]) => name === form.target);
     const kind = KINDS.find(([name]) => name === form.kind);
     this.means = [kind && `${kind[1]}: ${kind[2]}`, target && `${target[1]}: ${target[2]}`].filter(Boolean).join('; ');
@@ -63,7 +64,7 @@ export class PerturbControls {
     const why = whyNot(connected);
     const { layers, heads } = connected;
     this.form.hidden = this.meaning.hidden = why !== null;
-    this.said.textContent = why ?? `Ranks ${connected.ranks} are connected, step ${connected.step}`
+    this.said.textContent = why ?? `Ranks ${connected.ranks} are connected, ${connected.step < 0 ? 'before their first step' : `step ${connected.step}`}`
       + `${layers.length ? `; layers ${layers[0]} to ${layers[layers.length - 1]}` : ''}${heads ? `, ${heads} heads on each rank` : ''}.`;
     if (this.layers.children.length !== layers.length) this.layers.replaceChildren(...layers.map((layer) => make('option', { value: String(layer) })));
   }
