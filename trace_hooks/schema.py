@@ -213,8 +213,8 @@ _ALL = (
         _TS,
         _text(
             "kind",
-            "fault, restart, error, hook_error, silent, lost, perturbation, kernel_capture, prompt, "
-            "note",
+            "fault, restart, error, hook_error, silent, lost, perturbation, kernel_capture, "
+            "prompt, note",
         ),
         _text("text", "one sentence"),
         _optional_text("args", "JSON"),
