@@ -1,5 +1,5 @@
 /** The statistic of every layer over the steps as lines, smoothed if wanted; the chosen one stands out. */
-import { blockOf, stepCount, xOfColumn } from '../heat/geometry.mjs';
+import { blockOf, stepCount, xOfColumn, xOfStep } from '../heat/geometry.mjs';
 import { CanvasView } from '../lib/canvas_view.mjs';
 import { stepsText } from '../ranks/theme.mjs';
 import { drawCursor, drawSteps, drawValues, plotOf } from './axes.mjs';
@@ -14,7 +14,7 @@ export class Curves extends CanvasView {
   /** @param {{chosen: (key: string, step: number) => void, pointed: (step: ?number) => void}} tell */
   constructor(element, tell) {
     super(element, { label: 'Curves by layer', className: 'curves' });
-    Object.assign(this, { tell, data: null, cursor: null, row: null, weight: 0 });
+    Object.assign(this, { tell, data: null, cursor: null, row: null, weight: 0, beside: null });
   }
 
   /** @param {import('./series.mjs').Health} data @param {import('./scale.mjs').Scale} scale */
@@ -53,6 +53,7 @@ export class Curves extends CanvasView {
     for (let row = 0; row < data.height; row++) if (row !== chosen) this.#line(context, this.lines_RW[row], theme.link, 1, alpha);
     if (chosen >= 0 && this.weight > 0) this.#line(context, this.#raw(chosen), theme.text, 1, 0.3);
     if (chosen >= 0) this.#line(context, this.lines_RW[chosen], theme.text, data.width > 300 ? 1 : 2, 1);
+    if (this.beside) this.#beside(context, theme);
     if (this.at) {
       this.#line(context, this.lines_RW[this.at.row], theme.link, 2, 1);
       context.fillStyle = theme.text;
@@ -81,6 +82,28 @@ export class Curves extends CanvasView {
       context.fillText(level.text, plot.x + plot.w - 4, y - 2, plot.w - 8);
     }
     context.setLineDash([]);
+  }
+
+  /** The chosen row in another run, dashed, in the steps that are shown. @see import('./beside.mjs') */
+  #beside(context, theme) {
+    const { data, geometry } = this;
+    const [first, last] = [data.firstStep[0], data.lastStep[data.width - 1]];
+    context.strokeStyle = theme.tp;
+    context.lineWidth = 2;
+    context.setLineDash([5, 3]);
+    context.beginPath();
+    let isDown = false;
+    this.beside.steps.forEach((step, at) => {
+      if (step < first || step > last) return;
+      const half = geometry.plot.w / data.columns[data.columns.length - 1] / 2;  // points stand in the middle of their step
+      const [x, y] = [xOfStep(data, geometry, step) + half, this.#y(this.beside.values[at])];
+      if (isDown) context.lineTo(x, y);
+      else context.moveTo(x, y);
+      isDown = true;
+    });
+    context.stroke();
+    context.setLineDash([]);
+    context.lineWidth = 1;
   }
 
   #line(context, values, colour, width, alpha) {

@@ -2,6 +2,7 @@
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { colourTable, cssColour, STRONGEST } from '../lib/colour.mjs';
 import { make, onTheme, readTheme } from '../ranks/theme.mjs';
+import { Beside } from './beside.mjs';
 import { Curves } from './curves.mjs';
 import { Histogram } from './histogram.mjs';
 import { scaleBar } from './legend.mjs';
@@ -44,8 +45,8 @@ export class HealthView {
   }
 
   #viewKey() {
-    const { run, attempt, model: { tensor, stat, row } } = this.app.view;
-    return JSON.stringify([run, attempt, stepsAsked(this.app.view), tensor, stat, row]);
+    const { run, attempt, model: { tensor, stat, row, beside } } = this.app.view;
+    return JSON.stringify([run, attempt, stepsAsked(this.app.view), tensor, stat, row, beside]);
   }
 
   #follow() {
@@ -73,7 +74,9 @@ export class HealthView {
       const asked = { ...this.#chosen(told), attempt, steps: stepsAsked(app.view) };
       this.#options(told, asked);
       const width = Math.max(200, Math.round(this.map.stage.clientWidth || this.element.clientWidth) - 60);
-      const data = healthData(await app.arrays(app.api('model/health', { ...asked, width, height: ROWS_DRAWN }), signal));
+      const drawn = { ...asked, width, height: ROWS_DRAWN };
+      const [answer] = await Promise.all([app.arrays(app.api('model/health', drawn), signal), this.beside.fetch(drawn, signal)]);
+      const data = healthData(answer);
       if (signal.aborted) return undefined;
       this.#show(data);
       await this.#fetchHistogram(asked, width, signal);
@@ -130,7 +133,8 @@ export class HealthView {
     parts.legend = make('div', { class: 'map-legend model-legend' });
     parts.table = make('details', { class: 'worst-cells' });
     parts.map = make('section', { class: 'panel model-map' }, [make('header', {}, [parts.title, parts.about])]);
-    parts.curves = make('section', { class: 'panel model-curves' }, [make('header', {}, [make('h2', {}, 'By layer'), this.#smoothing()])]);
+    this.beside = new Beside(this.app);
+    parts.curves = make('section', { class: 'panel model-curves' }, [make('header', {}, [make('h2', {}, 'By layer'), this.beside.said, this.#smoothing()])]);
     parts.histogram = make('section', { class: 'panel model-histogram' }, [make('header', {}, [parts.histogramTitle, parts.histogramSaid])]);
     this.map = new StatMap(parts.map, tell);
     this.curves = new Curves(parts.curves, tell);
@@ -149,7 +153,7 @@ export class HealthView {
         this.app, name === 'tensor' ? { tensor: select.value, row: null } : { stat: select.value }, { push: true }));
       return make('label', {}, [`${label} `, select]);
     };
-    return make('section', { class: 'panel model-bar' }, [choice('tensor', 'Tensor'), choice('stat', 'Statistic'), this.parts.meaning]);
+    return make('section', { class: 'panel model-bar' }, [choice('tensor', 'Tensor'), choice('stat', 'Statistic'), this.beside.element, this.parts.meaning]);
   }
 
   #smoothing() {
@@ -164,7 +168,9 @@ export class HealthView {
     const weight = Math.min(0.99, Math.max(0, Number(this.app.view.model.smooth) || 0));
     this.parts.smooth.value = String(weight);
     this.parts.weight.textContent = weight.toFixed(2);
-    if (weight !== this.curves.weight) this.curves.smooth(weight);
+    if (weight === this.curves.weight) return;
+    this.curves.beside = this.beside.line(this.row, weight);
+    this.curves.smooth(weight);
   }
 
   #point(step) {
@@ -177,8 +183,9 @@ export class HealthView {
   #show(data) {
     const { statistic } = data;
     this.data = data;
-    this.scale = makeScale(statistic, rangeOf(statistic, data.value));
     this.row = data.rows.find(({ key }) => key === this.app.view.model.row) ?? this.#first();
+    this.curves.beside = this.beside.line(this.row, this.curves.weight);
+    this.scale = makeScale(statistic, rangeOf(statistic, this.curves.beside ? [...data.value, ...this.curves.beside.values] : data.value));
     for (const plot of [this.map, this.curves]) {
       plot.row = this.row?.key ?? null;
       plot.show(data, this.scale);

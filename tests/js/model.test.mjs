@@ -6,6 +6,7 @@ import {
   columnOfStep, drawnRowOf, healthData, rowLabel, rowsOf, rowText, smoothed, tableRows,
 } from '../../assets/model/series.mjs';
 import { axisText, decodeFrame, difference, frameText, partsOf, placeOf, tokenOf, tokenText } from '../../assets/model/frame.mjs';
+import { lineOf } from '../../assets/model/beside.mjs';
 import { codesOf, codesOfTile, gridOf, peakOf, thumbnail } from '../../assets/model/frame_codes.mjs';
 import { ackLines, costTexts, watchOf, watchText } from '../../assets/model/watch_form.mjs';
 import { merged } from '../../assets/model/state.mjs';
@@ -157,6 +158,15 @@ test('rows are tokens, also where only some were kept', () => {
   assert.equal(tokenText({ names: [3, 1023] }, 1), '1 #1023');
   assert.equal(tokenText({ names: [] }, 7), '7');
   assert.equal(axisText(' <b>\n'), '·<b>\\n');
+});
+
+test('a row of another run is a line over its own steps', () => {
+  const data = {
+    width: 3, rowEdges: [0, 1, 2], rows: [{ key: '0' }, { key: '1' }], firstStep: [10, 20, 40],
+    value: Float32Array.of(1, 2, 3, 4, NaN, 6),
+  };
+  assert.deepEqual(lineOf(data, '1', 0), { steps: [10, 40], values: [4, 6] });
+  assert.deepEqual(lineOf(data, '7', 0), { steps: [], values: [] });
 });
 
 test('a difference is of frames of one shape', () => {
