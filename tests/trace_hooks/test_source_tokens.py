@@ -127,6 +127,21 @@ def test_the_loss_of_each_token_is_exact_however_it_is_computed(loss: Any):
         assert source.status()[0]["frames"] == 6
 
 
+def test_ids_of_32_bits_and_of_one_sequence_without_a_batch():
+    model = seeded(TinyGPT)
+    ids = torch.tensor([5, 1, 2, 9], dtype=torch.int32)
+    with watching(model, {"what": "logits"}) as (traced, _):
+        step(traced, 0)
+        logits = model(ids[None])
+        own_loss(logits, ids[None].long()).backward()
+        one = one_of(frames(traced, what="token_loss"), 0)
+        assert json.loads(one.labels or "") == [1, 2, 9, None]
+        step(traced, 1)
+        model(ids).sum().backward()
+        tokens = [one.values()[:, 0].tolist() for one in frames(traced, what="tokens")]
+        assert tokens == [[5, 1, 2, 9]] * 2
+
+
 def test_a_mean_of_the_losses_is_the_loss_of_training():
     model = seeded(TinyGPT)
     with watching(model, LOGITS) as (traced, _):

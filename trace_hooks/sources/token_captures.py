@@ -130,6 +130,8 @@ class TokenCaptures:
         """A head has returned (..., R, V) logits over the whole vocabulary; `first`: first row."""
         self._waiting = [one for one in self._waiting if one.active is not active]
         num_rows, num_tokens = logits.shape[-2:] if logits.dim() > 1 else (1, logits.shape[-1])
+        if not logits.numel():
+            return
         shape = (logits.numel() // (num_rows * num_tokens), num_rows, num_tokens)
         rows = token_rows(active.watch, num_rows, num_tokens, first)
         num_frames = len(samples_of(active.watch, shape[0]))
@@ -143,6 +145,7 @@ class TokenCaptures:
             next_BR = torch.full_like(ids_BR, -1)
             next_BR[:, :-1] = ids_BR[:, 1:]
             logits_BRV = logits.detach().reshape(shape)
+            next_BR = next_BR.to(logits.device)  # ids that the script told may be elsewhere
             guess = list(_losses(active, logits_BRV, next_BR, rows, at))
         thread = threading.get_ident()
         self._waiting.append(_Returned(active, part, stage, at, rows, shape, thread, guess))
@@ -237,7 +240,7 @@ def _losses(
     for wanted in samples_of(active.watch, len(logits_BRV)):
         sample = max(0, wanted)  # a mean over other tokens would say nothing
         logits_RV = logits_BRV[sample, rows.slice].float()
-        target_R = target_BR[sample, rows.slice]
+        target_R = target_BR[sample, rows.slice].long()  # ids may be int32
         true_R = logits_RV.gather(-1, target_R.clamp(min=0)[:, None])[:, 0]
         loss_R = (logits_RV.logsumexp(-1) - true_R).masked_fill(target_R < 0, torch.nan)
         both_RC = torch.stack([loss_R, target_R.float()], -1)
