@@ -73,6 +73,7 @@ def test_it_prints_steps_and_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     environ = {key: v for key, v in os.environ.items() if not key.startswith("TRACE_HOOKS")}
     command = [str(Path(sys.executable).with_name("rankscope")), "demo", "--steps", "500"]
     command += ["--runs", str(tmp_path), "--port", "0", "--no-browser"]
+    command += ["--fault", "hang=0@3,s=100"]  # with steps to tell of, and no more work than that
     with output.open("w") as file:
         demo = subprocess.Popen(command, env=environ, stdout=file, stderr=file)
     try:
