@@ -35,9 +35,11 @@ KINDS = ("first", "own", "random")
 NUM_AXES = 2
 MOST_TOKENS = 512
 MOST_FITTED = 512
-"""States that the axes are fitted to, spread over layers and tokens: 512 x 8,192 take a second."""
+"""States that the axes are fitted to, spread over layers and tokens."""
 
 _SEED = 0
+_NOTHING = 1e-9
+"""A direction with so much less in it than the first is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +93,18 @@ def axes_of(run: Run, wanted: Wanted, kind: str, unit: bool, stop: Stop | None =
 
 def principal_directions(state_NC: Floats) -> Floats:
     """The NUM_AXES directions of most variance, CA; of each the greatest part is positive."""
-    _, _, found_NC = np.linalg.svd(state_NC - state_NC.mean(0), full_matrices=False)
+    centred_NC = state_NC.astype(np.float64) - state_NC.mean(0, dtype=np.float64)
+    is_wide = len(centred_NC) < centred_NC.shape[1]  # the smaller of both products says the same
+    square = centred_NC @ centred_NC.T if is_wide else centred_NC.T @ centred_NC
+    first = np.linalg.eigh(square)[1][:, ::-1][:, :NUM_AXES]
+    first_CA = centred_NC.T @ first if is_wide else first
+    size_A = np.linalg.norm(first_CA, axis=0)
+    greatest_A = np.take_along_axis(first_CA, np.abs(first_CA).argmax(0)[None], 0)[0]
     direction_CA = np.zeros((state_NC.shape[1], NUM_AXES), np.float32)
-    first = found_NC[:NUM_AXES]
-    greatest = np.take_along_axis(first, np.abs(first).argmax(1)[:, None], 1)
-    direction_CA[:, : len(first)] = (first * np.where(greatest < 0, -1, 1)).T
+    there = size_A > _NOTHING * size_A[0]
+    direction_CA[:, : len(size_A)][:, there] = (
+        first_CA[:, there] * np.where(greatest_A < 0, -1, 1)[there] / size_A[there]
+    )
     return direction_CA
 
 

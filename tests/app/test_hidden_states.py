@@ -88,6 +88,10 @@ def test_directions_have_a_sign_and_are_there_for_few_states() -> None:
     spread = ((state_NC - state_NC.mean(0)) @ found).var(0)
     exact = np.linalg.eigvalsh(np.cov(state_NC.T, bias=True))[::-1]
     np.testing.assert_allclose(spread, exact[:2], rtol=1e-4)
+    wide_NC = np.random.default_rng(2).normal(0, 1, (7, 40)).astype(np.float32)
+    exact = np.linalg.svd(wide_NC - wide_NC.mean(0))[2][:2].T
+    along = (principal_directions(wide_NC) * exact).sum(0)
+    np.testing.assert_allclose(np.abs(along), 1, atol=1e-5)
     for shape in ((1, 5), (3, 1)):
         few = principal_directions(np.ones(shape, np.float32))
         assert few.shape == (shape[1], 2)
