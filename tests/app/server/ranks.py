@@ -70,9 +70,12 @@ class Rank:
 
 
 @contextmanager
-def ranks(server: Served, run: str, num: int = 2) -> Iterator[list[Rank]]:
-    """Connected ranks of a run."""
-    found = [Rank(server.address, rank, run, world_size=num) for rank in range(num)]
+def ranks(
+    server: Served, run: str, num: int = 2, world_size: int | None = None
+) -> Iterator[list[Rank]]:
+    """Connected ranks of a run; all that it has, where no size is given."""
+    size = world_size or num
+    found = [Rank(server.address, rank, run, world_size=size) for rank in range(num)]
     try:
         wait_until(lambda: state(server, run).get("connected") == num)
         yield found

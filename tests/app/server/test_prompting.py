@@ -57,7 +57,7 @@ def test_all_ranks_go_after_the_same_step_or_none_does(server: Served) -> None:
 
 
 def test_a_prompt_takes_all_ranks(server: Served) -> None:
-    with ranks(server, "some") as found:
+    with ranks(server, "some", world_size=ALL) as found:
         heard = [listening(one) for one in found]
         status, answer = prompt(server, "some", ASKED)
         assert (status, heard) == (400, [[], []])
