@@ -91,6 +91,12 @@ class Tab:
         for event, listener in self._listeners.items():
             self.page.on(event, listener)
 
+    def listen(self, event: str, listener: Callable[[Any], None]) -> None:
+        """Hear of one more kind of events of the page, until it is left."""
+        assert event not in self._listeners
+        self._listeners[event] = listener
+        self.page.on(event, listener)
+
     def leave(self) -> None:
         """Listen no more; the profile may be used by the next test."""
         for event, listener in self._listeners.items():

@@ -44,7 +44,7 @@ def heard(tab: Tab) -> list[int | None]:
     def note(socket: WebSocket) -> None:
         socket.on("framereceived", lambda text: steps.append(json.loads(text).get("last_step")))
 
-    tab.page.on("websocket", note)
+    tab.listen("websocket", note)
     return steps
 
 
