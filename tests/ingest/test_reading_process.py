@@ -51,17 +51,19 @@ def test_what_is_started_ahead_is_taken_once() -> None:
 
 
 def test_unused_it_ends_with_the_block() -> None:
+    before = _children()
     with first_started_ahead():
         other = start([sys.executable, "-c", "pass"])  # another command is no use of it
         other.end()
-        [pid] = {int(p) for p in _children()}
+        [pid] = _children() - before
         assert _is_alive(pid)
     assert not _is_alive(pid)
 
 
-def _children() -> list[str]:
+def _children() -> set[int]:
+    """Processes of this one; tests before may have left some that serve them all."""
     found = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
-    return " ".join(found).split()
+    return {int(pid) for pid in " ".join(found).split()}
 
 
 def test_the_verb_reads_with_it_alone(
@@ -69,7 +71,7 @@ def test_the_verb_reads_with_it_alone(
 ) -> None:
     name, content = seeds()["kineto"][0]
     (tmp_path / name).write_bytes(content)
-    started: list[list[str]] = []
+    before, started = _children(), list[list[str]]()
 
     def noted(command: list[str]) -> object:
         started.append(command)
@@ -80,7 +82,7 @@ def test_the_verb_reads_with_it_alone(
     assert main(["import", str(tmp_path / name), "--into", str(tmp_path / "runs")]) == 0
     assert len(started) == len(popened) == 1
     assert pool.worker_command() == started[0]
-    assert _children() == []
+    assert _children() == before
 
 
 def _counted(seen: list[object]) -> type[subprocess.Popen[bytes]]:
