@@ -16,8 +16,8 @@ from ingest.store import Run
 T = TypeVar("T")
 Compute = Callable[[Run, Stop | None], T]
 
-REST = 5.0
-"""An answer is left alone for so many times as long as it took to compute: a sixth of one core.
+REST = 3.0
+"""An answer is left alone for so many times as long as it took to compute: a quarter of one core.
 Where the cores are full it waits for them besides: what is due need not wait for that once more.
 """
 LEAST_S = 1.0

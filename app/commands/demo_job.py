@@ -86,15 +86,18 @@ def follow(hub: Hub, folder: Path, job: subprocess.Popen[bytes]) -> None:
             print(f"waiting for the ranks to come up, {told_s - begun_s:.0f} s", flush=True)
         time.sleep(LOOK_EVERY_S)
     print(f"{'step':>4} {'time':>9}  {'slowest rank against its peers':<38} {'hook cost':>9} loss")
-    told_s, shown, num_marks = time.monotonic(), -1, 0
+    told_s, shown, num_marks, version = time.monotonic(), -1, 0, -1
     view = hub.run(folder.name, wait_s=FIRST_INDEX_S)
     while True:
         interrupts.check()
         ended = job.poll() is not None
         if ended:
             hub.catch_up(folder.name, LAST_PASS_S)
-        last = _print_steps(view, shown)
-        num_marks = _print_marks(view, num_marks)
+        newest = hub.version(folder.name)
+        last = shown
+        if newest != version or ended:
+            version, last = newest, _print_steps(view, shown)
+            num_marks = _print_marks(view, num_marks)
         if last > shown:
             told_s, shown = time.monotonic(), last
         elif time.monotonic() - told_s > NEWS_EVERY_S:

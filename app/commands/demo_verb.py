@@ -146,7 +146,7 @@ def _dashboard(
         yield hub, {
             SERVER: settings.job_server(port), TOKEN: settings.job_token,
             "TRACE_HOOKS_ALLOW_CONTENT": "1", "TRACE_HOOKS_ALLOW_PERTURBATION": "1",
-            STATISTICS: os.environ.get(STATISTICS, "5"),
+            STATISTICS: os.environ.get(STATISTICS, "10"),
         }  # fmt: skip
 
 
