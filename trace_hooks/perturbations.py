@@ -9,12 +9,12 @@ Source of the kinds: MegaScope (specs/inspect.md): noise as in its code, the oth
 from __future__ import annotations
 
 import math
-import re
-import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from trace_hooks.requested import an_id, said, whole_from
 from trace_hooks.watches import MAX_INDEX, MAX_STEPS
 
 KINDS = ("gaussian", "uniform", "offset", "bit_flip", "ablate", "flat_attention")
@@ -44,11 +44,8 @@ NUM_BITS = 64
 STRONG = ("gaussian", "uniform", "offset")
 """Kinds that have a strength."""
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_short = reprlib.Repr()  # Python 3.11 takes no arguments here
-_short.maxlevel, _short.maxlist, _short.maxdict = 2, 4, 4
-_short.maxstring = _short.maxother = 40
-_short.maxlong = 24
+_id = partial(an_id, "a perturbation")
+_whole = partial(whole_from, "a perturbation")
 
 
 @dataclass(frozen=True)
@@ -92,11 +89,11 @@ class Perturbation:
     def from_json(cls, value: Any) -> Perturbation:
         """Perturbation of a JSON object. Raises ValueError, one sentence."""
         if not isinstance(value, Mapping):
-            raise ValueError(f"a perturbation is an object, not {_said(value)}")
+            raise ValueError(f"a perturbation is an object, not {said(value)}")
         unknown = [key for key in value if key not in _READ]
         if unknown:
             known = ", ".join(_READ)
-            raise ValueError(f"a perturbation has no {_said(unknown[0])}; it has {known}")
+            raise ValueError(f"a perturbation has no {said(unknown[0])}; it has {known}")
         missing = [key for key in ("kind", "target", "layer", "steps") if key not in value]
         if missing:
             raise ValueError(f"a perturbation needs {' and '.join(missing)}")
@@ -149,40 +146,13 @@ def requested(value: Any) -> Perturbation | str:
     return Perturbation.from_json(value)
 
 
-def _said(value: Any) -> str:
-    return _short.repr(value)
-
-
-def _id(key: str, value: Any) -> str:
-    if not isinstance(value, str) or not _ID.fullmatch(value):
-        raise ValueError(
-            f"a perturbation's id is {_said(value)}; give up to 64 letters, digits and ._- "
-            "beginning with a letter or digit"
-        )
-    return value
-
-
 def _one_of(choices: tuple[str, ...], nothing: bool = False) -> Callable[[str, Any], str | None]:
     def read(key: str, value: Any) -> str | None:
         if nothing and value is None:
             return None
         if not isinstance(value, str) or value not in choices:
             raise ValueError(
-                f"a perturbation's {key} is {_said(value)}; use one of {', '.join(choices)}"
-            )
-        return value
-
-    return read
-
-
-def _whole(low: int, high: int, nothing: bool = False) -> Callable[[str, Any], int | None]:
-    def read(key: str, value: Any) -> int | None:
-        if nothing and value is None:
-            return None
-        if type(value) is not int or not low <= value <= high:
-            raise ValueError(
-                f"a perturbation's {key} is {_said(value)}; "
-                f"give a whole number from {low} to {high}"
+                f"a perturbation's {key} is {said(value)}; use one of {', '.join(choices)}"
             )
         return value
 
@@ -195,21 +165,21 @@ def _strength(key: str, value: Any) -> float | None:
     plain = type(value) is float or (type(value) is int and abs(value) <= MAX_STRENGTH)
     if not plain or not math.isfinite(value) or abs(value) > MAX_STRENGTH:
         raise ValueError(
-            f"a perturbation's {key} is {_said(value)}; give a number up to {MAX_STRENGTH:g}"
+            f"a perturbation's {key} is {said(value)}; give a number up to {MAX_STRENGTH:g}"
         )
     return float(value)
 
 
 def _steps(key: str, value: Any) -> tuple[int, int]:
     if not isinstance(value, list) or len(value) != 2:
-        raise ValueError(f"a perturbation's steps are {_said(value)}; give [first, last]")
+        raise ValueError(f"a perturbation's steps are {said(value)}; give [first, last]")
     for one in value:
         if type(one) is not int or not 0 <= one <= MAX_STEPS:
-            raise ValueError(f"a perturbation's steps are {_said(value)}; give whole numbers")
+            raise ValueError(f"a perturbation's steps are {said(value)}; give whole numbers")
     first, last = value
     if not 0 <= last - first < MAX_WINDOW:
         raise ValueError(
-            f"a perturbation's steps are {_said(value)}; give the first and the last of at most "
+            f"a perturbation's steps are {said(value)}; give the first and the last of at most "
             f"{MAX_WINDOW} steps"
         )
     return first, last

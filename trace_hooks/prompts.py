@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 import re
-import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
+from trace_hooks.requested import an_id, said, whole_from
 from trace_hooks.watches import MAX_INDEX, MAX_STEPS
 
 PROMPT = "prompt"
@@ -28,11 +29,8 @@ MAX_LAYERS = 16
 MAX_TEMPERATURE = 5.0
 MAX_SEED = (1 << 32) - 1
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_short = reprlib.Repr()  # Python 3.11 takes no arguments here
-_short.maxlevel, _short.maxlist, _short.maxdict = 2, 4, 4
-_short.maxstring = _short.maxother = 40
-_short.maxlong = 24
+_id = partial(an_id, "a prompt")
+_whole = partial(whole_from, "a prompt")
 
 
 @dataclass(frozen=True)
@@ -56,11 +54,11 @@ class Prompt:
     def from_json(cls, value: Any) -> Prompt:
         """Prompt of a JSON object. Raises ValueError, one sentence."""
         if not isinstance(value, Mapping):
-            raise ValueError(f"a prompt is an object, not {_short.repr(value)}")
+            raise ValueError(f"a prompt is an object, not {said(value)}")
         unknown = [key for key in value if key not in _READ]
         if unknown:
             known = ", ".join(_READ)
-            raise ValueError(f"a prompt has no {_short.repr(unknown[0])}; it has {known}")
+            raise ValueError(f"a prompt has no {said(unknown[0])}; it has {known}")
         missing = [key for key in ("id", "text") if key not in value]
         if missing:
             raise ValueError(f"a prompt needs {' and '.join(missing)}")
@@ -106,15 +104,6 @@ def read_ids(text: str) -> list[int]:
     return [int(word) for word in words]
 
 
-def _id(key: str, value: Any) -> str:
-    if not isinstance(value, str) or not _ID.fullmatch(value):
-        raise ValueError(
-            f"a prompt's id is {_short.repr(value)}; give up to 64 letters, digits and ._- "
-            "beginning with a letter or digit"
-        )
-    return value
-
-
 def _text(key: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("the prompt is empty; type something")
@@ -123,25 +112,11 @@ def _text(key: str, value: Any) -> str:
     return value
 
 
-def _whole(low: int, high: int, nothing: bool = False) -> Callable[[str, Any], int | None]:
-    def read(key: str, value: Any) -> int | None:
-        if nothing and value is None:
-            return None
-        if type(value) is not int or not low <= value <= high:
-            raise ValueError(
-                f"a prompt's {key} is {_short.repr(value)}; give a whole number from {low} to "
-                f"{high}"
-            )
-        return value
-
-    return read
-
-
 def _temperature(key: str, value: Any) -> float:
     plain = type(value) is float or (type(value) is int and 0 <= value <= MAX_TEMPERATURE)
     if not plain or not math.isfinite(value) or not 0 <= value <= MAX_TEMPERATURE:
         raise ValueError(
-            f"a prompt's {key} is {_short.repr(value)}; give a number from 0 to {MAX_TEMPERATURE:g}"
+            f"a prompt's {key} is {said(value)}; give a number from 0 to {MAX_TEMPERATURE:g}"
         )
     return float(value)
 
@@ -150,7 +125,7 @@ def _layers(key: str, value: Any) -> tuple[int, ...]:
     each = value if isinstance(value, list) else [None]
     if len(each) > MAX_LAYERS or any(type(x) is not int or not 0 <= x <= MAX_INDEX for x in each):
         raise ValueError(
-            f"a prompt's layers are {_short.repr(value)}; list the numbers of {MAX_LAYERS} at most"
+            f"a prompt's layers are {said(value)}; list the numbers of {MAX_LAYERS} at most"
         )
     return tuple(dict.fromkeys(each))
 

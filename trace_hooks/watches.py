@@ -8,11 +8,12 @@ Only a rank knows what exists (layers, heads); `sources/inspection.py` checks th
 from __future__ import annotations
 
 import json
-import re
-import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from trace_hooks.requested import an_id, said, whole
 
 WATCHED = ("attention", "qkv", "mlp", "residual", "logits", "gradients", "weights")
 """What a watch may be for."""
@@ -32,11 +33,8 @@ MAX_STEPS = 1 << 53
 MAX_TEXT = 1 << 16
 """Bytes of JSON that name watches."""
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_short = reprlib.Repr()  # Python 3.11 takes no arguments here
-_short.maxlevel, _short.maxlist, _short.maxdict = 2, 4, 4
-_short.maxstring = _short.maxother = 40
-_short.maxlong = 24
+_id = partial(an_id, "a watch")
+_whole = partial(whole, "a watch")
 
 
 @dataclass(frozen=True)
@@ -65,13 +63,13 @@ class Watch:
     def from_json(cls, value: Any) -> Watch:
         """Watch of a JSON object; only `what` is required. Raises ValueError, one sentence."""
         if not isinstance(value, Mapping):
-            raise ValueError(f'a watch is an object such as {{"what": "mlp"}}, not {_said(value)}')
+            raise ValueError(f'a watch is an object such as {{"what": "mlp"}}, not {said(value)}')
         unknown = [key for key in value if key not in _READ]
         if unknown:
-            raise ValueError(f"a watch has no {_said(unknown[0])}; it has {', '.join(_READ)}")
+            raise ValueError(f"a watch has no {said(unknown[0])}; it has {', '.join(_READ)}")
         what = value.get("what")
         if not isinstance(what, str) or what not in WATCHED:
-            raise ValueError(f"a watch's what is {_said(what)}; use one of {', '.join(WATCHED)}")
+            raise ValueError(f"a watch's what is {said(what)}; use one of {', '.join(WATCHED)}")
         found: dict[str, Any] = {"id": what}
         found |= {key: _READ[key](key, given) for key, given in value.items()}
         return cls(**found)
@@ -118,7 +116,7 @@ def read_watch(value: Any) -> Watch | Ack:
 def watches_of(value: Any) -> list[Watch]:
     """Watches of a JSON list; raises ValueError, one sentence."""
     if not isinstance(value, list) or len(value) > MAX_WATCHES:
-        raise ValueError(f"give a list of at most {MAX_WATCHES} watches, not {_said(value)}")
+        raise ValueError(f"give a list of at most {MAX_WATCHES} watches, not {said(value)}")
     found = [Watch.from_json(one) for one in value]
     ids = [watch.id for watch in found]
     twice = next((one for one in ids if ids.count(one) > 1), None)
@@ -138,33 +136,12 @@ def watches_from_text(text: str | bytes) -> list[Watch]:
     return watches_of([value] if isinstance(value, dict) else value)
 
 
-def _said(value: Any) -> str:
-    return _short.repr(value)
-
-
-def _whole(key: str, value: Any, low: int, high: int) -> int:
-    if type(value) is not int or not low <= value <= high:
-        raise ValueError(
-            f"a watch's {key} is {_said(value)}; give a whole number from {low} to {high}"
-        )
-    return value
-
-
 def _listed(key: str, value: Any, most: int) -> tuple[int, ...]:
     if not isinstance(value, list) or not 1 <= len(value) <= most:
         raise ValueError(
-            f"a watch's {key} is {_said(value)}; give a list of 1 to {most} whole numbers"
+            f"a watch's {key} is {said(value)}; give a list of 1 to {most} whole numbers"
         )
     return tuple(dict.fromkeys(_whole(key, one, 0, MAX_INDEX) for one in value))
-
-
-def _id(key: str, value: Any) -> str:
-    if not isinstance(value, str) or not _ID.fullmatch(value):
-        raise ValueError(
-            f"a watch's id is {_said(value)}; give up to 64 letters, digits and ._- "
-            "beginning with a letter or digit"
-        )
-    return value
 
 
 def _what(key: str, value: str) -> str:
@@ -183,10 +160,10 @@ def _tokens(key: str, value: Any) -> tuple[int, int] | None:
     if value is None:
         return None
     if not isinstance(value, list) or len(value) != 2:
-        raise ValueError(f"a watch's tokens are {_said(value)}; give [first, last] or null")
+        raise ValueError(f"a watch's tokens are {said(value)}; give [first, last] or null")
     first, last = (_whole(key, one, 0, MAX_INDEX) for one in value)
     if first > last:
-        raise ValueError(f"a watch's tokens are {_said(value)}; the first comes after the last")
+        raise ValueError(f"a watch's tokens are {said(value)}; the first comes after the last")
     return first, last
 
 
@@ -198,7 +175,7 @@ def _size(key: str, value: Any) -> int | None:
     return None if value is None else _whole(key, value, 1, MAX_SIZE)
 
 
-_READ = {
+_READ: dict[str, Callable[[str, Any], Any]] = {
     "id": _id,
     "what": _what,
     "layers": _chosen,
