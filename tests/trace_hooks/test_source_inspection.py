@@ -1,14 +1,10 @@
-"""Frames of small real models: what a watch asks for, and nothing else."""
+"""Frames of small real models: the numbers of what was asked for, and where they go."""
 
 from __future__ import annotations
 
 import json
 import math
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,56 +12,15 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.trace_hooks.tiny_models import TinyGPT, Tracing, batch, loss_of, seeded, tracing, train
+from tests.trace_hooks.tiny_models import TinyGPT, seeded
+from tests.trace_hooks.watched_models import forward_backward, frames, watching
 from trace_hooks.frames import Frame, decode
 from trace_hooks.schema import TABLES
-from trace_hooks.sources import captures
-from trace_hooks.sources.inspection import Inspection
-from trace_hooks.watches import Ack, Watch
 
 pytestmark = pytest.mark.torch
 
 HALF = 2.0**-10
 """Relative error of float16, and a little of float32's."""
-
-
-@contextmanager
-def watching(
-    model: nn.Module, *watches: dict[str, Any], allow: bool = True, stage: int | None = None
-) -> Iterator[tuple[Tracing, Inspection]]:
-    """Modules and content of `model` recorded; steps are begun by `step`."""
-    with tracing("modules", "inspection") as traced:
-        traced.recorder.allow_content = allow
-        traced.recorder.writing = True
-        traced.watch(model, stage)
-        source = traced.source("inspection")
-        assert isinstance(source, Inspection)
-        acks = source.inspect(list(watches))
-        assert not allow or all(ack.ok for ack in acks), acks
-        yield traced, source
-
-
-def step(traced: Tracing, number: int) -> None:
-    source = traced.source("inspection")
-    source.step_end()
-    traced.recorder.step = number
-    source.step_begin()
-
-
-def forward_backward(traced: Tracing, model: nn.Module, number: int = 0) -> None:
-    step(traced, number)
-    loss_of(model, batch(number)).backward()
-
-
-def frames(traced: Tracing, **wanted: Any) -> list[Frame]:
-    """Frames so far as the table has them; ids of tokens, which come with most, if asked for."""
-    source = traced.source("inspection")
-    source.step_end()
-    source.poll()
-    found = [Frame(**row) for row in traced.rows("frames")]
-    if "what" not in wanted:
-        found = [one for one in found if one.what not in ("tokens", "token_loss")]
-    return [one for one in found if all(getattr(one, k) == v for k, v in wanted.items())]
 
 
 class Heads(nn.Module):
@@ -218,27 +173,6 @@ def test_rows_tokens_and_tiles():
     assert found["tile"].values()[0, 0] == pytest.approx(float(whole[:3, :4].mean()), rel=1e-2)
 
 
-class Eager(nn.Module):
-    """Attention without a kernel."""
-
-    def forward(self, x):
-        return (x @ x.transpose(-2, -1)).softmax(-1) @ x
-
-
-def test_a_watch_that_sees_nothing_says_so():
-    model = TinyGPT()
-    for layer in model.layers:
-        layer.attention = Eager()
-    with watching(model, {"what": "attention"}) as (traced, source):
-        assert source.status() == []
-        forward_backward(traced, model)
-        assert frames(traced) == []
-        assert "has seen nothing of it" in source.status()[0]["text"]
-        source.inspect([{"what": "residual"}])
-        forward_backward(traced, model, 1)
-        assert source.status()[0]["text"] == ""
-
-
 def test_a_tile_of_attention_is_a_byte_a_value():
     model = seeded(TinyGPT)
     with watching(model, {"what": "attention", "size": 4}) as (traced, source):
@@ -248,166 +182,6 @@ def test_a_tile_of_attention_is_a_byte_a_value():
         (status,) = source.status()
         assert status["bytes"] == sum(len(one.data) for one in found)
         assert status["frames"] == len(found) == 2
-
-
-@pytest.mark.parametrize("reentrant", [None, False, True])
-def test_losses_are_bitwise_equal_and_recomputation_counts_once(reentrant: bool | None):
-    plain = train(seeded(lambda: TinyGPT(reentrant=reentrant)), 6)
-    model = seeded(lambda: TinyGPT(reentrant=reentrant))
-    whats = ("attention", "qkv", "mlp", "residual", "logits", "gradients", "weights")
-    with watching(model, *({"what": what} for what in whats)) as (traced, _):
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-        losses = []
-        for number in range(6):
-            step(traced, number)
-            loss = loss_of(model, batch(number))
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            losses.append(loss.item())
-        assert losses == plain
-        for number in range(6):
-            assert len(frames(traced, step=number, what="attention")) == 2
-            assert len(frames(traced, step=number, what="residual")) == 2
-
-
-def test_only_due_steps_until_the_last_and_only_training_forwards():
-    model = TinyGPT()
-    watch = {"what": "residual", "layers": [0], "every": 2, "until": 4}
-    with watching(model, watch) as (traced, source):
-        for number in range(1, 9):
-            step(traced, number)
-            model.eval()
-            model(batch(0))
-            model.train()
-            with torch.no_grad():
-                model(batch(0))
-            for _ in range(3):
-                loss_of(model, batch(number)).backward()
-        assert [one.step for one in frames(traced)] == [2, 4]
-        assert source.status() == []
-        (mark,) = traced.rows("marks")
-        assert mark["text"].startswith("watch residual ended after 2 steps with 2 frames")
-
-
-def test_micro_batches_take_the_place_of_made_up_numbers():
-    model = TinyGPT()
-    with watching(model, {"what": "attention"}, {"what": "residual"}, stage=0) as (traced, source):
-        step(traced, 0)
-        loss_of(model, batch(9))  # as torch's pipelining does to find shapes
-        assert not source._frames._captures
-        for microbatch in range(3):
-            traced.recorder.microbatch = microbatch
-            loss_of(model, batch(microbatch)).backward()
-        assert {one.microbatch for one in frames(traced)} == {0}
-        assert len(frames(traced)) == 4
-        assert [status["frames"] for status in source.status()] == [2, 2]
-        traced.recorder.microbatch = -1
-        forward_backward(traced, model, 1)  # a stage of an engine without micro-batch numbers
-        assert len(frames(traced, step=1)) == 4
-
-
-def test_layers_of_a_stage_that_counts_anew_go_on():
-    model = TinyGPT()
-    with watching(model, {"what": "residual", "layers": [3]}, stage=1) as (traced, source):
-        assert source.what()["layers"] == [2, 3]
-        forward_backward(traced, model)
-        (one,) = frames(traced)
-        assert (one.layer, one.name, one.chunk) == (3, "layers.1", 1)
-
-
-def test_without_a_watch_nothing_is_hooked():
-    original = functional.scaled_dot_product_attention
-    model = TinyGPT()
-    with watching(model) as (traced, source):
-        forward_backward(traced, model)
-        assert functional.scaled_dot_product_attention is original
-        assert traced.recorder.on_content is None
-        source.inspect([{"what": "attention", "every": 5}])
-        forward_backward(traced, model, 1)
-        assert functional.scaled_dot_product_attention is not original
-        source.inspect([])
-        forward_backward(traced, model, 5)
-        assert functional.scaled_dot_product_attention is original
-        assert frames(traced) == []
-
-
-def test_content_is_refused_unless_the_job_allows_it():
-    model = TinyGPT()
-    with watching(model, {"what": "attention"}, allow=False) as (traced, source):
-        (ack,) = source.inspect([{"what": "mlp"}])
-        assert not ack.ok
-        assert ack.text == (
-            "this job keeps its content to itself; start it with allow_content=True or "
-            "TRACE_HOOKS_ALLOW_CONTENT=1 to let it be watched"
-        )
-        forward_backward(traced, model)
-        assert frames(traced) == []
-
-
-def test_what_does_not_exist_is_refused_with_a_sentence():
-    model = TinyGPT()
-    with watching(model, {"what": "attention"}) as (traced, source):
-        forward_backward(traced, model)
-
-        def refused(**watch: Any) -> str:
-            (ack,) = source.inspect([watch])
-            assert not ack.ok
-            return ack.text
-
-        text = "this rank has no layer 9; it has layers 0 to 1"
-        assert refused(what="mlp", layers=[9]) == text
-        assert refused(what="qkv", heads=[7]) == "this rank has no head 7; it has heads 0"
-        assert "rows is 1000000000" in refused(what="mlp", rows=10**9)
-        acks = source.inspect([{"id": "a", "what": "mlp"}, {"id": "a", "what": "mlp"}, {}])
-        assert [ack.ok for ack in acks] == [True, False, False]
-        assert "another watch has the id a" in acks[1].text
-        (ack,) = source.set_watches([Watch.from_json({"what": "mlp", "layers": [1, 9]})])
-        assert ack == Ack("mlp", True, "taken for layers 1 of this rank")
-
-
-def test_sixteen_watches_and_no_more():
-    model = TinyGPT()
-    with watching(model) as (_, source):
-        code = [{"id": f"c{n}", "what": "mlp"} for n in range(10)]
-        assert all(ack.ok for ack in source.inspect(code))
-        server = [Watch.from_json({"id": f"s{n}", "what": "mlp"}) for n in range(10)]
-        acks = source.set_watches(server)
-        assert [ack.ok for ack in acks] == [True] * 6 + [False] * 4
-        assert acks[-1].text == "16 watches are under way; end one of them first"
-
-
-def test_attention_inside_a_compiled_layer_is_said_to_be_invisible():
-    model = TinyGPT()
-    model.layers[0] = torch.compile(model.layers[0], backend="eager")
-    with watching(model) as (_, source):
-        (ack,) = source.inspect([{"what": "attention", "layers": [0]}])
-        assert not ack.ok
-        assert "compiled" in ack.text
-        (ack,) = source.inspect([{"what": "attention"}])
-        assert ack.ok
-
-
-def test_steps_beyond_the_bytes_a_second_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch):
-    model = TinyGPT()
-    seconds = iter(np.arange(0.0, 1e6))  # of each question for the time
-    monkeypatch.setattr(captures, "monotonic", lambda: float(next(seconds)))
-    watch = {"what": "residual", "layers": [0], "bytes_per_s": 20}  # a frame has 5 x 8 x 2
-    with watching(model, watch) as (traced, source):
-        for number in range(12):
-            forward_backward(traced, model, number)
-        (status,) = source.status()
-        assert [one.step for one in frames(traced)] == [0, 4, 8]
-        assert (status["steps"], status["thinned"], status["bytes"]) == (3, 9, 240)
-
-
-def test_a_step_is_bounded(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(captures, "MAX_STEP_BYTES", 100)
-    model = TinyGPT()
-    with watching(model, {"what": "residual"}) as (traced, source):
-        forward_backward(traced, model)
-        assert len(frames(traced)) == 1
-        assert source.status()[0]["left_out"] == 1
 
 
 def test_frames_go_to_who_looks_at_them():
@@ -432,30 +206,3 @@ def test_rows_fit_the_table():
         frames(traced)
         columns = {column.name for column in TABLES["frames"].columns} - {"attempt", "rank"}
         assert all(set(row) == columns for row in traced.rows("frames"))
-
-
-def test_two_threads_may_ask_while_training_goes_on():
-    model = TinyGPT()
-    with watching(model) as (traced, source):
-        done = threading.Event()
-
-        def ask(origin: str) -> None:
-            number = 0
-            while not done.is_set():
-                number += 1
-                watch = {"id": f"{origin}{number}", "what": "mlp", "layers": [number % 2]}
-                source.set_watches([Watch.from_json(watch)], origin)
-
-        threads = [threading.Thread(target=ask, args=(o,)) for o in ("server", "code")]
-        for thread in threads:
-            thread.start()
-        for number in range(30):
-            forward_backward(traced, model, number)
-        done.set()
-        for thread in threads:
-            thread.join()
-        source.inspect([])
-        source.set_watches([])
-        step(traced, 99)
-        assert source.status() == []
-        assert all(one.what == "mlp" for one in frames(traced))

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.trace_hooks.test_source_inspection import frames, step, watching
 from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of, seeded, train
+from tests.trace_hooks.watched_models import frames, step, watching
 from trace_hooks import token_texts
 from trace_hooks.frames import Frame, decode
 from trace_hooks.sources import inspection
