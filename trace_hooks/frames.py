@@ -38,7 +38,7 @@ _INT64 = 1 << 63
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """One row of the table `frames`; see its columns in trace_hooks/schema.py.
+    """One row of the table `frames`; see its columns in trace_hooks/schema.
 
     `ts_ns`: Unix ns on the rank's clock. `data`: the stored numbers, little-endian, row-major.
     Attempt and rank are UNKNOWN on the rank itself, whose connection tells them.

@@ -1,0 +1,51 @@
+"""Every table and file of a run folder, spelled once: the contract between writer and reader.
+
+A run folder holds::
+
+    run.json                      what the run is (RunInfo), written once by rank 0
+    ranks/ATTEMPT-RANK.json       what one rank is (RankInfo), rewritten when more becomes known
+    layout.json                   the layout as somebody corrected it by hand (LayoutInfo)
+    segments/TABLE-ATTEMPT-RANK-NUMBER.parquet   whole files, published by rename, never changed
+    compacted/                    merged segments (ingest)
+    index/                        manifest and rollups (ingest)
+    rings/ATTEMPT-RANK.ring       what a lost rank had entered last (watchdog)
+    stacks/ATTEMPT-RANK-NUMBER.txt  stacks of a silent rank (watchdog)
+    watchdog-HOST.json            newest report on each rank of a host that had one (watchdog)
+    attempts/ATTEMPT              empty; made by who takes this number for an attempt (hooks)
+    agents/KEY                    empty; a launcher's key, by which a restart finds its run (hooks)
+    kernels/ATTEMPT-rank-RANK-step-STEP.json.gz  torch.profiler's trace of steps that were asked for
+
+Times are int64 nanoseconds of Unix UTC on the rank's own clock (`clock: absolute`); the table
+`clocks` holds what to add to compare ranks. All rows of a Parquet file belong to one table.
+"""
+
+from __future__ import annotations
+
+from trace_hooks.schema.columns import INT, TEXT, Column, Table
+from trace_hooks.schema.files import LayoutInfo, RankInfo, RunInfo, SegmentName, rank_file_name
+from trace_hooks.schema.publishing import publish_json, publish_table
+from trace_hooks.schema.tables import TABLES, column_encodings, dictionary_columns
+from trace_hooks.schema.version import (
+    SCHEMA_MAJOR,
+    SCHEMA_MINOR,
+    SCHEMA_VERSION,
+    VERSION_BYTES,
+    check_version,
+)
+from trace_hooks.schema.words import (
+    BEFORE_FIRST_STEP,
+    COMM_KINDS,
+    COMPUTE_KINDS,
+    FRAME_KINDS,
+    KINDS,
+    MODES,
+    OTHER_KINDS,
+    TENSORS,
+    UNKNOWN,
+)
+
+__all__ = ["BEFORE_FIRST_STEP", "COMM_KINDS", "COMPUTE_KINDS", "FRAME_KINDS", "INT", "KINDS",
+    "MODES", "OTHER_KINDS", "SCHEMA_MAJOR", "SCHEMA_MINOR", "SCHEMA_VERSION", "TABLES", "TENSORS",
+    "TEXT", "UNKNOWN", "VERSION_BYTES", "Column", "LayoutInfo", "RankInfo", "RunInfo",
+    "SegmentName", "Table", "check_version", "column_encodings", "dictionary_columns",
+    "publish_json", "publish_table", "rank_file_name"]  # fmt: skip

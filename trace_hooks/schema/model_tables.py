@@ -1,0 +1,92 @@
+"""Tables of what is inside the model: statistics of its tensors and heads, frames of content."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from trace_hooks.schema.columns import (
+    INT,
+    TS,
+    Column,
+    Table,
+    integer,
+    optional_float,
+    optional_text,
+    table,
+    text,
+)
+
+MODEL_TABLES: tuple[Table, ...] = (
+    table(
+        "tensor_stats",
+        "statistics of one tensor of the model, or of one rank's part of it",
+        TS,
+        Column("microbatch", pa.int32(), "micro-batch; -1 none"),
+        Column("chunk", pa.int32(), "virtual stage (global stage index); -1 none"),
+        text("tensor", "one of TENSORS"),
+        Column("layer", pa.int32(), "layer as its name counts it, from 0; -1 not in a layer"),
+        text("name", "module whose output it is, or which the parameters belong to"),
+        text("shard", "such as dp=0,tp=1: part of the whole tensor; whole; empty unknown"),
+        integer("count", "values of this part"),
+        integer("sampled", "values looked at, evenly spread; absmax and nonfinite see all"),
+        optional_float("mean", "of the finite values"),
+        optional_float("std", "of the finite values"),
+        optional_float("rms", "of the finite values"),
+        optional_float("absmax", "greatest finite size"),
+        Column("zero_ratio", pa.float64(), "share of values that are 0"),
+        integer(
+            "nonfinite", "values that are NaN or infinite; exact where 0 or nothing was left out"
+        ),
+        Column(
+            "log2_counts",
+            pa.list_(pa.int32()),
+            "values looked at with 2^i <= size < 2^(i+1), i from -40 to 23, ends open; no zeros",
+        ),
+        optional_float("update_ratio", "rms of an update / rms of its weights before it"),
+        Column(
+            "checksum",
+            INT,
+            "of weights: sum of the bits of all values, equal on copies",
+            nullable=True,
+        ),
+    ),
+    table(
+        "attention_stats",
+        "statistics of one attention head over some query rows of one forward",
+        TS,
+        Column("microbatch", pa.int32(), "micro-batch; -1 none"),
+        Column("chunk", pa.int32(), "virtual stage (global stage index); -1 none"),
+        Column("layer", pa.int32(), "layer of the whole model, from 0; -1 not in a layer"),
+        Column("head", pa.int32(), "query head, counted over all TP ranks, from 0"),
+        text("name", "attention module"),
+        text("shard", "such as tp=1: this rank's heads; whole; empty unknown"),
+        optional_float("max_logit", "greatest scaled logit of the positions not masked"),
+        optional_float("entropy", "of the attention weights, mean over the rows, nats"),
+        integer("rows", "query rows looked at"),
+    ),
+    table(
+        "frames",
+        "content: values of one tensor of the model (or a part of it) that somebody asked to see",
+        TS,
+        Column("microbatch", pa.int32(), "micro-batch; -1 none"),
+        Column("chunk", pa.int32(), "virtual stage (global stage index); -1 none"),
+        text("watch", "id of the watch that asked for it"),
+        text("what", "one of FRAME_KINDS"),
+        Column("layer", pa.int32(), "layer of the whole model, from 0; -1 not in a layer"),
+        Column("head", pa.int32(), "head, counted over all TP ranks, from 0; -1 none"),
+        text("name", "module, or parameter"),
+        text("shard", "such as tp=1: this rank's part; whole; empty unknown"),
+        Column("sample", pa.int32(), "sequence of the batch; -1 mean over the batch, or no batch"),
+        integer("row_begin", "first row: token; of gradients and weights counted in this part"),
+        Column("row_every", pa.int32(), "rows from one that is in the frame to the next"),
+        Column("shape", pa.list_(pa.int32()), "of the values, row by row"),
+        text("dtype", "of the stored numbers: float16, uint8, or float32 (ids and losses)"),
+        Column("scale", pa.float64(), "value = zero + scale * stored number"),
+        Column("zero", pa.float64(), "value of the stored number 0"),
+        Column("data", pa.binary(), "stored numbers, little-endian, row-major"),
+        optional_text(
+            "labels", "JSON list: name of each column, or of each value: text, id, [id, text]"
+        ),
+        integer("cost_ns", "CPU time of the training thread that this frame took"),
+    ),
+)

@@ -1,0 +1,47 @@
+"""Writes files whole under a temporary name and renames them: no reader sees half a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trace_hooks.schema.tables import column_encodings, dictionary_columns
+
+
+def publish_table(rows: pa.Table, path: Path, row_group_size: int | None = None) -> int:
+    """Write a table whole under a temporary name, then rename it to `path`; returns its bytes.
+
+    `rows` must have the schema of the table its metadata names. No reader ever sees half a file.
+    """
+    name = (rows.schema.metadata or {})[b"rankscope.table"].decode()
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        pq.write_table(
+            rows,
+            temporary,
+            row_group_size=row_group_size,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=dictionary_columns(name),
+            column_encoding=column_encodings(name),
+        )
+        num_bytes = temporary.stat().st_size
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return num_bytes
+
+
+def publish_json(data: Any, path: Path) -> None:
+    """Write a JSON file whole under a temporary name, then rename it to `path`."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
