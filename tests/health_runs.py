@@ -18,13 +18,13 @@ NONFINITE_STEP = 110
 NUM_HEADS, LOUD_HEAD = 4, 2
 
 
-def health_run(folder: Path) -> RunBuilder:
-    """Two pipeline stages of three layers each."""
+def health_run(folder: Path, tokens: float | None = None) -> RunBuilder:
+    """Two pipeline stages of three layers each; `tokens` of a step, as each rank tells them."""
     run = RunBuilder(folder, 2, ParallelLayout.from_sizes(pp=2))
     random = np.random.default_rng(3)
     for step in range(0, NUM_STEPS * EVERY, EVERY):
         for rank in range(2):
-            run.step(rank, step, 1000.0 * step, 1000.0 * step + 900, loss=3.0)
+            run.step(rank, step, 1000.0 * step, 1000.0 * step + 900, loss=3.0, tokens=tokens)
             for layer in range(3 * rank, 3 * rank + 3):
                 _layer(run, rank, step, layer, random)
         _add(run, 0, step, "output", -1, "embedding", random.normal(0, 1, 200))

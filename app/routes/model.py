@@ -3,15 +3,17 @@
 model/recorded    which tensors have statistics, which statistics, and their alarm levels
 model/health      one statistic of one tensor, layers x steps, pooled to the size asked for
 model/histogram   sizes of the values of one layer's tensor over the steps
+model/axes        which axes there are beside that of steps, or why not
 model/frames      which frames were kept: steps, layers, heads
 model/tiles       thumbnails of all frames of a kind in a step
 model/frame       one frame in full, as trace_hooks.frames has it
 model/states      hidden states of all layers of a step in two dimensions
 
 All take `attempt`; health and histogram `tensor` and `steps=FIRST..LAST`, `width` (`height`) of the
-canvas; tiles and frame `what`, `step` and what narrows it: `layer`, `head`, `sample`, `name`,
-`shard`; states `what`, `step`, `sample`, `axes` (hidden_states.KINDS) and `unit`. Statistics are
-not content: every role may see them. Frames are: operators alone do.
+canvas, `axis` (step_axes.AXES; one that the run does not have is that of steps); tiles and frame
+`what`, `step` and what narrows it: `layer`, `head`, `sample`, `name`, `shard`; states `what`,
+`step`, `sample`, `axes` (hidden_states.KINDS) and `unit`. Statistics are not content: every role
+may see them. Frames are: operators alone do.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from app.routes.ranks import Asked
 from app.settings import Role
 from app.views import frames, hidden_states
 from app.views.model_recorded import recorded
+from app.views.step_axes import STEP, Axis, axis_named, step_axes
 from app.views.tensor_levels import HEADS, statistic_of
 from app.views.tensor_map import TensorMap, drawn, histogram, tensor_map
 from ingest.errors import UserError
@@ -57,7 +60,8 @@ class _Answers:
     def health(self, asked: Asked, stop: Stop) -> Response:
         found = self._map(asked, stop)
         statistic = statistic_of(found.tensor, asked.text("statistic"))
-        arrays, meta = drawn(found, statistic, asked.whole("height", 600) or 0, _width(asked))
+        height, axis = asked.whole("height", 600) or 0, self._axis(asked, stop)
+        arrays, meta = drawn(found, statistic, height, _width(asked), axis)
         return Response(pack_arrays(arrays, meta), media_type=MEDIA_TYPE)
 
     def histogram(self, asked: Asked, stop: Stop) -> Response:
@@ -67,15 +71,35 @@ class _Answers:
         if row is None or row.head >= 0:
             raise UserError(f"{found.tensor} has no histogram of {key[:40]!r}; choose a layer")
         attempt, steps, width = asked.whole("attempt"), asked.pair("steps"), _width(asked)
+        axis = self._axis(asked, stop)
 
         def compute(run: Run, stop: Stop | None) -> bytes:
-            return pack_arrays(*histogram(run, found.tensor, row, attempt, steps, width, stop))
+            now = axis and step_axes(run, attempt, stop)[axis.name]
+            return pack_arrays(*histogram(run, found.tensor, row, attempt, steps, width, now, stop))
 
         content = self._hub.paced(
-            asked.run, ("tensor histogram", found.tensor, key, attempt, steps, width), compute,
-            stop,
+            asked.run,
+            ("tensor histogram", found.tensor, key, attempt, steps, width, axis and axis.name),
+            compute, stop,
         )  # fmt: skip
         return Response(content, media_type=MEDIA_TYPE)
+
+    def axes(self, asked: Asked, stop: Stop) -> Response:
+        found = self._axes(asked, stop)
+        return JSONResponse({"axes": [axis.to_json() for axis in found.values()]})
+
+    def _axes(self, asked: Asked, stop: Stop) -> dict[str, Axis]:
+        attempt = asked.whole("attempt")
+        return self._hub.paced(
+            asked.run, ("step axes", attempt),
+            lambda run, stop: step_axes(run, attempt, stop), stop,
+        )  # fmt: skip
+
+    def _axis(self, asked: Asked, stop: Stop) -> Axis | None:
+        """The axis asked for; None for that of steps, and for one that the run does not have."""
+        name = axis_named(asked.text("axis"))
+        axis = None if name == STEP else self._axes(asked, stop)[name]
+        return None if axis is None or axis.why_not else axis
 
     def frames(self, asked: Asked, stop: Stop) -> Response:
         attempt = asked.whole("attempt")
@@ -138,7 +162,7 @@ def _width(asked: Asked) -> int:
 def routes(hub: Hub) -> list[Route]:
     """The routes of this module."""
     answers = _Answers(hub)
-    statistics = (answers.recorded, answers.health, answers.histogram)
+    statistics = (answers.recorded, answers.health, answers.histogram, answers.axes)
     content = (answers.frames, answers.tiles, answers.frame, answers.states)
     return [
         *(_route(compute.__name__, compute, Role.viewer) for compute in statistics),

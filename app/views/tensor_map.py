@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from app.views.heat_map import edges
 from app.views.scales import Floats, Ints
+from app.views.step_axes import Axis, edges_on
 from app.views.tensor_levels import HEADS, STATISTICS, Statistic
 from ingest.errors import UserError
 from ingest.sandbox import Stop
@@ -149,33 +150,52 @@ def pooled(value_RS: Floats, worst: str, rows_H: Ints, columns_W: Ints) -> Float
 
 
 def drawn(
-    found: TensorMap, statistic: Statistic, height: int, width: int
+    found: TensorMap, statistic: Statistic, height: int, width: int, axis: Axis | None = None
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Arrays and meta for the browser, at most height x width cells; raises UserError."""
+    """Arrays and meta for the browser, at most height x width cells; raises UserError.
+
+    With an `axis` columns are equally wide on it, and `place` has where each stands.
+    """
     if height < 1 or width < 1 or height * width > MOST_CELLS:
         raise UserError(f"a map of {height} x {width} cells cannot be drawn; ask for a smaller one")
     value_RS = found.values.get(statistic.name, np.zeros((0, 0), dtype=np.float32))
-    rows_H, columns_W = edges(value_RS.shape[0], height), edges(value_RS.shape[1], width)
+    steps_S = found.steps_S[: value_RS.shape[1]].astype(np.float64)
+    rows_H, columns_W = edges(value_RS.shape[0], height), _columns(steps_S, width, axis)
     value_HW = pooled(value_RS, statistic.worst, rows_H, columns_W)
-    steps_S = found.steps_S.astype(np.float64)
-    has_cells = value_HW.size > 0
     arrays = {
         "value": np.ascontiguousarray(value_HW).reshape(-1).astype(np.float32),
         "rows": rows_H.astype(np.uint32), "columns": columns_W.astype(np.uint32),
-        "first_step": steps_S[columns_W[:-1]] if has_cells else steps_S[:0],
-        "last_step": steps_S[columns_W[1:] - 1] if has_cells else steps_S[:0],
-        **_extremes(value_RS, steps_S, statistic),
+        **_steps_of(steps_S, columns_W, axis), **_extremes(value_RS, steps_S, statistic),
     }  # fmt: skip
     meta = {
         "tensor": found.tensor, "statistic": statistic.to_json(found.tensor),
         "height": value_HW.shape[0], "width": value_HW.shape[1], "num_steps": len(steps_S),
-        "is_cut": found.is_cut,
+        "is_cut": found.is_cut, "axis": axis.to_json() if axis else None,
         "rows": [
             {"key": row.key, "layer": row.layer, "part": row.part, "head": row.head,
              "name": row.name} for row in found.rows
         ],
     }  # fmt: skip
     return arrays, meta
+
+
+def _columns(steps_S: npt.NDArray[np.float64], width: int, axis: Axis | None) -> Ints:
+    """First step of each drawn column, and the end."""
+    return edges_on(axis.places(steps_S), width) if axis else edges(len(steps_S), width)
+
+
+def _steps_of(
+    steps_S: npt.NDArray[np.float64], columns_W: Ints, axis: Axis | None
+) -> dict[str, np.ndarray]:
+    """First and last step of each column, and its middle on the axis where there is one."""
+    if not steps_S.size:
+        first_W = last_W = steps_S
+    else:
+        first_W, last_W = steps_S[columns_W[:-1]], steps_S[columns_W[1:] - 1]
+    found = {"first_step": first_W, "last_step": last_W}
+    if axis is not None:
+        found["place"] = (axis.places(first_W) + axis.places(last_W)) / 2
+    return found
 
 
 def _extremes(
@@ -201,11 +221,12 @@ def _extremes(
 
 def histogram(
     run: Run, tensor: str, row: Row, attempt: int | None, steps: Steps | None, width: int,
-    stop: Stop | None = None,
+    axis: Axis | None = None, stop: Stop | None = None,
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:  # fmt: skip
     """Sizes of a row's values over the steps: shares, the mean of the steps of a column.
 
-    Arrays: share (bin by bin, from 2^FIRST_EXPONENT on), first_step, last_step.
+    Arrays: share (bin by bin, from 2^FIRST_EXPONENT on), first_step, last_step; with an `axis`
+    place, as `drawn` has it.
     """
     window, is_cut = _fitting(run, tensor, attempt, steps)
     table = run.ask(
@@ -217,15 +238,16 @@ def histogram(
     share_BS = np.zeros((NUM_BINS, len(steps_S)), dtype=np.float32)
     bin_N = table.column("exponent").to_numpy().astype(np.int64) - FIRST_EXPONENT
     share_BS[bin_N, column_N] = table.column("share").to_numpy()
-    columns_W = edges(len(steps_S), max(1, min(width, MOST_CELLS // NUM_BINS)))
+    steps_S = steps_S.astype(np.float64)
+    columns_W = _columns(steps_S, max(1, min(width, MOST_CELLS // NUM_BINS)), axis)
     share_BW = share_BS
     if len(steps_S):
         share_BW = np.add.reduceat(share_BS, columns_W[:-1], axis=1) / np.diff(columns_W)
-    steps_W = steps_S.astype(np.float64)
     arrays = {
-        "share": share_BW.astype(np.float32).reshape(-1),
-        "first_step": steps_W[columns_W[:-1]] if len(steps_S) else steps_W,
-        "last_step": steps_W[columns_W[1:] - 1] if len(steps_S) else steps_W,
-    }
-    meta = {"width": share_BW.shape[1], "first_exponent": FIRST_EXPONENT, "is_cut": is_cut}
+        "share": share_BW.astype(np.float32).reshape(-1), **_steps_of(steps_S, columns_W, axis),
+    }  # fmt: skip
+    meta = {
+        "width": share_BW.shape[1], "first_exponent": FIRST_EXPONENT, "is_cut": is_cut,
+        "axis": axis.to_json() if axis else None,
+    }  # fmt: skip
     return arrays, meta

@@ -1,5 +1,6 @@
-/** Axes of the plots over steps. Draws on the 2D context it is given. */
-import { stepTicks, xOfStep } from '../heat/geometry.mjs';
+/** Axes of the plots over steps, or over what steps stand at. Draws on the 2D context it is given. */
+import { stepTicks } from '../heat/geometry.mjs';
+import { axisTitle, placeTicks, xOfStepMiddle } from './step_axis.mjs';
 
 /** Where a plot lies on a canvas of this size: room for labels at the left, for steps below. */
 export function plotOf(width, height, left) {
@@ -10,14 +11,16 @@ export function drawSteps(context, data, geometry, theme) {
   const { plot } = geometry;
   context.textAlign = 'center';
   context.textBaseline = 'top';
-  for (const { x, step } of stepTicks(data, geometry, plot.w / 70)) {
+  const ticks = data.axis ? placeTicks(data, geometry, plot.w / 90)
+    : stepTicks(data, geometry, plot.w / 70).map(({ x, step }) => ({ x, text: String(step) }));
+  for (const { x, text } of ticks) {
     context.fillStyle = theme.line;
     context.fillRect(Math.round(x), plot.y + plot.h, 1, 4);
     context.fillStyle = theme.quiet;
-    context.fillText(String(step), x, plot.y + plot.h + 6);
+    context.fillText(text, x, plot.y + plot.h + 6);
   }
   context.fillStyle = theme.quiet;
-  context.fillText('step', plot.x + plot.w / 2, plot.y + plot.h + 22);
+  context.fillText(axisTitle(data), plot.x + plot.w / 2, plot.y + plot.h + 22);
 }
 
 /** Values up the left side. @param {{at: number, text: string}[]} ticks at: 0 below, 1 above */
@@ -37,7 +40,7 @@ export function drawValues(context, ticks, { plot }, theme) {
 export function drawCursor(context, data, geometry, theme, step) {
   if (step === null || step === undefined || !data.width) return;
   const { plot } = geometry;
-  const x = xOfStep(data, geometry, step) + plot.w / data.columns[data.columns.length - 1] / 2;
+  const x = xOfStepMiddle(data, geometry, step);
   if (x < plot.x || x > plot.x + plot.w) return;
   context.fillStyle = theme.text;
   context.globalAlpha = 0.5;

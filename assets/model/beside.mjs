@@ -7,16 +7,19 @@ import { setModel } from './state.mjs';
 const MOST_RUNS = 200;
 
 /**
- * Steps and values of one row, the steps in which it was recorded.
+ * Steps and values of one row, the steps in which it was recorded, and their places on another axis.
  * @param {import('./series.mjs').Health} data of the other run @param {string} key of the row @param {number} weight of smoothing
- * @returns {{steps: number[], values: number[]}}
+ * @returns {{steps: number[], values: number[], places: ?number[]}}
  */
 export function lineOf(data, key, weight) {
   const row = drawnRowOf(data, key);
-  if (row < 0) return { steps: [], values: [] };
+  if (row < 0) return { steps: [], values: [], places: null };
   const values = [...smoothed(data.value.subarray(row * data.width, (row + 1) * data.width), weight)];
   const known = values.map((value, at) => at).filter((at) => !Number.isNaN(values[at]));
-  return { steps: known.map((at) => data.firstStep[at]), values: known.map((at) => values[at]) };
+  return {
+    steps: known.map((at) => data.firstStep[at]), values: known.map((at) => values[at]),
+    places: data.axis ? known.map((at) => data.place[at]) : null,
+  };
 }
 
 export class Beside {
@@ -51,7 +54,9 @@ export class Beside {
     this.problem = '';
     if (!beside) return;
     try {
-      this.data = healthData(await this.app.arrays(this.app.api('model/health', { ...asked, attempt: null }, beside), signal));
+      const data = healthData(await this.app.arrays(this.app.api('model/health', { ...asked, attempt: null }, beside), signal));
+      if (asked.axis && data.width && !data.axis) this.problem = `run ${beside} has no axis of ${asked.axis}`;
+      else this.data = data;
     } catch (error) {
       if (error.name === 'AbortError') throw error;
       this.problem = error.message;

@@ -1,10 +1,11 @@
 /** The statistic of every layer over the steps as lines, smoothed if wanted; the chosen one stands out. */
-import { blockOf, stepCount, xOfColumn, xOfStep } from '../heat/geometry.mjs';
+import { blockOf, stepCount } from '../heat/geometry.mjs';
 import { CanvasView } from '../lib/canvas_view.mjs';
 import { stepsText } from '../ranks/theme.mjs';
 import { drawCursor, drawSteps, drawValues, plotOf } from './axes.mjs';
 import { formatNumber } from './scale.mjs';
 import { drawnRowOf, rowsOf, rowText, smoothed, stepsOf } from './series.mjs';
+import { placeLines, xOfMiddle, xOfPlace, xOfStepMiddle } from './step_axis.mjs';
 
 const HEIGHT = 250;
 const LEFT = 62;
@@ -87,6 +88,7 @@ export class Curves extends CanvasView {
   /** The chosen row in another run, dashed, in the steps that are shown. @see import('./beside.mjs') */
   #beside(context, theme) {
     const { data, geometry } = this;
+    const { plot } = geometry;
     const [first, last] = [data.firstStep[0], data.lastStep[data.width - 1]];
     context.strokeStyle = theme.tp;
     context.lineWidth = 2;
@@ -94,9 +96,9 @@ export class Curves extends CanvasView {
     context.beginPath();
     let isDown = false;
     this.beside.steps.forEach((step, at) => {
-      if (step < first || step > last) return;
-      const half = geometry.plot.w / data.columns[data.columns.length - 1] / 2;  // points stand in the middle of their step
-      const [x, y] = [xOfStep(data, geometry, step) + half, this.#y(this.beside.values[at])];
+      const x = data.axis ? xOfPlace(data, geometry, this.beside.places[at]) : xOfStepMiddle(data, geometry, step);
+      if (data.axis ? x < plot.x || x > plot.x + plot.w : step < first || step > last) return;
+      const y = this.#y(this.beside.values[at]);
       if (isDown) context.lineTo(x, y);
       else context.moveTo(x, y);
       isDown = true;
@@ -125,8 +127,7 @@ export class Curves extends CanvasView {
   }
 
   #x(column) {
-    const { data } = this;
-    return (xOfColumn(data, this.geometry, data.columns[column]) + xOfColumn(data, this.geometry, data.columns[column + 1])) / 2;
+    return xOfMiddle(this.data, this.geometry, column);
   }
 
   #y(value) {
@@ -140,7 +141,7 @@ export class Curves extends CanvasView {
     if (!data?.width || !geometry) return null;
     const across = (x - geometry.plot.x) / geometry.plot.w;
     if (!(across >= 0 && across < 1)) return null;
-    const column = blockOf(data.columns, Math.floor(across * stepCount(data)));
+    const column = blockOf(data.columns, across * stepCount(data));
     let [best, distance] = [null, NEAR_PX];
     this.lines_RW.forEach((line, row) => {
       const away = Math.abs(this.#y(line[column]) - y);
@@ -153,7 +154,7 @@ export class Curves extends CanvasView {
     const { data } = this;
     const value = data.value[row * data.width + column];
     const shown = this.weight > 0 ? [`smoothed ${formatNumber(this.lines_RW[row][column])}`] : [];
-    return [`${rowText(rowsOf(data, row)[0])}; ${stepsText(stepsOf(data, column))}`, `${data.statistic.title} ${formatNumber(value)}`, ...shown];
+    return [`${rowText(rowsOf(data, row)[0])}; ${stepsText(stepsOf(data, column))}`, ...placeLines(data, column), `${data.statistic.title} ${formatNumber(value)}`, ...shown];
   }
 
   moved(at, key) {

@@ -2,6 +2,7 @@
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { colourTable, cssColour, STRONGEST } from '../lib/colour.mjs';
 import { make, onTheme, readTheme } from '../ranks/theme.mjs';
+import { AxisChoice, axisOf } from './axis_choice.mjs';
 import { Beside } from './beside.mjs';
 import { Curves } from './curves.mjs';
 import { Histogram } from './histogram.mjs';
@@ -45,8 +46,9 @@ export class HealthView {
   }
 
   #viewKey() {
-    const { run, attempt, model: { tensor, stat, row, beside } } = this.app.view;
-    return JSON.stringify([run, attempt, stepsAsked(this.app.view), tensor, stat, row, beside]);
+    const { run, attempt, model } = this.app.view;
+    const { tensor, stat, row, beside } = model;
+    return JSON.stringify([run, attempt, stepsAsked(this.app.view), tensor, stat, row, beside, axisOf(model)]);
   }
 
   #follow() {
@@ -71,7 +73,7 @@ export class HealthView {
       const told = await app.json(app.api('model/recorded', { attempt }), signal);
       if (!told.tensors.length) return this.#nothing(told.can_record);
       if (!this.plots) this.#build();
-      const asked = { ...this.#chosen(told), attempt, steps: stepsAsked(app.view) };
+      const asked = { ...this.#chosen(told), attempt, steps: stepsAsked(app.view), axis: axisOf(app.view.model) };
       this.#options(told, asked);
       const width = Math.max(200, Math.round(this.map.stage.clientWidth || this.element.clientWidth) - 60);
       const drawn = { ...asked, width, height: ROWS_DRAWN };
@@ -79,7 +81,7 @@ export class HealthView {
       const data = healthData(answer);
       if (signal.aborted) return undefined;
       this.#show(data);
-      await this.#fetchHistogram(asked, width, signal);
+      await Promise.all([this.axis.fetch(attempt, signal), this.#fetchHistogram(asked, width, signal)]);
     } catch (error) {
       if (error.name !== 'AbortError') this.#fail(error.message);
     }
@@ -134,6 +136,7 @@ export class HealthView {
     parts.table = make('details', { class: 'worst-cells' });
     parts.map = make('section', { class: 'panel model-map' }, [make('header', {}, [parts.title, parts.about])]);
     this.beside = new Beside(this.app);
+    this.axis = new AxisChoice(this.app);
     parts.curves = make('section', { class: 'panel model-curves' }, [make('header', {}, [make('h2', {}, 'By layer'), this.beside.said, this.#smoothing()])]);
     parts.histogram = make('section', { class: 'panel model-histogram' }, [make('header', {}, [parts.histogramTitle, parts.histogramSaid])]);
     this.map = new StatMap(parts.map, tell);
@@ -153,7 +156,7 @@ export class HealthView {
         this.app, name === 'tensor' ? { tensor: select.value, row: null } : { stat: select.value }, { push: true }));
       return make('label', {}, [`${label} `, select]);
     };
-    return make('section', { class: 'panel model-bar' }, [choice('tensor', 'Tensor'), choice('stat', 'Statistic'), this.beside.element, this.parts.meaning]);
+    return make('section', { class: 'panel model-bar' }, [choice('tensor', 'Tensor'), choice('stat', 'Statistic'), this.axis.element, this.beside.element, this.parts.meaning, this.axis.said]);
   }
 
   #smoothing() {
@@ -183,6 +186,7 @@ export class HealthView {
   #show(data) {
     const { statistic } = data;
     this.data = data;
+    this.axis.show(data);
     this.row = data.rows.find(({ key }) => key === this.app.view.model.row) ?? this.#first();
     this.curves.beside = this.beside.line(this.row, this.curves.weight);
     this.scale = makeScale(statistic, rangeOf(statistic, this.curves.beside ? [...data.value, ...this.curves.beside.values] : data.value));

@@ -5,6 +5,7 @@ import { colourTable, cssColour, STRONGEST } from '../lib/colour.mjs';
 import { stepsText } from '../ranks/theme.mjs';
 import { drawCursor, drawSteps, plotOf } from './axes.mjs';
 import { stepsOf } from './series.mjs';
+import { placeLines } from './step_axis.mjs';
 
 const HEIGHT = 250;
 const LEFT = 62;
@@ -62,18 +63,18 @@ export class Histogram extends CanvasView {
       for (let column = 0; column < data.width; column++) {
         const share = data.share[bin * data.width + column];
         if (share < LEAST_SHARE) continue;
-        const x = xOfColumn(data, geometry, column);
+        const x = xOfColumn(data, geometry, data.columns[column]);
         context.fillStyle = cssColour(table, 2 * Math.max(1, Math.round(share / this.highest * STRONGEST)));
-        context.fillRect(x, y, Math.max(1, xOfColumn(data, geometry, column + 1) - x + 0.3), Math.max(1, below - y - 0.5));
+        context.fillRect(x, y, Math.max(1, xOfColumn(data, geometry, data.columns[column + 1]) - x + 0.3), Math.max(1, below - y - 0.5));
       }
     }
     this.#labels(context, theme);
     drawSteps(context, data, geometry, theme);
     if (this.at) {
-      const x = xOfColumn(data, geometry, this.at.column);
+      const x = xOfColumn(data, geometry, data.columns[this.at.column]);
       context.strokeStyle = theme.text;
       context.lineWidth = 2;
-      context.strokeRect(x, this.#y(this.at.bin), Math.max(3, xOfColumn(data, geometry, this.at.column + 1) - x), this.#y(this.at.bin - 1) - this.#y(this.at.bin));
+      context.strokeRect(x, this.#y(this.at.bin), Math.max(3, xOfColumn(data, geometry, data.columns[this.at.column + 1]) - x), this.#y(this.at.bin - 1) - this.#y(this.at.bin));
     }
     drawCursor(context, data, geometry, theme, this.cursor);
   }
@@ -95,13 +96,13 @@ export class Histogram extends CanvasView {
     const { plot } = geometry;
     const [across, down] = [(x - plot.x) / plot.w, (y - plot.y) / plot.h];
     if (!(across >= 0 && across < 1 && down >= 0 && down < 1)) return null;
-    return { bin: this.bins[1] - Math.floor(down * this.#rows()), column: blockOf(data.columns, Math.floor(across * stepCount(data))) };
+    return { bin: this.bins[1] - Math.floor(down * this.#rows()), column: blockOf(data.columns, across * stepCount(data)) };
   }
 
   lines({ bin, column }) {
     const { data } = this;
     const exponent = bin + data.first_exponent;
-    return [stepsText(stepsOf(data, column)), `${powerOfTwo(exponent)} to ${powerOfTwo(exponent + 1)}: `
+    return [stepsText(stepsOf(data, column)), ...placeLines(data, column), `${powerOfTwo(exponent)} to ${powerOfTwo(exponent + 1)}: `
       + `${(100 * data.share[bin * data.width + column]).toFixed(2)} % of the values`];
   }
 
@@ -115,7 +116,7 @@ export class Histogram extends CanvasView {
   }
 
   pointOf({ bin, column }) {
-    return { x: xOfColumn(this.data, this.geometry, column), y: this.#y(bin) };
+    return { x: xOfColumn(this.data, this.geometry, this.data.columns[column]), y: this.#y(bin) };
   }
 
   pointed(hit) {

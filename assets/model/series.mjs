@@ -8,19 +8,22 @@
  * @property {ArrayLike<number>} firstStep @property {ArrayLike<number>} lastStep of each column
  * @property {{key: string, layer: number, part: string, head: number, name: string}[]} rows
  * @property {import('./scale.mjs').Statistic} statistic
+ * @property {?Object} axis null: that of steps, else data is import('./step_axis.mjs').Placed
  */
 import { blockOf } from '../heat/geometry.mjs';
+import { placed } from './step_axis.mjs';
 
 /** @returns {Health} */
 export function healthData({ arrays, meta }) {
-  const { value, rows: rowEdges, columns, first_step: firstStep, last_step: lastStep, ...ofRows } = arrays;
-  return { ...meta, value, rowEdges, columns, firstStep, lastStep, ofRows };
+  const { value, rows: rowEdges, columns, first_step: firstStep, last_step: lastStep, place, ...ofRows } = arrays;
+  return placed({ ...meta, value, rowEdges, columns, firstStep, lastStep, ofRows }, meta.axis, place);
 }
 
 /** Data of model/histogram with the fields that axes of steps need. */
 export function histogramData({ arrays, meta }) {
   const columns = Array.from({ length: meta.width + 1 }, (_, at) => at);
-  return { ...meta, share: arrays.share, firstStep: arrays.first_step, lastStep: arrays.last_step, columns };
+  const data = { ...meta, share: arrays.share, firstStep: arrays.first_step, lastStep: arrays.last_step, columns };
+  return placed(data, meta.axis, arrays.place);
 }
 
 /** "layer 3", "layer 3, mlp", "layer 3, head 5", "embedding" */

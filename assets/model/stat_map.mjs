@@ -4,8 +4,9 @@ import { CanvasView } from '../lib/canvas_view.mjs';
 import { colourTable, paint } from '../lib/colour.mjs';
 import { stepsText } from '../ranks/theme.mjs';
 import { drawCursor, drawSteps, plotOf } from './axes.mjs';
-import { codeOfValue, formatNumber, levelText, passed } from './scale.mjs';
+import { codeOfValue, FAULT, formatNumber, levelText, passed, WARN } from './scale.mjs';
 import { drawnRowOf, rowLabel, rowsOf, rowText, stepsOf } from './series.mjs';
+import { isPooled, placeLines } from './step_axis.mjs';
 
 const ROW_PX = { least: 3, most: 20 };
 const HEIGHT = { least: 110, most: 360 };
@@ -40,7 +41,8 @@ export class StatMap extends CanvasView {
     const { data, geometry } = this;
     const { plot } = geometry;
     context.imageSmoothingEnabled = false;
-    context.drawImage(this.#image(theme), plot.x, plot.y, plot.w, plot.h);
+    if (data.axis) this.#columns(context, this.#image(theme));
+    else context.drawImage(this.#image(theme), plot.x, plot.y, plot.w, plot.h);
     this.#grid(context, theme);
     drawSteps(context, data, geometry, theme);
     this.#labels(context, theme);
@@ -66,6 +68,17 @@ export class StatMap extends CanvasView {
     return canvas;
   }
 
+  /** Columns as wide as they are on the axis; where several share a pixel, alarms lie on top. */
+  #columns(context, image) {
+    const { data, codes, geometry } = this;
+    const draw = (column, row, rows) => {
+      const [x, right] = [column, column + 1].map((at) => Math.round(xOfColumn(data, geometry, data.columns[at])));
+      context.drawImage(image, column, row, 1, rows, x, this.#y(row), Math.max(1, right - x), this.#y(row + rows) - this.#y(row));
+    };
+    for (let column = 0; column < data.width; column++) draw(column, 0, data.height);
+    codes.forEach((code, at) => { if (code === FAULT || code === WARN) draw(at % data.width, Math.floor(at / data.width), 1); });
+  }
+
   #y(row) {
     return this.geometry.plot.y + this.geometry.plot.h * row / this.data.height;
   }
@@ -77,8 +90,8 @@ export class StatMap extends CanvasView {
     if (plot.h / data.height >= 6) {
       for (let row = 1; row < data.height; row++) context.fillRect(plot.x, Math.round(this.#y(row)) - 1, plot.w, 1);
     }
-    if (plot.w / stepCount(data) >= 6) {
-      for (let at = 1; at < data.width; at++) context.fillRect(Math.round(xOfColumn(data, this.geometry, at)) - 1, plot.y, 1, plot.h);
+    if (plot.w / data.width >= 6) {
+      for (let at = 1; at < data.width; at++) context.fillRect(Math.round(xOfColumn(data, this.geometry, data.columns[at])) - 1, plot.y, 1, plot.h);
     }
   }
 
@@ -105,7 +118,7 @@ export class StatMap extends CanvasView {
     const { plot } = geometry;
     const [across, down] = [(x - plot.x) / plot.w, (y - plot.y) / plot.h];
     if (!(across >= 0 && across < 1 && down >= 0 && down < 1)) return null;
-    return { row: Math.floor(down * data.height), column: blockOf(data.columns, Math.floor(across * stepCount(data))) };
+    return { row: Math.floor(down * data.height), column: blockOf(data.columns, across * stepCount(data)) };
   }
 
   lines({ row, column }) {
@@ -114,9 +127,9 @@ export class StatMap extends CanvasView {
     const who = first === last ? rowText(first) : `${rowText(first)} to ${rowText(last)}`;
     const value = data.value[row * data.width + column];
     const steps = stepsOf(data, column);
-    const isBlock = first !== last || data.columns[column + 1] - data.columns[column] > 1;
+    const isBlock = first !== last || isPooled(data, column);
     const level = passed(value, data.statistic.levels);
-    return [`${who}; ${stepsText(steps)}`,
+    return [`${who}; ${stepsText(steps)}`, ...placeLines(data, column),
       `${data.statistic.title} ${formatNumber(value)}${isBlock ? ', the worst of the block' : ''}`,
       ...(level ? [levelText(level), level.source] : [])];
   }

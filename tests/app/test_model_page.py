@@ -136,6 +136,26 @@ def test_steps_narrow_it(site: Site) -> None:
     assert (meta["height"] * meta["width"], len(arrays["value"])) == (0, 0)
 
 
+def test_columns_stand_where_their_steps_are_in_time_and_tokens(site: Site) -> None:
+    ask = {"tensor": "residual", "statistic": "absmax"}
+    arrays, meta = site.arrays("health", **ask)
+    assert meta["axis"] is None
+    assert "place" not in arrays
+    arrays, meta = site.arrays("health", **ask, axis="time")
+    assert meta["axis"] == {"name": "time", "why_not": "", "from_step": 0}
+    assert arrays["place"] == pytest.approx(np.arange(NUM_STEPS) * 0.01)  # every 10 ms
+    shares, _ = site.arrays("histogram", tensor="gradient", row="0.mlp", axis="time", width=4)
+    assert shares["place"] == pytest.approx([0.01, 0.04, 0.07, 0.1])
+    arrays, meta = site.arrays("health", **ask, axis="tokens")
+    assert meta["axis"] is None, "this run tells none"
+    told = site.client.get("/api/run/health/model/axes").json()["axes"]
+    assert [(one["name"], one["why_not"][:28]) for one in told] == [
+        ("time", ""), ("tokens", "the run tells no tokens per "),
+    ]  # fmt: skip
+    told = site.client.get("/api/run/plain/model/axes").json()["axes"]
+    assert [one["why_not"] for one in told] == ["", ""]
+
+
 def test_the_histogram_is_that_of_one_row(site: Site) -> None:
     arrays, meta = site.arrays("histogram", tensor="gradient", row=f"{VANISHING}.mlp")
     share_BS = arrays["share"].reshape(-1, meta["width"])
@@ -157,6 +177,7 @@ def test_the_histogram_is_that_of_one_row(site: Site) -> None:
         ("health", {"tensor": "residual", "width": "0"}, "cannot be drawn"),
         ("health", {"tensor": "residual", "height": "99999999"}, "cannot be drawn"),
         ("health", {"tensor": "residual", "steps": "9..3"}, "ends before it begins"),
+        ("health", {"tensor": "residual", "axis": "years"}, "give one of step, time, tokens"),
         ("histogram", {"tensor": "residual", "row": "77"}, "no histogram of '77'"),
         ("histogram", {"tensor": "residual", "row": "0", "width": "-4"}, "whole number"),
     ],

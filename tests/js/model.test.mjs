@@ -7,6 +7,8 @@ import {
 } from '../../assets/model/series.mjs';
 import { axisText, decodeFrame, difference, frameText, partsOf, placeOf, tokenOf, tokenText } from '../../assets/model/frame.mjs';
 import { lineOf } from '../../assets/model/beside.mjs';
+import { axisOf, whyNot } from '../../assets/model/axis_choice.mjs';
+import { axisTitle, placed, placeLines, placeTicks, tokensText, xOfMiddle, xOfStepMiddle } from '../../assets/model/step_axis.mjs';
 import { codesOf, codesOfTile, gridOf, peakOf, thumbnail } from '../../assets/model/frame_codes.mjs';
 import { ackLines, costTexts, watchOf, watchText } from '../../assets/model/watch_form.mjs';
 import { merged } from '../../assets/model/state.mjs';
@@ -92,6 +94,44 @@ test('rows are named, and found again when several are drawn as one', () => {
   assert.deepEqual([0, 20, 25, 50, 51].map((step) => columnOfStep(DATA, step)), [0, 0, 1, 1, -1]);
 });
 
+const GEOMETRY = { width: 120, height: 60, plot: { x: 10, y: 8, w: 100, h: 40 } };
+const STEPS = { width: 3, columns: [0, 1, 2, 3], firstStep: [0, 100, 200], lastStep: [0, 100, 200] };
+
+test('columns reach halfway to their neighbours on the axis of the run', () => {
+  const time = placed(STEPS, { name: 'time', from_step: 0 }, Float64Array.of(0, 20, 80));
+  assert.deepEqual(time.columns, [0, 20, 60, 120]);
+  assert.equal(time.from, -10);
+  assert.deepEqual([0, 1, 2].map((at) => Math.round(xOfMiddle(time, GEOMETRY, at))), [18, 35, 85]);
+  assert.equal(xOfStepMiddle(time, GEOMETRY, 100), xOfMiddle(time, GEOMETRY, 1));
+  assert.deepEqual(placeLines(time, 1), ['20 s after step 0 began']);
+  assert.equal(axisTitle(time), 'time since step 0 began');
+  assert.deepEqual(placed(STEPS, { name: 'time' }, Float64Array.of(5)).columns, [0, 1]);
+});
+
+test('without an axis, or without any way along it, there are the steps', () => {
+  for (const data of [placed(STEPS, null, undefined), placed(STEPS, { name: 'tokens' }, Float64Array.of(7, 7, 7))]) {
+    assert.equal(data.axis, null);
+    assert.deepEqual(data.columns, STEPS.columns);
+    assert.equal(axisTitle(data), 'step');
+    assert.deepEqual(placeLines(data, 1), []);
+    assert.equal(xOfStepMiddle(data, GEOMETRY, 100), 60);
+  }
+});
+
+test('time has round numbers of a fitting unit, tokens of a thousand, a million and so on', () => {
+  const texts = (name, ...place) => placeTicks(placed(STEPS, { name, from_step: 4 }, place), GEOMETRY, 3).map(({ text }) => text);
+  assert.deepEqual(texts('time', 0, 3600, 7200), ['0 h', '1 h', '2 h']);
+  assert.deepEqual(texts('time', 0, 0.01, 0.02), ['0 ms', '10 ms', '20 ms']);
+  assert.deepEqual(texts('tokens', 1e6, 2e6, 3e6), ['1M', '2M', '3M']);
+  assert.deepEqual([0, 999, 15000, 1.25e9, 3e12].map(tokensText), ['0', '999', '15K', '1.25B', '3T']);
+  assert.equal(axisTitle(placed(STEPS, { name: 'tokens', from_step: 4 }, [1, 2, 3])), 'tokens since step 4');
+});
+
+test('the address names an axis that there is, what a run does not tell is said', () => {
+  assert.deepEqual([{}, { axis: 'tokens' }, { axis: 'years' }].map(axisOf), ['', 'tokens', '']);
+  assert.equal(whyNot([{ name: 'time', why_not: '' }, { name: 'tokens', why_not: 'it tells none' }]), 'No axis of tokens: it tells none.');
+});
+
 test('the table has what alarms first', () => {
   const rows = tableRows(DATA, (value) => passed(value, LOGITS.levels));
   assert.deepEqual(rows.map(({ row }) => row.key), ['3.mlp', '0', '3.h5', '-1.head']);
@@ -165,8 +205,9 @@ test('a row of another run is a line over its own steps', () => {
     width: 3, rowEdges: [0, 1, 2], rows: [{ key: '0' }, { key: '1' }], firstStep: [10, 20, 40],
     value: Float32Array.of(1, 2, 3, 4, NaN, 6),
   };
-  assert.deepEqual(lineOf(data, '1', 0), { steps: [10, 40], values: [4, 6] });
-  assert.deepEqual(lineOf(data, '7', 0), { steps: [], values: [] });
+  assert.deepEqual(lineOf(data, '1', 0), { steps: [10, 40], values: [4, 6], places: null });
+  assert.deepEqual(lineOf({ ...data, axis: { name: 'time' }, place: [1, 2, 5] }, '1', 0).places, [1, 5]);
+  assert.deepEqual(lineOf(data, '7', 0), { steps: [], values: [], places: null });
 });
 
 test('a difference is of frames of one shape', () => {
