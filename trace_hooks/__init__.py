@@ -54,9 +54,9 @@ def start(
     the environment cannot do (an unwritable folder, a missing torch). TRACE_HOOKS=0 returns a
     tracer that does nothing.
     """
-    from trace_hooks import tracer
+    from trace_hooks import current
 
-    return tracer.start(
+    return current.start(
         folder, run=run, model=model, layout=layout, level=level, sources=sources,
         statistics=statistics, allow_content=allow_content, allow_perturbation=allow_perturbation,
     )  # fmt: skip
