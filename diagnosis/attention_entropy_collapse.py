@@ -15,28 +15,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
-from diagnosis.looks import (
-    STAYS,
-    Series,
-    Stretch,
-    lasting,
-    named,
-    rises_above,
-    seen,
-    series_of,
-    severity_of,
-)
+from diagnosis.findings import Finding, Verdict
+from diagnosis.head_looks import OffHead, evidence_of, head_series, named_heads, off_head
+from diagnosis.looks import STAYS, Series, lasting, rises_above, severity_of, too_few
 from diagnosis.peers import Floats
 
 NAME = "attention_entropy_collapse"
 QUESTIONS = ("attention_health",)
-HEAD = ("layer", "head", "name")
 
 ONE_TOKEN = -(0.99 * math.log(0.99) + 0.01 * math.log(0.01))
 """Nats, 0.056: 99 % of the attention on one token, the rest on another."""
@@ -45,36 +34,21 @@ LEAST = 1e-12
 """Entropies below are taken for it: their logarithm is meant."""
 
 
-@dataclass(frozen=True)
-class _Collapsed:
-    """One head that collapsed."""
-
-    layer: int
-    head: int
-    stretch: Stretch
-    least: float
-    at: int  # index of that look
-    before: float  # median of the looks before; NaN where there is none
-
-
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     """Verdict on the looks in `tables`; None where no attention statistics were recorded."""
-    heads = tables["attention_health"]
-    if not heads.num_rows:
+    series = head_series(tables, "entropy")
+    if series is None:
         return None
-    series = series_of(heads, HEAD, "entropy")
-    num_looks = series.step_N.size
-    if num_looks < STAYS:
-        said = f"{num_looks} steps with attention statistics are too few: {STAYS} are needed."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+    if unknown := too_few(NAME, series, "attention"):
+        return unknown
     found = _collapsed(series)
     if found:
         return Verdict(NAME, (_finding(series, found, attempt),))
     checked = f"No head of {len(series.keys)} falls to an entropy of {ONE_TOKEN:.3f} nats"
-    return Verdict(NAME, checked=f"{checked}, in {num_looks} steps looked at.")
+    return Verdict(NAME, checked=f"{checked}, in {series.step_N.size} steps looked at.")
 
 
-def _collapsed(series: Series) -> list[_Collapsed]:
+def _collapsed(series: Series) -> list[OffHead]:
     """Heads that fell, and all heads of the layers that never were above."""
     sharp_KN = -np.log(np.maximum(series.value_KN, LEAST))  # NaN stays NaN
     level = -math.log(ONE_TOKEN)
@@ -87,7 +61,10 @@ def _collapsed(series: Series) -> list[_Collapsed]:
             for row in rows.tolist():
                 known_N = np.isfinite(sharp_KN[row])
                 stretches[row] = lasting(known_N, known_N)[0]
-    return [_head(series, row, s) for row, s in enumerate(stretches) if s is not None]
+    return [
+        off_head(series, row, stretch, np.nanargmin)
+        for row, stretch in enumerate(stretches) if stretch is not None
+    ]  # fmt: skip
 
 
 def _always(sharp_N: Floats, level: float) -> bool:
@@ -95,34 +72,23 @@ def _always(sharp_N: Floats, level: float) -> bool:
     return known.size >= STAYS and bool((known >= level).all())
 
 
-def _head(series: Series, row: int, stretch: Stretch) -> _Collapsed:
-    entropy_N = series.value_KN[row]
-    at = stretch.first + int(np.nanargmin(entropy_N[stretch.first : stretch.last + 1]))
-    before = entropy_N[: stretch.first]
-    before = before[np.isfinite(before)]
-    layer, head, _ = series.keys[row]
-    usual = float(np.median(before)) if before.size else np.nan
-    return _Collapsed(int(layer), int(head), stretch, float(entropy_N[at]), at, usual)
-
-
-def _finding(series: Series, found: list[_Collapsed], attempt: int) -> Finding:
-    step_N = series.step_N
-    begin = min(one.stretch.first for one in found)
-    end = max(one.stretch.last for one in found)
-    first, last = int(step_N[begin]), int(step_N[end])
-    worst = min(found, key=lambda one: one.least)
-    ongoing = not Stretch(begin, end).is_over(step_N.size)
+def _finding(series: Series, found: list[OffHead], attempt: int) -> Finding:
+    first, last, ongoing = series.extent(one.stretch for one in found)
+    worst = min(found, key=lambda one: one.value)
     is_layer = _has_whole_layer(series, found)
     before = f", {worst.before:.2f} before" if np.isfinite(worst.before) else ""
-    heads = named(f"layer {one.layer} head {one.head}" for one in found)
+    evidence = evidence_of(
+        series, worst, attempt, "entropy",
+        f"the entropy of layer {worst.layer} head {worst.head} is {worst.value:.3g} nats.", "nats",
+    )  # fmt: skip
     return Finding(
         kind="attention_entropy_collapse", attempt=attempt,
         severity=severity_of(ongoing, is_urgent=is_layer),
         confidence="high" if is_layer else "medium", title="Attention collapses to single tokens",
-        text=f"Since step {first} the attention of {heads} is on one token alone: its entropy is "
-        f"down to {worst.least:.2g} nats{before}.",
+        text=f"Since step {first} the attention of {named_heads(found)} is on one token alone: "
+        f"its entropy is down to {worst.value:.2g} nats{before}.",
         culprits=(), victims=(), first_step=first, last_step=last, ongoing=ongoing, slowdown=None,
-        cost=None, evidence=(_evidence(series, worst, attempt),),
+        cost=None, evidence=(evidence,),
         alternatives=(
             "Heads that learned to copy one place strictly: few of them, and the loss falls.",
             "Batches of very short or padded sequences: look at the lengths in these steps.",
@@ -134,21 +100,8 @@ def _finding(series: Series, found: list[_Collapsed], attempt: int) -> Finding:
     )  # fmt: skip
 
 
-def _has_whole_layer(series: Series, found: list[_Collapsed]) -> bool:
+def _has_whole_layer(series: Series, found: list[OffHead]) -> bool:
     """Whether all heads of a layer, at least two, have collapsed."""
     every = [key[0] for key in series.keys]
     fallen = [one.layer for one in found]
     return any(fallen.count(layer) == every.count(layer) > 1 for layer in set(fallen))
-
-
-def _evidence(series: Series, one: _Collapsed, attempt: int) -> Evidence:
-    step = int(series.step_N[one.at])
-    asked = (
-        ("step_min", step), ("step_max", step), ("layer", one.layer), ("head", one.head),
-        ("attempt", attempt),
-    )  # fmt: skip
-    view = seen(attempt, "heads", "entropy", one.layer, "", one.head)
-    return Evidence(
-        f"In step {step} the entropy of layer {one.layer} head {one.head} is {one.least:.3g} nats.",
-        one.least, "nats", "attention_health", asked, view,
-    )  # fmt: skip

@@ -22,9 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.findings import Evidence, Finding, Verdict
 from diagnosis.looks import (
-    STAYS,
     Series,
     Stretch,
     lasting,
@@ -33,6 +32,7 @@ from diagnosis.looks import (
     seen,
     series_of,
     severity_of,
+    too_few,
 )
 
 NAME = "dead_units"
@@ -69,16 +69,14 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if not health.num_rows:
         return None
     series = series_of(health, ("layer", "tensor", "name"), "zero_ratio")
-    num_looks = series.step_N.size
-    if num_looks < STAYS:
-        said = f"{num_looks} steps with tensor statistics are too few: {STAYS} are needed."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+    if unknown := too_few(NAME, series, "tensor"):
+        return unknown
     dead = [one for row in range(len(series.keys)) if (one := _dead(series, row))]
     if dead:
         return Verdict(NAME, (_finding(series, dead, attempt),))
     checked = (
         f"Attention, MLPs and their gradients have fewer than {DEAD_SHARE:.0%} zeros, or as many "
-        f"as ever, in {num_looks} steps looked at."
+        f"as ever, in {series.step_N.size} steps looked at."
     )
     return Verdict(NAME, checked=checked)
 
@@ -101,12 +99,8 @@ def _words(tensor: str, name: str) -> str:
 
 
 def _finding(series: Series, dead: list[_Dead], attempt: int) -> Finding:
-    step_N = series.step_N
-    begin = min(one.stretch.first for one in dead)
-    end = max(one.stretch.last for one in dead)
-    first, last = int(step_N[begin]), int(step_N[end])
+    first, last, ongoing = series.extent(one.stretch for one in dead)
     worst = max(dead, key=lambda one: (one.tensor in OUTPUTS, one.share))
-    ongoing = not Stretch(begin, end).is_over(step_N.size)
     layers = sorted({one.layer for one in dead})
     where = named(_words(one.tensor, one.name) for one in sorted(dead, key=lambda one: one.layer))
     return Finding(

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from diagnosis.episodes import MIN_VOTES, OVER_AFTER_STEPS
+from diagnosis.findings import NotEnoughData, Verdict
 from diagnosis.peers import Bools, Floats, Ints
 
 STAYS = int(MIN_VOTES)
@@ -51,6 +52,13 @@ class Series:
                 found[row, to_N] = self.value_KN[row_of[key], from_N]
         return found
 
+    def extent(self, stretches: Iterable[Stretch]) -> tuple[int, int, bool]:
+        """First and last step of stretches together, and whether they go on."""
+        every = list(stretches)
+        whole = Stretch(min(one.first for one in every), max(one.last for one in every))
+        first, last = self.step_N[whole.first], self.step_N[whole.last]
+        return int(first), int(last), not whole.is_over(self.step_N.size)
+
 
 @dataclass(frozen=True)
 class Stretch:
@@ -77,6 +85,15 @@ def series_of(table: pa.Table, by: Sequence[str], value: str) -> Series:
     told = table[value].cast(pa.float64()).to_numpy(zero_copy_only=False)
     value_KN[place_row, at_row] = np.where(np.isfinite(told), told, np.nan)
     return Series(step_N, tuple(tuple(row.values()) for row in named), value_KN)
+
+
+def too_few(detector: str, series: Series, what: str) -> Verdict | None:
+    """Verdict where fewer than STAYS steps have statistics of `what`; None where enough have."""
+    num_looks = series.step_N.size
+    if num_looks >= STAYS:
+        return None
+    said = f"{num_looks} steps with {what} statistics are too few: {STAYS} are needed."
+    return Verdict(detector, not_enough=(NotEnoughData(detector, said),))
 
 
 def lasting(is_off_N: Bools, known_N: Bools) -> list[Stretch]:

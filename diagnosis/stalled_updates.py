@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.findings import Evidence, Finding, Verdict
 from diagnosis.looks import (
     FEWEST_BEFORE,
     STAYS,
@@ -37,6 +37,7 @@ from diagnosis.looks import (
     seen,
     series_of,
     severity_of,
+    too_few,
 )
 from diagnosis.peers import Bools, Floats
 
@@ -81,9 +82,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if not updates.num_rows:
         return None
     ratio = series_of(updates, places, "update_ratio")
-    if ratio.step_N.size < STAYS:
-        said = f"{ratio.step_N.size} steps with tensor statistics are too few: {STAYS} are needed."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+    if unknown := too_few(NAME, ratio, "tensor"):
+        return unknown
     gradients = health.filter(pc.equal(health["tensor"], "gradient"))
     rms_KN = series_of(gradients, places, "rms").like(ratio)
     zero_KN = series_of(gradients, places, "zero_ratio").like(ratio)
@@ -154,12 +154,8 @@ def _next_to_nothing(ratio_N: Floats, known_N: Bools) -> Stretch | None:
 
 
 def _finding(ratio: Series, stalled: list[_Stalled], steps: pa.Table, attempt: int) -> Finding:
-    step_N, num_places = ratio.step_N, len(ratio.keys)
-    begin = min(one.stretch.first for one in stalled)
-    end = max(one.stretch.last for one in stalled)
-    first, last = int(step_N[begin]), int(step_N[end])
-    ongoing = not Stretch(begin, end).is_over(step_N.size)
-    is_all = len(stalled) == num_places
+    first, last, ongoing = ratio.extent(one.stretch for one in stalled)
+    is_all = len(stalled) == len(ratio.keys)
     where = "all parameters" if is_all else named(one.name for one in stalled)
     worst = min(stalled, key=lambda one: one.ratio)
     by_eps = [one for one in stalled if np.isfinite(one.gradient)]
