@@ -183,7 +183,10 @@ class Recorder:
         """Takes every trace_hooks.frames.Frame to who looks at it live (drain thread)."""
         self.between_steps: Callable[[], object] | None = None
         """Wants to run on the training thread once a step of the user's own has ended."""
-        self.is_prompting = False  # what runs is no training: forwards of modules are no spans
+        self.prompting_thread = 0
+        """Ident of the thread that runs the model for a prompt: it is no training, so its forwards,
+        collectives and messages are not recorded. 0: none does.
+        """
         self.writing = False  # run and attempt are known: rows are written from now on
         self.live = Live()  # what the dashboard may ask and is told, see agent_commands
         self._site_ids: dict[tuple[str, str, str, int], int] = {}

@@ -22,6 +22,19 @@ OPTIONS = (
     "--device cpu --microbatches 2 --layers 4 --batch 2 --seq 16 --width 32 --heads 4 --steps 5"
 )
 
+COUNTED = {
+    "forwards": "SELECT rank, name, count(*) n FROM spans WHERE kind = 'forward' GROUP BY ALL",
+    "collectives": "SELECT rank, step, op, count(*) n FROM collectives GROUP BY ALL",
+    "waits": "SELECT rank, step, name, count(*) n FROM spans WHERE group_id <> 0 GROUP BY ALL",
+}
+"""Rows of training, which a prompt adds nothing to."""
+ALONE = """SELECT group_id, seq, list(c.rank) ranks, any_value(op) op
+    FROM collectives c JOIN (SELECT DISTINCT attempt, group_id, ranks FROM groups) g
+        USING (attempt, group_id)
+    WHERE op NOT IN ('send', 'recv') GROUP BY group_id, seq, g.ranks HAVING count(*) < len(g.ranks)
+"""
+"""Collectives that not all members have under the same number."""
+
 
 class Prompted:
     """A finished run: losses by step, what each rank was told and showed."""
@@ -48,10 +61,10 @@ class Prompted:
         self.frames = [frame for one in told for frame in one[2:]]
         with open_run(folder / "job") as run:
             marks = run.sql("SELECT rank, step, kind, text FROM marks ORDER BY rank").to_pylist()
-            forwards = (
-                "SELECT rank, name, count(*) n FROM spans WHERE kind = 'forward' GROUP BY ALL"
-            )
-            self.forwards = sorted(map(str, run.sql(forwards).to_pylist()))
+            self.recorded = {
+                what: sorted(map(str, run.sql(sql).to_pylist())) for what, sql in COUNTED.items()
+            }
+            self.alone = run.sql(ALONE).to_pylist()
         assert not [mark for mark in marks if mark["kind"] == "hook_error"]
         self.marks = marks
 
@@ -85,7 +98,7 @@ def check(found: Prompted, without: Prompted, alone: Prompted, ranks: int) -> No
     assert without.marks == []
     assert without.frames == []
     assert found.losses == without.losses
-    assert found.forwards == without.forwards
+    untouched(found, without)
     assert [(m["rank"], m["step"], m["kind"]) for m in found.marks] == [
         (rank, 2, "prompt") for rank in range(ranks)
     ]
@@ -100,6 +113,13 @@ def check(found: Prompted, without: Prompted, alone: Prompted, ranks: int) -> No
         attention = found.attention(number)
         assert attention.shape == (16, 5 + number)
         np.testing.assert_allclose(attention, alone.attention(number), rtol=2e-3, atol=1e-4)
+
+
+def untouched(found: Prompted, without: Prompted) -> None:
+    """Nothing that the prompt ran counts as training's, and what ranks count agrees afterwards."""
+    assert found.recorded == without.recorded
+    assert all(len(rows) > 1 for rows in found.recorded.values())
+    assert found.alone == without.alone == []
 
 
 def test_stages_and_shards_answer_as_one_and_training_is_bitwise_the_same(
@@ -117,5 +137,6 @@ def test_fsdp_replicas_take_part_and_training_is_bitwise_the_same(tmp_path: Path
     found = Prompted(tmp_path / "with", *options, ranks=2)
     without = Prompted(tmp_path / "without", *options, allow="0", ranks=2)
     assert found.losses == without.losses
+    untouched(found, without)
     assert sorted(found.tokens()) == [-2, -1, 0, 1, 2]
     assert found.attention(2).shape == (16, 7)

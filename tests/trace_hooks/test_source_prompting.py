@@ -196,7 +196,7 @@ def test_what_goes_wrong_is_told_and_training_goes_on(
         (mark,) = traced.rows("marks")
         assert "0 tokens, ended early" in mark["text"]
         assert words not in mark["text"]
-        assert not traced.recorder.is_prompting
+        assert not traced.recorder.prompting_thread
 
 
 def test_a_prompt_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

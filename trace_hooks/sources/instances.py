@@ -7,6 +7,7 @@ Recorder), so that one instance becomes one row whoever saw it.
 from __future__ import annotations
 
 import weakref
+from threading import get_ident
 from typing import Any, NamedTuple
 
 from trace_hooks.clock import now
@@ -66,7 +67,7 @@ class Instance:
     """One collective or message this rank has entered and not yet seen complete."""
 
     __slots__ = (
-        "counted_before", "dtype", "end_event", "enqueue_ns", "group", "is_p2p", "mark",
+        "counted_before", "dtype", "end_event", "enqueue_ns", "group", "is_kept", "is_p2p", "mark",
         "num_bytes", "op", "peer", "seq", "source", "start_event", "step", "tag",
     )  # fmt: skip
 
@@ -80,6 +81,7 @@ class Instance:
         self.step = step
         self.peer = peer
         self.tag = tag
+        self.is_kept = True  # False: it is counted, but no training, and leaves no row
         self.is_p2p = op in P2P  # a message between two ranks, which only they count
         self.seq = UNKNOWN
         self.counted_before = 0
@@ -116,6 +118,8 @@ class CollectiveLog:
         """This rank is about to enter `op`; `peer` is the other global rank of a send or recv."""
         recorder = self.recorder
         instance = Instance(group, op, payload, source, recorder.step, peer, tag)
+        if recorder.prompting_thread:
+            instance.is_kept = recorder.prompting_thread != get_ident()
         with group.lock:
             instance.counted_before = group.note_unseen()
             group.in_call += 1
@@ -123,7 +127,7 @@ class CollectiveLog:
                 group.claimed = instance.seq = group.claimed + 1
         if peer != UNKNOWN:
             instance.seq = self._next_p2p(instance)
-        if payload.on_device:
+        if payload.on_device and instance.is_kept:
             instance.start_event = recorder.device_clock.mark()
         if blocking:
             instance.mark = mark = recorder.open()
@@ -167,6 +171,9 @@ class CollectiveLog:
 
     def span(self, instance: Instance, mark: Mark) -> None:
         """Close a span in which this rank was blocked by the instance."""
+        if not instance.is_kept:
+            mark.thread.depth = mark.depth
+            return
         recorder, group = self.recorder, instance.group
         key = (instance.op, group.axis, recorder.chunk)
         site = self._sites.get(key)
@@ -217,6 +224,8 @@ class CollectiveLog:
         return group.next_p2p(src, dst, instance.tag)
 
     def _record(self, instance: Instance, state: str, start_ns: int, end_ns: int) -> None:
+        if not instance.is_kept:
+            return
         row = (
             instance.step, instance.group.group_id, instance.seq, instance.op, instance.dtype,
             instance.num_bytes, instance.peer, instance.tag, instance.enqueue_ns, start_ns,

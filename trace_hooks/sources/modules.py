@@ -129,7 +129,7 @@ class PartCalls:
         else:
             return
         recorder = source.recorder
-        if recorder.is_prompting:
+        if recorder.prompting_thread:
             mark.thread.depth = mark.depth
             return
         recorder.close(site, mark, recorder.microbatch, graph_task() >= 0)

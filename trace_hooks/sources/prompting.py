@@ -7,8 +7,9 @@ most probable ones and the attention of the last row, goes to those who look as 
 (prompt_frames.py); nothing of it is stored. Afterwards the model is as before (prompt_state.py).
 Only jobs whose steps are `with tracer.step()` have a place between them.
 
-Misses: attention inside compiled regions and under context parallelism. What ranks send each other
-for it is recorded as that of any evaluation after a step; forwards of modules are not.
+Misses: attention inside compiled regions and under context parallelism. Its forwards, collectives
+and messages are not recorded, lest they be taken for training's: they are announced in the ring and
+counted, so that the numbers of those to come agree with other ranks'.
 Costs: without a prompt, one check a step. With one, training waits: LIMIT_S at most and one
 forward. Spans and marks of the kind `prompt` tell how long.
 """
@@ -135,12 +136,12 @@ class Prompting(Source):
         begun_ns, begun_cpu_ns = now(), thread_cpu()
         frames = self._frames = PromptFrames(asked, recorder, model.text)
         running = _Running(asked, model, frames, self._agreement(asked), self._listening)
-        recorder.is_prompting = True
+        recorder.prompting_thread = threading.get_ident()
         try:
             with undisturbed(model.models):
                 running.run(goes)
         finally:
-            recorder.is_prompting = False
+            recorder.prompting_thread = 0
             self._frames = None
         self._tell(asked, running, now() - begun_ns, thread_cpu() - begun_cpu_ns)
 
