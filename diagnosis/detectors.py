@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -61,74 +62,53 @@ class Detector:
             raise ValueError(f"detector {self.name} finds {unknown or 'nothing'}; see KINDS")
 
 
+class _Module(Protocol):
+    @property
+    def NAME(self) -> str: ...
+
+    @property
+    def QUESTIONS(self) -> tuple[str, ...]: ...
+
+    def detect(self, tables: Mapping[str, pa.Table], attempt: int, /) -> Verdict | None: ...
+
+
 def detectors() -> tuple[Detector, ...]:
     """Every detector, in the order in which findings of equal urgency stand."""
     return (
-        Detector(slow_worker.NAME, ("slow_worker",), slow_worker.QUESTIONS, slow_worker.detect),
-        Detector(
-            late_arrival.NAME, ("slow_worker",), late_arrival.QUESTIONS, late_arrival.detect
-        ),
-        Detector(slow_stage.NAME, ("slow_stage",), slow_stage.QUESTIONS, slow_stage.detect),
-        Detector(data_loader.NAME, ("data_loader",), data_loader.QUESTIONS, data_loader.detect),
-        Detector(gc_pauses.NAME, ("gc_pauses",), gc_pauses.QUESTIONS, gc_pauses.detect),
-        Detector(cell_pauses.NAME, ("gc_pauses",), cell_pauses.QUESTIONS, cell_pauses.detect),
-        Detector(
-            late_start.NAME, ("launch_skew", "host_contention", "slow_worker"),
-            late_start.QUESTIONS, late_start.detect,
-        ),
-        Detector(busy_hosts.NAME, (busy_hosts.KIND,), busy_hosts.QUESTIONS, busy_hosts.detect),
-        Detector(
-            sequence_imbalance.NAME, ("sequence_imbalance",), sequence_imbalance.QUESTIONS,
-            sequence_imbalance.detect,
-        ),
-        Detector(
-            allocator_stalls.NAME, ("allocator_stalls",), allocator_stalls.QUESTIONS,
-            allocator_stalls.detect,
-        ),
-        Detector(jit_spikes.NAME, ("jit_spikes",), jit_spikes.QUESTIONS, jit_spikes.detect),
-        Detector(
-            slow_checkpoint.NAME, ("slow_checkpoint",), slow_checkpoint.QUESTIONS,
-            slow_checkpoint.detect,
-        ),
-        Detector(
-            monitor_overhead.NAME, ("monitor_overhead",), monitor_overhead.QUESTIONS,
-            monitor_overhead.detect,
-        ),
-        Detector(slow_op.NAME, ("slow_op",), slow_op.QUESTIONS, slow_op.detect),
-        Detector(
-            step_regression.NAME, ("step_regression",), step_regression.QUESTIONS,
-            step_regression.detect,
-        ),
-        Detector(
-            slow_network.NAME, slow_network.KINDS, slow_network.QUESTIONS, slow_network.detect
-        ),
-        Detector(link_flap.NAME, ("link_flap",), link_flap.QUESTIONS, link_flap.detect),
-        Detector(moving_skew.NAME, ("launch_skew",), moving_skew.QUESTIONS, moving_skew.detect),
-        Detector(
-            clock_unaligned.NAME, ("clock_unaligned",), clock_unaligned.QUESTIONS,
-            clock_unaligned.detect,
-        ),
-        Detector(dead_rank.NAME, dead_rank.KINDS, dead_rank.QUESTIONS, dead_rank.detect),
-        Detector(data_gaps.NAME, ("data_gaps",), data_gaps.QUESTIONS, data_gaps.detect),
-        Detector(nonfinite.NAME, ("nonfinite",), nonfinite.QUESTIONS, nonfinite.detect),
-        Detector(loss_spike.NAME, ("loss_spike",), loss_spike.QUESTIONS, loss_spike.detect),
-        Detector(
-            weights_diverged.NAME, (weights_diverged.KIND,), weights_diverged.QUESTIONS,
-            weights_diverged.detect,
-        ),
-        Detector(
-            logit_growth.NAME, ("logit_growth",), logit_growth.QUESTIONS, logit_growth.detect
-        ),
-        Detector(
-            attention_entropy_collapse.NAME, ("attention_entropy_collapse",),
-            attention_entropy_collapse.QUESTIONS, attention_entropy_collapse.detect,
-        ),
-        Detector(dead_units.NAME, ("dead_units",), dead_units.QUESTIONS, dead_units.detect),
-        Detector(
-            stalled_updates.NAME, ("stalled_updates",), stalled_updates.QUESTIONS,
-            stalled_updates.detect,
-        ),
-    )  # fmt: skip
+        _of(slow_worker),
+        _of(late_arrival, "slow_worker"),
+        _of(slow_stage),
+        _of(data_loader),
+        _of(gc_pauses),
+        _of(cell_pauses, "gc_pauses"),
+        _of(late_start, "launch_skew", "host_contention", "slow_worker"),
+        _of(busy_hosts, busy_hosts.KIND),
+        _of(sequence_imbalance),
+        _of(allocator_stalls),
+        _of(jit_spikes),
+        _of(slow_checkpoint),
+        _of(monitor_overhead),
+        _of(slow_op),
+        _of(step_regression),
+        _of(slow_network, *slow_network.KINDS),
+        _of(link_flap),
+        _of(moving_skew, "launch_skew"),
+        _of(clock_unaligned),
+        _of(dead_rank, *dead_rank.KINDS),
+        _of(data_gaps),
+        _of(nonfinite),
+        _of(loss_spike),
+        _of(weights_diverged, weights_diverged.KIND),
+        _of(logit_growth),
+        _of(attention_entropy_collapse),
+        _of(dead_units),
+        _of(stalled_updates),
+    )
+
+
+def _of(module: _Module, *kinds: str) -> Detector:
+    """The detector of a module; it finds what it is named for where no other `kinds` are given."""
+    return Detector(module.NAME, kinds or (module.NAME,), module.QUESTIONS, module.detect)
 
 
 def diagnose(
