@@ -57,7 +57,7 @@ def start(
     from trace_hooks import current
 
     return current.start(
-        folder, run=run, model=model, layout=layout, level=level, sources=sources,
+        model, folder=folder, run=run, layout=layout, level=level, sources=sources,
         statistics=statistics, allow_content=allow_content, allow_perturbation=allow_perturbation,
     )  # fmt: skip
 

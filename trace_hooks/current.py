@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from trace_hooks import guard
-from trace_hooks.layout import ParallelLayout
 from trace_hooks.null_tracer import NullTracer
 from trace_hooks.settings import Settings, is_off, read_settings
 from trace_hooks.tracer import Tracer
@@ -19,28 +16,14 @@ _inherited: Tracer | None = None  # of the parent process, in a forked child
 _starts = 0
 
 
-def start(
-    folder: str | Path | None = None,
-    *,
-    run: str | None = None,
-    model: Any = None,
-    layout: ParallelLayout | Mapping[str, int] | str | Any | None = None,
-    level: str | None = None,
-    sources: Sequence[str] | None = None,
-    statistics: int | None = None,
-    allow_content: bool | None = None,
-    allow_perturbation: bool | None = None,
-) -> Tracer:
-    """See trace_hooks.start."""
+def start(model: Any, **chosen: Any) -> Tracer:
+    """The tracer of trace_hooks.start; `chosen`: what settings.read_settings takes."""
     global _current
     if is_off(os.environ) or _is_importing_main():
         return NullTracer()
     if _current is not None:
         return _current
-    settings = read_settings(
-        os.environ, folder=folder, run=run, layout=layout, level=level, sources=sources,
-        statistics=statistics, allow_content=allow_content, allow_perturbation=allow_perturbation,
-    )  # fmt: skip
+    settings = read_settings(os.environ, **chosen)
     tracer = guard.attempt("tracer.start", lambda: _started(settings, model), switch_off=False)
     if tracer is None:
         return NullTracer()

@@ -71,3 +71,9 @@ def optional_float(name: str, doc: str) -> Column:
 
 
 TS = integer("ts_ns", "Unix ns on the rank's clock")
+
+PART_OF_STEP = (
+    Column("microbatch", pa.int32(), "micro-batch; -1 none"),
+    Column("chunk", pa.int32(), "virtual stage (global stage index); -1 none"),
+)
+LAYER = Column("layer", pa.int32(), "layer of the whole model, from 0; -1 not in a layer")

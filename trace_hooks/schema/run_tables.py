@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from trace_hooks.schema.columns import (
+    PART_OF_STEP,
     TS,
     Column,
     Table,
@@ -26,8 +27,7 @@ RUN_TABLES: tuple[Table, ...] = (
         text("name", "what ran"),
         text("track", "thread or stream"),
         Column("depth", pa.int16(), "nesting on the track, 0 outermost"),
-        Column("microbatch", pa.int32(), "micro-batch; -1 none"),
-        Column("chunk", pa.int32(), "virtual stage (global stage index); -1 none"),
+        *PART_OF_STEP,
         Column("recompute", pa.bool_(), "forward repeated for activation checkpointing"),
         integer("group_id", "group of a communication span; 0 none"),
         integer("coll_seq", "collectives.seq of a communication span; -1 none"),
