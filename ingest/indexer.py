@@ -8,7 +8,6 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
-from types import TracebackType
 
 import duckdb
 import pyarrow as pa
@@ -141,12 +140,7 @@ class Indexer:
     def __enter__(self) -> Indexer:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def follow(self, stop: Event, pause_s: float = FOLLOW_S) -> None:

@@ -9,7 +9,6 @@ import os
 import shutil
 import time
 from pathlib import Path
-from types import TracebackType
 
 from ingest.errors import UserError
 from ingest.index_sql import index_sql
@@ -83,12 +82,7 @@ class OwnerLock:
     def __enter__(self) -> OwnerLock:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 
