@@ -7,18 +7,16 @@ several processes and GPUs; every process with work on a GPU becomes a rank.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from ingest.readers import Sink
 from ingest.readers.inputs import Source
 from ingest.readers.kineto_events import COMM_KERNEL, kind_of_annotation
-from ingest.readers.limits import limits
 from ingest.readers.processes import Processes
+from ingest.readers.profile_database import Profile, are_times, is_database, read_profile
 from ingest.readers.shelf import Shelf
-from ingest.readers.sqlite_file import MAGIC, Database, Unreadable
+from ingest.readers.sqlite_file import Database
 from ingest.readers.trace_events import MAX_NS
-from ingest.readers.whole import TooLarge, on_disk
 from trace_hooks.schema import UNKNOWN
 
 NAME = "nsys"
@@ -39,35 +37,16 @@ _PID = 0xFFFFFF
 
 def recognises(source: Source) -> bool:
     """Whether it is a SQLite database with tables of Nsight Systems."""
-    if not source.head.startswith(MAGIC):
-        return False
-    if any(table.encode() in source.head for table in _OWN_TABLES):
-        return True
-    if source.path is None:
-        return False
-    try:
-        with Database(source.path) as database:
-            return any(database.has(table) for table in _OWN_TABLES)
-    except Unreadable:
-        return False
+    return is_database(
+        source,
+        in_head=lambda head: any(table.encode() in head for table in _OWN_TABLES),
+        in_tables=lambda database: any(database.has(table) for table in _OWN_TABLES),
+    )
 
 
 def read(source: Source, shelf: Shelf) -> Processes | None:
     """Read one report."""
-    processes = Processes(source.name)
-    try:
-        with on_disk(source) as path, Database(path) as database:
-            report = _Report(database, processes)
-            report.read()
-    except (Unreadable, TooLarge) as error:
-        shelf.add_problem(f"{source.name}: {error}")
-        return None
-    for problem in (*source.damages(), *report.problems):
-        shelf.add_problem(f"{source.name}: {problem}")
-    if not processes.ranks():
-        shelf.add_problem(f"{source.name}: holds no GPU work, CUDA call or NVTX range")
-        return None
-    return processes
+    return read_profile(source, shelf, _Report, "no GPU work, CUDA call or NVTX range")
 
 
 class Reading:
@@ -90,74 +69,54 @@ class Reading:
         """Every report was written when it was taken."""
 
 
-class _Report:
-    """One database, read table by table; a damaged table costs what stands behind the damage."""
-
+class _Report(Profile):
     def __init__(self, database: Database, processes: Processes) -> None:
-        self.processes = processes
-        self.problems: list[str] = [database.damage] if database.damage else []
-        self._database = database
-        self._texts: dict[int, str] = {}
+        super().__init__(database, processes)
         self._num_open = 0
 
     def read(self) -> None:
         """Read all of it."""
         self._read_start()
-        for number, text in self._rows(_TEXTS, "id", "value"):
-            if isinstance(number, int) and len(self._texts) < limits().max_rows:
-                self._texts[number] = str(text)
+        has_texts = self.read_texts(_TEXTS, "id", "value")
         self._read_gpu()
         self._read_calls()
         self._read_ranges()
-        bad = self.processes.num_bad
-        bad += sum(self.processes.of(p).num_refused for p in self.processes.ranks())
-        if bad:
-            self.problems.append(f"{bad:,} rows without usable times left out")
-        if not self._texts and self.processes.ranks():
+        self.tell_bad_rows()
+        if not has_texts and self.processes.ranks():
             self.problems.append("has no names: its table StringIds is missing or empty")
         if self._num_open:
             self.problems.append(f"{self._num_open:,} NVTX ranges that never end left out")
 
-    def _rows(self, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
-        if not self._database.has(table):
-            return
-        try:
-            if lacks := self._database.lacks(table, columns):
-                self.problems.append(lacks)
-            yield from self._database.rows(table, columns)
-        except Unreadable as error:
-            self.problems.append(str(error))
-
     def _read_start(self) -> None:
         """Unix time of the capture's start, from which the report's times count."""
-        utc_ns = next(self._rows(_START, "utcEpochNs"), (None,))[0]
-        start_ns = next(self._rows(_DETAILS, "startTime"), (0,))[0]
+        utc_ns = next(self.rows(_START, "utcEpochNs"), (None,))[0]
+        start_ns = next(self.rows(_DETAILS, "startTime"), (0,))[0]
         if type(utc_ns) is int and type(start_ns) is int and 0 < utc_ns - start_ns < MAX_NS:
             self.processes.base_ns = utc_ns - start_ns
-        for name, value in self._rows("TARGET_INFO_SYSTEM_ENV", "name", "value"):
+        for name, value in self.rows("TARGET_INFO_SYSTEM_ENV", "name", "value"):
             if name == "Hostname" and value:
                 self.processes.host = str(value)[:256]
 
     def _read_gpu(self) -> None:
         place = ("start", "end", "globalPid", "deviceId", "streamId")
-        for *where, short, long in self._rows(_KERNELS, *place, "shortName", "demangledName"):
-            name = self._text(short) or self._text(long) or "kernel"
+        for *where, short, long in self.rows(_KERNELS, *place, "shortName", "demangledName"):
+            name = self.text(short) or self.text(long) or "kernel"
             kind = "other_comm" if COMM_KERNEL.match(name) else "kernel"
             self._on_gpu(where, kind, name)
-        for *where, num_bytes, copy in self._rows(_COPIES, *place, "bytes", "copyKind"):
+        for *where, num_bytes, copy in self.rows(_COPIES, *place, "bytes", "copyKind"):
             self._on_gpu(where, "memcpy", f"Memcpy {_COPY_KINDS.get(copy, '')}".rstrip(), num_bytes)
-        for *where, num_bytes in self._rows(_SETS, *place, "bytes"):
+        for *where, num_bytes in self.rows(_SETS, *place, "bytes"):
             self._on_gpu(where, "memcpy", "Memset", num_bytes)
-        for *where, graph in self._rows(_GRAPHS, *place, "graphId"):
+        for *where, graph in self.rows(_GRAPHS, *place, "graphId"):
             self._on_gpu(where, "kernel", f"CUDA graph {graph}")
-        for *where, _ in self._rows(_WAITS, *place, "syncType"):
+        for *where, _ in self.rows(_WAITS, *place, "syncType"):
             self._on_gpu(where, "host", "Stream Sync", suffix=" waits")
 
     def _on_gpu(
         self, where: list[Any], kind: str, name: str, num_bytes: Any = None, suffix: str = ""
     ) -> None:
         start_ns, end_ns, process, gpu, stream = where
-        if not _are_times(start_ns, end_ns) or type(gpu) is not int:
+        if not are_times(start_ns, end_ns) or type(gpu) is not int:
             self.processes.num_bad += 1
             return
         process = process if type(process) is int else ("GPU", gpu)
@@ -168,28 +127,28 @@ class _Report:
         self.processes.uses_gpu(process, gpu)
 
     def _read_calls(self) -> None:
-        for start_ns, end_ns, thread, name in self._rows(
+        for start_ns, end_ns, thread, name in self.rows(
             _CALLS, "start", "end", "globalTid", "nameId"
         ):
-            if not _are_times(start_ns, end_ns) or type(thread) is not int:
+            if not are_times(start_ns, end_ns) or type(thread) is not int:
                 self.processes.num_bad += 1
                 continue
             spans = self.processes.of(_process_of(thread))
-            text = self._text(name) or "CUDA call"
+            text = self.text(name) or "CUDA call"
             spans.add(start_ns, end_ns - start_ns, "host", text, f"thread {thread & _PID} CUDA")
 
     def _read_ranges(self) -> None:
         columns = ("start", "end", "eventType", "globalTid", "text", "textId")
-        for start_ns, end_ns, kind, thread, text, text_id in self._rows(_RANGES, *columns):
+        for start_ns, end_ns, kind, thread, text, text_id in self.rows(_RANGES, *columns):
             if kind not in _RANGE_TYPES:
                 continue  # marks, names of threads and categories
             if end_ns is None:
                 self._num_open += 1
                 continue
-            if not _are_times(start_ns, end_ns) or type(thread) is not int:
+            if not are_times(start_ns, end_ns) or type(thread) is not int:
                 self.processes.num_bad += 1
                 continue
-            name = _NUMBERS_BEHIND.sub("", str(text) if text else self._text(text_id)) or "range"
+            name = _NUMBERS_BEHIND.sub("", str(text) if text else self.text(text_id)) or "range"
             process = _process_of(thread)
             step = _STEP.fullmatch(name)
             if step:
@@ -198,16 +157,6 @@ class _Report:
             spans = self.processes.of(process)
             track = f"thread {thread & _PID}"
             spans.add(start_ns, end_ns - start_ns, kind_of_annotation(name), name, track)
-
-    def _text(self, number: object) -> str:
-        return self._texts.get(number, "") if isinstance(number, int) else ""
-
-
-def _are_times(start_ns: object, end_ns: object) -> bool:
-    """Whether both are times a span can have."""
-    if type(start_ns) is not int or type(end_ns) is not int:
-        return False
-    return abs(start_ns) < MAX_NS and abs(end_ns) < MAX_NS
 
 
 def _process_of(thread: int) -> int:
