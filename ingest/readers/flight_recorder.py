@@ -17,6 +17,7 @@ from ingest.readers.flight_dump import PICKLE, Dump, read_dump
 from ingest.readers.flight_entries import Numbering
 from ingest.readers.inputs import Source
 from ingest.readers.kineto_groups import Group
+from ingest.readers.kineto_rows import write_groups
 from ingest.readers.rows import rank_info, rows
 from ingest.readers.shelf import Shelf
 from ingest.readers.whole import add_imported_clock
@@ -148,7 +149,7 @@ def _write(dump: Dump, rank: int, sink: Sink) -> _Written:
     )
     sink.add_rank(info)
     used = _write_collectives(sink, rank, dump)
-    _write_groups(sink, rank, [*dump.groups.values(), *used])
+    write_groups(sink, rank, [*dump.groups.values(), *used])
     if times:
         add_imported_clock(sink, rank, min(times))
     told = "" if layout is None else str(layout)
@@ -186,19 +187,6 @@ def _write_collectives(sink: Sink, rank: int, dump: Dump) -> list[Group]:
         columns = {"rank": rank, "source": NAME, **part}
         sink.add_rows("collectives", rank, rows("collectives", len(part["seq"]), columns))
     return list(others.values())
-
-
-def _write_groups(sink: Sink, rank: int, groups: list[Group]) -> None:
-    columns = {
-        "rank": rank,
-        "group_id": [group.group_id for group in groups],
-        "name": [group.name for group in groups],
-        "desc": [group.desc for group in groups],
-        "axis": [group.axis for group in groups],
-        "ranks": [list(group.ranks) for group in groups],
-    }
-    if groups:
-        sink.add_rows("groups", rank, rows("groups", len(groups), columns))
 
 
 def _note(dump: Dump) -> tuple[str, str]:

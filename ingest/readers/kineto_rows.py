@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from ingest.readers import Sink
 from ingest.readers.kineto_collectives import Instance
 from ingest.readers.kineto_events import TRACK_KINDS, Columns, Window
 from ingest.readers.kineto_flows import Launches
+from ingest.readers.kineto_groups import Group
 from ingest.readers.kineto_memory import MemoryEvents, memory_rows
 from ingest.readers.kineto_recompute import Recomputed
 from ingest.readers.nesting import depths
@@ -168,8 +170,12 @@ def write_collectives(
         "source": _SOURCE,
     }
     sink.add_rows("collectives", rank, rows("collectives", len(found), columns))
-    groups = list(dict.fromkeys(one.group for one in found))
-    group_columns = {
+    write_groups(sink, rank, list(dict.fromkeys(one.group for one in found)))
+
+
+def write_groups(sink: Sink, rank: int, groups: Sequence[Group]) -> None:
+    """A row of `groups` for each of these."""
+    columns = {
         "rank": rank,
         "group_id": [group.group_id for group in groups],
         "name": [group.name for group in groups],
@@ -177,7 +183,8 @@ def write_collectives(
         "axis": [group.axis for group in groups],
         "ranks": [list(group.ranks) for group in groups],
     }
-    sink.add_rows("groups", rank, rows("groups", len(groups), group_columns))
+    if groups:
+        sink.add_rows("groups", rank, rows("groups", len(groups), columns))
 
 
 def write_memory(
