@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from app.commands.progress import reading_progress
+from app.commands.opening import add_run_arguments, opened
 from app.findings import against_baseline, diagnose_run
 from app.importing import open_any
 from app.undecided import whole_answer
@@ -24,25 +24,22 @@ EXIT_NOT_ENOUGH = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope diagnose`."""
-    parser.add_argument("path", type=Path, metavar="RUN", help="run folder, trace file or folder")
+    add_run_arguments(parser, "RUN")
     parser.add_argument("--attempt", type=int, help="start of the job (default: the newest)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")
     good = "a good run of the same job: what is slow everywhere alike shows only against it"
     parser.add_argument("--baseline", type=Path, metavar="RUN", help=good)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the diagnosis; trace files are imported to a temporary place first."""
-    with reading_progress() as progress:
-        opened = open_any(arguments.path, progress, progress.on_file)
-    with opened:
-        if arguments.attempt is not None and arguments.attempt not in opened.attempts:
-            known = ", ".join(map(str, opened.attempts)) or "none"
+    with opened(arguments.path) as found:
+        if arguments.attempt is not None and arguments.attempt not in found.attempts:
+            known = ", ".join(map(str, found.attempts)) or "none"
             raise UserError(f"there is no attempt {arguments.attempt}; there are: {known}")
-        diagnosis = diagnose_run(opened, arguments.attempt)
+        diagnosis = diagnose_run(found, arguments.attempt)
         if arguments.baseline is not None:
-            diagnosis = _compared(opened, arguments, diagnosis)
-        whole = whole_answer(diagnosis, opened, arguments.attempt)
+            diagnosis = _compared(found, arguments, diagnosis)
+        whole = whole_answer(diagnosis, found, arguments.attempt)
     if arguments.json:
         print(json.dumps(as_json(whole)))
     else:
@@ -55,11 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
     return exit_code(diagnosis)
 
 
-def _compared(opened: Run, arguments: argparse.Namespace, diagnosis: Diagnosis) -> Diagnosis:
+def _compared(found: Run, arguments: argparse.Namespace, diagnosis: Diagnosis) -> Diagnosis:
     """The diagnosis with what the baseline tells besides."""
-    attempt = opened.newest_attempt if arguments.attempt is None else arguments.attempt
+    attempt = found.newest_attempt if arguments.attempt is None else arguments.attempt
     with open_any(arguments.baseline) as good:
-        verdict = against_baseline(opened, attempt, good)
+        verdict = against_baseline(found, attempt, good)
     return Diagnosis((*diagnosis.verdicts, verdict))
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
-from app.commands.progress import reading_progress
-from app.importing import open_any
+from app.commands.opening import add_run_arguments, opened
 from ingest.errors import printable
 from ingest.summary import LAYOUT_WORDS, RunSummary, info
 
@@ -17,16 +15,13 @@ _FILES_SHOWN = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope info`."""
-    parser.add_argument("path", type=Path, metavar="PATH", help="run folder, trace file or folder")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")
+    add_run_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the summary; trace files are imported to a temporary place first."""
-    with reading_progress() as progress:
-        opened = open_any(arguments.path, progress, progress.on_file)
-    with opened:
-        summary = info(opened)
+    with opened(arguments.path) as found:
+        summary = info(found)
     print(json.dumps(summary) if arguments.json else as_text(summary))
     return 0
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
-from app.commands.progress import reading_progress
-from app.importing import open_any
+from app.commands.opening import add_run_arguments, opened
 from app.views.whatif import worst_first
 from app.whatif import Answer, whatif_of
 from diagnosis.whatif.analysis import STRAGGLING, WhatIf
@@ -34,17 +32,14 @@ _WORKERS_SHOWN = 5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope whatif`."""
-    parser.add_argument("path", type=Path, metavar="PATH", help="run folder, trace file or folder")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")
+    add_run_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the metrics; 4 where the data do not allow them."""
-    with reading_progress() as progress:
-        opened = open_any(arguments.path, progress, progress.on_file)
-    with opened:
+    with opened(arguments.path) as found:
         try:
-            answer = whatif_of(opened)
+            answer = whatif_of(found)
         except NotAnswerable as error:
             return _refuse(str(error), arguments.json)
         text = json.dumps(as_json(answer.metrics)) if arguments.json else as_text(answer)

@@ -69,6 +69,16 @@ async def answer(
         watcher.cancel()
 
 
+async def body_of(request: Request, most_bytes: int, too_long: str) -> bytes:
+    """The body of a request; raises UserError with the sentence `too_long` beyond `most_bytes`."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > most_bytes:
+            raise UserError(too_long)
+    return bytes(body)
+
+
 @dataclass(frozen=True)
 class Body:
     """An answer as it is sent; kept so, it costs those who come later next to nothing."""

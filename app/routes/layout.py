@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from app.auth import require
 from app.hub import Hub
-from app.routes.answering import answer
+from app.routes.answering import answer, body_of
 from app.settings import Role
 from app.views.layout_preview import layout_preview
 from ingest import layout_correction
@@ -94,13 +94,10 @@ class _Layouts:
 
 async def _asked(request: Request) -> _Asked:
     """The body, checked; raises UserError."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _MOST_BYTES:
-            raise UserError(f"a layout takes no more than {_MOST_BYTES} bytes")
+    too_long = f"a layout takes no more than {_MOST_BYTES} bytes"
+    body = await body_of(request, _MOST_BYTES, too_long)
     try:
-        return msgspec.json.decode(bytes(body), type=_Asked)
+        return msgspec.json.decode(body, type=_Asked)
     except msgspec.DecodeError as error:
         raise UserError(f"this is no layout: {error}") from None
 

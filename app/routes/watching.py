@@ -25,6 +25,7 @@ from app.live_frames import Reader, Wanted
 from app.live_jobs import LiveJobs
 from app.live_prompts import begin_prompt
 from app.metrics import METRICS
+from app.routes.answering import body_of
 from app.settings import Role
 from ingest.errors import UserError
 from trace_hooks.prompts import PROMPT
@@ -107,11 +108,8 @@ def routes(jobs: LiveJobs) -> list[BaseRoute]:
 async def _posted(request: Request, answering: Answering) -> Response:
     """The answer to an operator's JSON; what is wrong with it is a sentence."""
     require(request, Role.operator)
-    content = bytearray()
-    async for piece in request.stream():
-        content += piece
-        if len(content) > _MOST_POSTED:
-            raise UserError(f"this is longer than {_MOST_POSTED} bytes; ask for less at once")
+    too_long = f"this is longer than {_MOST_POSTED} bytes; ask for less at once"
+    content = await body_of(request, _MOST_POSTED, too_long)
     try:
         told = json.loads(content)
     except (ValueError, RecursionError):
