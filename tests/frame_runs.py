@@ -61,6 +61,32 @@ def frame_run(folder: Path) -> RunBuilder:
     return run
 
 
+def next_tokens_run(folder: Path) -> RunBuilder:
+    """Two attempts, the second with what a watch of the logits gives: ids, the three most probable
+    next tokens of each, and the loss of the true one, which is the second of them.
+    """
+    run = RunBuilder(folder, 2, ParallelLayout.from_sizes(tp=2))
+    ids = np.arange(NUM_TOKENS) % 7
+    true = [[int(one), f"w{one}"] for one in np.roll(ids, -1)]
+    best_RK = np.tile(np.float32([0.5, 0.25, 0.125]), (NUM_TOKENS, 1))
+    labels = [one for token in true for one in ([7, "w7"], token, [8, "w8"])]
+    for attempt in range(2):
+        for rank in range(2):
+            run.step(rank, STEPS[0], 0.0, 900.0, attempt=attempt)
+        for head in range(NUM_HEADS):
+            values = attention(STEPS[1 + attempt], 0, head)
+            _add(run, head // 3, STEPS[0], "attention", 0, head, values, attempt=attempt)
+        run.rank_files(attempt)
+    for what, values, named in (
+        ("tokens", ids[:, None], [f"w{one}" for one in ids]), ("probabilities", best_RK, labels),
+        ("token_loss", np.full((NUM_TOKENS, 1), 1.5), true),
+    ):  # fmt: skip
+        values = values.astype(np.float32)
+        _add(run, 0, STEPS[0], what, -1, -1, values, attempt=1, labels=named, shard="whole")
+    run.publish()
+    return run
+
+
 def _add(
     run: RunBuilder,
     rank: int,
@@ -70,14 +96,16 @@ def _add(
     head: int,
     values: Matrix,
     row_begin: int = 0,
+    **more: Any,
 ) -> None:
     numbers = stored(values, "uint8" if what == "attention" else "float16")
+    labels = more.pop("labels", TOKENS if what == "attention" else None)
     run.add(
         "frames", rank, step, ts_ns=T0 + step * 1_000_000, watch=what, what=what, layer=layer,
-        head=head, name=f"layers.{layer}.{what}", shard=f"tp={rank}", sample=0, row_begin=row_begin,
+        head=head, name=f"layers.{layer}.{what}", sample=0, row_begin=row_begin,
         row_every=1, shape=list(values.shape), dtype=numbers.dtype, scale=numbers.scale,
         zero=numbers.zero, data=numbers.data, cost_ns=1_500_000,
-        labels=json.dumps(TOKENS) if what == "attention" else None,
+        labels=json.dumps(labels) if labels else None, **{"shard": f"tp={rank}", **more},
     )  # fmt: skip
 
 

@@ -65,6 +65,12 @@ export class Comparison {
     return chosen.isLive ? null : lessOf(other, chosen.step, model.minus, kind.steps, run);
   }
 
+  /** Whether what is compared with has kept this kind in this step. @param {{steps: number[], what: string}[]} own kinds of this run and attempt */
+  has(what, step, own) {
+    const kinds = this.told.other ? this.whats : own;
+    return kinds.find((one) => one.what === what)?.steps.includes(step) ?? false;
+  }
+
   async #kindOf({ run, attempt }, what, signal) {
     const key = JSON.stringify([run, attempt]);
     if (this.key !== key) {

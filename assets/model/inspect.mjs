@@ -187,7 +187,7 @@ export class InspectView {
 
   /** What is taken away, and whether that is of other tokens, where both are known. */
   async #told(less, tokens, { sample }, signal) {
-    if (!tokens) return less;
+    if (!tokens || !this.comparison.has('tokens', less.step, this.source.kinds)) return less;
     const { step, run, attempt = this.app.view.attempt } = less;
     const theirs = await this.source.stored({ what: 'tokens', layer: -1, sample, step, attempt }, signal, run).catch(() => null);
     const isOther = theirs && String(theirs.values) !== String(tokens.values);

@@ -11,7 +11,7 @@ from benchmarks.browser import Server
 from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
 from tests.browser.tabs import DESKTOP, PHONE, Tab
-from tests.frame_runs import STEPS, frame_run
+from tests.frame_runs import STEPS, frame_run, next_tokens_run
 from tests.health_runs import EXPLODING, VANISHING, health_run
 
 MAP, CURVES, HISTOGRAM = ".stat-map canvas", ".curves canvas", ".histogram canvas"
@@ -192,4 +192,53 @@ def test_tensors_without_heads_are_strips(tab: Tab, watched_run: str) -> None:
         tab.page.keyboard.press(key)
     tab.wait_for("document.querySelector('.model-states h2').innerText.includes('layer 1')")
     assert tab.view()["model"]["token"] == "1"
+    tab.assert_sound()
+
+
+def test_next_tokens_other_runs_and_other_axes_are_drawn(
+    tab: Tab, runs: Path, model_run: str, watched_run: str
+) -> None:
+    health_run(runs / "model beside", tokens=1e6)
+    next_tokens_run(runs / "model tokens")
+    beside, tokens = (runs_made.indexed(runs / name) for name in ("model beside", "model tokens"))
+
+    tab.open(View(tokens, "model", model=(("what", "probabilities"), ("token", "3"))).url())
+    said = "document.querySelector('.model-next')?.innerText ?? ''"
+    tab.wait_for(f"({said}).includes('Mean loss of these tokens 1.5, perplexity 4.482')")
+    tab.wait_for(f"({said}).includes('the next is \"w4\", loss 1.5')")
+    assert tab.num_colours(tab.page.locator(".loss-bars canvas")) > 3
+    true = tab.page.locator(".model-next tr.is-true").inner_text()
+    assert true.split()[:3] == ['"w4"', "4", "0.25"]
+
+    about = "document.querySelector('.model-full header')?.innerText ?? ''"
+    tab.page.get_by_label("Tensor").select_option("attention")
+    for other, less, where in (
+        ("attempt 0", str(STEPS[0]), f"less step {STEPS[0]} of attempt 0"),
+        (watched_run, str(STEPS[1]), f"less step {STEPS[1]} of run {watched_run}"),
+    ):
+        tab.page.get_by_label("of run").select_option(label=other)
+        tab.page.get_by_label("less step").select_option(less)
+        tab.wait_for(f"({about}).includes('{where}')")
+        tab.settle()
+        assert tab.num_colours(tab.page.locator(".matrix canvas")) > 10
+    assert tab.view()["model"]["minus_run"] == watched_run
+    tab.assert_sound()
+
+    tab.open(View(beside, "model", model=(("beside", model_run), ("axis", "time"))).url())
+    tab.wait_for(
+        "document.querySelector('.model-curves header')?.innerText.includes('dashed: layer 0 of')"
+    )
+    tab.settle()
+    assert tab.num_pixels(tab.page.locator(CURVES), "--tp") > 100
+    tab.page.get_by_label("over", exact=True).select_option("tokens")
+    tab.wait_for(
+        "document.querySelector('.model-curves header').innerText.includes('has no axis of tokens')"
+    )
+    assert tab.view()["model"]["axis"] == "tokens"
+    tab.open(View(model_run, "model", model=(("axis", "tokens"),)).url())
+    tab.wait_for(
+        "document.querySelector('.model-bar')?.innerText.includes('tells no tokens per step')"
+    )
+    assert tab.page.get_by_label("over", exact=True).input_value() == ""
+    assert tab.page.locator('.model-bar option[value="tokens"]').is_disabled()
     tab.assert_sound()
