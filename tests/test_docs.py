@@ -23,6 +23,24 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not missing
 
 
+def test_anchors_are_headings() -> None:
+    headings = {page: _anchors(page) for page in PAGES}
+    missing = [
+        f"{page.name}: {target}#{anchor}"
+        for page in PAGES
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
+        if anchor not in headings[(page.parent / target).resolve() if target else page]
+    ]
+    assert not missing
+
+
+def _anchors(page: Path) -> set[str]:
+    """Of the headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
 def test_every_option_named_is_one_of_its_verb(capsys: pytest.CaptureFixture[str]) -> None:
     text = "\n".join(page.read_text() for page in PAGES)
     named: dict[str, set[str]] = defaultdict(set)
