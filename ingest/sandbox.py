@@ -18,45 +18,15 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from ingest.database import Connection, Database
 from ingest.errors import UserError
-from ingest.index_sql import index_sql
 from ingest.manifest import Manifest, Narrowing
+from ingest.time_limits import TimeLimits
 from trace_hooks.schema import TABLES, publish_table
 
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_persistent_secrets": "false",
-    "python_enable_replacements": "false",
-    "temp_directory": "",
-    "memory_limit": "25%",  # of the machine's: one query must not take the training job's host down
-}
 FREE_SQL_MEMORY = "10%"
 """What the SQL that people write on the query page may take together for one run: four of them at
 once (app.routes.turns), over four runs, leave more than half of the machine to everything else."""
-INDEX_TABLES = (
-    "files", "arrivals", "ranks", "step_rows", "group_members", "clock_offsets", "step_rollup",
-    "kind_rollup", "collective_rollup", "problems",
-)  # fmt: skip
-"""Tables of the index that SQL may use, beside the raw ones of trace_hooks.schema.TABLES."""
-
-
-_ROWS_OF_PARTIAL = """
-CREATE OR REPLACE MACRO rows_of(files) AS TABLE
-    SELECT * FROM read_parquet(files, hive_partitioning = false, union_by_name = true)
-"""
-"""rows_of where some files lack nullable columns; it opens every footer, so not by default."""
-
-
-_SPANS_OF_CORRECTED = """
-CREATE OR REPLACE MACRO spans_of(files) AS TABLE
-    SELECT s.* REPLACE (
-        if(ends_with(s.kind, '_comm'), coalesce(c.kind, s.kind), s.kind) AS kind)
-    FROM rows_of(files) s LEFT JOIN corrected_kinds c USING (attempt, group_id)
-"""
-"""spans_of where the layout was corrected by hand."""
-
-
 _DEEPEST = 1000
 """DuckDB's own limit for expressions; it finds out in quadratic time, which nothing interrupts."""
 
@@ -72,16 +42,13 @@ _MOST_ASKED, _MOST_ROWS = 64, 20_000
 
 
 _MOST_KNOWN, _LONGEST_KNOWN = 256, 20_000
+_limits = TimeLimits()
 _selects: set[str] = set()
 """Texts that were parsed and are one SELECT; parsing one takes most of a millisecond."""
 
 
 class Interrupted(UserError):
     """A query was stopped, by its time limit or by whoever asked."""
-
-
-def _quoted(text: str | Path) -> str:
-    return "'" + str(text).replace("'", "''") + "'"
 
 
 _making_empty_files = threading.Lock()
@@ -100,50 +67,48 @@ def _empty_file(table: str, index_folder: Path) -> Path:
 class Snapshot:
     """One published state of a run's index, with its data files; safe to use from many threads."""
 
-    def __init__(self, snapshot: Path, run_folder: Path, memory_limit: str | None = None) -> None:
-        """`memory_limit`: for SQL of strangers, who get no more and read no file of content."""
-        self.path = snapshot
+    def __init__(
+        self, path: Path, run_folder: Path, memory_limit: str | None = None,
+        before: Snapshot | None = None,
+    ) -> None:  # fmt: skip
+        """`memory_limit`: for SQL of strangers, who get no more and read no file of content.
+        `before`: an older one of the run, whose database shows this one from now on.
+        """
+        self.path = path
         self.run_folder = run_folder.resolve()
-        index_folder = snapshot.resolve().parent
+        index_folder = path.resolve().parent
         self._empty = {table: str(_empty_file(table, index_folder)) for table in TABLES}
-        config = _CONFIG | ({"memory_limit": memory_limit} if memory_limit else {})
-        connection = duckdb.connect(":memory:", config=config)
-        connection.execute(f"ATTACH {_quoted(snapshot)} AS snapshot (READ_ONLY)")
-        connection.execute(_VIEWS_OF_INDEX + _SETUP)
-        if connection.execute("SELECT bool_or(is_partial) FROM files").fetchall()[0][0]:
-            connection.execute(_ROWS_OF_PARTIAL)
-        if connection.execute("SELECT EXISTS (FROM corrected_kinds)").fetchall()[0][0]:
-            connection.execute(_SPANS_OF_CORRECTED)
-        self._connection = connection
-        self.manifest = Manifest(connection.cursor())
-        self._manifest_lock = threading.Lock()
         self._views_lock = threading.Lock()
         self._shown: set[str] = set()
         self._rows: dict[tuple[str, tuple[tuple[str, Hashable], ...]], list[dict[str, Any]]] = {}
+        if before is None:
+            self._database = Database(memory_limit)
+            self._number = self._database.show(path)
+            self._close_off(index_folder, memory_limit)
+        else:
+            self._database = before._database
+            self._number = self._database.show(path)
+
+    def _close_off(self, index_folder: Path, memory_limit: str | None) -> None:
         if memory_limit:
             listed = [path for name in TABLES if name not in CONTENT for path in self.files(name)]
-            connection.execute(f"SET allowed_paths = [{', '.join(map(_quoted, listed))}]")
+            self._database.close_off("allowed_paths", listed)
         else:
-            folders = [self.run_folder / "segments", self.run_folder / "compacted"]
-            allowed = ", ".join(_quoted(f"{f}/") for f in [*folders, index_folder / "empty"])
-            connection.execute(f"SET allowed_directories = [{allowed}]")
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
+            folders = [self.run_folder / "segments", self.run_folder / "compacted", index_folder]
+            self._database.close_off("allowed_directories", [f"{folder}/" for folder in folders])
 
     def files(self, table: str, narrowing: Narrowing | None = None) -> list[str]:
         """Absolute paths of the files a query over a raw table has to open; never none."""
-        with self._manifest_lock:
-            picked = self.manifest.pick(table, narrowing)
+        with self._database.cursor() as cursor:
+            picked = Manifest(cursor).pick(table, narrowing)
         return [str(self.run_folder / path) for path in picked] or [self._empty[table]]
 
     def show_raw_tables(self, with_content: bool = False) -> None:
         """Make a view of every raw table, for SQL that names them; once."""
         with self._views_lock:
             wanted = set(TABLES) if with_content else set(TABLES).difference(CONTENT)
-            for table in wanted - self._shown:
-                files = ", ".join(_quoted(path) for path in self.files(table))
-                macro = "spans_of" if table == "spans" else "rows_of"
-                self._connection.execute(f"CREATE VIEW {table} AS FROM {macro}([{files}])")
+            files = {table: self.files(table) for table in wanted - self._shown}
+            self._database.show_files(files, self._number)
             self._shown |= wanted
 
     def execute(
@@ -177,18 +142,16 @@ class Snapshot:
             yield cursor.sql(text, params=dict(values)).to_arrow_reader(_BATCH_ROWS)
 
     @contextmanager
-    def _query(
-        self, text: str, limit_s: float | None, stop: Stop | None
-    ) -> Iterator[duckdb.DuckDBPyConnection]:
-        cursor = self._connection.cursor()
-        timer = threading.Timer(limit_s, cursor.interrupt) if limit_s else None
+    def _query(self, text: str, limit_s: float | None, stop: Stop | None) -> Iterator[Connection]:
         try:
-            _require_select(text, cursor)
-            if stop is not None:
-                stop.attach(cursor)
-            if timer is not None:
-                timer.start()
-            yield cursor
+            with (
+                self._database.cursor() as cursor,
+                _limits.limit(limit_s, lambda: _interrupt(cursor)),
+            ):
+                _require_select(text, cursor)
+                if stop is not None:
+                    stop.attach(cursor)
+                yield cursor
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             if isinstance(error, duckdb.OutOfMemoryException):
                 raise UserError(
@@ -198,10 +161,6 @@ class Snapshot:
                 raise UserError(f"SQL: {self._content_kept(error) or _sentence(error)}") from error
             why = "was interrupted" if stop and stop.called else f"took longer than {limit_s} s"
             raise Interrupted(f"the query {why}; ask for fewer ranks or steps") from error
-        finally:
-            if timer is not None:
-                timer.cancel()
-            cursor.close()
 
     def _content_kept(self, error: Exception) -> str:
         """Why a table of content is not there, '' where that is not what went wrong."""
@@ -215,13 +174,7 @@ class Snapshot:
 
     def close(self) -> None:
         """Close the database; cursors in use finish first."""
-        self._connection.close()
-
-
-_SETUP = "\n".join(index_sql(name) for name in (
-    "bus_bytes", "device_peaks", "corrected_kinds", "views",
-))  # fmt: skip
-_VIEWS_OF_INDEX = "".join(f"CREATE VIEW {name} AS FROM snapshot.{name};\n" for name in INDEX_TABLES)
+        self._database.close()
 
 
 class Stop:
@@ -229,9 +182,9 @@ class Stop:
 
     def __init__(self) -> None:
         self.called = False
-        self._cursor: duckdb.DuckDBPyConnection | None = None
+        self._cursor: Connection | None = None
 
-    def attach(self, cursor: duckdb.DuckDBPyConnection) -> None:
+    def attach(self, cursor: Connection) -> None:
         """Called by the query when it starts."""
         self._cursor = cursor
         if self.called:
@@ -241,11 +194,15 @@ class Stop:
         """Stop the query, now or as soon as it starts."""
         self.called = True
         if self._cursor is not None:
-            with suppress(duckdb.ConnectionException):  # the query has ended meanwhile
-                self._cursor.interrupt()
+            _interrupt(self._cursor)
 
 
-def _require_select(text: str, cursor: duckdb.DuckDBPyConnection) -> None:
+def _interrupt(cursor: Connection) -> None:
+    with suppress(duckdb.ConnectionException):  # the query has ended meanwhile
+        cursor.interrupt()
+
+
+def _require_select(text: str, cursor: Connection) -> None:
     """Raise UserError for anything but one SELECT; what was one before is one."""
     if text in _selects:
         return

@@ -54,13 +54,17 @@ class Run:
         if path is None:
             raise UserError(f"{self.folder} is not indexed yet; run `rankscope index` on it")
         with self._lock:
-            self._snapshots = {key: s for key, s in self._snapshots.items() if s.path == path}
-            if memory_limit not in self._snapshots:
+            self._snapshots = {
+                key: s for key, s in self._snapshots.items() if key is None or s.path == path
+            }
+            found = self._snapshots.get(memory_limit)
+            if found is None or found.path != path:
                 try:
-                    self._snapshots[memory_limit] = Snapshot(path, self.folder, memory_limit)
+                    found = Snapshot(path, self.folder, memory_limit, found)
                 except (duckdb.Error, OSError) as error:  # the run is being deleted, the disk full
                     raise UserError(f"the index {path} cannot be opened: {error}") from error
-            return self._snapshots[memory_limit]
+                self._snapshots[memory_limit] = found
+            return found
 
     def refresh(self) -> bool:
         """Bring the snapshot up to date; False where another process owns the index and does so."""

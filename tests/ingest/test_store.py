@@ -10,7 +10,7 @@ from threading import Barrier
 
 import pytest
 
-from ingest import sandbox, store
+from ingest import database, store
 from ingest.errors import UserError
 from ingest.indexer import Indexer
 from ingest.places import index_folder
@@ -138,7 +138,7 @@ def test_a_query_that_has_ended_can_be_stopped_late(run):
 
 
 def test_a_query_that_needs_too_much_memory_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setitem(sandbox._CONFIG, "memory_limit", "100MB")
+    monkeypatch.setitem(database._CONFIG, "memory_limit", "100MB")
     builder = two_rank_run(tmp_path / "run", num_steps=1)
     with open_run(builder.folder) as run:
         with pytest.raises(UserError, match="needs more memory than it may use"):

@@ -1,11 +1,5 @@
--- What every SQL text can use beside the tables.
-
--- rows of a list of Parquet files
-CREATE MACRO rows_of(files) AS TABLE
-    SELECT * FROM read_parquet(files, hive_partitioning = false);
-
--- rows of files of spans; communication has the kind that its group's axis has now
-CREATE MACRO spans_of(files) AS TABLE FROM rows_of(files);
+-- What every SQL text can use beside the tables, rows_of and spans_of (ingest/database.py), and
+-- newest_steps.
 
 -- rows of files of tables by layer, with layers of the whole model: a pipeline stage that counts its
 -- own from 0 anew has them numbered on from the stages before it
@@ -28,11 +22,6 @@ CREATE MACRO rows_by_layer(files, wanted, step_from, step_to) AS TABLE
     SELECT told.* REPLACE (
         if(layer < 0, layer, layer + coalesce(layers_before, 0))::INTEGER AS layer)
     FROM told LEFT JOIN numbered USING (stage);
-
--- the newest attempt of each step: what a restart repeated counts once (a table: asked all the time)
-CREATE TABLE newest_steps AS SELECT step, max(attempt) AS attempt FROM (
-    SELECT step, attempt FROM step_rollup UNION ALL SELECT step, attempt FROM collective_rollup
-) GROUP BY step;
 
 -- step_rollup of one attempt, or of the newest attempt of each step where it is NULL
 CREATE MACRO chosen_steps(wanted) AS TABLE
