@@ -16,11 +16,10 @@ import numpy as np
 from ingest.readers import Sink
 from ingest.readers.exact_times import microseconds_to_ns
 from ingest.readers.inputs import Source
-from ingest.readers.json_events import EventStream
 from ingest.readers.kineto_events import COMM_KERNEL, STEP_NAME
 from ingest.readers.pairs import Track, pair_problems
 from ingest.readers.span_list import MAX_STEP, TOLD_BEFORE_FIRST, SpanList
-from ingest.readers.trace_events import MAX_NS, Event, tolerant_event
+from ingest.readers.trace_events import MAX_NS, Event, event_stream
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS
 
 _RANK = re.compile(r"\brank[ _-]?(\d{1,7})(?!\d)", re.IGNORECASE)
@@ -39,13 +38,9 @@ class _ChromeEvent(Event, gc=False):
     id: int | float | str | None = None
 
 
-_EVENTS = msgspec.json.Decoder(list[_ChromeEvent])
-_ONE = msgspec.json.Decoder(_ChromeEvent)
-
-
 def read_file(source: Source, sink: Sink) -> ChromeFile:
     """All of a file; what is wrong with it goes to the sink."""
-    stream = EventStream(source.read, _many, _one)
+    stream = event_stream(source.read, _ChromeEvent)
     file = ChromeFile(source.name)
     for batch in stream:
         file.take(batch)
@@ -237,17 +232,3 @@ def _base_ns(header: dict[str, bytes]) -> int:
         if 0 < base_ns < MAX_NS:
             return base_ns
     return 0
-
-
-def _many(text: bytes) -> list[_ChromeEvent]:
-    try:
-        return _EVENTS.decode(text)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-
-
-def _one(text: bytes) -> _ChromeEvent | None:
-    try:
-        return _ONE.decode(text)
-    except (ValueError, RecursionError):
-        return tolerant_event(text, _ChromeEvent)

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-import msgspec
-
 from ingest.readers import Sink
 from ingest.readers.flight_entries import Entry, entries_of
 from ingest.readers.inputs import Source
-from ingest.readers.json_events import EventStream, tolerant_json
+from ingest.readers.json_events import (
+    EventStream,
+    decode_objects,
+    tolerant_json,
+    tolerant_object,
+)
 from ingest.readers.kineto_groups import DistributedInfo, Group
 from ingest.readers.plain_pickle import CutShort, NotPlain, loads
 from ingest.readers.whole import TooLarge, all_of, rank_of_name
@@ -94,7 +97,7 @@ def _pickled(source: Source) -> _Told:
 
 
 def _in_json(source: Source) -> _Told:
-    stream = EventStream(source.read, _many, _one, list_name="entries")
+    stream = EventStream(source.read, decode_objects, tolerant_object, list_name="entries")
     entries: list[Any] = []
     for batch in stream:
         entries += batch
@@ -107,21 +110,6 @@ def _in_json(source: Source) -> _Told:
     if "version" not in header and not (stream.is_cut and entries):
         return _Told(None, [], stream.problems or ["holds no dump"])
     return _Told(header, entries, stream.problems)
-
-
-def _many(text: bytes) -> list[Any]:
-    try:
-        return list(msgspec.json.decode(text, type=list[dict[str, Any]]))
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-
-
-def _one(text: bytes) -> Any:
-    try:
-        found = json.loads(text.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _dump(name: str, version: str, told: _Told) -> Dump:

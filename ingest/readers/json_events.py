@@ -33,6 +33,12 @@ _QUOTE = ord('"')
 Event = TypeVar("Event")
 
 
+UNDECODABLE = (ValueError, RecursionError)
+"""What decoders of JSON raise; the second where it is nested too deeply."""
+
+decode_objects = msgspec.json.Decoder(list[dict[str, Any]]).decode
+
+
 class CutOff(Exception):
     """The text ended in the middle of something."""
 
@@ -41,8 +47,9 @@ class EventStream(Generic[Event]):
     """Iterate to get lists of events; afterwards `header`, `num_elements`, `problems` are filled.
 
     `read(n)` gives the next bytes, b"" at the end. `decode_many` decodes a JSON list of events and
-    raises ValueError where any of it is not as expected; `decode_one` decodes one event and gives
-    None for one that cannot be used. `list_name` is the list's key where it is inside an object.
+    raises one of UNDECODABLE where any of it is not as expected; `decode_one` decodes one event,
+    and raises that or gives None for one that cannot be used. `list_name` is the list's key where
+    it is inside an object.
     """
 
     def __init__(
@@ -140,7 +147,7 @@ class EventStream(Generic[Event]):
         last = places[0]
         try:
             batch = self._decode_many(b"[" + self._text[self._at : last.start() + 1] + b"]")
-        except ValueError:
+        except UNDECODABLE:
             return None
         self.num_elements += len(batch)
         self._at = last.end()
@@ -175,11 +182,11 @@ class EventStream(Generic[Event]):
         texts = [self._text[start:end] for start, end in spans]
         try:
             return self._decode_many(b"[" + b",".join(texts) + b"]")
-        except ValueError:
+        except UNDECODABLE:
             pass
         batch: list[Event] = []
         for (start, _), text in zip(spans, texts, strict=True):
-            event = self._decode_one(text)
+            event = self._one(text)
             if event is not None:
                 batch.append(event)
                 continue
@@ -187,6 +194,12 @@ class EventStream(Generic[Event]):
             if len(self._bad_offsets) < EXAMPLES_TOLD:
                 self._bad_offsets.append(self._offset + start)
         return batch
+
+    def _one(self, text: bytes) -> Event | None:
+        try:
+            return self._decode_one(text)
+        except UNDECODABLE:
+            return None
 
     def _peek(self, where: str, keep: bool = False) -> bytes:
         """Next byte that is no blank; raises CutOff at the end of the text.
@@ -281,9 +294,18 @@ def tolerant_json(text: bytes) -> Any:
     """
     try:
         return msgspec.json.decode(text)
-    except (ValueError, RecursionError):
+    except UNDECODABLE:
         pass
     try:
         return json.loads(text.decode("utf-8", "replace"), strict=False)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def tolerant_object(text: bytes) -> dict[str, Any] | None:
+    """The object that is meant, NaN and the like in it let by; None where it is another value.
+
+    Raises one of UNDECODABLE.
+    """
+    found = json.loads(text.decode("utf-8", "replace"), strict=False)
+    return found if isinstance(found, dict) else None

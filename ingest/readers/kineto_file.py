@@ -18,7 +18,7 @@ from ingest.readers.kineto_events import Columns, Window
 from ingest.readers.kineto_groups import DistributedInfo, whole
 from ingest.readers.kineto_rows import Spans, write_collectives, write_memory, write_steps
 from ingest.readers.rows import rank_info
-from ingest.readers.trace_events import MAX_NS, decode_event, decode_events
+from ingest.readers.trace_events import MAX_NS, Event, event_stream
 from ingest.readers.whole import add_imported_clock
 
 _YEAR_2001_US = 10**15
@@ -82,7 +82,7 @@ class Written:
 
 def read_file(source: Source, sink: Sink) -> FileTrace | None:
     """What a file holds; None where that is no event at all."""
-    stream = EventStream(source.read, decode_events, decode_event)
+    stream = event_stream(source.read, Event)
     columns = Columns()
     for batch in stream:
         columns.add(batch)

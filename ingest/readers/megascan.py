@@ -8,7 +8,6 @@ one axis that its writer has made, with the global rank as pid.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -16,12 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-import msgspec
-
 from ingest.readers import Sink
 from ingest.readers.grid import Grid
 from ingest.readers.inputs import Source
-from ingest.readers.json_events import EventStream
+from ingest.readers.json_events import EventStream, decode_objects, tolerant_object
 from ingest.readers.pairs import Track, pair_problems
 from ingest.readers.rows import rank_info
 from ingest.readers.shelf import Shelf
@@ -75,7 +72,7 @@ class _Rank:
 def read(source: Source, shelf: Shelf) -> tuple[bool, list[_Rank]] | None:
     """Read one file: whether it is a rank's own, and its ranks."""
     of_one_rank = bool(_OF_ONE_RANK.search(source.head))
-    stream = EventStream(source.read, _many, _one)
+    stream = EventStream(source.read, decode_objects, tolerant_object)
     file = _OwnFile(source.name) if of_one_rank else _AggregatedFile(source.name)
     for batch in stream:
         file.take(batch)
@@ -363,18 +360,3 @@ def _learn_place(rank: _Rank, told: Mapping[str, Any]) -> None:
 
 def _whole(value: object) -> int | None:
     return value if type(value) is int and abs(value) < 2**62 else None
-
-
-def _many(text: bytes) -> list[Row]:
-    try:
-        return list(msgspec.json.decode(text, type=list[dict[str, Any]]))
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-
-
-def _one(text: bytes) -> Row | None:
-    try:
-        found = json.loads(text.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None

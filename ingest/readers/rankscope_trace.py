@@ -144,7 +144,7 @@ def read(source: Source, shelf: Shelf) -> _Found | None:
         said = " ".join(str(error).split())[:_LONGEST_REASON]
         shelf.add_problem(f"{source.name}: its otherData.rankscope is of no use ({said})")
         return None
-    stream = EventStream(source.read, _many, _one)
+    stream = EventStream(source.read, _MANY.decode, _ONE.decode)
     for batch in stream:
         file.take(batch)
     for problem in (*source.damages(), *stream.problems, *file.close()):
@@ -348,17 +348,3 @@ class _File:
         if num_rows:
             told = rows(table, num_rows, {"rank": rank, **columns})
             self._shelf_of(rank).add_rows(table, rank, told)
-
-
-def _many(text: bytes) -> list[_Event]:
-    try:
-        return _MANY.decode(text)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-
-
-def _one(text: bytes) -> _Event | None:
-    try:
-        return _ONE.decode(text)
-    except (ValueError, RecursionError):
-        return None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
+
+from ingest.readers.json_events import UNDECODABLE, EventStream, tolerant_object
 
 MAX_NS = 2**61
 """Times, durations and the base beyond it (73 years) are damage; sums of them fit into int64."""
@@ -28,40 +31,32 @@ class Event(msgspec.Struct, gc=False):
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 
-_EVENTS = msgspec.json.Decoder(list[Event])
-_ONE_EVENT = msgspec.json.Decoder(Event)
 
+def event_stream(read: Callable[[int], bytes], kind: type[AnyEvent]) -> EventStream[AnyEvent]:
+    """Events as `kind`; of damaged ones what can be understood, see tolerant_event."""
+    one = msgspec.json.Decoder(kind)
 
-def decode_events(text: bytes) -> list[Event]:
-    """Events of a JSON list; raises ValueError where one is not as expected."""
-    try:
-        return _EVENTS.decode(text)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+    def decode_one(text: bytes) -> AnyEvent | None:
+        try:
+            return one.decode(text)
+        except UNDECODABLE:
+            return tolerant_event(text, kind)
 
-
-def decode_event(text: bytes) -> Event | None:
-    """One event, as far as it can be understood: control characters, NaN, bad UTF-8 are let by."""
-    try:
-        return _ONE_EVENT.decode(text)
-    except (ValueError, RecursionError):
-        return tolerant_event(text, Event)
+    many = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+    return EventStream(read, many.decode, decode_one)
 
 
 def tolerant_event(text: bytes, kind: type[AnyEvent]) -> AnyEvent | None:
-    """One event of the given class from text that is no proper JSON."""
-    try:
-        data = json.loads(text.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
+    """One event from text that is no proper JSON: control characters, NaN, bad UTF-8 are let by.
+
+    None where it is no object; raises one of UNDECODABLE.
+    """
+    data = tolerant_object(text)
+    if data is None:
         return None
-    if not isinstance(data, dict):
-        return None
-    texts = {key: str(data[key]) for key in ("ph", "cat", "name") if key in data}
-    places: dict[str, Any] = {
-        key: data[key] for key in ("pid", "tid", "id") if isinstance(data.get(key), int | str)
-    }
-    raws = {key: _raw(data[key]) for key in ("ts", "dur", "args") if key in data}
-    values: dict[str, Any] = {**texts, **places, **raws}
+    values: dict[str, Any] = {k: str(data[k]) for k in ("ph", "cat", "name") if k in data}
+    values |= {k: data[k] for k in ("pid", "tid", "id") if isinstance(data.get(k), int | str)}
+    values |= {k: _raw(data[k]) for k in ("ts", "dur", "args") if k in data}
     return kind(**values)
 
 
