@@ -20,6 +20,7 @@ from app.memory import give_back
 from ingest.errors import UserError
 from ingest.indexer import Busy, Indexer, PassResult
 from ingest.places import current_snapshot, index_folder, is_up_to_date, look
+from ingest.retention import KEEP_ALL, Keep
 from ingest.run_files import is_run_folder
 from ingest.store import Run
 
@@ -56,8 +57,11 @@ class Follower:
     when that was asked for: False.
     """
 
-    def __init__(self, run: Run, changed: Callable[[bool], None], passes: Passes) -> None:
+    def __init__(
+        self, run: Run, changed: Callable[[bool], None], passes: Passes, keep: Keep = KEEP_ALL
+    ) -> None:
         self.run = run
+        self._keep = keep
         self.problem: str | None = None
         self.gone = False
         self._changed = changed
@@ -141,7 +145,7 @@ class Follower:
                 self._awake.wait(self._rest_s)
                 self._awake.clear()
                 return
-        with Indexer(folder) as indexer:
+        with Indexer(folder, self._keep) as indexer:
             self._index(indexer)
 
     def _index(self, indexer: Indexer) -> None:

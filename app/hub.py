@@ -23,6 +23,7 @@ from app.follower import Follower, Passes
 from app.pace import Due, Pace
 from app.watched import Watched
 from ingest.errors import UserError
+from ingest.retention import KEEP_ALL, Keep
 from ingest.sandbox import Stop
 from ingest.store import Run, RunStore
 from ingest.unfinished import shown_runs
@@ -58,7 +59,9 @@ class Indexing(Awaited):
 
 
 class _Opened:
-    def __init__(self, run: Run, changed: Callable[[bool], None], passes: Passes) -> None:
+    def __init__(
+        self, run: Run, changed: Callable[[bool], None], passes: Passes, keep: Keep
+    ) -> None:
         self.run = run
         self.version = 0
         self.news = 0
@@ -67,13 +70,17 @@ class _Opened:
         self.told_s = 0.0
         self.watched = Watched()
         self.paces: dict[Hashable, Pace] = {}
-        self.follower = Follower(run, changed, passes)
+        self.follower = Follower(run, changed, passes, keep)
 
 
 class Hub:
-    """The runs below one folder, or one run folder; raises UserError where there is none."""
+    """The runs below one folder, or one run folder; raises UserError where there is none.
 
-    def __init__(self, runs: Path, most_open: int = MOST_OPEN) -> None:
+    `keep`: what content of them may stay.
+    """
+
+    def __init__(self, runs: Path, most_open: int = MOST_OPEN, keep: Keep = KEEP_ALL) -> None:
+        self.keep = keep
         self.store = RunStore(Path(runs).resolve() if Path(runs).exists() else runs)
         self.passes = Passes()
         self.answers = Answers()
@@ -275,7 +282,9 @@ class Hub:
             )
         if folder is None:
             raise UserError(f"there is no run {name!r} here; the start page lists the runs")
-        opened = _Opened(Run(folder), lambda new: self._changed(name, opened, new), self.passes)
+        opened = _Opened(
+            Run(folder), lambda new: self._changed(name, opened, new), self.passes, self.keep
+        )
         with self._lock:
             self._opened[name] = opened
             too_many = [self._opened.popitem(last=False)[1] for _ in range(self._surplus())]

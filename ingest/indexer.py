@@ -30,6 +30,7 @@ from ingest.places import (
     remove_leftovers,
 )
 from ingest.rank_files import RankFiles, rank_file_stamps
+from ingest.retention import KEEP_ALL, Keep, let_go
 from ingest.rollup_pass import TOUCHING, RollupPass, touched_steps
 from ingest.run_files import read_run_info
 from trace_hooks.layout import ParallelLayout
@@ -63,14 +64,16 @@ class PassResult:
 
 
 class Indexer:
-    """Owner of one run's index; a context manager. Raises Busy when another process has it.
+    """Owner of one run's index; a context manager. Raises Busy when another process has it. Content
+    that `keep` does not let stay is deleted, where the run folder is ours to rewrite.
 
     >>> with Indexer(folder) as indexer:    # doctest: +SKIP
     ...     indexer.refresh()
     """
 
-    def __init__(self, run_folder: Path) -> None:
+    def __init__(self, run_folder: Path, keep: Keep = KEEP_ALL) -> None:
         self.folder = run_folder
+        self._keep = keep
         self.relative = read_run_info(run_folder)["clock"] == RELATIVE_CLOCK
         self.index_folder = index_folder(run_folder)
         self._lock = OwnerLock(self.index_folder)
@@ -178,6 +181,8 @@ class Indexer:
                 self._rank_stamps = {}
                 raise
         merged = self.compaction.merge_due(merge_s) if merge and self.may_merge else 0
+        if self.may_merge:
+            let_go(self, self._keep)
         state = self._state()
         fresh = state != published_state(self.index_folder)
         if fresh:

@@ -12,8 +12,10 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from app.commands.keeping import add_keep_argument, keep_of
 from ingest.errors import UserError, printable
 from ingest.indexer import FOLLOW_S, Busy, Indexer
+from ingest.retention import Keep
 from ingest.store import RunStore
 
 
@@ -22,11 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", type=Path, metavar="RUNS", help="a run folder or a folder of runs")
     parser.add_argument("--follow", action="store_true", help="go on until interrupted")
     parser.add_argument("--json", action="store_true", help="one JSON object per run and pass")
+    add_keep_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Index everything once, or until interrupted; 0, or UserError where a run is taken."""
-    store = RunStore(arguments.runs)
+    store, keep = RunStore(arguments.runs), keep_of(arguments)
     if not arguments.follow and not store.folders():
         raise UserError(f"{arguments.runs} holds no run; give a run folder or a folder of runs")
     with ExitStack() as owned:
@@ -35,16 +38,16 @@ def run(arguments: argparse.Namespace) -> int:
             begun = time.monotonic()
             for folder in store.folders():
                 if folder not in indexers:
-                    indexers[folder] = owned.enter_context(_owner(folder))
+                    indexers[folder] = owned.enter_context(_owner(folder, keep))
                 _one_pass(folder, indexers[folder], arguments.json)
             if not arguments.follow:
                 return 0
             threading.Event().wait(max(FOLLOW_S, time.monotonic() - begun))
 
 
-def _owner(folder: Path) -> Indexer:
+def _owner(folder: Path, keep: Keep) -> Indexer:
     try:
-        return Indexer(folder)
+        return Indexer(folder, keep)
     except Busy as error:
         raise UserError(f"{error}; stop it, or use what it publishes") from error
 

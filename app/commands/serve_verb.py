@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from app import memory
+from app.commands.keeping import add_keep_argument, keep_of
 from app.settings import DEFAULT_HOST, DEFAULT_PORT, Settings, Token
 from ingest.errors import UserError
 from trace_hooks.agent_address import SERVER, TOKEN
@@ -36,19 +37,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--token", action="append", default=[], metavar="[ROLE=]SECRET", help=what + TOKEN_VARIABLE)
     what = "secret that ranks of jobs connect with, else one is made; also "
     add("--job-token", default="", metavar="SECRET", help=what + JOB_TOKEN_VARIABLE)
+    add_keep_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the URL and serve; 0 when stopped by Ctrl-C or SIGTERM. Raises UserError."""
     settings, generated = settings_of(arguments)
+    keep = keep_of(arguments)
     memory.settle()
+    from app.content_keeper import content_kept
     from app.hub import Hub  # after the checks: the server takes a second to import
     from app.serving import leave, running, take_port
 
-    hub = Hub(arguments.runs)
+    hub = Hub(arguments.runs, keep=keep)
     listener = take_port(settings)
     arguments.leave = leave
-    with told_to_stop() as stop, running(hub, settings, listener) as server:
+    with told_to_stop() as stop, content_kept(hub), running(hub, settings, listener) as server:
         port = listener.getsockname()[1]
         url = settings.url(port)
         print(url + (f"?token={quote(generated)}" if generated else ""), flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.runs_builder import T0, RunBuilder, two_rank_run
 FRAME = {
     "ts_ns": T0, "watch": "w1", "what": "mlp", "layer": 0, "head": -1, "shard": "", "sample": 0,
     "row_begin": 0, "row_every": 1, "shape": [2], "dtype": "uint8", "scale": 1.0, "zero": 0.0,
-    "data": b"\x01\x02", "cost_ns": 5,
+    "data": b"\x01\x02", "cost_ns": 5, "labels": '["a secret", "of somebody"]',
 }  # fmt: skip
 
 
@@ -70,3 +71,32 @@ def test_on_this_machine_it_is_asked_for_with_an_option(
     assert "--content" in capsys.readouterr().err
     assert main([*asked, "--content"]) == 0
     assert json.loads(capsys.readouterr().out) == [{"what": "mlp"}]
+
+
+@pytest.mark.parametrize("what", [[], ["--format", "perfetto"], ["--format", "csv"]])
+def test_what_is_exported_has_none_of_it(
+    builder: RunBuilder, tmp_path: Path, what: list[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["export", str(builder.folder), *what, "--out", str(out)]) == 0
+    assert b"secret" not in out.read_bytes()
+    assert out.stat().st_size > 500
+
+
+def test_a_table_of_content_is_exported_where_it_is_named(
+    builder: RunBuilder, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.csv"
+    asked = ["export", str(builder.folder), "--format", "csv", "--table", "frames"]
+    assert main([*asked, "--out", str(out)]) == 0
+    assert "a secret" in out.read_text()
+
+
+@pytest.mark.parametrize("verb", ["diagnose", "info"])
+def test_reports_have_none_of_it(
+    builder: RunBuilder, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    assert main([verb, str(builder.folder), "--json"]) in (0, 4)  # 4: too few steps to judge
+    said = capsys.readouterr().out
+    assert json.loads(said)
+    assert "secret" not in said
