@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from trace_hooks.requested import an_id, said, whole_from
+from trace_hooks.requested import an_id, members, said, whole_from
 from trace_hooks.watches import MAX_INDEX, MAX_STEPS
 
 KINDS = ("gaussian", "uniform", "offset", "bit_flip", "ablate", "flat_attention")
@@ -88,16 +88,8 @@ class Perturbation:
     @classmethod
     def from_json(cls, value: Any) -> Perturbation:
         """Perturbation of a JSON object. Raises ValueError, one sentence."""
-        if not isinstance(value, Mapping):
-            raise ValueError(f"a perturbation is an object, not {said(value)}")
-        unknown = [key for key in value if key not in _READ]
-        if unknown:
-            known = ", ".join(_READ)
-            raise ValueError(f"a perturbation has no {said(unknown[0])}; it has {known}")
-        missing = [key for key in ("kind", "target", "layer", "steps") if key not in value]
-        if missing:
-            raise ValueError(f"a perturbation needs {' and '.join(missing)}")
-        found: dict[str, Any] = {key: _READ[key](key, given) for key, given in value.items()}
+        needs = ("kind", "target", "layer", "steps")
+        found = members("a perturbation", value, _READ, needs)
         found.setdefault("id", found["kind"])
         if found["kind"] == "bit_flip":
             found.setdefault("extent", 1)

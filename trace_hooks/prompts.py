@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from trace_hooks.requested import an_id, said, whole_from
+from trace_hooks.requested import an_id, members, said, whole_from
 from trace_hooks.watches import MAX_INDEX, MAX_STEPS
 
 PROMPT = "prompt"
@@ -53,16 +53,7 @@ class Prompt:
     @classmethod
     def from_json(cls, value: Any) -> Prompt:
         """Prompt of a JSON object. Raises ValueError, one sentence."""
-        if not isinstance(value, Mapping):
-            raise ValueError(f"a prompt is an object, not {said(value)}")
-        unknown = [key for key in value if key not in _READ]
-        if unknown:
-            known = ", ".join(_READ)
-            raise ValueError(f"a prompt has no {said(unknown[0])}; it has {known}")
-        missing = [key for key in ("id", "text") if key not in value]
-        if missing:
-            raise ValueError(f"a prompt needs {' and '.join(missing)}")
-        return cls(**{key: _READ[key](key, given) for key, given in value.items()})
+        return cls(**members("a prompt", value, _READ, needs=("id", "text")))
 
     def to_json(self) -> dict[str, Any]:
         """Plain dict; inverse of from_json."""

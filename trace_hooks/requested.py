@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -20,6 +20,21 @@ _short.maxlong = 24
 def said(value: Any) -> str:
     """A value as a sentence quotes it, cut where it is long."""
     return _short.repr(value)
+
+
+def members(
+    what: str, value: Any, read: Mapping[str, Callable[[str, Any], Any]], needs: tuple[str, ...]
+) -> dict[str, Any]:
+    """Members of a JSON object, by what reads each, `needs` among them; raises ValueError."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{what} is an object, not {said(value)}")
+    unknown = [key for key in value if key not in read]
+    if unknown:
+        raise ValueError(f"{what} has no {said(unknown[0])}; it has {', '.join(read)}")
+    missing = [key for key in needs if key not in value]
+    if missing:
+        raise ValueError(f"{what} needs {' and '.join(missing)}")
+    return {key: read[key](key, given) for key, given in value.items()}
 
 
 def an_id(what: str, key: str, value: Any) -> str:
