@@ -49,13 +49,15 @@ class GridView {
     this.found = { culprits: new Set(), victims: new Set() };
     this.#build();
     this.#hands();
-    this.ends = [onTheme(() => this.#restyle())];
+    this.endTheme = onTheme(() => this.#restyle());
+    this.stop = new AbortController();
+    const { signal } = this.stop;
     this.fetcher = makeFetcher((signal) => this.#fetch(signal), REFETCH_MS);
-    this.#listen(app, 'view', () => this.#followView());
-    this.#listen(app, 'run', () => {
+    app.addEventListener('view', () => this.#followView(), { signal });
+    app.addEventListener('run', () => {
       this.layoutOf = null;
       this.fetcher.news();
-    });
+    }, { signal });
     this.resizing = new ResizeObserver(() => this.#resize());
     this.resizing.observe(this.stage);
     this.key = this.#viewKey();
@@ -67,13 +69,9 @@ class GridView {
     clearTimeout(this.keyTimer);
     cancelAnimationFrame(this.frame);
     this.resizing.disconnect();
-    this.ends.forEach((end) => end());
+    this.stop.abort();
+    this.endTheme();
     this.renderer?.destroy();
-  }
-
-  #listen(target, type, listener) {
-    target.addEventListener(type, listener);
-    this.ends.push(() => target.removeEventListener(type, listener));
   }
 
   #build() {

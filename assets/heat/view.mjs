@@ -50,10 +50,12 @@ class HeatView {
     this.shown = { culprits: [], victims: [] };
     this.software = isSoftwareGl();
     this.#build();
-    this.ends = [onTheme(() => this.#restyle())];
-    this.#listen(app, 'view', () => this.#followView());
+    this.endTheme = onTheme(() => this.#restyle());
+    this.stop = new AbortController();
+    const { signal } = this.stop;
+    app.addEventListener('view', () => this.#followView(), { signal });
     this.fetcher = makeFetcher((signal) => this.#fetch(signal), REFETCH_MS);
-    this.#listen(app, 'run', () => this.fetcher.news());
+    app.addEventListener('run', () => this.fetcher.news(), { signal });
     this.resizing = new ResizeObserver(() => this.#resize());
     this.resizing.observe(this.stage);
     this.key = this.#viewKey();
@@ -66,12 +68,8 @@ class HeatView {
     clearTimeout(this.askTimer);
     clearTimeout(this.keyTimer);
     this.resizing.disconnect();
-    this.ends.forEach((end) => end());
-  }
-
-  #listen(target, type, listener) {
-    target.addEventListener(type, listener);
-    this.ends.push(() => target.removeEventListener(type, listener));
+    this.stop.abort();
+    this.endTheme();
   }
 
   #build() {
