@@ -20,7 +20,7 @@ VERBS = {
     "diagnose": "say who is slow and why, with evidence",
     "whatif": "how long steps would take without stragglers, and who costs how much",
     "query": "ask a run a question in SQL, or list the ready ones",
-    "export": "write what a view of a run shows into one HTML file",
+    "export": "write a run, or what a view of it shows, into one file",
     "layout": "correct the parallel layout of an imported run by hand",
     "index": "index a folder of runs, once or following it",
     "generate": "make a synthetic run with known faults",
