@@ -151,8 +151,9 @@ def build_stage(sizes: GPTSizes, index: int, num_stages: int, seed: int) -> Stag
 
 
 def token_loss(logits_BTV: torch.Tensor, target_BT: torch.Tensor) -> torch.Tensor:
-    """Mean cross-entropy over all tokens."""
-    return functional.cross_entropy(logits_BTV.flatten(0, 1), target_BT.flatten())
+    """Mean cross-entropy over all tokens; of logits that are a DTensor, too."""
+    loss = functional.cross_entropy(logits_BTV.flatten(0, 1), target_BT.flatten())
+    return loss.to_local() if hasattr(loss, "to_local") else loss
 
 
 class Sequences(Dataset[torch.Tensor]):

@@ -42,22 +42,35 @@ _CLASSES: dict[str, Any] = {
 }
 
 
-def spread(stage: Stage, mesh: DeviceMesh, sequence_parallel: bool) -> None:
-    """Shard the blocks of a stage over mesh["tp"] and everything over mesh["dp"], in place."""
+def spread(
+    stage: Stage, mesh: DeviceMesh, sequence_parallel: bool, vocabulary_parallel: bool = False
+) -> None:
+    """Shard the blocks of a stage over mesh["tp"] and everything over mesh["dp"], in place.
+
+    `vocabulary_parallel`: the head, too; its logits are then a DTensor of which each rank has some
+    tokens, and loss and backward need torch's `loss_parallel`.
+    """
     for block in stage.blocks.values():
         if mesh["tp"].size() > 1:
             parallelize_module(block, mesh["tp"], _tensor_plan(sequence_parallel))
         fully_shard(block, mesh=mesh["dp"], reshard_after_forward=False)
-    if mesh["tp"].size() > 1 and sequence_parallel:
-        edges = {
-            "embedding": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
-            "norm": SequenceParallel(),
-            "head": PrepareModuleInput(
-                input_layouts=(Shard(1),),
-                desired_input_layouts=(Replicate(),),
-                use_local_output=True,
-            ),
-        }
+    if mesh["tp"].size() > 1:
+        edges: dict[str, Any] = {}
+        if sequence_parallel:
+            edges = {
+                "embedding": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
+                "norm": SequenceParallel(),
+                "head": PrepareModuleInput(
+                    input_layouts=(Shard(1),),
+                    desired_input_layouts=(Replicate(),),
+                    use_local_output=True,
+                ),
+            }
+        if vocabulary_parallel:
+            edges["head"] = ColwiseParallel(
+                input_layouts=Shard(1) if sequence_parallel else Replicate(),
+                output_layouts=Shard(-1), use_local_output=False,
+            )  # fmt: skip
         own = {name: plan for name, plan in edges.items() if getattr(stage, name) is not None}
         parallelize_module(stage, mesh["tp"], own)
     fully_shard(stage, mesh=mesh["dp"], reshard_after_forward=False)

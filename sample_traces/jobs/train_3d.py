@@ -14,11 +14,13 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor.parallel import loss_parallel
 from torch.utils.data import DataLoader
 
 import trace_hooks as th
@@ -67,7 +69,7 @@ def train(options: argparse.Namespace, listener: socket.socket | None = None) ->
     stages = [build_stage(sizes, index, total, options.seed) for index in indices]
     for index, stage in zip(indices, stages, strict=True):
         injector.install(stage)
-        spread(stage.to(device), mesh, options.sequence_parallel)
+        spread(stage.to(device), mesh, options.sequence_parallel, options.vocabulary_parallel)
         tracer.watch(stage, stage=index)
     tracer.prompts(stages, forward=prompt_forward(options.schedule, stages, mesh))
     schedule = build_schedule(
@@ -86,7 +88,8 @@ def train(options: argparse.Namespace, listener: socket.socket | None = None) ->
             inputs = (tokens[:, :-1],) if 0 in indices else ()
             last = {"target": tokens[:, 1:], "losses": losses} if total - 1 in indices else {}
             optimizer.zero_grad()
-            schedule.step(*inputs, **last)
+            with loss_parallel() if options.vocabulary_parallel else nullcontext():
+                schedule.step(*inputs, **last)
             injector.after_backward(parameters)
             with tracer.span("clip gradients", kind="optimizer"):
                 own = torch.stack(losses).mean() if losses else torch.zeros((), device=device)
@@ -150,6 +153,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--tp", type=int, default=2, help="tensor-parallel ranks")
     add("--schedule", choices=NAMES, default="1f1b")
     add("--sequence-parallel", action="store_true", help="norms and residuals sharded over tp")
+    add("--vocabulary-parallel", action="store_true", help="head and loss sharded over tp")
     add("--steps", type=int, default=20)
     add("--microbatches", type=int, default=4, help="per step")
     add("--batch", type=int, default=4, help="sequences per micro-batch")

@@ -14,11 +14,12 @@ of the optimizer."""
 
 FRAME_KINDS = (
     "attention", "query", "key", "value", "mlp", "residual", "logits", "probabilities",
-    "gradients", "weights", "tokens", "token_loss",
+    "gradients", "weights", "tokens", "token_loss", "vocabulary_part",
 )  # fmt: skip
 """What a frame may be: attention weights; what modules return; logits of the head and the softmax
 of them; of the parameters of a layer the gradients and the weights; ids of the tokens that the
-model reads, and -log p of the true next one."""
+model reads, and -log p of the true next one; of a vocabulary that is spread over ranks what each
+tells of its part of the logits."""
 
 MODES = ("eager", "compiled", "graphed", "imported")
 """How a span became visible: eager Python, around a compiled or graphed region, or imported."""
