@@ -25,15 +25,7 @@ from step_overhead import BATCH, MICROBATCHES, SIZES, Cost, step_costs
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--rounds", type=int, default=10, help="turns of the step benchmark")
-    parser.add_argument("--gpu", action="store_true", help="also measure on a CUDA device")
-    options = parser.parse_args()
-    if options.gpu and not torch.cuda.is_available():
-        print("--gpu needs a CUDA device and there is none here", file=sys.stderr)
-        return 2
-    torch.set_num_threads(1)
+    options = asked(__doc__, "also measure on a CUDA device")
     steps = step_costs(options.rounds)
     events = event_costs()
     gpu = gpu_costs() if options.gpu else None
@@ -48,6 +40,19 @@ def main() -> int:
     else:
         print_tables(options.rounds, steps, events, gpu)
     return 0
+
+
+def asked(doc: str | None, gpu: str) -> argparse.Namespace:
+    """What a benchmark of training steps is asked for; `gpu`: what --gpu means. One thread."""
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--rounds", type=int, default=10, help="turns of each way")
+    parser.add_argument("--gpu", action="store_true", help=gpu)
+    options = parser.parse_args()
+    if options.gpu and not torch.cuda.is_available():
+        parser.error("--gpu needs a CUDA device and there is none here")
+    torch.set_num_threads(1)
+    return options
 
 
 def conditions(rounds: int) -> dict[str, object]:

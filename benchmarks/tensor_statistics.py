@@ -10,7 +10,6 @@ the measurement cannot tell apart.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -21,8 +20,7 @@ from dataclasses import asdict, dataclass
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import torch
-from hook_overhead import conditions
+from hook_overhead import asked, conditions
 from step_overhead import Training
 from timing import in_turns
 
@@ -83,15 +81,7 @@ def _cost(own: list[float], alone: list[float]) -> Cost:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--rounds", type=int, default=10, help="turns of each way")
-    parser.add_argument("--gpu", action="store_true", help="train on a CUDA device")
-    options = parser.parse_args()
-    if options.gpu and not torch.cuda.is_available():
-        print("--gpu needs a CUDA device and there is none here", file=sys.stderr)
-        return 2
-    torch.set_num_threads(1)
+    options = asked(__doc__, "train on a CUDA device")
     found = costs(options.rounds, "cuda" if options.gpu else "cpu")
     around = conditions(options.rounds)
     if options.json:
