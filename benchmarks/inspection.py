@@ -1,13 +1,17 @@
-"""What watching content costs a training step, and how many bytes frames take.
+"""What watching content costs a training step, what the page says of it, and bytes of frames.
 
-    python benchmarks/inspection.py [--json] [--rounds 10] [--heads 16] [--seq 512]
+    python benchmarks/inspection.py [--json] [--rounds 5] [--heads 16] [--seq 256] [--layers 2]
 
-CPU time of the training thread, not wall time (benchmarks.md says why). Every way of training takes
-its turns among the others, in another order each round; a way's ratio compares its steps with those
-of `hooks alone` in the same round. `hooks alone, again` is the null: its distance from 1 is what
-the measurement cannot tell apart; `hooks without this source` shows what the source costs while
-nothing is watched. `shown` is what the watch says of itself on the page. Frames a
-second are of wall time, while every step is watched.
+CPU time of the training thread, not wall time (benchmarks.md says why). A way of watching has one
+tracer, whose watch is there all the time; which steps are captured is said by their numbers alone.
+Each round has four blocks of steps: between, captured, between, between. The second is compared
+with the mean of those around it. So is the fourth, with the third and the next round's first: the
+null, its quartiles are what the measurement cannot tell apart. Before captured steps are measured
+as many are taken as it needs until memory goes round; before others, the drain thread has come to
+rest.
+
+`shown` is what the watch says of itself on the page. Covered is a way that costs no more than that
+and the null's upper quartile. `drain ms` is CPU time of the thread that encodes and writes.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import os
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -29,31 +34,38 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pyarrow.parquet as pq
 import torch
 from hook_overhead import conditions
-from timing import in_turns
+from timing import cpu_ns
 from torch.nn import functional
 
 import trace_hooks as th
 from sample_traces.jobs.model import GPTSizes, build_stage
+from trace_hooks.frames import ITEM_BYTES
 from trace_hooks.watches import MAX_BYTES_PER_S, MAX_ROWS
 
-STEPS = 4
-NUM_LAYERS = 4
+STEPS = 10
+"""Of a block."""
+
+WARM_S = 0.7
+"""Of captured steps before those that are measured."""
+
+REST_S = 0.9
+"""Without work of the drain thread: longer than it waits with what it writes."""
+
+AT_REST_NS = 5_000_000
+"""It does less than this in that time."""
+
+EVERY = 1_000
+"""Of the watches: steps of other numbers are not captured."""
+
 MEGASCOPE_BYTES = 23
 """Bytes a value takes in MegaScope's JSON (specs: 12.4 GB for 32 heads of 4,096 x 4,096)."""
 
-NEVER = 1_000_000
-"""Steps between two captures that no turn reaches: what it costs to be ready."""
-
-WAYS: dict[str, dict[str, Any] | None] = {
-    "hooks alone": None,
-    "hooks alone, again (null)": None,
-    "hooks without this source": {},
-    "a watch, steps between": {"what": "attention", "every": NEVER},
+WAYS: dict[str, dict[str, Any]] = {
     "attention, one head": {"what": "attention", "layers": [1], "heads": [3]},
     "attention, 64 rows of a head": {
         "what": "attention", "layers": [1], "heads": [3], "rows": 64,
     },
-    "attention, all heads": {"what": "attention", "layers": [1]},
+    "attention, all heads of a layer": {"what": "attention", "layers": [1]},
     "attention, all heads and layers": {"what": "attention"},
     "attention, all, tiles of 64": {"what": "attention", "size": 64},
     "qkv, all heads and layers": {"what": "qkv"},
@@ -65,37 +77,39 @@ WAYS: dict[str, dict[str, Any] | None] = {
 }  # fmt: skip
 
 
-class Turn(NamedTuple):
-    """A few steps one way."""
+class Block(NamedTuple):
+    """Steps one after the other, means."""
 
-    thread_ms: float  # median step
-    shown_ms: float  # a step, as the watch says
-    frames_per_step: float
-    num_bytes: int  # of a step's frames
-    num_values: int
-    frames_per_s: float
+    thread_ms: float
+    shown_ms: float
+    drain_ms: float
+    taken: float
+    """Share of the steps that was captured: the limit of bytes a second leaves some out."""
+
+
+Round = tuple[Block, Block, Block, Block]
+"""Between, captured, between, between."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU ms of a step on the training thread: medians over the rounds, with quartiles."""
+    """CPU ms of a step: medians over the rounds, with quartiles."""
 
-    thread_ms: float
-    ratio: float
-    ratio_quartiles: tuple[float, float]
+    alone_ms: float
+    """of the training thread, in steps that are not captured"""
     more_ms: float
-    """than a step of `hooks alone` in the same round"""
+    more_quartiles: tuple[float, float]
     shown_ms: float
+    drain_ms: float
     frames_per_step: float
-    bytes_per_value: float | None
-    frames_per_s: float
+    bytes_per_value: float
 
 
 class Training:
     """A GPT trained in one process on one sequence a step."""
 
-    def __init__(self, heads: int, seq: int) -> None:
-        sizes = GPTSizes(NUM_LAYERS, 16 * heads, heads, seq_len=seq)
+    def __init__(self, layers: int, heads: int, seq: int) -> None:
+        sizes = GPTSizes(layers, 16 * heads, heads, seq_len=seq)
         self.model = build_stage(sizes, 0, 1, 0)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, foreach=False)
         self.tokens = torch.randint(sizes.vocabulary, (1, seq + 1))
@@ -110,104 +124,192 @@ class Training:
         return loss.detach()
 
 
-def turn(training: Training, watch: Mapping[str, Any] | None) -> Turn:
-    """A few steps watched one way; two before them warm up."""
+class Watched:
+    """A training job with one watch."""
+
+    def __init__(self, training: Training, watch: Mapping[str, Any], folder: str) -> None:
+        self.tracer = th.start(folder, model=training.model, allow_content=True)
+        most = {"rows": MAX_ROWS, "bytes_per_s": MAX_BYTES_PER_S, "every": EVERY}
+        acks = self.tracer.inspect({**most, **watch})
+        assert all(ack.ok for ack in acks), acks
+        self.source: Any = next(one for one in self.tracer.sources if one.name == "inspection")
+        self._training = training
+        self._number = 0
+        drain = next(one for one in threading.enumerate() if one.name == "trace_hooks drain")
+        assert drain.ident is not None
+        self._drain_clock = time.pthread_getcpuclockid(drain.ident)
+
+    def captured(self) -> Block:
+        """A block of captured steps, the drain thread at work on those before."""
+        until_s = time.monotonic() + WARM_S
+        while time.monotonic() < until_s:
+            self._step(True)
+        block = self._block(True)
+        self._rest()
+        return block
+
+    def between(self) -> Block:
+        """A block of steps that are not captured."""
+        self._step(False)
+        return self._block(False)
+
+    def _block(self, is_captured: bool) -> Block:
+        begun = self._clocks()
+        for _ in range(STEPS):
+            self._step(is_captured)
+        thread, shown, drain, taken = (b - a for a, b in zip(begun, self._clocks(), strict=True))
+        return Block(*(ns / STEPS / 1e6 for ns in (thread, shown, drain)), taken / STEPS)
+
+    def _clocks(self) -> tuple[int, int, int, int]:
+        """ns of this thread, of what the watch says and of the drain thread; steps captured."""
+        drain_ns = time.clock_gettime_ns(self._drain_clock)
+        (told,) = self.source.status() or [{"cost_ns": 0, "steps": 0}]  # before the first step
+        return time.thread_time_ns(), told["cost_ns"], drain_ns, told["steps"]
+
+    def _step(self, is_captured: bool) -> None:
+        self._number += EVERY - self._number % EVERY if is_captured else 1
+        with self.tracer.step(self._number):
+            self._training.step()
+
+    def _rest(self) -> None:
+        worked_ns = AT_REST_NS
+        while worked_ns >= AT_REST_NS:
+            before_ns = time.clock_gettime_ns(self._drain_clock)
+            time.sleep(REST_S)
+            worked_ns = time.clock_gettime_ns(self._drain_clock) - before_ns
+
+
+def measured(training: Training, watch: Mapping[str, Any], rounds: int) -> tuple[Cost, list[float]]:
+    """What a watch costs, and the null's differences, ms."""
     with tempfile.TemporaryDirectory() as folder:
-        sources = ["-inspection"] if watch == {} else None
-        tracer = th.start(folder, model=training.model, allow_content=True, sources=sources)
-        if watch:
-            more = {"rows": MAX_ROWS, "bytes_per_s": MAX_BYTES_PER_S}
-            acks = tracer.inspect({**more, **watch})
-            assert all(ack.ok for ack in acks), acks
-        found = []
-        begun_s = time.monotonic()
-        for number in range(1, STEPS + 3):  # not from 0, which every interval captures
-            begun = time.thread_time_ns()
-            with tracer.step(number):
-                training.step()
-            found.append((time.thread_time_ns() - begun) / 1e6)
-        seconds = time.monotonic() - begun_s
-        source: Any = next((one for one in tracer.sources if one.name == "inspection"), None)
-        told = source.status()[0] if watch else {"cost_ns": 0, "steps": 0}
-        tracer.stop()
-        frames = _frames(Path(folder))
-    steps = max(1, told["steps"])
-    return Turn(
-        statistics.median(found[2:]), told["cost_ns"] / 1e6 / steps, len(frames) / steps,
-        sum(size for size, _ in frames), sum(values for _, values in frames),
-        len(frames) / seconds,
+        watched = Watched(training, watch, folder)
+        blocks: list[Round] = []
+        for _ in range(rounds):
+            one = watched.between()
+            blocks.append((one, watched.captured(), watched.between(), watched.between()))
+        last = watched.between()
+        (told,) = watched.source.status()
+        watched.tracer.stop()
+        values, num_bytes = _stored(Path(folder))
+    cost = _cost(blocks, told["frames"] / max(1, told["steps"]), num_bytes / max(1, values))
+    ends = [one[0].thread_ms for one in blocks[1:]] + [last.thread_ms]
+    nulls = [
+        one[3].thread_ms - (one[2].thread_ms + end) / 2
+        for one, end in zip(blocks, ends, strict=True)
+    ]
+    return cost, nulls
+
+
+def _cost(blocks: list[Round], frames_per_step: float, bytes_per_value: float) -> Cost:
+    more = []
+    for before, captured, after, _ in blocks:
+        alone_ms = (before.thread_ms + after.thread_ms) / 2
+        more.append((captured.thread_ms - alone_ms) / captured.taken)
+    low, middle, high = statistics.quantiles(more, n=4)
+    return Cost(
+        statistics.median(one[0].thread_ms for one in blocks), middle, (low, high),
+        statistics.median(one[1].shown_ms / one[1].taken for one in blocks),
+        statistics.median(one[1].drain_ms / one[1].taken for one in blocks),
+        frames_per_step, bytes_per_value,
     )  # fmt: skip
 
 
-def _frames(folder: Path) -> list[tuple[int, int]]:
-    """(bytes, values) of each frame that was written."""
-    found = []
+def _stored(folder: Path) -> tuple[int, int]:
+    """(values, bytes) of the frames that were written."""
+    values = num_bytes = 0
     for path in folder.glob("*/segments/frames-*.parquet"):
         for row in pq.read_table(path, columns=["data", "dtype"]).to_pylist():
-            size = len(row["data"])
-            found.append((size, size // (1 if row["dtype"] == "uint8" else 2)))
+            num_bytes += len(row["data"])
+            values += len(row["data"]) // ITEM_BYTES[row["dtype"]]
+    return values, num_bytes
+
+
+def idle_costs(training: Training) -> dict[str, float]:
+    """CPU ns of what is called in every step, without a watch and in steps between captures."""
+    tensors = torch.randn(3, 1, 1, 4, 4)
+    found = {}
+    for name, watches in (
+        ("no watch", []),
+        ("a watch, between its steps", [{"what": "attention", "every": EVERY}]),
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            tracer = th.start(folder, model=training.model, allow_content=True)
+            tracer.inspect(*watches)
+            source: Any = next(one for one in tracer.sources if one.name == "inspection")
+            for number in (1, 2):  # the first step takes the watch
+                with tracer.step(number):
+                    training.step()
+            found[f"{name}: begin and end of a step"] = cpu_ns(
+                lambda source=source: (source.step_begin(), source.step_end()), 1_000
+            )
+            found[f"{name}: a tiny call of attention"] = cpu_ns(
+                lambda: functional.scaled_dot_product_attention(*tensors), 1_000
+            )
+            tracer.stop()
     return found
 
 
-def costs(rounds: int, heads: int, seq: int) -> dict[str, Cost]:
-    """Cost by way; each round runs every way once, in another order."""
+def costs(training: Training, rounds: int) -> tuple[dict[str, Cost], tuple[float, float, float]]:
+    """Cost by way, and quartiles of the null, ms."""
     os.environ.setdefault("TRACE_HOOKS_RUN", "benchmark")
-    training = Training(heads, seq)
-    turns = in_turns(WAYS, rounds, lambda name: turn(training, WAYS[name]))
-    alone = turns["hooks alone"]
-    return {name: _cost(own, alone) for name, own in turns.items()}
+    found, nulls = {}, []
+    for name, watch in WAYS.items():
+        found[name], more = measured(training, watch, rounds)
+        nulls += more
+    low, middle, high = statistics.quantiles(nulls, n=4)
+    return found, (low, middle, high)
 
 
-def _cost(own: list[Turn], alone: list[Turn]) -> Cost:
-    pairs = list(zip(own, alone, strict=True))
-    ratios = [one.thread_ms / other.thread_ms for one, other in pairs]
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    values = sum(one.num_values for one in own)
-    return Cost(
-        statistics.median(one.thread_ms for one in own),
-        middle,
-        (low, high),
-        statistics.median(one.thread_ms - other.thread_ms for one, other in pairs),
-        statistics.median(one.shown_ms for one in own),
-        statistics.median(one.frames_per_step for one in own),
-        sum(one.num_bytes for one in own) / values if values else None,
-        statistics.median(one.frames_per_s for one in own),
-    )
+def is_covered(cost: Cost, null_quartiles: tuple[float, float, float]) -> bool:
+    """Whether what was paid is shown, as far as the measurement can tell."""
+    return cost.more_ms - cost.shown_ms <= null_quartiles[2]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--rounds", type=int, default=10, help="turns of each way")
+    parser.add_argument("--rounds", type=int, default=5, help="of each way, at least 2")
     parser.add_argument("--heads", type=int, default=16)
-    parser.add_argument("--seq", type=int, default=512, help="tokens of the sequence")
+    parser.add_argument("--seq", type=int, default=256, help="tokens of the sequence")
+    parser.add_argument("--layers", type=int, default=2, help="at least 2")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    found = costs(options.rounds, options.heads, options.seq)
+    training = Training(options.layers, options.heads, options.seq)
+    found, null = costs(training, options.rounds)
+    idle = idle_costs(training)
     around = conditions(options.rounds) | {
-        "model": f"GPT, {NUM_LAYERS} layers, {options.heads} heads of 16, {options.seq} tokens, "
-        "one sequence a step, one thread"
+        "model": f"GPT, {options.layers} layers, {options.heads} heads of 16, {options.seq} "
+        "tokens, one sequence a step, one thread"
     }
     if options.json:
-        plain = {name: asdict(cost) for name, cost in found.items()}
-        print(json.dumps({"conditions": around, "steps": plain}, indent=1))
+        steps = {
+            name: asdict(cost) | {"covered": is_covered(cost, null)} for name, cost in found.items()
+        }
+        print(json.dumps({"conditions": around, "null": null, "steps": steps, "idle": idle}))
         return 0
     for name, value in around.items():
         print(f"{name}: {value}")
-    print(
-        f"\n{'a training step':32}{'thread ms':>10}{'ratio':>8}{'quartiles':>14}{'more ms':>9}"
-        f"{'shown ms':>10}{'frames':>8}{'B/value':>9}{'frames/s':>10}"
-    )
-    for name, cost in found.items():
-        low, high = cost.ratio_quartiles
-        size = "" if cost.bytes_per_value is None else f"{cost.bytes_per_value:.2f}"
-        print(
-            f"{name:32}{cost.thread_ms:10.1f}{cost.ratio:8.3f}{f'{low:.3f}-{high:.3f}':>14}"
-            f"{cost.more_ms:9.2f}{cost.shown_ms:10.2f}{cost.frames_per_step:8.0f}{size:>9}"
-            f"{cost.frames_per_s:10.1f}"
-        )
+    print_table(found, null)
+    print("\nin every step, CPU ns")
+    for name, value in idle.items():
+        print(f"{name:52}{value:10,.0f}")
     print(f"\nMegaScope's JSON has {MEGASCOPE_BYTES} bytes a value")
     return 0
+
+
+def print_table(found: dict[str, Cost], null: tuple[float, float, float]) -> None:
+    print(f"null: {null[1]:.2f} ms, quartiles {null[0]:.2f} to {null[2]:.2f}")
+    print(
+        f"\n{'a captured step':32}{'alone ms':>10}{'more ms':>9}{'quartiles':>14}{'shown ms':>10}"
+        f"{'covered':>9}{'drain ms':>10}{'frames':>8}{'B/value':>9}"
+    )
+    for name, cost in found.items():
+        low, high = cost.more_quartiles
+        print(
+            f"{name:32}{cost.alone_ms:10.1f}{cost.more_ms:9.2f}{f'{low:.2f}-{high:.2f}':>14}"
+            f"{cost.shown_ms:10.2f}{'yes' if is_covered(cost, null) else 'no':>9}"
+            f"{cost.drain_ms:10.1f}{cost.frames_per_step:8.0f}{cost.bytes_per_value:9.2f}"
+        )
 
 
 if __name__ == "__main__":

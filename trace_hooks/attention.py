@@ -109,10 +109,22 @@ def _masked(
         else:
             found_HRT += mask_HRT
     if call.is_causal:
-        row_R = torch.arange(call.num_rows, device=found_HRT.device)[rows]
-        column_T = torch.arange(call.num_keys, device=found_HRT.device)
-        found_HRT.masked_fill_(column_T > row_R[:, None] + call.causal_offset, -torch.inf)
+        first, _, every = rows.indices(call.num_rows)
+        _hide_later(found_HRT, first + call.causal_offset, every)
     return found_HRT
+
+
+def _hide_later(found_HRT: Tensor, first: int, every: int) -> None:
+    """-inf in columns after `first` in the first row, `every` more in each row that follows."""
+    num_rows, num_keys = found_HRT.shape[-2:]
+    device = found_HRT.device
+    if every == 1:  # several times as fast as a mask; what is not finite there goes, too
+        later_RT = torch.full((num_rows, num_keys), -torch.inf, device=device).triu_(first + 1)
+        found_HRT.tril_(first).add_(later_RT)
+        return
+    last_R = first + every * torch.arange(num_rows, device=device)
+    column_T = torch.arange(num_keys, device=device)
+    found_HRT.masked_fill_(column_T > last_R[:, None], -torch.inf)
 
 
 def weights(call: AttentionCall, heads: Sequence[int], rows: slice, sample: int) -> Tensor:

@@ -180,7 +180,8 @@ def test_a_tile_of_attention_is_a_byte_a_value():
         found = frames(traced)
         assert {(one.dtype, one.shape) for one in found} == {("uint8", (4, 4))}
         (status,) = source.status()
-        assert status["bytes"] == sum(len(one.data) for one in found)
+        with_tokens = found + frames(traced, what="tokens")
+        assert status["bytes"] == sum(len(one.data) for one in with_tokens)
         assert status["frames"] == len(found) == 2
 
 

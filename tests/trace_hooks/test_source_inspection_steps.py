@@ -100,13 +100,13 @@ def test_steps_beyond_the_bytes_a_second_are_left_out_and_counted(monkeypatch: p
     model = TinyGPT()
     seconds = iter(np.arange(0.0, 1e6))  # of each question for the time
     monkeypatch.setattr(captures, "monotonic", lambda: float(next(seconds)))
-    watch = {"what": "residual", "layers": [0], "bytes_per_s": 20}  # a frame has 5 x 8 x 2
+    watch = {"what": "residual", "layers": [0], "bytes_per_s": 25}  # frames: 5 x 8 x 2, 5 ids x 4
     with watching(model, watch) as (traced, source):
         for number in range(12):
             forward_backward(traced, model, number)
         (status,) = source.status()
         assert [one.step for one in frames(traced)] == [0, 4, 8]
-        assert (status["steps"], status["thinned"], status["bytes"]) == (3, 9, 240)
+        assert (status["steps"], status["thinned"], status["bytes"]) == (3, 9, 300)
 
 
 def test_a_step_is_bounded(monkeypatch: pytest.MonkeyPatch):

@@ -86,9 +86,9 @@ def _of_heads(
         return
     for sample in samples_of(active.watch, num_samples):
         if _fits(active, len(heads), rows.of(num_rows), num_columns):
-            chosen_BHRD = tensor_BHSD.detach()[:, heads, rows.slice]
+            values_HSD = _one_sample(tensor_BHSD.detach()[:, :, rows.slice], sample)
             each = [{"head": begin + head, "sample": sample} for head in heads]
-            yield _capture(active, at, each, _one_sample(chosen_BHRD, sample), rows)
+            yield _capture(active, at, each, values_HSD[_together(heads)], rows)
 
 
 def output_of(
@@ -135,8 +135,7 @@ def parameter_of(active: ActiveWatch, tensor: Tensor, at: dict[str, Any]) -> Ite
     num_rows, num_columns = matrix_RC.shape
     rows = wanted_rows(active.watch, num_rows, num_columns)
     if rows is not None and _fits(active, 1, rows.of(num_rows), num_columns):
-        values_RC = matrix_RC[rows.slice].to(torch.float32, copy=True)
-        yield _capture(active, at, [{}], values_RC[None], rows)
+        yield _capture(active, at, [{}], matrix_RC[rows.slice][None], rows)
 
 
 def chosen_heads(watch: Watch, num_heads: int, begin: int) -> list[int]:
@@ -152,11 +151,15 @@ def samples_of(watch: Watch, num_samples: int) -> list[int]:
     return [sample for sample in watch.samples if sample < num_samples]
 
 
+def _together(numbers: list[int]) -> slice | list[int]:
+    """A slice where the numbers follow each other: it takes no copy."""
+    first, last = numbers[0], numbers[-1]
+    return slice(first, last + 1) if numbers == list(range(first, last + 1)) else numbers
+
+
 def _one_sample(tensor_B: Tensor, sample: int) -> Tensor:
-    """A copy of one sequence, or the mean of all, float32."""
-    if sample < 0:
-        return tensor_B.float().mean(0)
-    return tensor_B[sample].to(torch.float32, copy=True)
+    """One sequence, or the mean of all in float32."""
+    return tensor_B.float().mean(0) if sample < 0 else tensor_B[sample]
 
 
 def _three(tensor: Tensor) -> Tensor:
@@ -198,7 +201,7 @@ def _fits(active: ActiveWatch, num_frames: int, num_rows: int, num_columns: int)
 def _capture(
     active: ActiveWatch, at: dict[str, Any], each: list[dict[str, Any]], values: Tensor, rows: Rows
 ) -> Capture:
-    """A capture of (N, R, C) values that are nobody else's, pooled as the watch wants it."""
+    """A capture of (N, R, C) values, pooled as the watch wants it."""
     small = pooled(values, active.watch.size)
     every = rows.every * -(-values.shape[-2] // small.shape[-2])
     common = {**at, "row_begin": rows.begin, "row_every": every}

@@ -1,5 +1,6 @@
 """From tensors of a model to frames: rows are picked and pooled on the device, the copy to the host
-is asynchronous, what costs time on the host (scaling, encoding) is the drain thread's.
+is asynchronous (on a CPU one pass into memory that is there already), what costs time on the host
+(scaling, encoding) is the drain thread's.
 
 Shapes: N frames, R rows, C columns.
 """
@@ -8,7 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
@@ -17,8 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trace_hooks.clock import now
+from trace_hooks.clock import now, thread_cpu
 from trace_hooks.frames import MAX_VALUES, Frame, stored
+from trace_hooks.sources.host_buffers import HostBuffers
 from trace_hooks.token_texts import TokenTexts
 from trace_hooks.watches import Watch
 
@@ -55,12 +58,16 @@ def size_of(watch: Watch, num_rows: int, num_columns: int) -> tuple[int, int]:
 
 
 def pooled(values_NRC: Tensor, size: int | None) -> Tensor:
-    """At most `size` rows and columns, means of those they stand for."""
+    """At most `size` rows and columns, means of those they stand for, float32; else as given."""
     num_rows, num_columns = values_NRC.shape[-2:]
     if size is None or (num_rows <= size and num_columns <= size):
         return values_NRC
-    small = (min(num_rows, size), min(num_columns, size))
-    return torch.nn.functional.adaptive_avg_pool2d(values_NRC.contiguous(), small)
+    rows, columns = min(num_rows, size), min(num_columns, size)
+    values_NRC = values_NRC.float()
+    if num_rows % rows or num_columns % columns:
+        return torch.nn.functional.adaptive_avg_pool2d(values_NRC.contiguous(), (rows, columns))
+    small_NRC = values_NRC.unflatten(-2, (rows, -1)).mean(-2)  # twice as fast
+    return small_NRC.unflatten(-1, (columns, -1)).mean(-1)
 
 
 @dataclass(eq=False)
@@ -68,8 +75,9 @@ class Capture:
     """Frames of one call of a hook, on their way to the host.
 
     `common`: columns that all of them have; `each`: those in which they differ, N; `values`:
-    (N, R, C), float32, nobody else's. `names`: what becomes the labels, ids of tokens: the second
-    half of the columns for the first, or the values themselves for those that have a text.
+    (N, R, C), the job's own memory until `to_host` has begun to copy it, float32 from then on.
+    `names`: what becomes the labels, ids of tokens: the second half of the columns for the first,
+    or the values themselves for those that have a text.
     """
 
     common: dict[str, Any]
@@ -82,12 +90,20 @@ class Capture:
     ts_ns: int = field(default_factory=now)
     _done: Any = None
 
-    def __post_init__(self) -> None:
+    def to_host(self, buffers: HostBuffers) -> None:
+        """Begin to copy, before the job goes on and writes to its tensors again."""
         device = self.values
         if device.is_cuda:  # pinned: a copy to pageable memory would wait for the device
-            self.values = torch.empty(device.shape, dtype=device.dtype, pin_memory=True)
-            self.values.copy_(device, non_blocking=True)
+            self.values = torch.empty(device.shape, dtype=torch.float32, pin_memory=True)
+            self.values.copy_(device.float().contiguous(), non_blocking=True)
             self._done = torch.cuda.current_stream(device.device).record_event()
+        else:
+            self.values = buffers.take(device.shape).copy_(device)
+
+    def release(self, buffers: HostBuffers) -> None:
+        """The values are read no more; pinned memory torch keeps for the next by itself."""
+        if self._done is None:
+            buffers.give(self.values)
 
     def is_ready(self) -> bool:
         """Whether the values have arrived."""
@@ -113,6 +129,21 @@ class Capture:
 
 MAX_STEP_BYTES = 64 << 20
 """Bytes that one watch takes in one step at most, on one rank."""
+
+
+@contextmanager
+def charged(due: Sequence[ActiveWatch]) -> Iterator[None]:
+    """Charge a whole hook to the watches that are due: what none of them has counted as its own
+    (finding out where a call belongs and who wants it) they share.
+    """
+    begun_ns, own_ns = thread_cpu(), sum(one.cost_ns for one in due)
+    try:
+        yield
+    finally:
+        own_ns -= sum(one.cost_ns for one in due)
+        shared_ns = thread_cpu() - begun_ns + own_ns
+        for one in due:
+            one.cost_ns += shared_ns // len(due)
 
 
 NOTHING_SEEN = (

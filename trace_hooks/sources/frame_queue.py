@@ -11,6 +11,7 @@ from trace_hooks.clock import thread_cpu
 from trace_hooks.frames import Frame
 from trace_hooks.recorder import Recorder
 from trace_hooks.sources.captures import ActiveWatch, Capture
+from trace_hooks.sources.host_buffers import HostBuffers
 from trace_hooks.sources.parts import Part
 
 MAX_WAITING_BYTES = 256 << 20
@@ -29,6 +30,7 @@ class FrameQueue:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._buffers = HostBuffers()
         self._held: list[Capture] = []  # until the end of the step, see keep
         self._captures: deque[Capture] = deque()
         self._unwritten: deque[tuple[int, Frame]] = deque()  # (its monotonic ns, it)
@@ -44,13 +46,16 @@ class FrameQueue:
         """
         recorder = self._recorder
         begun_ns = thread_cpu()
-        captures = list(made)
+        is_full = sum(one.values.nbytes for one in list(self._captures)) > MAX_WAITING_BYTES
+        captures, num_frames = [], 0
+        for capture in made:
+            num_frames += len(capture.each)
+            if not is_full:
+                capture.to_host(self._buffers)
+                captures.append(capture)
+        recorder.dropped += num_frames if is_full else 0
         cost_ns = thread_cpu() - begun_ns
         active.cost_ns += cost_ns
-        num_frames = sum(len(capture.each) for capture in captures)
-        if sum(one.values.nbytes for one in list(self._captures)) > MAX_WAITING_BYTES:
-            recorder.dropped += num_frames
-            return
         for capture in captures:
             capture.part, capture.active = id(part), active if counted else None
             capture.common |= {"step": recorder.step, "cost_ns": cost_ns // num_frames}
@@ -74,6 +79,10 @@ class FrameQueue:
         if self._held:
             self._captures.extend(self._held)
             self._held = []
+
+    def forget_sizes(self) -> None:
+        """Other watches have frames of other sizes."""
+        self._buffers.clear()
 
     def deliver(self) -> None:
         """Hand on the frames that have arrived (drain thread)."""
@@ -99,6 +108,7 @@ class FrameQueue:
             capture = self._captures.popleft()
             for frame in capture.frames(self._recorder.token_texts):
                 yield capture.ts_ns, frame
+            capture.release(self._buffers)
 
     def _write(self) -> None:
         """Rows of the frames, once the run is known; until then the oldest give way."""

@@ -25,8 +25,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from trace_hooks.attention import CALLS, AttentionCall
 from trace_hooks.guard import guarded
@@ -35,11 +33,10 @@ from trace_hooks.sources.base import Source, Steps
 from trace_hooks.sources.capture_kinds import (
     attention_of,
     output_of,
-    parameter_of,
     probabilities_of,
     qkv_of,
 )
-from trace_hooks.sources.captures import ActiveWatch
+from trace_hooks.sources.captures import ActiveWatch, charged
 from trace_hooks.sources.frame_queue import FrameQueue
 from trace_hooks.sources.global_places import (
     GlobalPlaces,
@@ -49,8 +46,9 @@ from trace_hooks.sources.global_places import (
     holds_first_copy,
     tensor_parallel,
 )
+from trace_hooks.sources.parameter_captures import ParameterCaptures
 from trace_hooks.sources.parts import Part
-from trace_hooks.sources.tensor_names import NO_LAYER, output_place, plain_path
+from trace_hooks.sources.tensor_names import NO_LAYER, output_place
 from trace_hooks.sources.tensor_samples import own_part, tensors_in
 from trace_hooks.sources.token_captures import TokenCaptures
 from trace_hooks.sources.watch_list import HEADS, OUTPUTS, PARAMETERS, WatchList
@@ -59,7 +57,6 @@ from trace_hooks.watches import Ack, Watch, read_watch
 HEAD = re.compile(r"(^|[._])((lm_)?head|logits?|unembed\w*|output(_layer)?|embed_out)$")
 """Name of the module beside the blocks that returns the logits."""
 
-is_compiling = torch.compiler.is_compiling
 is_grad_enabled = torch.is_grad_enabled
 
 
@@ -77,11 +74,10 @@ class Inspection(Source):
         """(forward, micro-batch) captured in this step, by kind and id of the part."""
         self._length: dict[tuple[int | None, int], int] = {}  # tokens by (stage, layer)
         self._coordinates: dict[str, int] = {}
-        self._optimizers: set[int] = set()  # ids of those that have stepped
         self._frames = FrameQueue(recorder)
         self._due_content: list[ActiveWatch] = []  # due in this step, but for parameters
         self._tokens = TokenCaptures(recorder, self._frames)
-        self._handle: Any = None
+        self._parameters = ParameterCaptures(recorder, self._places, self._frames)
 
     def install(self) -> None:
         """Take the watches that were asked for at the start."""
@@ -120,7 +116,7 @@ class Inspection(Source):
     def tell_tokens(self, ids: Any) -> None:
         """The script says which tokens this step begins with."""
         if self._due_content and not self._is_replica() and not self._coordinates.get("tp", 0):
-            with torch.no_grad():
+            with torch.no_grad(), charged(self._due_content):
                 self._tokens.tell(self._due_content, ids)
 
     def step_begin(self) -> None:
@@ -132,17 +128,20 @@ class Inspection(Source):
             return
         self._frames.release()
         self._seen.clear()
-        self._optimizers.clear()
         self._tokens.step_begin()
         if watches.begin_step(self.recorder.step):
             self._listen()
-        self._due_content = [one for one in watches.due if one.watch.what not in PARAMETERS]
-        self.recorder.on_content = self._output if self._due_content else None
-        self._coordinates = coordinates(self.recorder) if watches.due else {}
+        with charged(watches.due):
+            self._coordinates = coordinates(self.recorder) if watches.due else {}
+            self._due_content = [one for one in watches.due if one.watch.what not in PARAMETERS]
+            self.recorder.on_content = self._output if self._due_content else None
+            due_parameters = [one for one in watches.due if one.watch.what in PARAMETERS]
+            self._parameters.step_begin(due_parameters, self._coordinates)
 
     def step_end(self) -> None:
         """What was held is not replaced any more."""
-        self._tokens.step_end()
+        with charged(self._due_content):
+            self._tokens.step_end()
         self._frames.release()
 
     def _listen(self) -> None:
@@ -151,23 +150,20 @@ class Inspection(Source):
         CALLS.unlisten(self._attention)
         if active:
             CALLS.listen(self._attention)
-        wants_parameters = any(one.watch.what in PARAMETERS for one in active)
-        if wants_parameters and self._handle is None:
-            self._handle = register_optimizer_step_pre_hook(self._before_optimizer)
-        if not wants_parameters and self._handle is not None:
-            self._handle.remove()
-            self._handle = None
+        self._frames.forget_sizes()
+        self._parameters.listen(any(one.watch.what in PARAMETERS for one in active))
         self._tokens.listen(any(one.watch.what == "logits" for one in active))
         if not active:
-            self._watches.due = []
+            self._watches.due, self._due_content = [], []
+            self._parameters.step_begin([], {})
             self.recorder.on_content = None
             self._frames.release()
 
     @guarded("inspection.attention")
     def _attention(self, call: AttentionCall) -> None:
         """Attention is about to be computed on this thread."""
-        if self._watches.due and is_grad_enabled():
-            with torch.no_grad():
+        if self._due_content and is_grad_enabled():
+            with torch.no_grad(), charged(self._due_content):
                 self._capture_call(call)
 
     def _capture_call(self, call: AttentionCall) -> None:
@@ -177,7 +173,7 @@ class Inspection(Source):
         layer = place.layer
         self._watches.heads[layer] = (place.head_begin, call.num_heads)
         self._length[place.stage, layer] = call.num_rows
-        due = [o for o in self._watches.due if o.watch.what in HEADS and o.wants(layer)]
+        due = [o for o in self._due_content if o.watch.what in HEADS and o.wants(layer)]
         if not due or not self._is_wanted("attention", place.part, place.mark):
             return
         if self._is_replica() or (place.shard == "whole" and self._coordinates.get("tp", 0)):
@@ -189,8 +185,8 @@ class Inspection(Source):
     @guarded("inspection.output")
     def _output(self, part: Part, stage: int | None, output: Any, args: Any) -> None:
         """A part of a model has returned in a forward with gradients."""
-        if self._watches.due and part.module.training and not self._is_replica():
-            with torch.no_grad():
+        if self._due_content and part.module.training and not self._is_replica():
+            with torch.no_grad(), charged(self._due_content):
                 if args and self._tokens.is_ids(args[0]):
                     self._capture_ids(part, stage, args[0])
                 self._capture_output(part, stage, output)
@@ -206,7 +202,7 @@ class Inspection(Source):
         what, layer = place.tensor, self._places.layer(part, stage)
         if layer == NO_LAYER:
             what = "logits" if HEAD.search(place.name) else ""
-        due = [o for o in self._watches.due if o.watch.what == what and what in OUTPUTS]
+        due = [o for o in self._due_content if o.watch.what == what and what in OUTPUTS]
         due = [one for one in due if what == "logits" or one.wants(layer)]
         if not due or not self._is_wanted(what, part, object()):
             return
@@ -257,41 +253,6 @@ class Inspection(Source):
     def _is_replica(self) -> bool:
         """Whether another data-parallel rank speaks for this one."""
         return self._coordinates.get("dp", 0) > 0
-
-    def _before_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._watches.due and not is_compiling():
-            self._parameters(optimizer)
-
-    @guarded("inspection.parameters")
-    @torch.no_grad()
-    def _parameters(self, optimizer: Any) -> None:
-        """An optimizer is about to step: its gradients and weights."""
-        due = [one for one in self._watches.due if one.watch.what in PARAMETERS]
-        if not due or id(optimizer) in self._optimizers:
-            return
-        self._optimizers.add(id(optimizer))
-        own = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        for model, stage in list(self.recorder.models.values()):
-            for path, parameter in model.named_parameters():
-                layer = self._places.parameter_layer(path, stage)
-                wanted = [one for one in due if layer != NO_LAYER and one.wants(layer)]
-                if wanted and id(parameter) in own:
-                    at = {"layer": layer, "name": plain_path(path)}
-                    if stage is not None:
-                        at["chunk"] = stage
-                    self._capture_parameter(wanted, parameter, at)
-
-    def _capture_parameter(
-        self, due: list[ActiveWatch], parameter: Tensor, at: dict[str, Any]
-    ) -> None:
-        if not holds_first_copy(parameter, self._coordinates):
-            return
-        for active in due:
-            what = active.watch.what
-            found = own_part(parameter if what == "weights" else parameter.grad)
-            if found is not None:
-                where = {**at, "watch": active.watch.id, "what": what, "shard": found[1]}
-                self._frames.keep(active, None, None, parameter_of(active, found[0], where))
 
     def _is_wanted(self, kind: str, part: Part, forward: Any) -> bool:
         """Whether a forward is the part's first in the step, or the same as before.

@@ -8,12 +8,17 @@ all stages.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from trace_hooks.sources.parts import ATTENTION, MLP, NEITHER, WRAPPER_CHILDREN
 
 NO_LAYER = -1
 
 _WRAPPERS = {*WRAPPER_CHILDREN, "_orig_mod"}
+
+
+MAX_KNOWN = 1 << 14
+"""Paths whose place is kept: the same ones are asked for in every step."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class Place:
     tensor: str
 
 
+@lru_cache(MAX_KNOWN)
 def output_place(path: str, class_name: str) -> Place:
     """Place of a module's output; blocks themselves carry the residual stream."""
     segments = _segments(path)
@@ -38,6 +44,7 @@ def output_place(path: str, class_name: str) -> Place:
     return Place(layer, ".".join(segments), next(roles, "output"))
 
 
+@lru_cache(MAX_KNOWN)
 def parameter_place(path: str) -> Place:
     """Place of the group a parameter is looked at with: its layer's attention, MLP or the rest;
     outside of layers its module.
@@ -53,6 +60,7 @@ def parameter_place(path: str) -> Place:
     return Place(int(modules[layer_at]), ".".join(modules[: layer_at + 1]), "residual")
 
 
+@lru_cache(MAX_KNOWN)
 def plain_path(path: str) -> str:
     """A dotted path without the wrappers on its way."""
     return ".".join(_segments(path))

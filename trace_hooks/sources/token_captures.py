@@ -33,7 +33,7 @@ from trace_hooks.guard import guarded
 from trace_hooks.recorder import Recorder
 from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.capture_kinds import samples_of, token_rows
-from trace_hooks.sources.captures import ActiveWatch, Capture, Rows
+from trace_hooks.sources.captures import ActiveWatch, Capture, Rows, charged
 from trace_hooks.sources.frame_queue import FrameQueue
 from trace_hooks.sources.parts import Part
 from trace_hooks.sources.patching import Patches
@@ -173,6 +173,9 @@ class TokenCaptures:
             "name": "" if part is None else part.name, "microbatch": self._recorder.microbatch,
             "chunk": self._recorder.chunk if stage is None else stage,
         }  # fmt: skip
+        num_bytes = len(samples) * min(ids_BR.shape[-1], MOST_IDS) * ITEM_BYTES["float32"]
+        if not due[0].allows(0, num_bytes):  # no frames of the watch, but bytes of its
+            return
         some_NR = torch.stack([ids_BR[sample, :MOST_IDS] for sample in samples])
         values_NR1 = some_NR.to(torch.float32).unsqueeze(-1)
         each = [{"sample": sample} for sample in samples]
@@ -192,19 +195,26 @@ class TokenCaptures:
     @torch.no_grad()
     def _loss(self, args: Any, kwargs: dict[str, Any]) -> None:
         """Cross-entropy is about to be computed: of logits that wait, or of something else."""
+        with charged([one.active for one in self._waiting]):
+            thread = threading.get_ident()
+            self._waiting = [
+                one
+                for one in self._waiting
+                if one.thread != thread or not self._is_about(one, args, kwargs)
+            ]
+
+    def _is_about(self, one: _Returned, args: Any, kwargs: dict[str, Any]) -> bool:
+        """Whether a call of cross_entropy is about these logits; then their losses are kept."""
         logits, target = _argument(args, kwargs, 0, "input"), _argument(args, kwargs, 1, "target")
         ignored = kwargs.get("ignore_index", args[4] if len(args) > 4 else -100)
-        thread, left = threading.get_ident(), []
-        for one in self._waiting:
-            both = _by_sequence(logits, target, one.shape) if one.thread == thread else None
-            if both is None:
-                left.append(one)
-                continue
-            logits_BRV, target_BR = both
-            target_BR = target_BR.masked_fill(target_BR == ignored, -1)
-            made = _losses(one.active, logits_BRV, target_BR, one.rows, one.at)
-            self._frames.keep(one.active, one.part, one.stage, made)
-        self._waiting = left
+        both = _by_sequence(logits, target, one.shape)
+        if both is None:
+            return False
+        logits_BRV, target_BR = both
+        target_BR = target_BR.masked_fill(target_BR == ignored, -1)
+        made = _losses(one.active, logits_BRV, target_BR, one.rows, one.at)
+        self._frames.keep(one.active, one.part, one.stage, made)
+        return True
 
 
 def _argument(args: Any, kwargs: dict[str, Any], index: int, name: str) -> Any:

@@ -1,0 +1,73 @@
+"""Memory that captures are copied into: whose it is when, and how much of it is kept."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of
+from tests.trace_hooks.watched_models import forward_backward, frames, step, watching
+from trace_hooks.sources import host_buffers
+from trace_hooks.sources.host_buffers import HostBuffers
+
+pytestmark = pytest.mark.torch
+
+
+def test_what_was_given_back_is_taken_again_in_any_shape_of_its_size():
+    buffers = HostBuffers()
+    first = buffers.take(torch.Size([2, 3, 4]))
+    assert buffers.take(torch.Size([2, 3, 4])).data_ptr() != first.data_ptr()
+    buffers.give(first)
+    assert buffers.take(torch.Size([24])).data_ptr() == first.data_ptr()
+    assert buffers.take(torch.Size([0])).shape == (0,)
+
+
+def test_no_more_than_the_limit_is_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(host_buffers, "MAX_FREE_BYTES", 100)
+    buffers = HostBuffers()
+    kept, lost = (buffers.take(torch.Size([16])) for _ in range(2))
+    buffers.give(kept)
+    buffers.give(lost)  # 128 bytes
+    assert buffers.take(torch.Size([16])).data_ptr() == kept.data_ptr()
+    buffers.give(kept)
+    buffers.clear()
+    other = torch.empty(20)
+    buffers.give(other)  # 80 bytes: there is room again
+    assert buffers.take(torch.Size([20])).data_ptr() == other.data_ptr()
+
+
+def test_frames_that_wait_keep_their_numbers():
+    model = TinyGPT()
+    watches = ({"what": what} for what in ("residual", "weights"))
+    with watching(model, *watches) as (traced, _):
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        exact = []
+        for number in range(4):
+            step(traced, number)
+            loss_of(model, batch(number)).backward()
+            exact.append(model.layers[0].mlp[0].weight.detach().clone())
+            optimizer.step()  # writes to the memory that was captured
+            if number % 2:  # two steps wait at once, and their memory is used again
+                assert frames(traced)
+        found = [
+            torch.from_numpy(one.values())
+            for one in frames(traced, what="weights", name="layers.0.mlp.0.weight")
+        ]
+        assert len(found) == 4
+        for one, weight in zip(found, exact, strict=True):
+            torch.testing.assert_close(one, weight, rtol=2.0**-10, atol=1e-6)
+        assert not torch.equal(found[0], found[2])
+
+
+def test_a_watch_is_charged_for_whole_hooks():
+    model = TinyGPT()
+    with watching(model, {"what": "residual"}, {"what": "mlp", "every": 2}) as (traced, source):
+        for number in range(1, 5):
+            forward_backward(traced, model, number)
+        found = [*frames(traced), *frames(traced, what="tokens")]
+        own_ns = {
+            what: sum(one.cost_ns for one in found if one.watch == what)
+            for what in ("residual", "mlp")
+        }
+        charged = {status["id"]: status["cost_ns"] for status in source.status()}
+        assert all(charged[what] > own_ns[what] > 0 for what in own_ns)
