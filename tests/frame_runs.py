@@ -62,7 +62,8 @@ def frame_run(folder: Path) -> RunBuilder:
 
 
 def next_tokens_run(folder: Path) -> RunBuilder:
-    """Two attempts, the second with what a watch of the logits gives: ids, the three most probable
+    """Two attempts, with what a watch of the logits gives. In the first, each rank has half of a
+    vocabulary of eight tokens, all as probable. In the second, one rank has the three most probable
     next tokens of each, and the loss of the true one, which is the second of them.
     """
     run = RunBuilder(folder, 2, ParallelLayout.from_sizes(tp=2))
@@ -77,6 +78,15 @@ def next_tokens_run(folder: Path) -> RunBuilder:
             values = attention(STEPS[1 + attempt], 0, head)
             _add(run, head // 3, STEPS[0], "attention", 0, head, values, attempt=attempt)
         run.rank_files(attempt)
+    for rank in range(2):
+        logits, half = np.zeros((NUM_TOKENS, 4)), range(4 * rank, 4 * rank + 4)
+        _add(run, rank, STEPS[0], "logits", -1, -1, logits.astype(np.float32))
+        told = np.array([[0, 0, np.log(4), 0 if one in half else np.nan] for one, _ in true])
+        each = [named for one in true for named in (half[0], half[1], None, one)]
+        _add(
+            run, rank, STEPS[0], "vocabulary_part", -1, -1, told.astype(np.float32), labels=each,
+            shard=f"tp={rank} of 2",
+        )  # fmt: skip
     for what, values, named in (
         ("tokens", ids[:, None], [f"w{one}" for one in ids]), ("probabilities", best_RK, labels),
         ("token_loss", np.full((NUM_TOKENS, 1), 1.5), true),
@@ -98,7 +108,9 @@ def _add(
     row_begin: int = 0,
     **more: Any,
 ) -> None:
-    numbers = stored(values, "uint8" if what == "attention" else "float16")
+    exact = what in ("token_loss", "vocabulary_part")
+    dtype = "uint8" if what == "attention" else "float32" if exact else "float16"
+    numbers = stored(values, dtype)
     labels = more.pop("labels", TOKENS if what == "attention" else None)
     run.add(
         "frames", rank, step, ts_ns=T0 + step * 1_000_000, watch=what, what=what, layer=layer,

@@ -55,6 +55,15 @@ export class FrameSource {
     });
   }
 
+  /** All frames of another kind in the same step and sequence: one of each rank that has a part of it. */
+  async parts(what, { step, sample, isLive }, signal) {
+    if (isLive) return this.socket.of(what, sample);
+    if (!this.kinds.find((kind) => kind.what === what)?.steps.includes(step)) return [];
+    const { attempt } = this.app.view;
+    const { meta } = await this.app.arrays(this.app.api('model/tiles', { what, step, sample, height: 1, width: 1, attempt }), signal);
+    return Promise.all(meta.frames.map(({ layer, name, shard }) => this.stored({ what, step, sample, layer, name, shard }, signal)));
+  }
+
   /** One stored frame, of this run and attempt or another. Throws an Error with the server's sentence. */
   async stored(wanted, signal, run = this.app.view.run) {
     const answer = await fetch(this.app.api('model/frame', { attempt: this.app.view.attempt, ...wanted }, run), { signal, credentials: 'same-origin' });

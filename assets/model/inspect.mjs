@@ -13,13 +13,15 @@ import { nothingWatched } from './nothing.mjs';
 import { merged, setModel } from './state.mjs';
 import { TileGrid } from './tile_grid.mjs';
 import { namesOf } from './tokens.mjs';
+import { whole, whyNoWhole } from './vocabulary.mjs';
 
 const NEWS_MS = 2000;
 const PLAY_MS = 700;
 const MOST_PINS = 6;
 
 /** Kinds that come beside others and are shown with them. */
-const BESIDE = ['tokens', 'token_loss'];
+const PART = 'vocabulary_part';
+const BESIDE = ['tokens', 'token_loss', PART];
 const PARAMETERS = ['gradients', 'weights'];
 
 export class InspectView {
@@ -200,7 +202,13 @@ export class InspectView {
       return;
     }
     const both = await Promise.all(['probabilities', 'token_loss'].map((what) => this.source.beside(what, chosen, signal)));
-    if (!signal.aborted) this.next.show(...both, chosen.names);
+    const parts = both[0] ? [] : await this.source.parts(PART, chosen, signal);
+    if (signal.aborted) return;
+    const why = parts.length ? whyNoWhole(parts) : '';
+    if (parts.length && !why) {
+      const { probabilities, losses } = whole(parts);
+      this.next.show(probabilities, losses, chosen.names);
+    } else this.next.show(...both, chosen.names, why);
   }
 
   /** Of frames that are stored: of those that come live the newest stored step. */

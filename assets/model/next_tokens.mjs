@@ -30,14 +30,17 @@ export class NextTokens {
     this.element.hidden = true;
   }
 
-  /** @param {?import('./frame.mjs').Frame} probabilities @param {?import('./frame.mjs').Frame} losses @param {(string|number)[]} names */
-  show(probabilities, losses, names) {
+  /**
+   * @param {?import('./frame.mjs').Frame} probabilities @param {?import('./frame.mjs').Frame} losses @param {(string|number)[]} names
+   * @param {string} why there is neither, where more is known about it
+   */
+  show(probabilities, losses, names, why = '') {
     this.rows = nextTokens(probabilities, losses);
     this.names = names;
     this.element.hidden = false;
     if (!this.rows.length) {
       this.title.textContent = 'Next tokens';
-      this.about.textContent = 'Neither probabilities nor losses of tokens were kept in this step: they are made where one rank has the logits of the whole vocabulary.';
+      this.about.textContent = why ? `The vocabulary is spread over ranks: ${why}.` : 'Neither probabilities nor losses of tokens were kept in this step.';
       this.bars.show([], [], null);
       this.list.replaceChildren();
       return;

@@ -210,7 +210,13 @@ def test_next_tokens_other_runs_and_other_axes_are_drawn(
     true = tab.page.locator(".model-next tr.is-true").inner_text()
     assert true.split()[:3] == ['"w4"', "4", "0.25"]
 
+    tab.open(View(tokens, "model", attempt=0, model=(("what", "logits"),)).url())
+    tab.wait_for(f"({said}).includes('Mean loss of these tokens 2.079, perplexity 8')")
+    assert "0.125" in tab.page.locator(".model-next tr.is-true").inner_text()
+    tab.assert_sound()
+
     about = "document.querySelector('.model-full header')?.innerText ?? ''"
+    tab.open(View(tokens, "model").url())
     tab.page.get_by_label("Tensor").select_option("attention")
     for other, less, where in (
         ("attempt 0", str(STEPS[0]), f"less step {STEPS[0]} of attempt 0"),

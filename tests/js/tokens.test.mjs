@@ -4,6 +4,7 @@ import test from 'node:test';
 
 import { lessOf, otherOf } from '../../assets/model/comparison.mjs';
 import { meanLoss, namesOf, nextTokens } from '../../assets/model/tokens.mjs';
+import { whole, whyNoWhole } from '../../assets/model/vocabulary.mjs';
 
 const id = (number, text = null) => ({ id: number, text });
 const probabilities = {
@@ -45,4 +46,43 @@ test('tokens have their text, or else their id', () => {
   assert.deepEqual(namesOf({ values: Float32Array.of(5, 9), labels: [] }), [5, 9]);
   assert.deepEqual(namesOf({ values: Float32Array.of(5, 9), labels: [id(5, 'the'), id(9)] }), ['the', 9]);
   assert.deepEqual(namesOf(null), []);
+});
+
+const NONE = { id: null, text: null };
+const logSum = (logits) => Math.log(logits.reduce((sum, one) => sum + Math.exp(one), 0));
+
+/** Two ranks of three and two tokens: the two greatest logits of each, its sum, the true token's. */
+function vocabularyParts(true0 = 2, truth = id(1)) {
+  const frame = { step: 4, rows: 1, row_begin: 6, row_every: 2, columns: 4, sample: 0, what: 'vocabulary_part' };
+  return [
+    { ...frame, shard: 'tp=0 of 2', values: [2, 1, logSum([1, 2, 0]), true0], labels: [id(1), id(0), NONE, truth] },
+    { ...frame, shard: 'tp=1 of 2', values: [3, -1, logSum([3, -1]), NaN], labels: [id(3, 'c'), id(4), NONE, truth] },
+  ];
+}
+
+test('parts of a vocabulary are one softmax', () => {
+  const parts = vocabularyParts();
+  assert.equal(whyNoWhole(parts), '');
+  const { probabilities: shares, losses: ofTrue } = whole(parts);
+  const sum = logSum([1, 2, 0, 3, -1]);
+  assert.deepEqual(shares.labels, [id(3, 'c'), id(1)]);
+  [3, 2].forEach((logit, at) => assert.ok(Math.abs(shares.values[at] - Math.exp(logit - sum)) < 1e-6));
+  assert.ok(Math.abs(ofTrue.values[0] - (sum - 2)) < 1e-6);
+  const [next] = nextTokens(shares, ofTrue);
+  assert.deepEqual([next.token, next.truth, next.top.map(({ isTrue }) => isTrue)], [6, id(1), [false, true]]);
+});
+
+test('an unknown true token has no loss, and one whose logit is not known spoils them all', () => {
+  const { losses: none } = whole(vocabularyParts(NaN, NONE));
+  assert.deepEqual([[...none.values], none.labels], [[NaN], [null]]);
+  assert.equal(whole(vocabularyParts(NaN)).losses, null);
+});
+
+test('parts that are missing or of different steps make no whole', () => {
+  const [one, other] = vocabularyParts();
+  assert.equal(whyNoWhole([]), 'no part of it was kept');
+  assert.equal(whyNoWhole([one]), 'of 2 parts 1 are here');
+  assert.equal(whyNoWhole([one, one]), 'of 2 parts 1 are here');
+  assert.match(whyNoWhole([one, { ...other, step: 5 }]), /not all of one step/);
+  assert.match(whyNoWhole([one, { ...other, labels: [] }]), /not all of one step/);
 });
