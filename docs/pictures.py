@@ -1,22 +1,29 @@
-"""Takes the pictures of the documentation from the dashboard itself: python docs/pictures.py"""
+"""Takes the pictures of the documentation from the dashboard itself.
+
+    python docs/pictures.py [NAME ...]
+
+Names of PICTURES; without any, all of them.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import yaml
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
@@ -31,6 +38,9 @@ RUN = "slow_rank"
 JOB = "pipeline-with-a-slow-worker"
 WATCHED = "watched"
 PERTURBED, ALIKE = "perturbed", "alike"
+PROMPTED = "prompted"
+LEARNT = 1500
+"""Steps after which the small model goes on with a sequence of numbers."""
 TOKEN = "of-the-pictures"
 NOISE = {
     "kind": "gaussian", "strength": 0.1, "target": "weights", "layer": 1, "seed": 3,
@@ -47,12 +57,18 @@ PICTURES = {
     "model-health": (View(WATCHED, "model", model=(("tensor", "gradient"),)).url(), (1400, 1000)),
     "model-inspect": (View(WATCHED, "model", model=_COMPARED).url(), (1400, 900)),
     "model-perturb": (View(PERTURBED, "model", model=_AGAINST).url(), (1400, 900)),
+    "model-prompt": (View(PROMPTED, "model", model=(("view", "prompt"),)).url(), (1400, 1060)),
 }
 """name: what is shown, and the size of the window."""
 
 
-def take(browser: Browser, url: str, size: tuple[int, int], file: Path) -> None:
-    """One picture of a page that has settled; raises SystemExit where scripts fail."""
+def take(
+    browser: Browser, url: str, size: tuple[int, int], file: Path,
+    act: Callable[[Page], None] | None = None,
+) -> None:  # fmt: skip
+    """One picture of a page on which somebody did something and which has settled; raises
+    SystemExit where scripts fail.
+    """
     page = browser.new_page(
         viewport={"width": size[0], "height": size[1]}, color_scheme="dark"
     )  # fmt: skip
@@ -60,6 +76,8 @@ def take(browser: Browser, url: str, size: tuple[int, int], file: Path) -> None:
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(url)
     page.wait_for_selector("#page:not(.loading)")
+    if act is not None:
+        act(page)
     page.wait_for_timeout(SETTLES_MS)
     page.screenshot(path=file)
     page.close()
@@ -118,40 +136,85 @@ def _perturb(server: Server, run: str) -> None:
     raise SystemExit("the ranks have not connected")
 
 
-def _job(scratch: Path, runs: Path, steps: int) -> list[str]:
+@contextmanager
+def prompted_run(scratch: Path, runs: Path, server: Server) -> Iterator[None]:
+    """A wider one, which trains on as long as the block runs, after it has learnt something."""
+    live = {
+        "TRACE_HOOKS_SERVER": f"ws://127.0.0.1:{server.port}", "TRACE_HOOKS_TOKEN": TOKEN,
+        "TRACE_HOOKS_ALLOW_CONTENT": "1", "OMP_NUM_THREADS": "1", "TRACE_HOOKS_RUN": PROMPTED,
+    }  # fmt: skip
+    command = _job(scratch, runs, 1_000_000, width=64, batch=4, lr=0.003, nice=19)
+    job = subprocess.Popen(
+        command, cwd=DOCS.parent, env=os.environ | live, start_new_session=True
+    )  # fmt: skip
+    try:
+        step = 0
+        while step < LEARNT:
+            if job.poll() is not None:
+                raise SystemExit(f"the job of the run {PROMPTED} failed")
+            time.sleep(1)
+            told = json.load(urllib.request.urlopen(f"{server.url}/api/connected?run={PROMPTED}"))
+            step = told["step"] or 0
+        yield
+    finally:
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+
+
+def _prompt(page: Page) -> None:
+    """Ask the model to go on with a sequence, and look at where it took a token from."""
+    page.get_by_label("prompt", exact=True).fill("100 103 106 109 112 115 118 121 124 127 130 133")
+    page.get_by_label("new tokens").fill("8")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_text("8 tokens; training waited").wait_for(timeout=60_000)
+    page.locator(".prompt-tokens button").nth(2).click()
+
+
+def _job(scratch: Path, runs: Path, steps: int, **more: object) -> list[str]:
     """Command of the real job, TP 2 x PP 2."""
     sizes = {
         "nproc": 4, "pp": 2, "tp": 2, "dp": 1, "steps": steps, "microbatches": 2, "layers": 4,
         "batch": 2, "seq": 32, "width": 32, "heads": 4, "device": "cpu", "runs": runs,
-        "losses": scratch / "losses",
+        "losses": scratch / "losses", **more,
     }  # fmt: skip
     options = [text for name, value in sizes.items() for text in (f"--{name}", str(value))]
     return [sys.executable, "-m", "sample_traces.jobs.train_3d", *options]
 
 
-def main() -> None:
-    """Serve a recorded run and an imported one, and take every picture."""
+def main(names: Sequence[str]) -> None:
+    """Serve recorded, imported and running jobs, and take pictures."""
     path = chromium()
     if path is None:
         raise SystemExit(MISSING)
-    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
-        runs = Path(scratch) / "runs"
+    unknown = [name for name in names if name not in PICTURES]
+    if unknown:
+        raise SystemExit(f"there is no picture {unknown[0]}; there are {', '.join(PICTURES)}")
+    wanted = set(names or PICTURES)
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
+        scratch, runs = Path(folder), Path(folder) / "runs"
         shutil.copytree(RECORDED / RUN, runs / RUN, ignore=shutil.ignore_patterns("index"))
-        straggler_run(Path(scratch), runs)
-        watched_run(Path(scratch), runs)
+        if "whatif" in wanted:
+            straggler_run(scratch, runs)
+        if wanted & {"model-health", "model-inspect"}:
+            watched_run(scratch, runs)
         server = Server(runs, "--job-token", TOKEN).start()
-        perturbed_runs(Path(scratch), runs, server)
+        running.callback(server.stop)
+        if "model-perturb" in wanted:
+            perturbed_runs(scratch, runs, server)
+        playwright = running.enter_context(sync_playwright())
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
-        try:
-            for name, (view, size) in PICTURES.items():
-                file = DOCS / "img" / f"{name}.png"
-                file.parent.mkdir(exist_ok=True)
+        running.callback(browser.close)
+        for name in [name for name in PICTURES if name in wanted]:
+            view, size = PICTURES[name]
+            file = DOCS / "img" / f"{name}.png"
+            file.parent.mkdir(exist_ok=True)
+            if name == "model-prompt":
+                with prompted_run(scratch, runs, server):
+                    take(browser, server.url + view, size, file, _prompt)
+            else:
                 take(browser, server.url + view, size, file)
-                print(f"{file.relative_to(DOCS)} {file.stat().st_size // 1000} kB")
-        finally:
-            browser.close()
-            server.stop()
+            print(f"{file.relative_to(DOCS)} {file.stat().st_size // 1000} kB")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -43,9 +43,10 @@ class Eager:
         self.model = build_stage(sizes, 0, 1, seed=1)
         self.kept: dict[tuple[str, int], torch.Tensor] = {}
         data = Sequences(sizes, 1, BATCH, BATCH, [])
-        tokens = torch.stack([data[item] for item in range(BATCH)])[:, :-1]
+        tokens = torch.stack([data[item] for item in range(BATCH)])
+        self.next_ids = tokens[:, 1:]
         with torch.no_grad():
-            self._run(self.model, tokens)
+            self._run(self.model, tokens[:, :-1])
 
     def _run(self, model: Stage, tokens: torch.Tensor) -> None:
         assert model.embedding is not None
@@ -95,12 +96,12 @@ def frames(folder: Path) -> list[Frame]:
     return [Frame(**row | {"shape": tuple(row["shape"])}) for row in rows]
 
 
-@pytest.mark.parametrize("sequence_parallel", [False, True])
+@pytest.mark.parametrize("more", [(), ("--sequence-parallel", "--vocabulary-parallel")])
 def test_every_layer_and_head_of_all_stages_and_shards_is_the_eager_one(
     train_3d: Callable[..., Any], tmp_path: Path, eager: Eager, watched: dict[str, str],
-    sequence_parallel: bool,
+    more: tuple[str, ...],
 ) -> None:  # fmt: skip
-    options = (*OPTIONS, "--sequence-parallel") if sequence_parallel else OPTIONS
+    options = (*OPTIONS, *more)
     job = train_3d(tmp_path, "job", pp=2, dp=1, tp=2, **SIZES, options=options, environ=watched)
     found = frames(job.folder)
     assert {one.step for one in found} == {0, 2}
@@ -109,8 +110,13 @@ def test_every_layer_and_head_of_all_stages_and_shards_is_the_eager_one(
     _attention_is(first, eager)
     for what in ("query", "key", "value"):
         _heads_are(first, what, eager)
-    for what, layers in (("mlp", range(4)), ("residual", range(4)), ("logits", [-1])):
-        _rows_are(first, what, list(layers), eager)
+    for what in ("mlp", "residual"):
+        _rows_are(first, what, list(range(4)), eager)
+    if more:
+        _parts_of_the_vocabulary_are(first, eager)
+    else:
+        _rows_are(first, "logits", [-1], eager)
+        _losses_are(first, eager)
     _weights_are(first, eager)
 
 
@@ -146,6 +152,47 @@ def _rows_are(found: list[Frame], what: str, layers: list[int], eager: Eager) ->
             np.testing.assert_allclose(one.values(), part, **CLOSE)
 
 
+def _losses_are(found: list[Frame], eager: Eager) -> None:
+    (one,) = [one for one in found if one.what == "token_loss"]
+    assert json.loads(one.labels or "") == eager.next_ids[0].tolist()
+    np.testing.assert_allclose(one.values()[:, 0], _losses(eager), **CLOSE)
+
+
+def _losses(eager: Eager) -> torch.Tensor:
+    logits_RV = eager.kept["logits", -1][0]
+    return torch.nn.functional.cross_entropy(logits_RV, eager.next_ids[0], reduction="none")
+
+
+def _parts_of_the_vocabulary_are(found: list[Frame], eager: Eager) -> None:
+    """What each TP rank tells of its half makes the probabilities and losses of the whole."""
+    halves = [one.values() for one in _sorted(found, "logits")]
+    np.testing.assert_allclose(np.concatenate(halves, 1), eager.kept["logits", -1][0], **CLOSE)
+    assert not [one for one in found if one.what in ("probabilities", "token_loss")]
+    parts = _sorted(found, "vocabulary_part")
+    assert [one.shard for one in parts] == ["tp=0 of 2", "tp=1 of 2"]
+    values_PRC = np.stack([one.values() for one in parts])
+    ids_PRC = np.array([json.loads(one.labels or "") for one in parts]).reshape(values_PRC.shape)
+    sum_R = np.logaddexp(*values_PRC[..., -2])
+    share_RN = np.exp(np.concatenate(values_PRC[..., :-2], 1) - sum_R[:, None])
+    exact_RV = eager.kept["logits", -1][0].softmax(-1).numpy()
+    for row, share_N in enumerate(share_RN):
+        best = np.argsort(-share_N)[:20]
+        ids = np.concatenate(ids_PRC[:, row, :-2])[best].astype(int)
+        np.testing.assert_allclose(share_N[best], np.sort(exact_RV[row])[:-21:-1], **CLOSE)
+        np.testing.assert_allclose(share_N[best], exact_RV[row][ids], **CLOSE)
+    assert (ids_PRC[..., -1] == eager.next_ids[0].numpy()).all()
+    known_PR = ~np.isnan(values_PRC[..., -1])
+    assert (known_PR.sum(0) == 1).all(), "one of them has it"
+    true_R = np.nansum(values_PRC[..., -1], 0)
+    np.testing.assert_allclose(sum_R - true_R, _losses(eager), **CLOSE)
+
+
+def _sorted(found: list[Frame], what: str) -> list[Frame]:
+    """Frames of the first sequence, by TP rank."""
+    own = [one for one in found if one.what == what and one.sample == 0]
+    return sorted(own, key=lambda one: one.shard)
+
+
 def _weights_are(found: list[Frame], eager: Eager) -> None:
     """Shards of a weight, stacked by TP rank along the dimension that is shorter than it."""
     for layer in (0, 3):
@@ -162,11 +209,12 @@ def _weights_are(found: list[Frame], eager: Eager) -> None:
     assert {one.layer for one in found if one.what == "gradients"} == {3}
 
 
-@pytest.mark.parametrize("schedule", ["1f1b", "zbv"])
+@pytest.mark.parametrize("schedule", [("1f1b", "--vocabulary-parallel"), ("zbv",)])
 def test_losses_are_bitwise_equal_with_watches_on_and_off(
-    train_3d: Callable[..., Any], tmp_path: Path, watched: dict[str, str], schedule: str
+    train_3d: Callable[..., Any], tmp_path: Path, watched: dict[str, str], schedule: tuple[str, ...]
 ) -> None:
-    sizes = {"pp": 2, "dp": 2, "tp": 2, **SIZES, "options": (*OPTIONS, "--schedule", schedule)}
+    options = (*OPTIONS, "--schedule", *schedule)
+    sizes = {"pp": 2, "dp": 2, "tp": 2, **SIZES, "options": options}
     on = train_3d(tmp_path, "on", **sizes, environ=watched)
     off = train_3d(tmp_path, "off", **sizes)
     assert on.losses == off.losses

@@ -168,20 +168,42 @@ def test_a_cross_entropy_of_something_else_is_not_taken_for_it():
         assert one.values()[:, 0] == pytest.approx(expected(logits[:, :2], ids[:, 1:])[0], rel=1e-6)
 
 
-def test_a_vocabulary_that_is_spread_over_ranks_is_refused_in_a_sentence(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("first_id", [0, 10, 100])
+@pytest.mark.parametrize("how", ["cross_entropy", "ids", "nothing"])
+def test_of_a_part_of_the_vocabulary_is_told_what_makes_the_whole(
+    monkeypatch: pytest.MonkeyPatch, first_id: int, how: str
 ):
     monkeypatch.setattr(inspection, "has_all_columns", lambda tensor, shard: False)
-    model = TinyGPT()
-    with watching(model, {"what": "logits"}) as (traced, source):
-        for number in range(2):
-            step(traced, number)
-            loss_of(model, batch(number)).backward()
-        assert {one.what for one in frames(traced)} == {"logits"}
-        assert frames(traced, what="token_loss") == []
-        assert source.status()[0]["text"].startswith("probabilities and losses of tokens are not")
-        (mark,) = traced.rows("marks")
-        assert mark["text"].startswith("watch logits: probabilities and losses of tokens are not")
+    monkeypatch.setattr(inspection, "part_here", lambda *_: (first_id, 2))
+    model = seeded(TinyGPT)
+    ids = torch.tensor([[5, 1, 2], [3, 4, 16]])
+    with watching(model, LOGITS) as (traced, source):
+        step(traced, 0)
+        if how == "nothing":
+            monkeypatch.setattr(source._tokens, "embedded", lambda *_: None)
+        logits = model(ids)
+        if how == "cross_entropy":
+            local_ids = torch.where(ids >= first_id, ids, -100)  # the default ignore_index
+            shifted(logits, local_ids if first_id == 10 else ids).backward()
+        step(traced, 1)
+        assert frames(traced, what="probabilities") == frames(traced, what="token_loss") == []
+        one = one_of(frames(traced, what="vocabulary_part"), 1)
+        values_RC, labels = one.values(), json.loads(one.labels or "")
+    ids_RC = np.array(labels, dtype=object).reshape(3, 19)
+    assert one.shard.endswith(" of 2")
+    best_RK = np.sort(logits[1].detach().numpy())[:, ::-1]
+    assert values_RC[:, :17] == pytest.approx(best_RK, rel=1e-6)
+    order_RK = np.argsort(-logits[1].detach().numpy()) + first_id
+    assert np.array_equal(ids_RC[:, :17].astype(int), order_RK)
+    assert values_RC[:, 17] == pytest.approx(logits[1].logsumexp(-1).detach().numpy(), rel=1e-6)
+    true = [None, None] if how == "nothing" else [4, 16]
+    if how == "cross_entropy" and first_id == 10:
+        true = [None, 16]
+    assert ids_RC[:, 17:].tolist() == [[None, one] for one in [*true, None]]
+    for row, one_id in enumerate([*true, None]):
+        is_here = one_id is not None and 0 <= one_id - first_id < 17
+        wanted = logits[1, row, one_id - first_id].item() if is_here else float("nan")
+        assert values_RC[row, 18] == pytest.approx(wanted, rel=1e-6, nan_ok=True)
 
 
 def test_losses_are_bitwise_equal_and_nothing_is_left_behind():

@@ -51,6 +51,7 @@ from trace_hooks.sources.parts import Part
 from trace_hooks.sources.tensor_names import NO_LAYER, output_place
 from trace_hooks.sources.tensor_samples import own_part, tensors_in
 from trace_hooks.sources.token_captures import TokenCaptures
+from trace_hooks.sources.vocabulary_parts import part_here
 from trace_hooks.sources.watch_list import HEADS, OUTPUTS, PARAMETERS, WatchList
 from trace_hooks.watches import Ack, Watch, read_watch
 
@@ -115,9 +116,9 @@ class Inspection(Source):
 
     def tell_tokens(self, ids: Any) -> None:
         """The script says which tokens this step begins with."""
-        if self._due_content and not self._is_replica() and not self._coordinates.get("tp", 0):
+        if self._due_content and not self._is_replica():
             with torch.no_grad(), charged(self._due_content):
-                self._tokens.tell(self._due_content, ids)
+                self._tokens.tell(self._telling_ids(), ids)
 
     def step_begin(self) -> None:
         """Decide about the new step by its number: the same on all ranks but for thinning."""
@@ -192,10 +193,14 @@ class Inspection(Source):
                 self._capture_output(part, stage, output)
 
     def _capture_ids(self, part: Part, stage: int | None, ids: Any) -> None:
-        if self._coordinates.get("tp", 0) or self._is_split():
+        if self._is_split():
             return
         if self._places.layer(part, stage) == NO_LAYER and self._is_wanted("ids", part, object()):
-            self._tokens.embedded(self._due_content, part, stage, ids)
+            self._tokens.embedded(self._telling_ids(), part, stage, ids)
+
+    def _telling_ids(self) -> list[ActiveWatch]:
+        """Watches for which this rank tells ids, which all of a tensor-parallel group know."""
+        return [] if self._coordinates.get("tp", 0) else self._due_content
 
     def _capture_output(self, part: Part, stage: int | None, output: Any) -> None:
         place = output_place(part.name, type(part.module).__name__)
@@ -227,7 +232,9 @@ class Inspection(Source):
                 self._frames.keep(active, part, stage, made)
                 self._tokens.returned(active, part, stage, own[0], where, first)
             elif what == "logits":
-                self._tokens.note_spread(active)
+                first_id, num_parts = part_here(tensor, own[0], part, self.recorder)
+                where["shard"] = f"{shard} of {num_parts}"
+                self._tokens.returned(active, part, stage, own[0], where, first, first_id)
 
     def _rows_here(
         self, part: Part, stage: int | None, layer: int, tensor: Any, shard: str

@@ -8,9 +8,10 @@ the rank: what training itself calls true, also on the last of several stages. W
 called, the true tokens are the ids of the rows below. Class weights and label smoothing are left
 out.
 
-Misses: losses that are computed otherwise (fused, in compiled code) on ranks that see no ids;
-logits whose vocabulary is spread over ranks: nothing is communicated for a watch; ids under context
-parallelism, where no rank has all. Sequences are taken for batch-first.
+Where the vocabulary is spread over ranks each tells of its own part (vocabulary_parts.py).
+
+Misses: losses that are computed otherwise (fused, in compiled code) on ranks that see no ids; ids
+under context parallelism, where no rank has all. Sequences are taken for batch-first.
 
 Shapes: B sequences, R rows (tokens), V vocabulary, N captures.
 """
@@ -27,7 +28,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trace_hooks.clock import now
 from trace_hooks.frames import ITEM_BYTES
 from trace_hooks.guard import guarded
 from trace_hooks.recorder import Recorder
@@ -37,6 +37,7 @@ from trace_hooks.sources.captures import ActiveWatch, Capture, Rows, charged
 from trace_hooks.sources.frame_queue import FrameQueue
 from trace_hooks.sources.parts import Part
 from trace_hooks.sources.patching import Patches
+from trace_hooks.sources.vocabulary_parts import num_columns, parts_of, tell_truth
 
 MOST_IDS = 16_384
 """Tokens of a sequence whose ids are kept."""
@@ -44,17 +45,14 @@ MOST_IDS = 16_384
 POSITIONS = re.compile(r"(^|[._])(wpe|pos\w*|token_type\w*|segment\w*)([._]|$)", re.IGNORECASE)
 """Name of an embedding of something else than tokens."""
 
-SPREAD = (
-    "probabilities and losses of tokens are not made: the vocabulary is spread over ranks, and "
-    "nothing is communicated for a watch"
-)
-
 is_compiling = torch.compiler.is_compiling
 
 
 @dataclass(frozen=True, eq=False)
 class _Returned:
-    """Logits that a head has returned, whose loss is to come. `guess`: losses by the ids."""
+    """Logits that a head has returned, whose loss is to come. `guess`: losses by the ids, or what
+    is told of a part of the vocabulary, whose first id is `first_id`; None: all of it is here.
+    """
 
     active: ActiveWatch
     part: Part
@@ -64,6 +62,7 @@ class _Returned:
     shape: tuple[int, int, int]  # B, R, V
     thread: int
     guess: list[Capture]
+    first_id: int | None
 
 
 class TokenCaptures:
@@ -125,9 +124,11 @@ class TokenCaptures:
 
     def returned(
         self, active: ActiveWatch, part: Part, stage: int | None, logits: Tensor,
-        at: dict[str, Any], first: int,
+        at: dict[str, Any], first: int, first_id: int | None = None,
     ) -> None:  # fmt: skip
-        """A head has returned (..., R, V) logits over the whole vocabulary; `first`: first row."""
+        """A head has returned (..., R, V) logits, `first` being their first row: of the whole
+        vocabulary, or of the part of it that begins with `first_id`.
+        """
         self._waiting = [one for one in self._waiting if one.active is not active]
         num_rows, num_tokens = logits.shape[-2:] if logits.dim() > 1 else (1, logits.shape[-1])
         if not logits.numel():
@@ -136,26 +137,26 @@ class TokenCaptures:
         rows = token_rows(active.watch, num_rows, num_tokens, first)
         num_frames = len(samples_of(active.watch, shape[0]))
         num_bytes = num_frames * (0 if rows is None else rows.of(num_rows)) * ITEM_BYTES["float32"]
+        num_bytes *= 1 if first_id is None else num_columns(num_tokens)
         if rows is None or first or not active.allows(num_frames, num_bytes):
             return
         guess: list[Capture] = []
         ids_BR = self._ids_BR
         at = {**at, "what": "token_loss"}
+        if first_id is not None:
+            guess = parts_of(active, logits.detach().reshape(shape), rows, at, first_id)
         if ids_BR is not None and tuple(ids_BR.shape) == shape[:2]:
             next_BR = torch.full_like(ids_BR, -1)
             next_BR[:, :-1] = ids_BR[:, 1:]
             logits_BRV = logits.detach().reshape(shape)
             next_BR = next_BR.to(logits.device)  # ids that the script told may be elsewhere
-            guess = list(_losses(active, logits_BRV, next_BR, rows, at))
+            if first_id is None:
+                guess = list(_losses(active, logits_BRV, next_BR, rows, at))
+            else:
+                tell_truth(guess, logits_BRV, next_BR, rows, first_id)
         thread = threading.get_ident()
-        self._waiting.append(_Returned(active, part, stage, at, rows, shape, thread, guess))
-
-    def note_spread(self, active: ActiveWatch) -> None:
-        """Say once that this rank has a part of the vocabulary only."""
-        if not active.note:
-            active.note = SPREAD
-            text = f"watch {active.watch.id}: {SPREAD}"
-            self._recorder.add_row("marks", ts_ns=now(), kind="note", text=text)
+        waiting = _Returned(active, part, stage, at, rows, shape, thread, guess, first_id)
+        self._waiting.append(waiting)
 
     def _keep_ids(
         self, due: list[ActiveWatch], ids: Tensor, part: Part | None, stage: int | None
@@ -207,18 +208,29 @@ class TokenCaptures:
         """Whether a call of cross_entropy is about these logits; then their losses are kept."""
         logits, target = _argument(args, kwargs, 0, "input"), _argument(args, kwargs, 1, "target")
         ignored = kwargs.get("ignore_index", args[4] if len(args) > 4 else -100)
+        if one.first_id is not None:
+            logits, target = _own(logits), _own(target)
         both = _by_sequence(logits, target, one.shape)
         if both is None:
             return False
         logits_BRV, target_BR = both
         target_BR = target_BR.masked_fill(target_BR == ignored, -1)
-        made = _losses(one.active, logits_BRV, target_BR, one.rows, one.at)
+        if one.first_id is None:
+            made = _losses(one.active, logits_BRV, target_BR, one.rows, one.at)
+        else:
+            tell_truth(one.guess, logits_BRV, target_BR, one.rows, one.first_id)
+            made = iter(one.guess)
         self._frames.keep(one.active, one.part, one.stage, made)
         return True
 
 
 def _argument(args: Any, kwargs: dict[str, Any], index: int, name: str) -> Any:
     return args[index] if len(args) > index else kwargs.get(name)
+
+
+def _own(tensor: Any) -> Any:
+    """This rank's part of a DTensor; anything else as it is."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
 def _by_sequence(
