@@ -28,8 +28,9 @@ LOOK_EVERY_S = 0.1
 """How often the folders of a run that is written are looked at."""
 REST_S = {"finished": 5.0, "lost": 1.0}
 """How often those of a run at rest are."""
-PASS_GAP_S = 0.15
-"""Between two passes: readers make everything anew after each."""
+PASS_GAP_S = 0.7
+"""Between two passes: readers make everything anew after each, and nobody reads news that come more
+than once a second."""
 PASS_EVERY_S = 5.0
 """A pass is made this often in any case: to merge, and where time stamps are not to be trusted."""
 MERGE_EVERY_S = 2.0

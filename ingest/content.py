@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
+from ingest.cores import num_cores
 from ingest.errors import UserError
-from ingest.pool import num_cores
 
 HASH_DIGITS = 12
 _HASHED_AT_ONCE = 1 << 22

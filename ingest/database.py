@@ -17,6 +17,7 @@ from pathlib import Path
 
 import duckdb
 
+from ingest.cores import num_cores
 from ingest.index_sql import index_sql
 
 Connection = duckdb.DuckDBPyConnection
@@ -28,6 +29,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": "false",
     "temp_directory": "",
     "memory_limit": "25%",  # of the machine's: one query must not take the training job's host down
+    "threads": max(1, num_cores() // 2),  # nor keep its ranks from computing
 }
 INDEX_TABLES = (
     "files", "arrivals", "ranks", "step_rows", "group_members", "clock_offsets", "step_rollup",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import selectors
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ingest.cores import num_cores
 from ingest.errors import DiskFull, UserError
 from ingest.parts import Part, format_of
 from ingest.pool_process import Job, Process
@@ -43,11 +43,6 @@ def num_processes(files: Sequence[Path]) -> int:
     """How many processes read these files at most."""
     sizes = sum(path.stat().st_size for path in files)
     return max(1, min(num_cores(), sizes // _BYTES_PER_PROCESS))
-
-
-def num_cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Pool:

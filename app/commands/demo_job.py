@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import signal
 import subprocess
@@ -24,7 +25,8 @@ NUM_RANKS = 8
 SEQUENCES = 1
 """Of a micro-batch: a step takes about a second where 8 ranks share 2 cores."""
 BEHIND = 10
-"""Niceness of the ranks: they share their cores with the dashboard and a browser."""
+"""Niceness of the ranks: they share their cores with the dashboard and a browser. On Linux it
+counts within a session (man 7 sched, autogroups), so the job is in that of the dashboard."""
 LOOK_EVERY_S = 0.25
 NEWS_EVERY_S = 10.0
 """Something is printed at least this often while nothing happens."""
@@ -54,7 +56,7 @@ def training_job(
     with (folder / "job.log").open("wb") as log:
         job = subprocess.Popen(
             command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=True,
+            process_group=0,  # Ctrl-C is for the dashboard, which then ends the job
         )  # fmt: skip
     try:
         yield job
@@ -110,19 +112,27 @@ def follow(hub: Hub, folder: Path, job: subprocess.Popen[bytes]) -> None:
 
 
 def _print_steps(view: Run, after: int) -> int:
-    """Print the steps after `after` that all ranks have finished; returns the last one printed."""
-    for step in view.ask("steps", step_min=after + 1).to_pylist():
-        if step["num_finished"] < NUM_RANKS:
-            return after
-        after = step["step"]
-        slowest = view.ask("slowest_ranks", step_min=after, step_max=after, top=1).to_pylist()
-        costs = [row["cost_ratio"] for row in view.ask("hook_cost").to_pylist()]
-        known = [cost for cost in costs if cost is not None]
-        cost = f"{100 * sum(known) / len(known):.1f} %" if known else "-"
-        who = _slowest(slowest[0]) if slowest else "-"
+    """Print the steps after `after` that all ranks have finished; returns the last one printed.
+
+    Who was slowest is told of the last of them, over all of them: it is asked once.
+    """
+    steps = view.ask("steps", step_min=after + 1).to_pylist()
+    whole = list(itertools.takewhile(lambda step: step["num_finished"] >= NUM_RANKS, steps))
+    if not whole:
+        return after
+    first, last = whole[0]["step"], whole[-1]["step"]
+    slowest = view.ask("slowest_ranks", step_min=first, step_max=last, top=1).to_pylist()
+    known = [row["cost_ratio"] for row in view.ask("hook_cost").to_pylist()]
+    known = [cost for cost in known if cost is not None]
+    for step in whole:
+        is_last = step is whole[-1]
+        who = _slowest(slowest[0]) if slowest and is_last else ""
+        cost = f"{100 * sum(known) / len(known):.1f} %" if known and is_last else ""
         loss = "-" if step["loss"] is None else f"{step['loss']:.3f}"
-        print(f"{after:>4} {step['step_ms']:>6.0f} ms  {who:<38} {cost:>9} {loss}", flush=True)
-    return after
+        print(
+            f"{step['step']:>4} {step['step_ms']:>6.0f} ms  {who:<38} {cost:>9} {loss}", flush=True
+        )
+    return int(last)
 
 
 def _print_marks(view: Run, num_printed: int) -> int:
