@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+import warnings
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +28,7 @@ from trace_hooks.schema import TABLES, publish_table
 FREE_SQL_MEMORY = "10%"
 """What the SQL that people write on the query page may take together for one run: four of them at
 once (app.routes.turns), over four runs, leave more than half of the machine to everything else."""
+
 _DEEPEST = 1000
 """DuckDB's own limit for expressions; it finds out in quadratic time, which nothing interrupts."""
 
@@ -45,6 +47,11 @@ _MOST_KNOWN, _LONGEST_KNOWN = 256, 20_000
 _limits = TimeLimits()
 _selects: set[str] = set()
 """Texts that were parsed and are one SELECT; parsing one takes most of a millisecond."""
+
+
+# `sql` would spare this copy, but plans every query twice: small ones, which are most, take longer
+# to plan than to compute
+warnings.filterwarnings("ignore", "Arrow output on a DB-API result makes an extra copy")
 
 
 class Interrupted(UserError):
@@ -116,7 +123,7 @@ class Snapshot:
     ) -> pa.Table:
         """Rows of one SELECT; raises UserError (what DuckDB says), Interrupted when stopped."""
         with self._query(text, limit_s, stop) as cursor:
-            return cursor.sql(text, params=dict(values)).to_arrow_table()
+            return cursor.execute(text, dict(values)).to_arrow_table()
 
     def index_rows(
         self, text: str, values: Mapping[str, Hashable], limit_s: float | None

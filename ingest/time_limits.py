@@ -48,15 +48,16 @@ class TimeLimits:
 
     def _main(self) -> None:
         while True:
-            with self._changed:
-                now_s = time.monotonic()
-                over = [number for number, (at_s, _) in self._running.items() if at_s <= now_s]
-                calls = [self._running.pop(number)[1] for number in over]
-                if not calls:
-                    self._awake_s = min(
-                        (at_s for at_s, _ in self._running.values()), default=_NEVER
-                    )
-                    wait_s = None if self._awake_s == _NEVER else self._awake_s - now_s
-                    self._changed.wait(wait_s)
-            for call in calls:
-                call()
+            self._one_turn()
+
+    def _one_turn(self) -> None:
+        with self._changed:
+            now_s = time.monotonic()
+            over = [number for number, (at_s, _) in self._running.items() if at_s <= now_s]
+            calls = [self._running.pop(number)[1] for number in over]
+            if not calls:
+                ends_s = (at_s for at_s, _ in self._running.values())
+                self._awake_s = min(ends_s, default=_NEVER)
+                self._changed.wait(None if self._awake_s == _NEVER else self._awake_s - now_s)
+        for call in calls:
+            call()
