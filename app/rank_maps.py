@@ -12,6 +12,7 @@ from ingest.store import Run
 
 _AT_ONCE = 1_000_000
 """Cells of the part of a large map that is shown while the whole is read."""
+_SMALL = 50_000
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,10 @@ class Maps:
     def some(
         self, run: str, metric: Metric, attempt: int | None, steps: Steps, stop: Stop | None = None
     ) -> Cells:
-        """Some steps: cut out of the whole map where it is kept, else read."""
+        """Some steps: cut out of the whole map where it is small or kept already, else read."""
         whole = self.hub.kept(run, _key(metric, attempt, None))
+        if not isinstance(whole, Cells) and self._is_small(run, attempt):
+            whole = self._kept(run, metric, attempt, None, stop)
         if isinstance(whole, Cells):
             return whole.window(steps)
         return self._read(run, metric, attempt, steps, stop)
@@ -52,6 +55,11 @@ class Maps:
             return self._kept(run, metric, attempt, held, stop), True
         fitting = self._fitting(run, attempt, steps) or steps
         return self._kept(run, metric, attempt, fitting, stop), True
+
+    def _is_small(self, run: str, attempt: int | None) -> bool:
+        """Whether all of a map is read as quickly as a part of it."""
+        key = "small map", attempt
+        return self.hub.cached(run, key, lambda run: newest_part(run, attempt, _SMALL) is None)
 
     def _fitting(self, run: str, attempt: int | None, steps: Steps | None) -> Steps | None:
         key = "steps that fit", attempt, steps

@@ -28,6 +28,8 @@ BEHIND = 10
 """Niceness of the ranks: they share their cores with the dashboard and a browser. On Linux it
 counts within a session (man 7 sched, autogroups), so the job is in that of the dashboard."""
 LOOK_EVERY_S = 0.25
+PRINT_EVERY_S = 2.0
+"""Steps are printed this often at most: what is asked for it is time that the ranks lose."""
 NEWS_EVERY_S = 10.0
 """Something is printed at least this often while nothing happens."""
 END_S = 10.0
@@ -88,7 +90,7 @@ def follow(hub: Hub, folder: Path, job: subprocess.Popen[bytes]) -> None:
             print(f"waiting for the ranks to come up, {told_s - begun_s:.0f} s", flush=True)
         time.sleep(LOOK_EVERY_S)
     print(f"{'step':>4} {'time':>9}  {'slowest rank against its peers':<38} {'hook cost':>9} loss")
-    told_s, shown, num_marks, version = time.monotonic(), -1, 0, -1
+    told_s, shown, num_marks, version, asked_s = time.monotonic(), -1, 0, -1, 0.0
     view = hub.run(folder.name, wait_s=FIRST_INDEX_S)
     while True:
         interrupts.check()
@@ -97,7 +99,9 @@ def follow(hub: Hub, folder: Path, job: subprocess.Popen[bytes]) -> None:
             hub.catch_up(folder.name, LAST_PASS_S)
         newest = hub.version(folder.name)
         last = shown
-        if newest != version or ended:
+        is_due = time.monotonic() - asked_s >= PRINT_EVERY_S
+        if (newest != version and is_due) or ended:
+            asked_s = time.monotonic()
             version, last = newest, _print_steps(view, shown)
             num_marks = _print_marks(view, num_marks)
         if last > shown:
