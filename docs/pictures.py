@@ -168,6 +168,7 @@ def _prompt(page: Page) -> None:
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_text("8 tokens; training waited").wait_for(timeout=60_000)
     page.locator(".prompt-tokens button").nth(2).click()
+    page.locator(".strip canvas[aria-label]").wait_for(timeout=60_000)
 
 
 def _job(scratch: Path, runs: Path, steps: int, **more: object) -> list[str]:
