@@ -24,7 +24,7 @@ from sample_traces.jobs.faults import Fault
 NUM_RANKS = 8
 SEQUENCES = 1
 """Of a micro-batch: a step takes about a second where 8 ranks share 2 cores."""
-BEHIND = 10
+BEHIND = 5
 """Niceness of the ranks: they share their cores with the dashboard and a browser. On Linux it
 counts within a session (man 7 sched, autogroups), so the job is in that of the dashboard."""
 LOOK_EVERY_S = 0.25
