@@ -68,7 +68,11 @@ class ServerWatches:
         ]  # fmt: skip
 
     def status(self) -> list[dict[str, Any]]:
-        """What each watch has done and what it costs: ms of training's thread a step, bytes/s."""
+        """What each watch has done and what it costs: ms of a captured step, bytes/s.
+
+        CPU time of training's thread, and of the drain thread, whose work beside it slows it by
+        that much at most: they share memory, caches and the interpreter's lock.
+        """
         found = self._inspecting.status()
         ids = {one["id"] for one in found}
         self._told = {name: told for name, told in self._told.items() if name in ids}
@@ -79,5 +83,5 @@ class ServerWatches:
         told.append((time.monotonic(), one["bytes"]))
         (then_s, then), (now_s, now) = told[0], told[-1]
         per_s = max(0, now - then) / (now_s - then_s) if now_s > then_s else 0.0
-        ms = one["cost_ns"] / 1e6 / max(1, one["steps"])
+        ms = (one["cost_ns"] + one["drain_ns"]) / 1e6 / max(1, one["steps"])
         return {"cost_ms_per_step": ms, "bytes_per_s": per_s}

@@ -151,4 +151,7 @@ class Drain:
                 self._batches.drop()
             return
         for name, members in self._batches.take().items():
+            begun_ns = thread_cpu()
             self.writer.write(name, members)
+            if name == "frames":
+                self._recorder.frames_ns += thread_cpu() - begun_ns

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -164,8 +165,16 @@ class Stored:
     data: bytes
 
 
-def stored(values: npt.NDArray[np.float32], dtype: str = "float16") -> Stored:
-    """Numbers of a frame for its values, any shape.
+def _halved(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
+    return values.astype("<f2")
+
+
+def stored(
+    values: npt.NDArray[np.float32],
+    dtype: str = "float16",
+    halved: Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float16]] = _halved,
+) -> Stored:
+    """Numbers of a frame for its values, any shape; `halved` rounds to float16.
 
     float16 is scaled by a power of two that brings the greatest finite size below 2^15, so that
     neither gradients of 1e-9 vanish nor activations of 1e5 overflow; the relative error is at most
@@ -181,7 +190,7 @@ def stored(values: npt.NDArray[np.float32], dtype: str = "float16") -> Stored:
     size = np.abs(values if every else values[finite])
     peak = float(size.max()) if size.size else 0.0
     exponent = math.frexp(peak)[1] - 15 if peak else 0
-    numbers = np.ldexp(values, -exponent).astype("<f2")
+    numbers = halved(np.ldexp(values, -exponent))
     return Stored("float16", math.ldexp(1.0, exponent), 0.0, numbers.tobytes())
 
 

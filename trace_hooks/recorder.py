@@ -161,6 +161,7 @@ class Recorder:
         self.microbatch = UNKNOWN  # of the pipeline action running now; module spans inherit it
         self.chunk = UNKNOWN
         self.dropped = 0
+        self.frames_ns = 0  # CPU time that writing frames has taken the drain thread
         self.sites: list[Site] = []
         self.spans: list[Any] = []  # flat, SPAN_FIELDS per span
         self.collectives: list[CollectiveRow] = []

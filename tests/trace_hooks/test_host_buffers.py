@@ -71,3 +71,12 @@ def test_a_watch_is_charged_for_whole_hooks():
         }
         charged = {status["id"]: status["cost_ns"] for status in source.status()}
         assert all(charged[what] > own_ns[what] > 0 for what in own_ns)
+        traced.recorder.frames_ns += 3_000_000  # what the drain thread says of its writing
+        before = {status["id"]: status["drain_ns"] for status in source.status()}
+        source.poll()
+        more = {
+            status["id"]: status["drain_ns"] - before[status["id"]] for status in source.status()
+        }
+        assert all(ns > 0 for ns in before.values())
+        assert 2_999_990 < sum(more.values()) <= 3_000_000
+        assert more["residual"] > 1.5 * more["mlp"] > 0  # twice the steps, and the tokens

@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -87,6 +88,7 @@ class Capture:
     names: str = ""
     part: int = 0  # id of the part it is of
     active: ActiveWatch | None = None  # whose it is
+    is_counted: bool = True  # as frames of the watch
     ts_ns: int = field(default_factory=now)
     _done: Any = None
 
@@ -119,12 +121,18 @@ class Capture:
         if self.names and (texts.has_texts or self.names != "values"):
             labels = [texts.labels(ids.astype(int).ravel().tolist()) for ids in ids_NRC]
         for at, (one, values) in enumerate(zip(self.each, values_NRC, strict=True)):
-            numbers = stored(values, self.dtype)
+            numbers = stored(values, self.dtype, _halved)
             yield Frame(
                 **self.common, **one, ts_ns=unix_ns, shape=values.shape, dtype=numbers.dtype,
                 scale=numbers.scale, zero=numbers.zero, data=numbers.data,
                 labels=None if labels is None else labels[at],
             )  # fmt: skip
+
+
+def _halved(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
+    """The same as numpy's, in a tenth of its time."""
+    halves: npt.NDArray[np.float16] = torch.from_numpy(values).half().numpy()
+    return halves.astype("<f2", copy=False)
 
 
 MAX_STEP_BYTES = 64 << 20
@@ -163,6 +171,7 @@ class ActiveWatch:
         self.frames = 0
         self.num_bytes = 0
         self.cost_ns = 0  # CPU time of the training thread
+        self.drain_ns = 0  # CPU time of the drain thread: encoding and writing
         self.note = ""  # what is not seen of it, and why
         self._owed = 0.0  # bytes above what bytes_per_s has allowed so far
         self._at_s = monotonic()
@@ -216,5 +225,6 @@ class ActiveWatch:
             "frames": self.frames,
             "bytes": self.num_bytes,
             "cost_ns": self.cost_ns,
+            "drain_ns": self.drain_ns,
             "text": self.note or ("" if self.frames or not self.steps else NOTHING_SEEN),
         }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
 from trace_hooks.clock import thread_cpu
@@ -34,6 +34,8 @@ class FrameQueue:
         self._held: list[Capture] = []  # until the end of the step, see keep
         self._captures: deque[Capture] = deque()
         self._unwritten: deque[tuple[int, Frame]] = deque()  # (its monotonic ns, it)
+        self._to_write: Counter[ActiveWatch] = Counter()  # bytes since frames were last written
+        self._written_ns = 0  # Recorder.frames_ns as far as it is charged
 
     def keep(
         self, active: ActiveWatch, part: Part | None, stage: int | None, made: Iterator[Capture],
@@ -57,7 +59,7 @@ class FrameQueue:
         cost_ns = thread_cpu() - begun_ns
         active.cost_ns += cost_ns
         for capture in captures:
-            capture.part, capture.active = id(part), active if counted else None
+            capture.part, capture.active, capture.is_counted = id(part), active, counted
             capture.common |= {"step": recorder.step, "cost_ns": cost_ns // num_frames}
         if part is not None and stage is not None and recorder.microbatch < 0:
             self._held += captures
@@ -70,7 +72,7 @@ class FrameQueue:
         for capture in self._held:
             if capture.part != id(part):
                 kept.append(capture)
-            elif capture.active is not None:
+            elif capture.active is not None and capture.is_counted:
                 capture.active.forget(len(capture.each))
         self._held = kept
 
@@ -85,14 +87,27 @@ class FrameQueue:
         self._buffers.clear()
 
     def deliver(self) -> None:
-        """Hand on the frames that have arrived (drain thread)."""
+        """Hand on the frames that have arrived, charge what that takes (drain thread)."""
         recorder = self._recorder
-        for ts_ns, frame in self.take_frames():
-            if recorder.on_frame is not None:
-                recorder.on_frame(frame)
-            self._unwritten.append((ts_ns, frame))
+        begun_ns, written_ns = thread_cpu(), recorder.frames_ns
+        _share(written_ns - self._written_ns, self._to_write)
+        if written_ns > self._written_ns:
+            self._written_ns = written_ns
+            self._to_write.clear()
+        delivered: Counter[ActiveWatch] = Counter()
+        while self._captures and self._captures[0].is_ready():
+            capture = self._captures.popleft()
+            for frame in capture.frames(recorder.token_texts):
+                if recorder.on_frame is not None:
+                    recorder.on_frame(frame)
+                self._unwritten.append((capture.ts_ns, frame))
+            if capture.active is not None:
+                delivered[capture.active] += capture.values.nbytes
+            capture.release(self._buffers)
         if self._unwritten:
             self._write()
+        _share(thread_cpu() - begun_ns, delivered)
+        self._to_write += delivered
 
     def finish(self) -> None:
         """Deliver what is there, giving copies under way a little time."""
@@ -101,14 +116,6 @@ class FrameQueue:
         while self._captures and time.monotonic() < until_s:
             time.sleep(0.01)
             self.deliver()
-
-    def take_frames(self) -> Iterator[tuple[int, Frame]]:
-        """(monotonic ns, frame) of all that has arrived (drain thread)."""
-        while self._captures and self._captures[0].is_ready():
-            capture = self._captures.popleft()
-            for frame in capture.frames(self._recorder.token_texts):
-                yield capture.ts_ns, frame
-            capture.release(self._buffers)
 
     def _write(self) -> None:
         """Rows of the frames, once the run is known; until then the oldest give way."""
@@ -122,3 +129,10 @@ class FrameQueue:
             ts_ns, frame = self._unwritten.popleft()
             row = {name: getattr(frame, name) for name in _COLUMNS}
             self._recorder.add_row("frames", ts_ns=ts_ns, **row)
+
+
+def _share(ns: int, num_bytes: Mapping[ActiveWatch, int]) -> None:
+    """Charge CPU time of the drain thread to the watches whose bytes it was for."""
+    total = sum(num_bytes.values())
+    for active, own in num_bytes.items():
+        active.drain_ns += ns * own // total

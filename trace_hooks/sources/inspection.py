@@ -14,8 +14,10 @@ ranks hold. Under sequence parallelism rows have their number in the sequence.
 Misses: what trace_hooks/attention.py and statistics.py miss; attention under context parallelism,
 where no rank has all keys; batch-second activations (Megatron's) are taken for batch-first.
 Costs: without a watch, a check a step and one a recorded forward. With one, what it asks for on the
-training thread (cost_ns of each frame, `status`); beyond a watch's bytes_per_s whole steps are left
-out and counted. No communication, no random number, no waiting for a device.
+training thread (cost_ns of each frame, `status`), and encoding and writing on the drain thread
+(drain_ns), which slows training by as much at most: they share caches and the interpreter's lock.
+Beyond a watch's bytes_per_s whole steps are left out and counted. No communication, no random
+number, no waiting for a device.
 """
 
 from __future__ import annotations
@@ -111,7 +113,9 @@ class Inspection(Source):
         return {"layers": self._places.layers(), "heads": most}
 
     def status(self) -> list[dict[str, Any]]:
-        """What each watch has done: steps, thinned, frames, bytes, cost_ns of training's thread."""
+        """What each watch has done: steps, thinned, frames, bytes, cost_ns of training's thread,
+        drain_ns of the drain thread.
+        """
         return [active.status() for active in list(self._watches.active)]
 
     def tell_tokens(self, ids: Any) -> None:

@@ -91,9 +91,11 @@ class WatchList:
         if not active.frames and not active.left_out:
             return  # another rank has what there was
         ms = active.cost_ns / 1e6 / max(1, active.steps)
+        drain_ms = active.drain_ns / 1e6 / max(1, active.steps)
         text = (
             f"watch {active.watch.id} ended after {active.steps} steps with {active.frames} frames "
-            f"of {active.num_bytes} bytes, {ms:.3g} ms of the training thread a step; "
+            f"of {active.num_bytes} bytes, {ms:.3g} ms of the training thread a step "
+            f"and {drain_ms:.3g} of the one that writes; "
             f"{active.thinned} steps and {active.left_out} frames were left out as too much"
         )
         self._recorder.add_row("marks", ts_ns=now(), kind="note", text=text)
