@@ -1,28 +1,32 @@
 """From a forward to who looks at it: how old frames are when they arrive, and how many come.
 
-    python benchmarks/frame_latency.py [--seconds 30] [--size 64] [--page] [--json]
+    python benchmarks/frame_latency.py [--seconds 30] [--size 64] [--page | --demo] [--json]
 
 One process trains a GPT and its agent sends all attention heads of one layer, every step, to the
 real server; a client of /live/frames takes them as a browser does. A frame's age is the time from
 its capture in the forward (its ts_ns) until the client has it; a set is all heads of one step.
 `--page` opens the tab Model in Chromium instead of the client: there a frame is drawn when the
-browser has put on the screen the first picture that begins after it has come. All clocks are this
-machine's.
+browser has put on the screen the first picture that begins after it has come. `--demo` does so in
+the job of `rankscope demo`: attention of all heads and layers, of both stages and all their ranks.
+All clocks are this machine's.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from browser import FLAGS, MISSING, REPO, Server, chromium, conditions, report, spread
+from browser import FLAGS, MISSING, REPO, Server, chromium, conditions, free_port, report, spread
 from websockets.sync.client import connect
 
 from trace_hooks.frames import decode
@@ -76,6 +80,21 @@ WATCH = """() => {
     } });
 }"""
 
+DEMO_RANKS, DEMO_HEADS = 8, 32
+"""of the demo: its ranks, and heads of all its layers together"""
+CONNECTED = f"""async () => {{
+    const run = location.pathname.split('/')[2];
+    const told = await (await fetch(`/api/watch?run=${{run}}`)).json();
+    return told.ranks.filter((rank) => rank.state === 'connected').length >= {DEMO_RANKS};
+}}"""
+BEGIN = """async (watch) => {
+    const run = location.pathname.split('/')[2];
+    await fetch(`/api/watch?run=${run}`, {
+        method: 'POST', headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ watches: [watch] }),
+    });
+}"""
+
 Seen = tuple[int, float, float, float]
 """Step; Unix ms when the frame was captured, when it had come and when it was drawn."""
 
@@ -99,6 +118,11 @@ def seen_by_client(server: Server, seconds: float) -> tuple[list[Seen], list[int
 
 def seen_on_page(server: Server, seconds: float) -> tuple[list[Seen], list[int]]:
     """Frames that the tab Model draws."""
+    return drawn(f"{server.url}/run/{RUN}", seconds), []
+
+
+def drawn(url: str, seconds: float, watch: Mapping[str, Any] | None = None) -> list[Seen]:
+    """Frames that the tab Model of the run at `url` draws; where one is given, of this watch."""
     from playwright.sync_api import sync_playwright
 
     path = chromium()
@@ -108,20 +132,59 @@ def seen_on_page(server: Server, seconds: float) -> tuple[list[Seen], list[int]]
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         page.add_init_script(f"({WATCH})()")
-        page.goto(f"{server.url}/run/{RUN}/model?m.view=inspect")
-        deadline = time.monotonic() + _START_S
-        while not page.evaluate("frames.length"):  # the page's policy lets no other wait through
-            if time.monotonic() > deadline:
-                raise SystemExit("no frame came to the page; see what the server says")
-            page.wait_for_timeout(100)
+        page.goto(f"{url}/model?m.view=inspect")
+        if watch is not None:
+            _until(page, CONNECTED, "the ranks did not connect")
+            page.evaluate(BEGIN, dict(watch))
+        _until(page, "frames.length", "no frame came to the page")
         page.wait_for_timeout(seconds * 1e3)
         found = [tuple(one) for one in page.evaluate("frames")]
         browser.close()
-    return found, []
+    return found
+
+
+def _until(page: Any, script: str, otherwise: str) -> None:
+    """Wait until a script finds something; the page's policy lets no other wait through."""
+    deadline = time.monotonic() + _START_S
+    while not page.evaluate(script):
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{otherwise}; see what the server says")
+        page.wait_for_timeout(100)
+
+
+def seen_in_demo(options: argparse.Namespace) -> list[Seen]:
+    """Frames of the demo's job that the page draws."""
+    with tempfile.TemporaryDirectory() as scratch:
+        log = Path(scratch) / "demo.log"
+        command = [sys.executable, "-c", "import sys; from app.cli import main; sys.exit(main())"]
+        command += ["demo", "--no-browser", "--port", str(free_port()), "--steps", "100000"]
+        with log.open("wb") as out:
+            demo = subprocess.Popen(
+                [*command, "--runs", f"{scratch}/runs"], cwd=REPO, env=_clean(),
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+            )  # fmt: skip
+        try:
+            watch = {"what": "attention"} | ({"size": options.size} if options.size else {})
+            return drawn(_url_in(log, demo), options.seconds, watch)
+        finally:
+            demo.send_signal(signal.SIGINT)
+            demo.wait()
+
+
+def _url_in(log: Path, demo: subprocess.Popen[bytes]) -> str:
+    """Address of the demo's run, once it is printed."""
+    deadline = time.monotonic() + _START_S
+    while not (found := re.search(r"(http://\S+)/overview", log.read_text())):
+        if demo.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit(f"the demo did not come up:\n{log.read_text()}")
+        time.sleep(0.1)
+    return found[1]
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:
     """Run server, job and client."""
+    if options.demo:
+        return summary(options, seen_in_demo(options), [])
     with tempfile.TemporaryDirectory() as scratch:
         runs = Path(scratch) / "runs"
         runs.mkdir()
@@ -161,15 +224,19 @@ def summary(options: argparse.Namespace, found: list[Seen], sizes: list[int]) ->
     first = min((step for step, *_ in found), default=0) + WARM_UP_STEPS
     kept = [one for one in found if one[0] >= first]
     heads = Counter(step for step, *_ in kept)
-    whole = [step for step, number in heads.items() if number >= options.heads]
+    num_heads = DEMO_HEADS if options.demo else options.heads
+    whole = [step for step, number in heads.items() if number >= num_heads]
     seconds = (max(one[2] for one in kept) - min(one[2] for one in kept)) / 1e3 if kept else 0.0
-    shape = f"{options.heads} heads x {options.seq} x {options.seq}"
+    shape = f"one process, {options.heads} heads x {options.seq} x {options.seq}"
+    if options.demo:
+        shape = f"rankscope demo, {DEMO_HEADS} heads of all layers"
     if options.size:
         shape += f" as tiles of {options.size}"
+    on_page = options.page or options.demo
     values = (options.size or options.seq) ** 2
     result = {
-        "conditions": conditions(job=f"one process, {shape}, every step", load="this benchmark's"),
-        "forward to client" if not options.page else "forward to browser":
+        "conditions": conditions(job=f"{shape}, every step", load="this benchmark's"),
+        "forward to client" if not on_page else "forward to browser":
             {"age": spread([heard - made for _, made, heard, _ in kept])},
         "rates": {
             "frames a second": round(len(kept) / seconds, 1) if seconds else 0,
@@ -177,7 +244,7 @@ def summary(options: argparse.Namespace, found: list[Seen], sizes: list[int]) ->
             "sets that lack a head": len(heads) - len(whole),
         },
     }  # fmt: skip
-    if options.page:
+    if on_page:
         result["forward to pixel"] = {"age": spread([drawn - made for _, made, _, drawn in kept])}
     if sizes:
         a_frame = sum(sizes) / len(sizes)
@@ -196,6 +263,7 @@ def main() -> None:
     parser.add_argument("--seq", type=int, default=512, help="tokens of the sequence")
     parser.add_argument("--size", type=int, default=0, help="pixels of a tile; 0 every value")
     parser.add_argument("--page", action="store_true", help="look with Chromium, to the pixel")
+    parser.add_argument("--demo", action="store_true", help="the same in the job of the demo")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     report(measured(options), options.json)
