@@ -1,11 +1,11 @@
 """What watching content costs a training step, what the page says of it, and bytes of frames.
 
-    python benchmarks/inspection.py [--json] [--rounds 5] [--heads 16] [--seq 256] [--layers 2]
+    python benchmarks/inspection.py [--json] [--rounds 7] [--heads 16] [--seq 256] [--layers 2]
 
 CPU time of the training thread, not wall time (benchmarks.md says why). A way of watching has one
 tracer, whose watch is there all the time; which steps are captured is said by their numbers alone.
-Each round has four blocks of steps: between, captured, between, between. The second is compared
-with the mean of those around it. So is the fourth, with the third and the next round's first: the
+Blocks of steps take turns: not captured, captured, not captured, ... A captured block is compared
+with the mean of those before and after it. So is each of the others with the next of its kind: the
 null, its quartiles are what the measurement cannot tell apart. Before captured steps are measured
 as many are taken as it needs until memory goes round; before others, the drain thread has come to
 rest.
@@ -85,10 +85,6 @@ class Block(NamedTuple):
     own_ms: float
     taken: float
     """Share of the steps that was captured: the limit of bytes a second leaves some out."""
-
-
-Round = tuple[Block, Block, Block, Block]
-"""Between, captured, between, between."""
 
 
 @dataclass(frozen=True)
@@ -183,35 +179,28 @@ def measured(training: Training, watch: Mapping[str, Any], rounds: int) -> tuple
     """What a watch costs, and the null's differences, ms."""
     with tempfile.TemporaryDirectory() as folder:
         watched = Watched(training, watch, folder)
-        blocks: list[Round] = []
+        captured, alone_ms = [], [watched.between().thread_ms]
         for _ in range(rounds):
-            one = watched.between()
-            blocks.append((one, watched.captured(), watched.between(), watched.between()))
-        last = watched.between()
+            captured.append(watched.captured())
+            alone_ms.append(watched.between().thread_ms)
         (told,) = watched.source.status()
         watched.tracer.stop()
         values, num_bytes = _stored(Path(folder))
-    cost = _cost(blocks, told, num_bytes / max(1, values))
-    ends = [one[0].thread_ms for one in blocks[1:]] + [last.thread_ms]
+    around = zip(alone_ms, captured, alone_ms[1:], strict=False)
+    more = [(one.thread_ms - (low + high) / 2) / one.taken for low, one, high in around]
     nulls = [
-        one[3].thread_ms - (one[2].thread_ms + end) / 2
-        for one, end in zip(blocks, ends, strict=True)
+        one - (before + after) / 2
+        for before, one, after in zip(alone_ms, alone_ms[1:], alone_ms[2:], strict=False)
     ]
-    return cost, nulls
-
-
-def _cost(blocks: list[Round], told: dict[str, Any], bytes_per_value: float) -> Cost:
-    more = []
-    for before, captured, after, _ in blocks:
-        alone_ms = (before.thread_ms + after.thread_ms) / 2
-        more.append((captured.thread_ms - alone_ms) / captured.taken)
     low, middle, high = statistics.quantiles(more, n=4)
     steps = max(1, told["steps"])
-    return Cost(
-        statistics.median(one[0].thread_ms for one in blocks), middle, (low, high),
-        statistics.median(one[1].own_ms / one[1].taken for one in blocks),
-        (told["cost_ns"] + told["drain_ns"]) / steps / 1e6, told["frames"] / steps, bytes_per_value,
+    cost = Cost(
+        statistics.median(alone_ms), middle, (low, high),
+        statistics.median(one.own_ms / one.taken for one in captured),
+        (told["cost_ns"] + told["drain_ns"]) / steps / 1e6,
+        told["frames"] / steps, num_bytes / max(1, values),
     )  # fmt: skip
+    return cost, nulls
 
 
 def _stored(folder: Path) -> tuple[int, int]:
@@ -268,7 +257,7 @@ def is_covered(cost: Cost, null_quartiles: tuple[float, float, float]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--rounds", type=int, default=5, help="of each way, at least 2")
+    parser.add_argument("--rounds", type=int, default=7, help="of each way, at least 2")
     parser.add_argument("--heads", type=int, default=16)
     parser.add_argument("--seq", type=int, default=256, help="tokens of the sequence")
     parser.add_argument("--layers", type=int, default=2, help="at least 2")
