@@ -39,7 +39,7 @@ JOB = "pipeline-with-a-slow-worker"
 WATCHED = "watched"
 PERTURBED, ALIKE = "perturbed", "alike"
 PROMPTED = "prompted"
-LEARNT = 1500
+LEARNT = 900
 """Steps after which the small model goes on with a sequence of numbers."""
 TOKEN = "of-the-pictures"
 NOISE = {
@@ -191,7 +191,7 @@ def main(names: Sequence[str]) -> None:
     if unknown:
         raise SystemExit(f"there is no picture {unknown[0]}; there are {', '.join(PICTURES)}")
     wanted = set(names or PICTURES)
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, ExitStack() as running:
         scratch, runs = Path(folder), Path(folder) / "runs"
         shutil.copytree(RECORDED / RUN, runs / RUN, ignore=shutil.ignore_patterns("index"))
         if "whatif" in wanted:
