@@ -1,14 +1,13 @@
 """The in-memory database through which snapshots of one run's index are read.
 
-Opening one takes longer than most questions (its macros, its threads), so it lives as long as the
-run is open: each new snapshot is attached beside the one before, views show the newest, and one
-that nobody reads any more is let go of. Before anybody asks, external access is switched off and
-the configuration locked; only the run's own folders stay readable.
+Opening one takes longer than most questions (its macros, its threads), so several snapshots share
+it: each new one is attached beside the one before, views show the newest, and one that nobody reads
+any more is let go of. Before anybody asks, external access is switched off and the configuration
+locked; only the run's own folders stay readable.
 """
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,6 +59,10 @@ SELECT coalesce((SELECT bool_or(is_partial) FROM files), false), EXISTS (FROM co
 """
 
 
+MOST_SHOWN = 8
+"""Snapshots that one database shows: it keeps some kB of every query until it is closed."""
+
+
 def quoted(text: str | Path) -> str:
     """As a string in SQL."""
     return "'" + str(text).replace("'", "''") + "'"
@@ -72,13 +75,18 @@ class Database:
         """Without anything to show yet."""
         config = _CONFIG | ({"memory_limit": memory_limit} if memory_limit else {})
         self._connection = duckdb.connect(":memory:", config=config)
-        self._numbers = itertools.count()
+        self._num_shown = 0
         self._lock = threading.Lock()
         self._shown = ""
         self._kinds_of_files: tuple[bool, bool] | None = None
         self._attached: list[str] = []
         self._read: Counter[str] = Counter()
         self._files_of = -1
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether the next snapshot had better have a database of its own."""
+        return self._num_shown >= MOST_SHOWN
 
     def close_off(self, setting: str, paths: Sequence[str]) -> None:
         """Let SQL reach these paths (allowed_paths or allowed_directories) and nothing else."""
@@ -91,7 +99,8 @@ class Database:
         number, raises duckdb.Error.
         """
         with self._lock:
-            number = next(self._numbers)
+            number = self._num_shown
+            self._num_shown += 1
             name = f"snapshot_{number}"
             self._connection.execute(f"ATTACH {quoted(snapshot)} AS {name} (READ_ONLY)")
             self._attached.append(name)

@@ -79,7 +79,7 @@ class Snapshot:
         before: Snapshot | None = None,
     ) -> None:  # fmt: skip
         """`memory_limit`: for SQL of strangers, who get no more and read no file of content.
-        `before`: an older one of the run, whose database shows this one from now on.
+        `before`: an older one of the run, whose database may show this one from now on.
         """
         self.path = path
         self.run_folder = run_folder.resolve()
@@ -88,7 +88,7 @@ class Snapshot:
         self._views_lock = threading.Lock()
         self._shown: set[str] = set()
         self._rows: dict[tuple[str, tuple[tuple[str, Hashable], ...]], list[dict[str, Any]]] = {}
-        if before is None:
+        if before is None or before._database.is_worn:
             self._database = Database(memory_limit)
             self._number = self._database.show(path)
             self._close_off(index_folder, memory_limit)
