@@ -22,8 +22,8 @@ from ingest.store import Run
 from sample_traces.jobs.faults import Fault
 
 NUM_RANKS = 8
-SEQUENCES = 1
-"""Of a micro-batch: a step takes about a second where 8 ranks share 2 cores."""
+MODEL = ("--batch", "1", "--width", "128", "--seq", "64")
+"""Small enough that 8 ranks get on where they share 2 cores with a dashboard and a browser."""
 BEHIND = 5
 """Niceness of the ranks: they share their cores with the dashboard and a browser. On Linux it
 counts within a session (man 7 sched, autogroups), so the job is in that of the dashboard."""
@@ -51,7 +51,7 @@ def training_job(
     """
     command = [sys.executable, "-m", "sample_traces.jobs.train_3d", "--nproc", str(NUM_RANKS)]
     command += ["--device", "cpu", "--runs", str(folder.parent), "--steps", str(arguments.steps)]
-    command += ["--schedule", arguments.schedule, "--batch", str(SEQUENCES), "--nice", str(BEHIND)]
+    command += ["--schedule", arguments.schedule, *MODEL, "--nice", str(BEHIND)]
     for fault in arguments.fault:
         command += ["--fault", fault]
     environ = os.environ | {"TRACE_HOOKS_RUN": folder.name, "OMP_NUM_THREADS": "1"} | (live or {})
