@@ -89,7 +89,7 @@ class Snapshot:
         self._shown: set[str] = set()
         self._rows: dict[tuple[str, tuple[tuple[str, Hashable], ...]], list[dict[str, Any]]] = {}
         if before is None or before._database.is_worn:
-            self._database = Database(memory_limit)
+            self._database: Database = Database(memory_limit)
             self._number = self._database.show(path)
             self._close_off(index_folder, memory_limit)
         else:
