@@ -92,7 +92,8 @@ def test_it_prints_steps_and_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
         demo.terminate()
         demo.wait(30)
     printed = output.read_text()
-    assert re.search(r"^ +1 +\d+ ms  rank \d \(pp \d dp \d tp \d\) \d\.\d\dx.* % \d", printed, re.M)
+    who = r"rank \d \(pp \d dp \d tp \d\) \d\.\d\dx.* % \d"
+    assert re.search(rf"^ +\d+ +\d+ ms  {who}", printed, re.M)
     assert printed.endswith("stopping the job\nrankscope demo: interrupted\n")
     assert processes_of(tmp_path) == []
 
