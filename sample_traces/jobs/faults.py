@@ -55,7 +55,7 @@ class Fault:
     """slow-rank: all it computes takes x times as long"""
     ms: float = 10.0
     """late-rank: before each all-reduce of a block; slow-loader: per step"""
-    objects: int = 100_000
+    objects: int = 500_000
     """gc: objects to look through"""
     seconds: float = 600.0
     """hang and hold-gil: for how long"""

@@ -9,6 +9,7 @@ gloo on CPU, NCCL on CUDA, the same code. `--fault` makes things go wrong on pur
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import socket
@@ -80,6 +81,8 @@ def train(options: argparse.Namespace, listener: socket.socket | None = None) ->
     data = batches(make_loader(options, sizes, mesh))
     num_tokens = options.microbatches * options.batch * options.seq
 
+    gc.collect()
+    gc.freeze()  # what is loaded need not be looked through in the middle of a step
     for step in range(options.steps):
         with tracer.step(step):
             injector.begin_step(step)
