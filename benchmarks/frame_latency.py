@@ -171,10 +171,13 @@ def seen_in_demo(options: argparse.Namespace) -> list[Seen]:
             demo.wait()
 
 
+_READY = re.compile(r"(http://\S+)/overview.*^ +\d+ +\d+ ms", re.M | re.S)
+
+
 def _url_in(log: Path, demo: subprocess.Popen[bytes]) -> str:
-    """Address of the demo's run, once it is printed."""
+    """Address of the demo's run, once a step is printed: its pages no longer wait for anything."""
     deadline = time.monotonic() + _START_S
-    while not (found := re.search(r"(http://\S+)/overview", log.read_text())):
+    while not (found := _READY.search(log.read_text())):
         if demo.poll() is not None or time.monotonic() > deadline:
             raise SystemExit(f"the demo did not come up:\n{log.read_text()}")
         time.sleep(0.1)
