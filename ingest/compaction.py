@@ -48,9 +48,11 @@ class Compaction:
         self.grace_s = GRACE_S
 
     def merge_due(self, limit_s: float = math.inf) -> int:
-        """Merge what is due, for about limit_s; returns the number of files merged away."""
+        """Merge what is due, for about limit_s, that of which there are most files first: else a
+        few large tables would take all of it. Returns the number of files merged away.
+        """
         merged, until_s = 0, time.monotonic() + limit_s
-        for entries in self._groups():
+        for entries in sorted(self._groups(), key=len, reverse=True):
             for batch in self._batches(entries):
                 if time.monotonic() >= until_s:
                     return merged

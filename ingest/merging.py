@@ -69,10 +69,11 @@ def merged_rows(table: str, paths: Iterable[Path]) -> Iterator[pa.Table]:
             if MERGED_FROM in (file.metadata.metadata or {}):
                 sorted_pieces.append(_by_rank(_of_schema(table, part) for part in _parts(file)))
             else:
-                segments.append(_of_schema(table, file.read()))
+                segments.append(file.read(use_threads=False))
                 file.close()
         if segments:
-            rows = pa.concat_tables(segments).unify_dictionaries()
+            rows = _of_schema(table, pa.concat_tables(segments, promote_options="permissive"))
+            rows = rows.unify_dictionaries()
             rows = rows.take(pc.sort_indices(rows, sort_keys=[("rank", "ascending")]))
             sorted_pieces.append(_by_rank([rows]))
         pieces = heapq.merge(*sorted_pieces, key=lambda one: one[0])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
+import time
+from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
@@ -236,6 +238,41 @@ def test_merging_ends_when_its_time_is_over_and_goes_on_in_the_next_pass(tmp_pat
         assert indexer.refresh(merge_s=60.0).merged_files > 0
     with open_run(builder.folder) as run:
         assert spans(run) == truth(4)
+
+
+class OneMergeLater:
+    """A clock that is an hour later after each merge."""
+
+    time, time_ns = staticmethod(time.time), staticmethod(time.time_ns)
+
+    def __init__(self):
+        self.now_s = 0.0
+
+    def monotonic(self):
+        return self.now_s
+
+
+def test_no_table_waits_for_ever_where_time_does_not_suffice_for_all(tmp_path, eager, monkeypatch):
+    clock, publish_merged = OneMergeLater(), compaction.publish_merged
+
+    def publish(*args):
+        clock.now_s += 3600.0
+        publish_merged(*args)
+
+    monkeypatch.setattr(compaction, "time", clock)
+    monkeypatch.setattr(compaction, "publish_merged", publish)
+    builder = RunBuilder(tmp_path / "run", 8)
+    with Indexer(builder.folder) as indexer:
+        for step in range(12):
+            for rank in range(8):
+                builder.span(rank, step, "forward", step, step + 1)
+                builder.add("heartbeats", rank, step, ts_ns=T0 + step)
+            builder.publish()
+            assert indexer.refresh(merge_s=1.0).merged_files <= compaction.MOST_SEGMENTS
+        left = Counter(entry.table_name for entry in indexer.manifest.entries())
+    assert max(left.values()) <= 5 * 8, left  # of 12 * 8 each
+    with open_run(builder.folder) as run:
+        assert run.sql("SELECT count(*) AS n FROM heartbeats").to_pylist() == [{"n": 96}]
 
 
 def test_files_that_were_merged_away_are_forgotten(tmp_path, eager):
