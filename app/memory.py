@@ -12,12 +12,16 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-_M_ARENA_MAX = -8
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 """Of mallopt(3), in malloc.h."""
-_ARENAS = 2
+_MAPPED_BYTES = 128 << 10
+"""What is larger has pages of its own, which go when it is freed. Where this is not set it grows
+with what is freed, up to 32 MiB: large and small then share pages, and one small thing keeps them.
+"""
 _JEMALLOC = "DUCKDB_JE_MALLOC_CONF"
+_JEMALLOC_SAYS = "tcache:false,narenas:1,background_thread:true,dirty_decay_ms:100,muzzy_decay_ms:0"
 """Read by jemalloc, DuckDB's allocator, when DuckDB is loaded; its manual says what it may say.
-Giving pages back at once (dirty_decay_ms:0) as well costs much of the server's CPU time.
+Without a thread of its own it gives pages back only while it is asked for others.
 """
 _WARM_S = 20.0
 """After so long a server that is asked has loaded what it needs."""
@@ -29,9 +33,11 @@ def settle() -> None:
     A server has dozens of threads, each with little to do at a time. Allocators made for speed keep
     what each of them freed, for it alone: here they share. Arrow's is not used for the same reason.
     """
-    os.environ.setdefault(_JEMALLOC, "tcache:false")
+    os.environ.setdefault(_JEMALLOC, _JEMALLOC_SAYS)
     with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
+        allocator = ctypes.CDLL(None)
+        allocator.mallopt(_M_ARENA_MAX, 1)
+        allocator.mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
         pa.set_memory_pool(pa.system_memory_pool())
 
 

@@ -59,7 +59,7 @@ SELECT coalesce((SELECT bool_or(is_partial) FROM files), false), EXISTS (FROM co
 """
 
 
-MOST_SHOWN = 8
+MOST_SHOWN = 3
 """Snapshots that one database shows: it keeps some kB of every query until it is closed."""
 
 

@@ -39,7 +39,7 @@ from trace_hooks.schema import RankInfo
 RELATIVE_CLOCK = "per_step_relative"
 FOLLOW_S = 0.25
 """Pause between two looks at the folder while following a run."""
-RECONNECT_EVERY = 40
+RECONNECT_EVERY = 8
 """Passes after which the database is opened anew."""
 
 MEMORY = "512MB"

@@ -8,31 +8,68 @@ import sys
 
 import pytest
 
-ASKED = """
+JEMALLOC = """
 import ctypes, json
 from app import memory
 memory.settle()
 import _duckdb
 import pyarrow as pa
 
-def told(name):
-    value, size = ctypes.c_bool(), ctypes.c_size_t(1)
+def told(name, kind):
+    value = kind()
+    size = ctypes.c_size_t(ctypes.sizeof(value))
     jemalloc.duckdb_je_mallctl(name, ctypes.byref(value), ctypes.byref(size), None, 0)
     return value.value
 
 jemalloc = ctypes.CDLL(_duckdb.__file__)
 has_jemalloc = hasattr(jemalloc, "duckdb_je_mallctl")
-tcache = told(b"opt.tcache") if has_jemalloc else None
-print(json.dumps([has_jemalloc, tcache, pa.default_memory_pool().backend_name]))
+options = [
+    told(b"opt.tcache", ctypes.c_bool), told(b"opt.background_thread", ctypes.c_bool),
+    told(b"opt.narenas", ctypes.c_uint), told(b"opt.dirty_decay_ms", ctypes.c_ssize_t),
+] if has_jemalloc else None
+print(json.dumps([options, pa.default_memory_pool().backend_name]))
 memory.give_back()
 """
 
+GLIBC = """
+import ctypes, json
+from app import memory
 
-def test_threads_keep_nothing_for_themselves():
-    command = [sys.executable, "-c", ASKED]
+class Told(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+        "fordblks", "keepcost")]
+
+glibc = ctypes.CDLL(None)
+if hasattr(glibc, "mallinfo2"):
+    memory.settle()
+    glibc.mallinfo2.restype, glibc.malloc.restype = Told, ctypes.c_void_p
+    glibc.free.argtypes = [ctypes.c_void_p]
+    glibc.free(glibc.malloc(1 << 20))  # after this glibc by itself would map no 200 kB any more
+    before = glibc.mallinfo2().hblks
+    glibc.malloc(200 << 10)
+    print(json.dumps(glibc.mallinfo2().hblks - before))
+else:
+    print("null")
+"""
+
+
+def told(script):
+    command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    has_jemalloc, tcache, backend = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+def test_threads_keep_nothing_for_themselves_and_what_is_free_goes_back():
+    options, backend = told(JEMALLOC)
     assert backend == "system"
-    if not has_jemalloc:
+    if options is None:
         pytest.skip("this DuckDB has no jemalloc")
-    assert tcache is False
+    assert options == [False, True, 1, 100]
+
+
+def test_what_is_large_has_pages_of_its_own():
+    num_mapped = told(GLIBC)
+    if num_mapped is None:
+        pytest.skip("this is not glibc, or an older one")
+    assert num_mapped == 1

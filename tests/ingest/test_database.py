@@ -2,6 +2,7 @@
 
 import threading
 
+from ingest import database
 from ingest.errors import UserError
 from ingest.indexer import Indexer
 from ingest.sandbox import Snapshot
@@ -24,7 +25,8 @@ def attached(snapshot):
     return [row["name"] for row in rows if row["name"].startswith("snapshot_")]
 
 
-def test_a_snapshot_takes_over_the_database_of_the_one_before(tmp_path):
+def test_a_snapshot_takes_over_the_database_of_the_one_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "MOST_SHOWN", 6)
     builder = RunBuilder(tmp_path / "run", 1)
     with Indexer(builder.folder) as indexer:
         grow(builder, indexer, 0)
