@@ -18,6 +18,8 @@ BASELINE_STEPS = 50
 FIRST_STEPS, FEWEST_STEPS = 5, 3
 WARM_UP_STEPS = 2
 """The first steps allocate and compile: no baseline."""
+HOOK_STEPS = 100
+"""Newest steps whose heartbeats tell what the hooks cost: a long run of many ranks has millions."""
 NOISE_MADS = 3.0
 _LEAST_SHOWN = 0.05
 """Percent: less would be shown as 0.0."""
@@ -92,7 +94,7 @@ def measured(run: Run, attempt: int | None, scope: Scope) -> Measured:
         _bubble(shares, scope),
         _exposed(shares, scope),
         _lost(_series(lost, "lost_ratio"), scope),
-        _hook_cost(run, asked),
+        _hook_cost(run, {**asked, "step_min": _newest(job, HOOK_STEPS)}),
     ]
     ended = tuple(_series(job, "num_finished"))
     return Measured(tuple(kpi for kpi in found if kpi is not None), ended)
@@ -134,6 +136,11 @@ def with_heard(run: Run, attempt: int | None, known: Measured, now_ns: int) -> t
     heard = _heard(run, attempt, known.ended, now_ns)
     at = next((n for n, kpi in enumerate(known.kpis) if kpi.key == "hook_cost"), len(known.kpis))
     return (*known.kpis[:at], *([heard] if heard else []), *known.kpis[at:])
+
+
+def _newest(job: Sequence[dict[str, Any]], num_steps: int) -> int:
+    """The first of so many newest steps."""
+    return int(job[-1]["step"]) - num_steps + 1 if len(job) >= num_steps else -1
 
 
 def _has_flops(run: Run, job: Sequence[dict[str, Any]]) -> bool:
@@ -302,7 +309,7 @@ def _hook_cost(run: Run, asked: dict[str, Any]) -> Kpi | None:
     return Kpi(
         "hook_cost", "Hook cost", f"{100 * statistics.mean(known):.2f}", "%",
         f"{dropped:,} rows dropped" if dropped else "no row dropped",
-        "Own time of the hooks / the job's time, mean over ranks since they began.",
+        f"Own time of the hooks / the job's time, mean over ranks in the last {HOOK_STEPS} steps.",
         "bad" if dropped else "plain",
         tuple(_series(run.ask("hook_cost_by_step", **asked).to_pylist(), "cost_ratio")),
         extra=extra,

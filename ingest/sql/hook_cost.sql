@@ -1,5 +1,7 @@
 -- What the hooks themselves cost each rank: their own time against the job's, from the heartbeats.
 -- reads: heartbeats
+-- param: step_min int = -1 first step wanted
+-- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = newest
 -- column: rank  global rank
 -- column: self_ms  time spent in hooks between the first and the last heartbeat, ms
@@ -12,7 +14,8 @@
 WITH ends AS (
     SELECT rank, max(self_ns) - min(self_ns) AS self_ns, max(ts_ns) - min(ts_ns) AS elapsed_ns,
         max(step) - min(step) AS num_steps, max(dropped) AS dropped, max(hook_errors) AS hook_errors
-    FROM rows_of($heartbeats) WHERE attempt = $attempt GROUP BY rank
+    FROM rows_of($heartbeats)
+    WHERE attempt = $attempt AND step BETWEEN $step_min - 1 AND $step_max GROUP BY rank
 )
 SELECT rank, self_ns / 1e6 AS self_ms, elapsed_ns / 1e6 AS elapsed_ms,
     self_ns / nullif(elapsed_ns, 0) AS cost_ratio,

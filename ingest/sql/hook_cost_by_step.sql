@@ -1,5 +1,7 @@
 -- What the hooks cost while each step ran: their own time against the job's, between heartbeats.
 -- reads: heartbeats
+-- param: step_min int = -1 first step wanted
+-- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = newest
 -- column: step  optimizer step of the later heartbeat
 -- column: cost_ratio  own time of the hooks / time between the heartbeats, over all ranks
@@ -8,8 +10,9 @@
 WITH beats AS (
     SELECT step, self_ns - lag(self_ns) OVER before AS self_ns,
         ts_ns - lag(ts_ns) OVER before AS elapsed_ns
-    FROM rows_of($heartbeats) WHERE attempt = $attempt
+    FROM rows_of($heartbeats)
+    WHERE attempt = $attempt AND step BETWEEN $step_min - 1 AND $step_max
     WINDOW before AS (PARTITION BY rank ORDER BY ts_ns)
 )
 SELECT step, sum(self_ns) / sum(elapsed_ns) AS cost_ratio, count(*) AS num_beats
-FROM beats WHERE elapsed_ns > 0 AND step >= 0 GROUP BY step ORDER BY step
+FROM beats WHERE elapsed_ns > 0 AND step >= greatest($step_min, 0) GROUP BY step ORDER BY step
