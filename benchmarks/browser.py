@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import socket
@@ -38,6 +39,8 @@ def chromium() -> str | None:
 
 
 START_S, END_S = 60.0, 20.0
+DEMO_START_S = 120.0
+_STEPS_PRINTED = re.compile(r"(http://\S+)/overview.*^ +\d+ +\d+ ms", re.M | re.S)
 
 
 def free_port() -> int:
@@ -67,13 +70,10 @@ class Server:
         """Start it and wait until it answers; raises RuntimeError with its output."""
         command = [sys.executable, "-c", "import sys; from app.cli import main; sys.exit(main())"]
         command += ["serve", str(self.runs), "--port", str(self.port), *self.options]
-        clean = {
-            k: v for k, v in os.environ.items() if not k.startswith(("TRACE_HOOKS", "RANKSCOPE"))
-        }
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=clean,
-                cwd=REPO,
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                cwd=REPO, env=clean_environment(),
             )  # fmt: skip
         deadline = time.monotonic() + START_S
         while not self._answers():
@@ -111,6 +111,42 @@ class Server:
         """Its process."""
         assert self.process is not None
         return self.process.pid
+
+
+class Demo:
+    """`rankscope demo` with a job that goes on until it is stopped."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` gets its runs and what it prints."""
+        self._log = folder / "demo.log"
+        command = [sys.executable, "-c", "import sys; from app.cli import main; sys.exit(main())"]
+        command += ["demo", "--no-browser", "--port", str(free_port()), "--steps", "100000"]
+        with self._log.open("wb") as out:
+            self._process = subprocess.Popen(
+                [*command, "--runs", str(folder / "runs")], cwd=REPO, env=clean_environment(),
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+            )  # fmt: skip
+
+    def url(self) -> str:
+        """Address of its run, once a step is printed: its pages no longer wait for anything.
+        Raises SystemExit where it does not come up.
+        """
+        deadline = time.monotonic() + DEMO_START_S
+        while not (found := _STEPS_PRINTED.search(self._log.read_text())):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(f"the demo did not come up:\n{self._log.read_text()}")
+            time.sleep(0.1)
+        return found[1]
+
+    def stop(self) -> None:
+        """Ctrl-C, and wait until all of it has ended."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait()
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without what would tell the server or the hooks something."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("TRACE_HOOKS", "RANKSCOPE"))}
 
 
 def rss_mb(pid: int) -> float:

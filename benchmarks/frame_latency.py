@@ -14,9 +14,6 @@ All clocks are this machine's.
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -26,7 +23,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from browser import FLAGS, MISSING, REPO, Server, chromium, conditions, free_port, report, spread
+from browser import (
+    FLAGS,
+    MISSING,
+    REPO,
+    Demo,
+    Server,
+    chromium,
+    clean_environment,
+    conditions,
+    report,
+    spread,
+)
 from websockets.sync.client import connect
 
 from trace_hooks.frames import decode
@@ -155,33 +163,12 @@ def _until(page: Any, script: str, otherwise: str) -> None:
 def seen_in_demo(options: argparse.Namespace) -> list[Seen]:
     """Frames of the demo's job that the page draws."""
     with tempfile.TemporaryDirectory() as scratch:
-        log = Path(scratch) / "demo.log"
-        command = [sys.executable, "-c", "import sys; from app.cli import main; sys.exit(main())"]
-        command += ["demo", "--no-browser", "--port", str(free_port()), "--steps", "100000"]
-        with log.open("wb") as out:
-            demo = subprocess.Popen(
-                [*command, "--runs", f"{scratch}/runs"], cwd=REPO, env=_clean(),
-                stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-            )  # fmt: skip
+        demo = Demo(Path(scratch))
         try:
             watch = {"what": "attention"} | ({"size": options.size} if options.size else {})
-            return drawn(_url_in(log, demo), options.seconds, watch)
+            return drawn(demo.url(), options.seconds, watch)
         finally:
-            demo.send_signal(signal.SIGINT)
-            demo.wait()
-
-
-_READY = re.compile(r"(http://\S+)/overview.*^ +\d+ +\d+ ms", re.M | re.S)
-
-
-def _url_in(log: Path, demo: subprocess.Popen[bytes]) -> str:
-    """Address of the demo's run, once a step is printed: its pages no longer wait for anything."""
-    deadline = time.monotonic() + _START_S
-    while not (found := _READY.search(log.read_text())):
-        if demo.poll() is not None or time.monotonic() > deadline:
-            raise SystemExit(f"the demo did not come up:\n{log.read_text()}")
-        time.sleep(0.1)
-    return found[1]
+            demo.stop()
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:
@@ -195,7 +182,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         given = [str(options.heads), str(options.seq), str(runs), str(options.size)]
         job = subprocess.Popen(
             [sys.executable, "-c", TRAIN, *given], cwd=REPO,
-            env={**_clean(), "TRACE_HOOKS_SERVER": f"ws://127.0.0.1:{server.port}",
+            env={**clean_environment(), "TRACE_HOOKS_SERVER": f"ws://127.0.0.1:{server.port}",
                  "TRACE_HOOKS_TOKEN": TOKEN, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
         try:
@@ -207,10 +194,6 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
             job.wait()
             server.stop()
     return summary(options, found, sizes)
-
-
-def _clean() -> dict[str, str]:
-    return {k: v for k, v in os.environ.items() if not k.startswith(("TRACE_HOOKS", "RANKSCOPE"))}
 
 
 def _wait_for(server: Server, runs: Path, job: subprocess.Popen[bytes]) -> None:

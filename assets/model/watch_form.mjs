@@ -76,7 +76,7 @@ export function bytesText(count) {
 export function costTexts(costs) {
   if (!costs) return ['nothing captured yet'];
   const texts = [];
-  if (costs.cost_ms_per_step !== undefined) texts.push(`${costs.cost_ms_per_step.toFixed(2)} ms a step on the rank it costs most`);
+  if (costs.cost_ms_per_step !== undefined) texts.push(`at most ${costs.cost_ms_per_step.toFixed(2)} ms a step on the rank it costs most`);
   if (costs.bytes_per_s !== undefined) texts.push(`${bytesText(costs.bytes_per_s)}/s`);
   if (costs.frames !== undefined) texts.push(`${costs.frames.toLocaleString('en')} frames`);
   if (costs.thinned) texts.push(`${costs.thinned.toLocaleString('en')} left out by the limit`);

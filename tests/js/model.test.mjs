@@ -257,7 +257,7 @@ test('watches, costs and answers are told in words', () => {
     'attention of layers 0-1, all heads, every 2 steps until step 90, sequences 0');
   assert.deepEqual(costTexts(null), ['nothing captured yet']);
   assert.deepEqual(costTexts({ cost_ms_per_step: 1.234, bytes_per_s: 3 << 20, frames: 1200, thinned: 3 }),
-    ['1.23 ms a step on the rank it costs most', '3.0 MB/s', '1,200 frames', '3 left out by the limit']);
+    ['at most 1.23 ms a step on the rank it costs most', '3.0 MB/s', '1,200 frames', '3 left out by the limit']);
   const lines = ackLines({ acks: [{ rank: 0, ok: true, text: 'layers 0 to 3' }, { rank: 1, ok: true, text: 'layers 0 to 3' },
     { rank: 2, ok: false, text: 'no layer 9' }], silent: [3] });
   assert.deepEqual(lines.map(({ ranks, ok }) => [ranks, ok]), [[[2], false], [[3], false], [[0, 1], true]]);
