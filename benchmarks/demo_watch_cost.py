@@ -192,7 +192,7 @@ def compared(
         steps_ms = [_step_ms(block, at_ns, used, starts[rank]) for block in blocks]
         more: dict[str, list[float]] = {NULL: [], WATCHED: []}
         for block, before, one, after in zip(
-            blocks[1::2], steps_ms[::2], steps_ms[1::2], steps_ms[2::2], strict=True
+            blocks[1::2], steps_ms[:-1:2], steps_ms[1::2], steps_ms[2::2], strict=True
         ):
             more[block.turn].append(one - (before + after) / 2)
         null, watched = (statistics.quantiles(more[turn], n=4) for turn in (NULL, WATCHED))
