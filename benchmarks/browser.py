@@ -38,6 +38,8 @@ def chromium() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
+RANKSCOPE = (sys.executable, "-c", "import sys; from app.cli import main; sys.exit(main())")
+"""The command of this checkout."""
 START_S, END_S = 60.0, 20.0
 DEMO_START_S = 120.0
 _STEPS_PRINTED = re.compile(r"(http://\S+)/overview.*^ +\d+ +\d+ ms", re.M | re.S)
@@ -68,8 +70,7 @@ class Server:
 
     def start(self) -> Server:
         """Start it and wait until it answers; raises RuntimeError with its output."""
-        command = [sys.executable, "-c", "import sys; from app.cli import main; sys.exit(main())"]
-        command += ["serve", str(self.runs), "--port", str(self.port), *self.options]
+        command = [*RANKSCOPE, "serve", str(self.runs), "--port", str(self.port), *self.options]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -119,11 +120,11 @@ class Demo:
     def __init__(self, folder: Path) -> None:
         """`folder` gets its runs and what it prints."""
         self._log = folder / "demo.log"
-        command = [sys.executable, "-c", "import sys; from app.cli import main; sys.exit(main())"]
-        command += ["demo", "--no-browser", "--port", str(free_port()), "--steps", "100000"]
+        command = [*RANKSCOPE, "demo", "--no-browser", "--steps", "100000"]
+        command += ["--port", str(free_port()), "--runs", str(folder / "runs")]
         with self._log.open("wb") as out:
             self._process = subprocess.Popen(
-                [*command, "--runs", str(folder / "runs")], cwd=REPO, env=clean_environment(),
+                command, cwd=REPO, env=clean_environment(),
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out,
             )  # fmt: skip
 

@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
-from browser import REPO, Demo, conditions
+from browser import RANKSCOPE, REPO, Demo, conditions
 
 SAMPLE_S = 0.1
 SETTLE_S = 2.0
@@ -173,8 +173,7 @@ def _told(rank: Mapping[str, Any]) -> float:
 
 def _step_starts(run: Path) -> dict[int, np.ndarray]:
     """Unix ns at which each rank began its steps, in order."""
-    command = [sys.executable, "-c", "import sys; from app.cli import main; sys.exit(main())"]
-    command += ["query", str(run), STEPS_SQL, "--json"]
+    command = [*RANKSCOPE, "query", str(run), STEPS_SQL, "--json"]
     told = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)
     starts: dict[int, list[int]] = {}
     for row in json.loads(told.stdout):
