@@ -25,6 +25,8 @@ VERBS = {
     "index": "index a folder of runs, once or following it",
     "generate": "make a synthetic run with known faults",
 }
+SERVERS = ("demo", "serve")
+"""Verbs that stay for days: their memory is seen to before anything else is loaded."""
 
 EXIT_OK = 0
 EXIT_USER_ERROR = 2
@@ -51,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for verb, help_text in VERBS.items():
         own = verbs.add_parser(verb, help=help_text)
         if verb == named:
+            if verb in SERVERS:
+                import_module("app.memory").settle()
             module = import_module(f"app.commands.{verb}_verb")
             own.description = module.__doc__
             module.add_arguments(own)

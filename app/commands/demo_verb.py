@@ -123,7 +123,6 @@ def _dashboard(
 
     Yields with it the environment of a job that the dashboard shall look into.
     """
-    memory.settle()
     from app.hub import Hub  # after the checks: the server takes a second to import
     from app.serving import leave, running, take_port
 

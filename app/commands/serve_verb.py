@@ -44,7 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the URL and serve; 0 when stopped by Ctrl-C or SIGTERM. Raises UserError."""
     settings, generated = settings_of(arguments)
     keep = keep_of(arguments)
-    memory.settle()
     from app.content_keeper import content_kept
     from app.hub import Hub  # after the checks: the server takes a second to import
     from app.serving import leave, running, take_port

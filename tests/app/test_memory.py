@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
-JEMALLOC = """
-import ctypes, json
-from app import memory
-memory.settle()
+from app import cli
+
+LOADED = """
+import contextlib, ctypes, io, json, os, sys
+from app import cli
+with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+    cli.main([sys.argv[1], "--help"])  # loads all that the verb does before it runs
+
 import _duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 def told(name, kind):
     value = kind()
@@ -27,8 +33,9 @@ options = [
     told(b"opt.tcache", ctypes.c_bool), told(b"opt.background_thread", ctypes.c_bool),
     told(b"opt.narenas", ctypes.c_uint), told(b"opt.dirty_decay_ms", ctypes.c_ssize_t),
 ] if has_jemalloc else None
-print(json.dumps([options, pa.default_memory_pool().backend_name]))
-memory.give_back()
+pq.write_table(pa.table({"step": range(100_000)}), io.BytesIO())
+left = [name for name in os.environ if "MALLOC" in name or "ARROW" in name]
+print(json.dumps([options, pa.system_memory_pool().max_memory() > 0, left]))
 """
 
 GLIBC = """
@@ -54,18 +61,31 @@ else:
 """
 
 
-def told(script):
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+def told(script, *arguments):
+    environ = {k: v for k, v in os.environ.items() if "MALLOC" not in k and "ARROW" not in k}
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
     return json.loads(done.stdout)
 
 
-def test_threads_keep_nothing_for_themselves_and_what_is_free_goes_back():
-    options, backend = told(JEMALLOC)
-    assert backend == "system"
+@pytest.mark.parametrize("verb", cli.SERVERS)
+def test_threads_keep_nothing_for_themselves_and_what_is_free_goes_back(verb):
+    options, is_arrow_settled, left = told(LOADED, verb)
+    assert is_arrow_settled
+    assert left == []
     if options is None:
         pytest.skip("this DuckDB has no jemalloc")
     assert options == [False, True, 1, 100]
+
+
+def test_what_somebody_has_set_is_left_alone():
+    script = "from app import memory; memory.settle(); import pyarrow as pa, json; print(json.dumps("
+    script += "pa.default_memory_pool().backend_name))"
+    environ = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environ
+    )
+    assert json.loads(done.stdout) == "mimalloc"
 
 
 def test_what_is_large_has_pages_of_its_own():
