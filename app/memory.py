@@ -24,9 +24,9 @@ _SAYS = {
     ),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
-"""Read when DuckDB and Arrow are loaded, never again. jemalloc's manual says what DuckDB's allocator
-may be told: without a thread of its own it gives pages back only while it is asked for others.
-Arrow's pool can be set later too, but what Parquet takes to write stays in its own then.
+"""Read when DuckDB and Arrow are loaded, never again. DuckDB's allocator is jemalloc, whose manual
+says what it may be told: without a thread of its own it gives pages back only while it is asked for
+others. Arrow's pool can be set later too, but what Parquet takes to write stays in its own then.
 """
 _WARM_S = 20.0
 """After so long a server that is asked has loaded what it needs."""

@@ -38,6 +38,14 @@ left = [name for name in os.environ if "MALLOC" in name or "ARROW" in name]
 print(json.dumps([options, pa.system_memory_pool().max_memory() > 0, left]))
 """
 
+POOL = """
+import json
+from app import memory
+memory.settle()
+import pyarrow as pa
+print(json.dumps(pa.default_memory_pool().backend_name))
+"""
+
 GLIBC = """
 import ctypes, json
 from app import memory
@@ -79,11 +87,9 @@ def test_threads_keep_nothing_for_themselves_and_what_is_free_goes_back(verb):
 
 
 def test_what_somebody_has_set_is_left_alone():
-    script = "from app import memory; memory.settle(); import pyarrow as pa, json; print(json.dumps("
-    script += "pa.default_memory_pool().backend_name))"
     environ = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environ
+        [sys.executable, "-c", POOL], capture_output=True, text=True, check=True, env=environ
     )
     assert json.loads(done.stdout) == "mimalloc"
 
