@@ -134,6 +134,13 @@ class Counts:
         seconds, mb = np.array(later).T
         return round(float(np.polyfit(seconds / 60, mb, 1)[0]), 2)
 
+    def rss_means(self, every_s: float) -> str:
+        """Mean memory of each so many seconds, MB."""
+        parts: dict[int, list[float]] = defaultdict(list)
+        for s, mb in self.rss:
+            parts[int(s // every_s)].append(mb)
+        return " ".join(f"{np.mean(parts[part]):.0f}" for part in sorted(parts))
+
 
 async def note_recipes(browser: Browser, url: str) -> dict[str, Recipe]:
     """Open every page in Chromium and note what it asks for."""
@@ -364,7 +371,7 @@ def result(counts: Counts, options: argparse.Namespace) -> dict[str, Any]:
             "first MB": round(rss[0]), "last MB": round(rss[-1]), "most MB": round(max(rss)),
             "MB/min after the first minute": counts.slope_mb_per_min(WARM_UP_S),
             "MB/min in the second half": counts.slope_mb_per_min(options.minutes * 30),
-            "MB each half minute": " ".join(f"{mb:.0f}" for mb in rss[::30]),
+            "mean MB of each half minute": counts.rss_means(30.0),
         },
         "routes": {name: spread(times) for name, times in routes},
         "routes after the first minute": {name: spread(counts.warm_ms[name]) for name, _ in routes},

@@ -27,7 +27,14 @@ steps AS (
     SELECT rank, step, group_id, seq, op, peer, tag, start_ns, end_ns FROM rows_of($collectives)
     WHERE attempt = $attempt AND step BETWEEN $step_min - 1 AND $step_max + 1
 ),
-offsets AS (FROM clock_offsets WHERE attempt = $attempt),
+times AS MATERIALIZED (SELECT min(start_ns) AS first, max(start_ns) AS last FROM steps),
+offsets AS (  -- the few of these times: joining them so takes less memory than ASOF, which sorts
+    SELECT o.* FROM (
+        SELECT *, lead(valid_from_ns, 1, 9223372036854775807)
+            OVER (PARTITION BY rank ORDER BY valid_from_ns) AS valid_to_ns
+        FROM clock_offsets WHERE attempt = $attempt
+    ) o, times WHERE valid_from_ns <= last AND valid_to_ns > first
+),
 here AS MATERIALIZED (
     SELECT c.*, CASE op WHEN 'send' THEN c.rank WHEN 'recv' THEN peer ELSE -1 END AS src,
         CASE op WHEN 'send' THEN peer WHEN 'recv' THEN c.rank ELSE -1 END AS dst,
@@ -37,7 +44,8 @@ here AS MATERIALIZED (
         c.start_ns + shift_ns AS begin_al,
         CASE WHEN c.end_ns >= 0 THEN c.end_ns + shift_ns END AS end_al
     FROM (FROM steps WHERE rank IN (FROM wanted)) c
-    ASOF LEFT JOIN offsets o ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns
+    LEFT JOIN offsets o
+        ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns AND c.start_ns < o.valid_to_ns
     WHERE begin_al < $end_ns AND coalesce(end_al, $end_ns) > $begin_ns
 ),
 members AS (  -- of a large job few rows: nothing else is done with the others
@@ -48,7 +56,8 @@ members AS (  -- of a large job few rows: nothing else is done with the others
         c.start_ns + shift_ns AS begin_al,
         CASE WHEN c.end_ns >= 0 THEN c.end_ns + shift_ns END AS end_al
     FROM (FROM steps SEMI JOIN here USING (group_id, seq)) c
-    ASOF LEFT JOIN offsets o ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns
+    LEFT JOIN offsets o
+        ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns AND c.start_ns < o.valid_to_ns
 ),
 instances AS (
     SELECT group_id, src, dst, of_tag, seq, count(*) AS seen,

@@ -101,6 +101,27 @@ def test_window_waits_on_another_stage_cross(tmp_path):
     ]
 
 
+def test_window_waits_use_the_estimate_of_the_moment(tmp_path):
+    run = RunBuilder(tmp_path / "run", 2, ParallelLayout.from_sizes(dp=2))
+    run.hosts = ["h0", "h1"]
+    run.group(9, [0, 1], "dp")
+    for seq, begin_us in enumerate((10, 1_000, 2_000)):
+        run.collective(0, 0, 9, seq, begin_us, begin_us + 50)
+        run.collective(1, 0, 9, seq, begin_us, begin_us + 50)
+    run.rank_files()
+    for at_us, offset_us in ((500, 1), (1_000, 2), (1_500, 3), (9_000, 4)):
+        run.add(
+            "clocks", 1, 0, ts_ns=T0 + at_us * US, offset_ns=offset_us * US, err_ns=2000,
+            method="store_ping_pong",
+        )  # fmt: skip
+    run.publish()
+    with open_run(run.folder) as opened:
+        found = rows(opened, "window_waits", ranks="1")
+    begin_us = [(row["begin_ns"] - T0) / US for row in found]
+    assert begin_us == [11, 1_002, 2_003]  # the first one holds for the time before it, too
+    assert [row["latest_ns"] for row in found] == [row["begin_ns"] for row in found]
+
+
 def test_window_waits_of_an_unknown_clock_have_no_verdict(tmp_path):
     builder = two_rank_run(tmp_path / "run", num_steps=1)
     builder.hosts = ["h0", "h1"]
