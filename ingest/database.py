@@ -21,7 +21,8 @@ from ingest.index_sql import index_sql
 
 Connection = duckdb.DuckDBPyConnection
 
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+Config = dict[str, str | bool | int | float | list[str]]
+_CONFIG: Config = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "allow_persistent_secrets": "false",
@@ -35,6 +36,10 @@ INDEX_TABLES = (
     "kind_rollup", "collective_rollup", "problems",
 )  # fmt: skip
 """Tables of the index that SQL may use, beside the raw ones of trace_hooks.schema.TABLES."""
+SHARED_SQL = ("bus_bytes", "device_peaks", "corrected_kinds", "newest_steps", "views")
+"""Texts of sql/index that every database runs."""
+INDEX_VIEWS = ("device_peaks", "corrected_kinds", "newest_steps", "crossing_groups")
+"""What sql/index makes of them for every database, which SQL may use as well."""
 
 _VIEWS = "".join(
     f"CREATE OR REPLACE VIEW {name} AS FROM {{snapshot}}.{name};\n" for name in INDEX_TABLES
@@ -71,9 +76,9 @@ def quoted(text: str | Path) -> str:
 class Database:
     """A database that shows one snapshot at a time; safe to use from many threads."""
 
-    def __init__(self, memory_limit: str | None = None) -> None:
-        """Without anything to show yet."""
-        config = _CONFIG | ({"memory_limit": memory_limit} if memory_limit else {})
+    def __init__(self, config: Config | None = None) -> None:
+        """Without anything to show yet. `config`: of DuckDB's settings those that differ."""
+        config = _CONFIG | (config or {})
         self._connection = duckdb.connect(":memory:", config=config)
         self._num_shown = 0
         self._lock = threading.Lock()
@@ -94,7 +99,12 @@ class Database:
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET lock_configuration = true")
 
-    def show(self, snapshot: Path) -> int:
+    @property
+    def connection(self) -> Connection:
+        """For what is set for all cursors."""
+        return self._connection
+
+    def show(self, snapshot: Path | str) -> int:
         """Show another snapshot, from now on; queries under way go on with theirs. Returns its
         number, raises duckdb.Error.
         """

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ingest.free_sql.allow_list import CONTENT
 from ingest.manifest import FileEntry, read_entry
-from ingest.sandbox import CONTENT
 
 if TYPE_CHECKING:
     from ingest.indexer import Indexer

@@ -13,13 +13,15 @@ import duckdb
 import pyarrow as pa
 
 from ingest.errors import UserError
+from ingest.free_sql.sql_process import SqlProcess
 from ingest.manifest import Narrowing
 from ingest.places import current_snapshot, index_folder, is_up_to_date
 from ingest.questions import Question, question
 from ingest.rank_files import RankFiles, is_told
 from ingest.readers import native
 from ingest.run_files import RUN_FILE, dense_decoder, existing, is_run_folder, read_run_info
-from ingest.sandbox import FREE_SQL_MEMORY, Snapshot, Stop
+from ingest.sandbox import Snapshot
+from ingest.stopping import Stop
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import RankInfo, RunInfo
 
@@ -41,30 +43,28 @@ class Run:
         self._rank_files = RankFiles(folder)
         self._index = index_folder(folder)
         self._lock = threading.Lock()
-        self._snapshots: dict[str | None, Snapshot] = {}
+        self._snapshot: Snapshot | None = None
+        self._sql: dict[bool, SqlProcess] = {}
 
     @property
     def snapshot(self) -> Snapshot:
         """The newest published snapshot; raises UserError while there is none."""
-        return self._opened()
+        path = self._newest()
+        with self._lock:
+            found = self._snapshot
+            if found is None or found.path != path:
+                try:
+                    found = self._snapshot = Snapshot(path, self.folder, found)
+                except (duckdb.Error, OSError) as error:  # the run is being deleted, the disk full
+                    raise UserError(f"the index {path} cannot be opened: {error}") from error
+            return found
 
-    def _opened(self, memory_limit: str | None = None) -> Snapshot:
-        """The newest snapshot in a database with this limit, or the usual one; raises UserError."""
+    def _newest(self) -> Path:
+        """File of the newest published snapshot; raises UserError."""
         path = current_snapshot(self._index)
         if path is None:
             raise UserError(f"{self.folder} is not indexed yet; run `rankscope index` on it")
-        with self._lock:
-            self._snapshots = {
-                key: s for key, s in self._snapshots.items() if key is None or s.path == path
-            }
-            found = self._snapshots.get(memory_limit)
-            if found is None or found.path != path:
-                try:
-                    found = Snapshot(path, self.folder, memory_limit, found)
-                except (duckdb.Error, OSError) as error:  # the run is being deleted, the disk full
-                    raise UserError(f"the index {path} cannot be opened: {error}") from error
-                self._snapshots[memory_limit] = found
-            return found
+        return path
 
     def refresh(self) -> bool:
         """Bring the snapshot up to date; False where another process owns the index and does so."""
@@ -220,37 +220,51 @@ class Run:
         return {table: snapshot.files(table, narrowing) for table in asked.reads}
 
     def sql(
-        self,
-        text: str,
-        params: Mapping[str, Any] | None = None,
-        limit_s: float | None = TIME_LIMIT_S,
-        stop: Stop | None = None,
+        self, text: str, limit_s: float | None = TIME_LIMIT_S, stop: Stop | None = None,
         with_content: bool = False,
-    ) -> pa.Table:
+    ) -> pa.Table:  # fmt: skip
         """Rows of any one SELECT over the raw tables (those of content only where asked for) and
-        the rollups; raises UserError.
+        the rollups, run by a process of its own; raises UserError.
         """
+        with self.sql_reading(text, limit_s, stop, with_content) as reader:
+            return reader.read_all()
+
+    @contextmanager
+    def sql_reading(
+        self, text: str, limit_s: float | None = TIME_LIMIT_S, stop: Stop | None = None,
+        with_content: bool = False,
+    ) -> Iterator[pa.RecordBatchReader]:  # fmt: skip
+        """As `sql`, in batches computed while they are read."""
+        snapshot = self.snapshot  # makes the files of tables without rows
+        with self._sql_process(with_content).reading(text, snapshot.path, limit_s, stop) as reader:
+            yield reader
+
+    def get_sql_ready(self) -> None:
+        """Start the process that the first SQL would wait for."""
+        self._sql_process(False).get_ready(self.snapshot.path)
+
+    def _sql_process(self, with_content: bool) -> SqlProcess:
+        with self._lock:
+            if with_content not in self._sql:
+                self._sql[with_content] = SqlProcess(self.folder, self._index, with_content)
+            return self._sql[with_content]
+
+    def execute(self, text: str, values: Mapping[str, Any]) -> pa.Table:
+        """Rows of SQL of this project over the raw tables and the rollups; raises UserError."""
         snapshot = self.snapshot
-        snapshot.show_raw_tables(with_content)
-        return snapshot.execute(text, params or {}, limit_s, stop)
+        snapshot.show_raw_tables()
+        return snapshot.execute(text, values, None)
 
     @contextmanager
     def reading(
         self,
         text: str,
-        values: Mapping[str, Any] | None = None,
+        values: Mapping[str, Any],
         limit_s: float | None = TIME_LIMIT_S,
         stop: Stop | None = None,
     ) -> Iterator[pa.RecordBatchReader]:
-        """Rows of `prepared`, or of any SELECT (no values), in batches computed while read; what
-        people write themselves gets less memory.
-        """
-        if values is None:
-            snapshot = self._opened(FREE_SQL_MEMORY)
-            snapshot.show_raw_tables()
-        else:
-            snapshot = self.snapshot
-        with snapshot.reading(text, values or {}, limit_s, stop) as reader:
+        """Rows of `prepared`, in batches computed while they are read."""
+        with self.snapshot.reading(text, values, limit_s, stop) as reader:
             yield reader
 
     def index_rows(self, text: str, **values: object) -> list[dict[str, Any]]:
@@ -258,10 +272,14 @@ class Run:
         return self.snapshot.index_rows(text, values, TIME_LIMIT_S)
 
     def close(self) -> None:
-        """Let go of the snapshot."""
+        """Close the snapshot and end the processes that run SQL."""
         with self._lock:
-            while self._snapshots:
-                self._snapshots.popitem()[1].close()
+            for process in self._sql.values():
+                process.close()
+            self._sql = {}
+            if self._snapshot is not None:
+                self._snapshot.close()
+                self._snapshot = None
 
     def __enter__(self) -> Run:
         return self

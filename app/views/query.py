@@ -8,6 +8,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -88,12 +89,21 @@ def answered(
     begun = time.monotonic()
     page = _Page()
     try:
-        with run.reading(*query, limit_s=limit_s, stop=stop) as reader:
+        with _reading(run, query, limit_s, stop) as reader:
             page.take(reader, time.monotonic)
     except Interrupted:
         if len(page.rows) < MAX_ROWS or (stop is not None and stop.called):
             raise
     return Answer(page.columns, page.rows, page.num_rows, page.is_counted, time.monotonic() - begun)
+
+
+def _reading(
+    run: Run, query: Query, limit_s: float, stop: Stop | None
+) -> AbstractContextManager[pa.RecordBatchReader]:
+    text, values = query
+    if values is None:
+        return run.sql_reading(text, limit_s, stop)
+    return run.reading(text, values, limit_s, stop)
 
 
 class _Page:
@@ -176,7 +186,7 @@ def csv_pieces(run: Run, query: Query, stop: Stop | None = None) -> Iterator[byt
 
     Text that a spreadsheet would take for a formula gets a quote in front.
     """
-    with run.reading(*query, limit_s=CSV_LIMIT_S, stop=stop) as reader:
+    with _reading(run, query, CSV_LIMIT_S, stop) as reader:
         yield _csv_bytes([[_harmless(name) for name in reader.schema.names]])
         for batch in reader:
             columns = [[_csv_cell(value) for value in _values(c)] for c in batch.columns]

@@ -117,7 +117,7 @@ _CLOCKS = (
 
 def _told_rows(run: Run, window: Window, name: str, text: str) -> Iterator[bytes]:
     """Rows that a picture does not need and an import does, as metadata."""
-    for row in run.sql(text, {"attempt": window.attempt}, limit_s=None).to_pylist():
+    for row in run.execute(text, {"attempt": window.attempt}).to_pylist():
         if window.has_rank(row.get("rank", -1)) or "rank" not in row:
             yield _metadata(row.get("rank", 0), name, row)
 

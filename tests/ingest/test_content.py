@@ -10,8 +10,8 @@ import pytest
 
 from app.cli import main
 from ingest.errors import UserError
+from ingest.free_sql.allow_list import CONTENT
 from ingest.questions import all_questions
-from ingest.sandbox import CONTENT
 from ingest.store import Run, open_run
 from tests.runs_builder import T0, RunBuilder, two_rank_run
 
@@ -39,7 +39,10 @@ def run(builder: RunBuilder) -> Iterator[Run]:
 def test_sql_does_not_see_content(run: Run) -> None:
     with pytest.raises(UserError, match="frames holds content of the model"):
         run.sql("SELECT data FROM frames")
-    with pytest.raises(UserError, match="holds content of the model"), run.reading("FROM Frames"):
+    with (
+        pytest.raises(UserError, match="holds content of the model"),
+        run.sql_reading("FROM Frames"),
+    ):
         pass
 
 
@@ -53,9 +56,9 @@ def test_sql_of_strangers_does_not_open_its_files(run: Run, function: str) -> No
     (path,) = (run.folder / "segments").glob("frames-*.parquet")
     for name in (str(path), str(path.parent / "*.parquet"), str(path.parent / "." / path.name)):
         text = f"SELECT * FROM {function.format(repr(name))}"
-        with pytest.raises(UserError), run.reading(text) as rows:
+        with pytest.raises(UserError), run.sql_reading(text) as rows:
             rows.read_all()
-    with run.reading("SELECT count(*) AS n FROM spans") as rows:
+    with run.sql_reading("SELECT count(*) AS n FROM spans") as rows:
         assert rows.read_all().column("n")[0].as_py() > 0
 
 

@@ -78,7 +78,7 @@ def test_one_unknown_device_leaves_the_utilisation_unknown(tmp_path):
     ],
 )  # fmt: skip
 def test_peaks_of_devices(run, device, peak):
-    answer = run.sql("SELECT peak_tflops_of($d) AS peak", {"d": device})
+    answer = run.execute("SELECT peak_tflops_of($d) AS peak", {"d": device})
     assert answer.to_pylist() == [{"peak": peak}]
 
 

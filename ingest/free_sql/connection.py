@@ -1,0 +1,98 @@
+"""A connection that shows one snapshot of a run to SQL of strangers and can write nowhere.
+
+All files are reached as `run://NAME` through run_files, which opens the run's own files for reading
+and has no others. The operating system's files are switched off, so no path of the machine is seen.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ingest.cores import num_cores
+from ingest.database import INDEX_TABLES, INDEX_VIEWS, Config, Connection, Database
+from ingest.free_sql.allow_list import CONTENT
+from ingest.free_sql.run_files import SCHEME, RunFiles
+from ingest.manifest import Manifest
+from trace_hooks.schema import TABLES
+
+SHARE_OF_MEMORY = 10
+"""Percent of the machine's memory that one statement may take: four at once leave more than half of
+it to everything else.
+"""
+NUM_THREADS = max(1, num_cores() // 2)
+ONE_THREAD: Config = {"threads": 1, "async_threads": 0}
+"""A process with more threads could not be forked."""
+
+
+def memory_bytes() -> int:
+    """What one statement may take."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return machine * SHARE_OF_MEMORY // 100
+
+
+def tables(with_content: bool) -> list[str]:
+    """The raw tables that SQL may name."""
+    return [name for name in TABLES if with_content or name not in CONTENT]
+
+
+class RunDatabase:
+    """The newest snapshot of a run and its raw tables, for SQL of strangers.
+
+    For a process that is forked for each statement. `is_closed_off` False is for tests that show
+    that the other layers suffice. Opening it reads what the kernel says of the machine; showing a
+    snapshot reads nothing but files of the run.
+    """
+
+    def __init__(self, run_folder: Path, with_content: bool, is_closed_off: bool = True) -> None:
+        self._run_folder = run_folder
+        self._is_closed_off = is_closed_off
+        self._tables = tables(with_content)
+        self.num_shown = 0
+        self._files = RunFiles({})
+        self._database = Database({"memory_limit": f"{SHARE_OF_MEMORY}%"} | ONE_THREAD)
+        connection = self._database.connection
+        connection.register_filesystem(self._files)
+        if is_closed_off:
+            connection.execute(f"SET allowed_directories = ['{_address('')}']")
+            connection.execute("SET enable_external_access = false")
+            connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
+
+    @property
+    def table_names(self) -> list[str]:
+        """What SQL may name."""
+        return [*self._tables, *INDEX_TABLES, *INDEX_VIEWS]
+
+    def show(self, snapshot: Path) -> None:
+        """Show this snapshot from now on; raises duckdb.Error."""
+        self.num_shown += 1
+        name = f"index-{self.num_shown}"
+        files = {name: snapshot} | {_empty(t): snapshot.parent / _empty(t) for t in self._tables}
+        self._files.replace(files)
+        number = self._database.show(_address(name))
+        shown = {}
+        with self._database.cursor() as cursor:
+            for table in self._tables:
+                picked = Manifest(cursor).pick(table)
+                files |= {path: self._run_folder / path for path in picked}
+                shown[table] = [_address(path) for path in picked or [_empty(table)]]
+        self._files.replace(files)
+        self._database.show_files(shown, number)
+
+    def for_statement(self) -> Connection:
+        """The connection on which the one statement runs, in the process made for it."""
+        connection = self._database.connection.cursor()
+        connection.execute(f"SET threads = {NUM_THREADS}")
+        if self._is_closed_off:
+            connection.execute("SET lock_configuration = true")
+            connection.execute("BEGIN TRANSACTION READ ONLY")
+        return connection
+
+
+def _empty(table: str) -> str:
+    """A file of the table without rows (ingest.sandbox makes it beside the snapshot)."""
+    return f"empty/{table}.parquet"
+
+
+def _address(name: str) -> str:
+    return f"{SCHEME}://{name}"

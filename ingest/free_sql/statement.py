@@ -1,0 +1,151 @@
+"""What the process of one statement does: it waits for the text, runs it, sends rows, and ends."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from ingest.database import SHARED_SQL, Connection
+from ingest.errors import UserError
+from ingest.free_sql import kernel, wire
+from ingest.free_sql.allow_list import check_text, check_tree, functions
+from ingest.free_sql.connection import NUM_THREADS, ONE_THREAD, RunDatabase, memory_bytes
+from ingest.free_sql.sentences import sentence
+from ingest.index_sql import index_sql
+
+_BATCH_ROWS = 8192
+_BUFFER_BYTES = 1 << 18
+_FAILURES = (
+    duckdb.Error, pa.ArrowException, MemoryError, OSError, RuntimeError, ValueError,
+)  # fmt: skip
+"""What DuckDB and Arrow raise for a statement that fails; ValueError: a kind that it cannot name."""
+_TREE = "SELECT json_serialize_sql($text::VARCHAR)"
+_REHEARSAL = "SELECT 1 AS number, 'a' AS text"
+_SPARE_S = 5
+"""Time that the kernel gives beyond the limit, after which it ends the process."""
+
+
+def run_statement(file: int, database: RunDatabase, layers: frozenset[str]) -> None:
+    """Get ready, wait for one statement at the socket `file`, answer it there, end the process."""
+    try:
+        if "kernel" in layers:
+            kernel.limit_memory(memory_bytes())
+        connection = database.for_statement()
+        _rehearse(connection)
+        asked = wire.read_message(partial(os.read, file))
+        _answer(file, connection, asked, database.table_names, layers)
+    except (wire.Ended, BrokenPipeError, ConnectionResetError):  # nobody waits for it any more
+        pass
+    finally:
+        os._exit(0)
+
+
+def rehearse() -> None:
+    """Load all that a statement needs, while files may still be opened."""
+    functions()
+    for name in SHARED_SQL:
+        index_sql(name)
+    with duckdb.connect(":memory:", config=ONE_THREAD) as connection:
+        _rehearse(connection)
+
+
+def _rehearse(connection: Connection) -> None:
+    """Go through all that a statement goes through, so that it is in memory when one comes."""
+    connection.execute(_TREE, {"text": _REHEARSAL}).fetchall()
+    for batch in connection.sql(_REHEARSAL).to_arrow_reader(_BATCH_ROWS):
+        _packed(batch)
+
+
+def _packed(batch: pa.RecordBatch) -> bytes:
+    file = io.BytesIO()
+    with pa.ipc.new_stream(file, batch.schema) as stream:
+        stream.write_batch(batch)
+    return file.getvalue()
+
+
+def _answer(
+    file: int, connection: Connection, asked: dict[str, Any], names: list[str],
+    layers: frozenset[str],
+) -> None:  # fmt: skip
+    limit_s = asked.get("limit_s")
+    if limit_s is not None:
+        signal.setitimer(signal.ITIMER_REAL, limit_s + _SPARE_S)  # its signal ends the process
+    if "kernel" in layers:
+        if limit_s is not None:
+            kernel.limit_time((limit_s + _SPARE_S) * NUM_THREADS)
+        kernel.filter_calls()
+    try:
+        with _as_sentences():
+            _send_rows(file, connection, asked["text"], names, "tree" in layers)
+    except UserError as error:
+        wire.write_frame(file, wire.ERROR, str(error).encode(errors="replace"))
+    wire.write_frame(file, wire.END)
+
+
+def _send_rows(
+    file: int, connection: Connection, text: str, names: list[str], is_checked: bool
+) -> None:
+    if is_checked:
+        check_text(text)
+        [[serialized]] = connection.execute(_TREE, {"text": text}).fetchall()
+        try:
+            check_tree(serialized, names)
+        except UserError:
+            connection.extract_statements(text)  # where it is not SQL at all, DuckDB says the place
+            raise
+        asked = connection.sql(text)
+        reader = asked.to_arrow_reader(_BATCH_ROWS) if asked is not None else None
+    else:
+        reader = connection.execute(text).to_arrow_reader(_BATCH_ROWS)
+    if reader is None:
+        raise UserError("SQL: give exactly one SELECT; nothing else is possible here")
+    frames = io.BufferedWriter(_Frames(file), _BUFFER_BYTES)
+    with pa.ipc.new_stream(frames, reader.schema) as stream:
+        for batch in reader:
+            stream.write_batch(batch)
+            frames.flush()
+    frames.flush()
+
+
+@contextmanager
+def _as_sentences() -> Iterator[None]:
+    try:
+        yield
+    except (
+        duckdb.Error,
+        pa.ArrowException,
+        MemoryError,
+        OSError,
+        RuntimeError,
+        ValueError,
+    ) as error:
+        if isinstance(error, BrokenPipeError | ConnectionResetError):
+            raise
+        raise UserError(sentence(error)) from error
+
+
+class _Frames(io.RawIOBase):
+    """A file that sends what is written to it as frames, in pieces worth a call."""
+
+    def __init__(self, file: int) -> None:
+        super().__init__()
+        self._file = file
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def write(self, content: Any) -> int:
+        """Send it."""
+        piece = memoryview(content)
+        if piece.nbytes:
+            wire.write_frame(self._file, wire.DATA, piece.cast("B"))
+        return piece.nbytes
