@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.cli import main
-from tests.hostile.sql.long_texts import doubled
+from tests.hostile.sql.long_texts import DOUBLED, doubled
 from tests.hostile.sql.process import Reply
 from tests.hostile.sql.site import Site
 from tests.hostile.sql.stage import SECRETS, Stage
@@ -103,7 +103,7 @@ LOADS = {
     "a sorted list of 2e8 numbers": "select list_sort(range(200000000))",
     "the distance of long texts":
         "select damerau_levenshtein(repeat('ab', 40000), repeat('ba', 40000))",
-    "25 CTEs that double": doubled(25),
+    "25 CTEs that double": doubled(25, DOUBLED[2]),
     "an endless answer": "select repeat('x', 1000000) from range(1000000000)",
     "an endless recursion": "with recursive x as (select 1 as n union all select n from x) from x",
     "a sleep": "select sleep_ms(60000)",

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -87,7 +87,7 @@ class Campaign:
         self.report.seconds = time.monotonic() - begun_s
         return self.report
 
-    def _wait(self, jobs: list, num: int, every: float, begun_s: float) -> None:  # type: ignore[type-arg]
+    def _wait(self, jobs: list[Future[None]], num: int, every: float, begun_s: float) -> None:
         told_s = begun_s
         while not all(job.done() for job in jobs):
             time.sleep(0.2)

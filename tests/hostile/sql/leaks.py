@@ -16,7 +16,8 @@ from tests.hostile.sql_target import Outcome
 
 _OF_THE_MACHINE = (
     r"root:x:0:0",
-    r"/nologin", r"\bPATH=/", r"\bHOME=/", r"\bPYTHONPATH=", r"\bVmRSS:", r"Linux version \d",
+    r"/nologin",
+    r"/bin/(?:ba)?sh\b", r"\bPATH=/", r"\bHOME=/", r"\bPYTHONPATH=", r"\bVmRSS:", r"Linux version \d",
     r"\br-xp \d", r"/dist-packages/", r"/site-packages/", r"python3?\x00-",
 )  # fmt: skip
 """In /etc/passwd, /proc/self/environ, status, maps, cmdline, and what names installed files."""

@@ -5,15 +5,25 @@ from __future__ import annotations
 import random
 
 
+DOUBLED = (
+    "(from {0} union all from {0})",
+    "(select a.x from {0} a, {0} b)",
+    "not materialized (from {0} union all from {0})",
+    "not materialized (from {0}, {0} b)",
+    "not materialized (select a.x from {0} a join {0} b using (x))",
+)
+"""CTEs that read the one before twice; those not materialized are planned 2^n times."""
+
+
 def doubling(rng: random.Random) -> str:
-    """CTEs each of which reads the one before twice: a plan of 2^n."""
-    return doubled(rng.randint(18, 40))
+    """A plan, or an answer, of 2^n."""
+    return doubled(rng.randint(16, 40), rng.choice(DOUBLED))
 
 
-def doubled(num: int) -> str:
+def doubled(num: int, body: str) -> str:
     """So many of them."""
-    parts = [f"a{i} as (from a{i - 1} union all from a{i - 1})" for i in range(1, num)]
-    return f"with a0 as (select 1), {', '.join(parts)} select count(*) from a{num - 1}"
+    parts = [f"a{i} as {body.format(f'a{i - 1}')}" for i in range(1, num)]
+    return f"with a0 as (select rank as x from steps), {', '.join(parts)} from a{num - 1}"
 
 
 def brackets(rng: random.Random) -> str:
