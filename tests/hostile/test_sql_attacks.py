@@ -172,11 +172,11 @@ def test_what_is_no_query_gets_a_sentence(whole_site: Site, text: str) -> None:
 
 
 def test_answers_do_not_tell_whether_a_file_exists(whole_site: Site) -> None:
-    told = set()
+    messages = set()
     for path in ("@OUT@/secret.csv", "@OUT@/nobody.csv", "@HOME@", "@HOME@/nobody"):
         reply, _ = attacked(whole_site, f"from read_csv('{path}')")
-        told.add(reply.message.replace(whole_site.stage.concrete(path), "PATH"))
-    assert len(told) == 1
+        messages.add(reply.message.replace(whole_site.stage.concrete(path), "PATH"))
+    assert len(messages) == 1
 
 
 @pytest.mark.parametrize("damage", ["footer", "removed"])
@@ -204,10 +204,10 @@ def test_the_command_line_writes_nothing_either(
     stage: Stage = whole_site.stage
     for text in (WRITES["a CSV in place of a data file"], WRITES["a table by DELETE"]):
         code = main(["query", str(stage.run), stage.concrete(text)])
-        said = capsys.readouterr()
+        printed = capsys.readouterr()
         found = whole_site.changed_state()
         if found:
             whole_site.restore()
         assert code == 2
         assert found == []
-        assert SECRETS["outside"] not in said.out + said.err
+        assert SECRETS["outside"] not in printed.out + printed.err

@@ -44,7 +44,7 @@ def _main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--layers", choices=("all", *LAYERS), default="all")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--most", type=int, default=10**9, help="stop after so many violations")
+    parser.add_argument("--most", type=int, default=10**9, help="stop after this many violations")
     given = parser.parse_args()
     layers = frozenset(LAYERS if given.layers == "all" else [given.layers])
     folder = Path(tempfile.mkdtemp(prefix="rankscope-sql-"))

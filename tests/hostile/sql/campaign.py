@@ -59,7 +59,7 @@ class Campaign:
         self, folder: Path, seed: int, layers: frozenset[str], with_limits: bool = True,
         most: int = 10**9, tell: Tell = print,
     ) -> None:  # fmt: skip
-        """`most`: stop after so many violations."""
+        """`most`: stop after this many violations."""
         self.folder = folder
         self.layers = layers
         self.report = Report()
@@ -71,7 +71,7 @@ class Campaign:
         self._lock = threading.Lock()
 
     def run(self, num: int, num_workers: int, every: float = 10.0) -> Report:
-        """Run so many statements; a line of progress each `every` seconds."""
+        """Run this many statements; a line of progress each `every` seconds."""
         begun_s = time.monotonic()
         with ThreadPoolExecutor(num_workers) as pool:
             jobs = [
@@ -88,14 +88,14 @@ class Campaign:
         return self.report
 
     def _wait(self, jobs: list[Future[None]], num: int, every: float, begun_s: float) -> None:
-        told_s = begun_s
+        reported_s = begun_s
         while not all(job.done() for job in jobs):
             time.sleep(0.2)
             if any(job.done() and job.exception() for job in jobs):
                 return
-            if time.monotonic() - told_s >= every:
-                told_s = time.monotonic()
-                self._tell(f"{told_s - begun_s:5.0f} s of {num}: {self.report.summary}")
+            if time.monotonic() - reported_s >= every:
+                reported_s = time.monotonic()
+                self._tell(f"{reported_s - begun_s:5.0f} s of {num}: {self.report.summary}")
 
     def _work(self, worker: int, numbers: range) -> None:
         token = f"rankscope-canary-{self._seed}-{worker}"
@@ -156,6 +156,8 @@ class Campaign:
         culprits = 0
         site.restore()
         for statement in batch:
+            if self.stop.is_set():
+                return
             site.run(statement.text)
             found = site.changed_state()
             if found:
@@ -177,7 +179,7 @@ class Campaign:
             self.report.violations.update(kinds)
 
     def _violated(self, site: Site, statement: Statement, found: list[Violation]) -> None:
-        """Show the simplest stage of the statement that does the same."""
+        """Show the simplest stage of the statement that has the same effect."""
         kinds = {violation.kind for violation in found}
         with self._lock:
             too_many = self.report.violations[min(kinds)] > MOST_SHOWN

@@ -22,7 +22,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Catalog:
-    """What a fresh connection tells of itself."""
+    """What a fresh connection reports of itself."""
 
     functions: tuple[Function, ...]
     settings: tuple[str, ...]

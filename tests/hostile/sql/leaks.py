@@ -1,4 +1,4 @@
-"""What an answer tells that it must not: secrets, and what only this machine has."""
+"""What an answer gives away that it must not: secrets, and what only this machine has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.hostile.sql_target import Outcome
 _OF_THE_MACHINE = (
     r"root:x:0:0",
     r"/nologin",
-    r"/bin/(?:ba)?sh\b", r"\bPATH=/", r"\bHOME=/", r"\bPYTHONPATH=", r"\bVmRSS:", r"Linux version \d",
+    r"/bin/(?:ba)?sh\b", r"\bPATH=/", r"\bHOME=/", r"\bPYTHONPATH=", r"\bVmRSS:",
+    r"Linux version \d",
     r"\br-xp \d", r"/dist-packages/", r"/site-packages/", r"python3?\x00-",
 )  # fmt: skip
 """In /etc/passwd, /proc/self/environ, status, maps, cmdline, and what names installed files."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-
 DOUBLED = (
     "(from {0} union all from {0})",
     "(select a.x from {0} a, {0} b)",
@@ -21,7 +20,7 @@ def doubling(rng: random.Random) -> str:
 
 
 def doubled(num: int, body: str) -> str:
-    """So many of them."""
+    """This many of them."""
     parts = [f"a{i} as {body.format(f'a{i - 1}')}" for i in range(1, num)]
     return f"with a0 as (select rank as x from steps), {', '.join(parts)} from a{num - 1}"
 

@@ -98,8 +98,10 @@ class Process:
         try:
             self.limits = self._socket.recv()
         except EOFError:
-            told = (stage.folder / "printed").read_text(errors="replace")
-            raise RuntimeError(f"the process under attack does not start: {told[-2000:]}") from None
+            output = (stage.folder / "printed").read_text(errors="replace")
+            raise RuntimeError(
+                f"the process under attack does not start: {output[-2000:]}"
+            ) from None
         self._socket.send(("SELECT 1", False))
         self._socket.recv()
         self._baseline = _resident(self._process.pid)[0]

@@ -25,7 +25,7 @@ class Violation:
 
 
 class Site:
-    """Executes statements and tells what they did."""
+    """Executes statements and reports what they did."""
 
     def __init__(self, folder: Path, token: str, layers: frozenset[str]) -> None:
         self.stage = Stage(folder, token)
