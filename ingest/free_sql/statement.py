@@ -26,7 +26,7 @@ _BUFFER_BYTES = 1 << 18
 _FAILURES = (
     duckdb.Error, pa.ArrowException, MemoryError, OSError, RuntimeError, ValueError,
 )  # fmt: skip
-"""What DuckDB and Arrow raise for a statement that fails; ValueError: a kind that it cannot name."""
+"""What DuckDB and Arrow raise for a statement that fails; ValueError: a kind they cannot name."""
 _TREE = "SELECT json_serialize_sql($text::VARCHAR)"
 _REHEARSAL = "SELECT 1 AS number, 'a' AS text"
 _SPARE_S = 5

@@ -1,21 +1,22 @@
 """The free SQL under attack, behind one small interface: the only module that knows its code.
 
 What is attacked is given a run folder and the layers that are on, executes texts, and answers each
-with an Outcome. Today there is one implementation, which has no layers to choose from.
+with an Outcome.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import duckdb
 import pyarrow as pa
 
 from ingest.errors import UserError
+from ingest.free_sql.connection import memory_bytes
+from ingest.free_sql.sql_process import SqlProcess
 from ingest.store import open_run
 
 LAYERS = ("tree", "connection", "kernel")
@@ -55,37 +56,26 @@ class Engine(Protocol):
         """Give back what it holds."""
 
 
-class _RunSql:
-    """`ingest.store.Run.sql`: in this process, with a time limit, on a connection shared by all."""
-
-    limits = Limits(2.0, 2 << 30, 2 << 30)
-
-    def __init__(self, run_folder: Path) -> None:
-        self._run = open_run(run_folder)
-
-    def execute(self, text: str) -> pa.Table:
-        return self._run.sql(text, limit_s=self.limits.seconds)
-
-    def close(self) -> None:
-        self._run.close()
-
-
 class _SqlProcess:
     """`ingest.free_sql`: a process of its own for each statement."""
 
-    limits = Limits(2.0, 1 << 30, 256 << 20)
+    limits = Limits(2.0, memory_bytes() + (1 << 29), 256 << 20)
 
     def __init__(self, run_folder: Path, layers: frozenset[str]) -> None:
-        from ingest.free_sql.processes import SqlProcess  # type: ignore[import-not-found]
-
-        self._process: Any = SqlProcess(run_folder, layers=set(layers))
+        self._run = open_run(run_folder)
+        index = self._run.snapshot.path.parent
+        self._process = SqlProcess(run_folder, index, layers=layers)
 
     def execute(self, text: str) -> pa.Table:
-        found: pa.Table = self._process.execute(text)
-        return found
+        """Rows of a statement."""
+        path = self._run.snapshot.path
+        with self._process.reading(text, path, self.limits.seconds) as reader:
+            return reader.read_all()
 
     def close(self) -> None:
+        """End its processes."""
         self._process.close()
+        self._run.close()
 
 
 class _Unprotected:
@@ -120,10 +110,8 @@ class Target:
         self._engine: Engine
         if not layers:
             self._engine = _Unprotected(run_folder)
-        elif has_layers():
-            self._engine = _SqlProcess(run_folder, layers)
         else:
-            self._engine = _RunSql(run_folder)
+            self._engine = _SqlProcess(run_folder, layers)
         self.limits = self._engine.limits
 
     def execute(self, text: str) -> Outcome:
@@ -141,7 +129,3 @@ class Target:
         """Give back what the engine holds."""
         self._engine.close()
 
-
-def has_layers() -> bool:
-    """Whether the engine has layers that can be switched on one by one."""
-    return importlib.util.find_spec("ingest.free_sql") is not None
