@@ -11,7 +11,7 @@ from tests.hostile.sql.long_texts import DOUBLED, doubled
 from tests.hostile.sql.process import Reply
 from tests.hostile.sql.site import Site
 from tests.hostile.sql.stage import SECRETS, Stage
-from tests.hostile.sql_target import LAYERS, has_layers
+from tests.hostile.sql_target import LAYERS
 
 WRITES = {
     "a CSV in place of a data file":
@@ -108,7 +108,7 @@ LOADS = {
     "an endless recursion": "with recursive x as (select 1 as n union all select n from x) from x",
     "a sleep": "select sleep_ms(60000)",
 }  # fmt: skip
-ON = [LAYERS, *((layer,) for layer in LAYERS)] if has_layers() else [LAYERS]
+ON = [LAYERS, *((layer,) for layer in LAYERS)]
 
 
 @pytest.fixture(scope="module", params=ON, ids="+".join)

@@ -18,14 +18,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.hostile.sql.campaign import Campaign, Report
-from tests.hostile.sql_target import LAYERS, has_layers
+from tests.hostile.sql_target import LAYERS
 
 _COLUMNS = ("rows", "refused", "stopped", "crashed", "lost", "write", "read", "limit")
 
 
 def lines(report: Report, seed: int, layers: str) -> Iterator[str]:
     """The report for people."""
-    on = layers if has_layers() else "none to choose from"
+    on = layers
     yield f"seed {seed}, layers: {on}; {report.seconds:.0f} s"
     yield "| stratum | statements | " + " | ".join(_COLUMNS) + " |"
     yield "|---" * (len(_COLUMNS) + 2) + "|"
