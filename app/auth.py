@@ -28,6 +28,15 @@ AGENT_PATH = "/agent"
 """Socket of the ranks: no token of people opens it, and the job token opens nothing else."""
 JOB = "rankscope.job"
 """Key in the ASGI scope that says whether the job token was given."""
+PAGE_HEADER = "x-rankscope"
+"""Header, with any text, of the dashboard's own requests that run something: a page of another site
+cannot send it, since this server answers no CORS preflight."""
+SESSION = "rankscope.session"
+"""Key in the ASGI scope of whom a request counts for: a digest, never a secret."""
+ANONYMOUS_SESSION = "anonymous"
+"""The session of everybody who sent neither a token nor a cookie."""
+BEARER = "rankscope.bearer"
+"""Key in the ASGI scope that says whether a request came with a valid Bearer token."""
 _AGAIN = "rankscope_again"
 """Parameter of an address that a browser came to by itself, after a link of another site."""
 _YEAR_S = 31_536_000
@@ -46,6 +55,17 @@ def require(request: HTTPConnection, role: Role) -> None:
             f"this needs the role {role.name}, yours is {has.name if has else 'none'}; "
             "ask whoever started the server for another token"
         )
+
+
+def require_page_header(request: HTTPConnection) -> None:
+    """Return if the request came from a page of this server, or with a token; raises Forbidden."""
+    if request.headers.get(PAGE_HEADER) or request.scope.get(BEARER):
+        return
+    raise Forbidden(
+        "This request runs something, so it needs the header X-Rankscope with any text, which "
+        "pages of other sites cannot send. Programs add 'X-Rankscope: 1' or, where the server has "
+        "tokens, 'Authorization: Bearer TOKEN'."
+    )
 
 
 class Guard:
@@ -89,6 +109,7 @@ class Guard:
             return None  # the socket tells its rank what is wrong
         if not self.settings.tokens:
             scope[ROLE] = Role.operator
+            scope[SESSION] = ANONYMOUS_SESSION
             return None
         return self._without_token(request)
 
@@ -134,6 +155,8 @@ class Guard:
             token = self._token_of_cookie(request.headers.get("cookie", ""))
         if token is not None:
             scope[ROLE] = token.role
+            scope[SESSION] = _digest(token.secret)
+            scope[BEARER] = scheme.lower() == "bearer"
             if visit and _AGAIN in request.query_params:
                 return RedirectResponse(self._address(request), 303)
         elif scope["path"] not in ANONYMOUS:
@@ -223,8 +246,10 @@ class Everybody:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on as an operator's, a socket as a rank's, too."""
+        """Hand the request on as an operator's program, a socket as a rank's, too."""
         scope[ROLE] = Role.operator
+        scope[SESSION] = ANONYMOUS_SESSION
+        scope[BEARER] = True
         scope[JOB] = True
         await self.app(scope, receive, send)
 

@@ -13,7 +13,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from app.auth import Forbidden, Guard, Prefix, require
+from app.auth import (
+    ANONYMOUS_SESSION,
+    SESSION,
+    Forbidden,
+    Guard,
+    Prefix,
+    require,
+    require_page_header,
+)
 from app.settings import Role, Settings, Token
 from tests.app.server.asgi import LOCAL, Client
 
@@ -35,6 +43,14 @@ async def for_uploaders(request: Request) -> Response:
     return JSONResponse({})
 
 
+async def run_it(request: Request) -> Response:
+    try:
+        require_page_header(request)
+    except Forbidden as error:
+        return JSONResponse({"error": str(error)}, 403)
+    return JSONResponse({"session": request.scope[SESSION]})
+
+
 async def socket(websocket: WebSocket) -> None:
     await websocket.accept()
 
@@ -43,6 +59,7 @@ def client(settings: Settings) -> Client:
     app = Starlette(
         routes=[
             Route("/healthz", told),
+            Route("/run-it", run_it, methods=["POST"]),
             Route("/upload", for_uploaders, methods=["POST"]),
             WebSocketRoute(SOCKET, socket),
             Route("/{path:path}", told, methods=["GET", "POST"]),
@@ -217,6 +234,21 @@ def test_a_role_does_what_it_may(guarded: Client) -> None:
 def test_who_passed_no_guard_has_no_role() -> None:
     with pytest.raises(Forbidden, match="yours is none"):
         require(Request({"type": "http"}), Role.viewer)
+
+
+def test_what_runs_something_needs_a_header_that_other_sites_cannot_send(guarded: Client) -> None:
+    local = client(Settings())
+    refused = local.post("/run-it", origin=f"http://{LOCAL}")
+    assert refused.status == 403
+    assert "X-Rankscope: 1" in refused.json()["error"]
+    assert local.post("/run-it", x_rankscope="").status == 403
+    assert local.post("/run-it", x_rankscope="1").json() == {"session": ANONYMOUS_SESSION}
+    assert local.post("/run-it", authorization="Bearer x").status == 403  # there is no token here
+    guarded.get(f"/p/?token={SECRET}")
+    assert guarded.post("/run-it").status == 403
+    assert guarded.post("/run-it", x_rankscope="1").status == 200
+    program = guarded.post("/run-it", authorization=f"Bearer {VIEW}").json()["session"]
+    assert re.fullmatch("[0-9a-f]{64}", program)
 
 
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
