@@ -26,7 +26,7 @@ from app.settings import Role, Settings, Token
 from tests.app.server.asgi import LOCAL, Client
 
 SECRET = "correct-horse-battery"
-VIEW = "only-to-look-at"
+VIEW = "only-to-look-at-it"
 SOCKET = "/api/live"
 PAGE = {"sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
 
@@ -133,10 +133,14 @@ def test_another_site_may_link_here_and_no_more(site: str) -> None:
 
 
 def test_a_public_url_names_another_host_and_its_origin() -> None:
-    settings = Settings(public_url="https://hub.example.org/user/x/proxy/8050")
+    settings = Settings(
+        public_url="https://hub.example.org/user/x/proxy/8050", tokens=(Token(SECRET),)
+    )
     assert settings.base == "/user/x/proxy/8050"
     tried = client(settings)
     host, origin = "hub.example.org", "https://hub.example.org"
+    tried.get(f"/user/x/proxy/8050/?token={SECRET}", host=host)
+    tried.cookies["rankscope_8050"] = tried.cookies["rankscope_default"]
     assert tried.post("/user/x/proxy/8050/x", host=host, origin=origin).json() == {"path": "/x"}
     assert tried.post("/x", origin=origin).json() == {"path": "/x"}  # the proxy set its own Host
     assert tried.opens(SOCKET, host=host, origin=origin)
@@ -207,14 +211,21 @@ def test_behind_tls_the_cookie_is_secure() -> None:
     assert answer.headers["location"] == "/"
 
 
-@pytest.mark.parametrize("path", ["//evil.example/x", "/%5Cevil.example", "/p//evil.example"])
+@pytest.mark.parametrize("path", ["/run//evil.example", "/run/%5Cevil.example", "/run/..//evil"])
 def test_the_way_back_stays_on_this_server(path: str) -> None:
     for base in ("", "/p"):
         tried = client(Settings(base=base, tokens=(Token(SECRET),)))
         location = tried.get(f"{path}?token={SECRET}").headers["location"]
-        assert location.startswith(f"{base}/")
-        assert not location.startswith("//")
+        assert location.startswith(f"{base}/run/")
         assert "\\" not in location
+
+
+@pytest.mark.parametrize("path", ["//evil.example/x", "/%5Cevil.example", "/p//evil.example"])
+def test_only_pages_take_a_token_and_lead_on(path: str) -> None:
+    for base in ("", "/p"):
+        answer = client(Settings(base=base, tokens=(Token(SECRET),))).get(f"{path}?token={SECRET}")
+        assert answer.status == 401
+        assert "location" not in answer.headers
 
 
 def test_scripts_send_a_bearer_token(guarded: Client) -> None:
@@ -269,6 +280,7 @@ def test_a_person_gets_a_page_that_asks(guarded: Client) -> None:
 def test_a_link_from_elsewhere_comes_again_from_here_once(guarded: Client) -> None:
     """Browsers keep a strict cookie back along a link of another site, not after a refresh."""
     target = "/p/run/a/overview?rank=5"
+    again = ""
     for headers in (HTML, HTML | {"sec_fetch_site": "cross-site"} | PAGE):
         first = guarded.get(target, **headers)
         assert first.status == 401
@@ -285,15 +297,17 @@ def test_a_link_from_elsewhere_comes_again_from_here_once(guarded: Client) -> No
     assert guarded.get(target, **HTML).status == 200
 
 
-@pytest.mark.parametrize("text", ["short", "viewer=short", "operator=", "", "line\nbreaks\n"])
+@pytest.mark.parametrize(
+    "text", ["short", "viewer=short", "operator=", "", "line\nbreaks\nand more", "15-characters--"]
+)
 def test_a_token_that_is_easily_guessed_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="8 visible characters"):
+    with pytest.raises(ValueError, match="16 visible characters"):
         Token.parse(text)
 
 
 def test_a_secret_may_hold_an_equals_sign() -> None:
-    assert Token.parse("a=b=c=d=e") == Token("a=b=c=d=e", Role.operator)
-    assert Token.parse("viewer=a=b=c=d=e") == Token("a=b=c=d=e", Role.viewer)
+    assert Token.parse("a=b=c=d=e=f=g=h=i") == Token("a=b=c=d=e=f=g=h=i", Role.operator)
+    assert Token.parse("viewer=a=b=c=d=e=f=g=h=i") == Token("a=b=c=d=e=f=g=h=i", Role.viewer)
 
 
 @pytest.mark.parametrize("base", ["/a b", "/a?b", "/../x", "/<script>", "/run", "/api/x", "/_dash"])
