@@ -45,7 +45,8 @@ class BoundedHttp(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes and set the time for the next ones."""
         super().data_received(data)
-        self._set_deadline()
+        if self.transport.get_protocol() is self:  # else a WebSocket has it now
+            self._set_deadline()
 
     def on_response_complete(self) -> None:
         """Keep the connection for as long as its owner is trusted with it."""
