@@ -109,10 +109,10 @@ class AccessFiles:
         """End a session."""
         (self.folder / f"{_SESSION}{session.digest}").unlink(missing_ok=True)
 
-    def revoke(self, token: ServedToken) -> None:
-        """Refuse a token from now on."""
-        self._write(f"{_REVOKED}{token.digest}", "")
-        (self.folder / f"{_TOKEN}{token.digest}").unlink(missing_ok=True)
+    def revoke(self, token: str) -> None:
+        """Refuse the token of this digest from now on."""
+        self._write(f"{_REVOKED}{token}", "")
+        (self.folder / f"{_TOKEN}{token}").unlink(missing_ok=True)
 
     def remove_ended(self) -> None:
         """Remove sessions that have ended and tokens that nobody serves any more."""

@@ -115,9 +115,12 @@ class Sessions:
         if self._files is not None:
             with suppress(OSError):  # such as a full disk: they are noted again the next day
                 self._files.remove_ended()
-                for token in tokens:
+                for token in self._not_revoked(tokens):
                     served = ServedToken(digest_of(token.secret), token.role.name, url, time.time())
                     self._files.add(served)
+
+    def _not_revoked(self, tokens: Sequence[Token]) -> list[Token]:
+        return [token for token in tokens if not self.is_revoked(digest_of(token.secret))]
 
     def _end(self, session: Session) -> None:
         with self._lock:

@@ -23,6 +23,7 @@ from app.auth import (
     require_page_header,
 )
 from app.settings import Role, Settings, Token
+from app.wrong_tokens import MOST_AT_ONCE
 from tests.app.server.asgi import LOCAL, Client
 
 SECRET = "correct-horse-battery"
@@ -119,17 +120,49 @@ def test_its_own_pages_may_ask() -> None:
     assert tried.opens(SOCKET)  # a script: every browser sends the origin
 
 
+API = ("/api/runs", "/api/run/a/grid", "/live/frames", "/metrics", "/healthz", "/assets/x/a.mjs",
+       "/_dash-layout", "/_dash-update-component", "/_favicon.ico", "/agent", "/runs",
+       "//run/a")  # fmt: skip
+PAGES = ("/", "/run/a", "/run/a/overview")
+
+
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_another_site_may_link_here_and_no_more(site: str) -> None:
+def test_another_site_may_link_to_pages_and_to_nothing_else(site: str) -> None:
+    for tried in (client(Settings()), client(Settings(base="/p"))):
+        for path in PAGES:
+            assert tried.get(path, sec_fetch_site=site, **PAGE).status == 200
+            assert tried.post(path, sec_fetch_site=site, **PAGE).status == 403
+        for path in API:
+            answer = tried.get(path, sec_fetch_site=site, **PAGE)
+            assert answer.status == 403
+            assert "may only link to pages" in answer.json()["error"]
+    based = client(Settings(base="/p"))
+    assert based.get("/p/run/a", sec_fetch_site=site, **PAGE).status == 200
+    assert based.get("/p/api/runs", sec_fetch_site=site, **PAGE).status == 403
+    assert based.get("/p/run/../api/runs", sec_fetch_site="same-origin").status == 200
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [("navigate", "iframe"), ("navigate", "frame"), ("navigate", "embed"), ("navigate", "object"),
+     ("no-cors", "image"), ("no-cors", "script"), ("no-cors", "style"), ("no-cors", "empty"),
+     ("no-cors", "document"), ("cors", "empty"), ("nested-navigate", "document"),
+     ("navigate", "empty"), ("same-origin", "worker"), ("websocket", "empty")],
+)  # fmt: skip
+def test_another_site_may_not_embed_nor_fetch_a_page(kind: tuple[str, str]) -> None:
     tried = client(Settings())
-    page = "/run/a/overview"
-    assert tried.get(page, sec_fetch_site=site, **PAGE).status == 200
-    assert tried.post(page, sec_fetch_site=site, **PAGE).status == 403
-    framed = PAGE | {"sec_fetch_dest": "iframe"}
-    assert tried.get(page, sec_fetch_site=site, **framed).status == 403
-    image = {"sec_fetch_mode": "no-cors", "sec_fetch_dest": "image"}
-    assert tried.get("/api/run/a/grid", sec_fetch_site=site, **image).status == 403
-    assert tried.get("/api/run/a/grid", sec_fetch_site="same-origin", **image).status == 200
+    for path in (*PAGES, *API):
+        for site in ("cross-site", "same-site"):
+            asked = {"sec_fetch_site": site, "sec_fetch_mode": kind[0], "sec_fetch_dest": kind[1]}
+            assert tried.get(path, **asked).status == 403
+            assert not tried.opens(path, **asked)
+
+
+def test_another_site_may_not_fetch_a_page_ahead() -> None:
+    ahead = PAGE | {"sec_fetch_site": "cross-site", "sec_purpose": "prefetch;prerender"}
+    assert client(Settings()).get("/run/a/overview", **ahead).status == 403
+    own = ahead | {"sec_fetch_site": "same-origin"}
+    assert client(Settings()).get("/run/a/overview", **own).status == 200
 
 
 def test_a_public_url_names_another_host_and_its_origin() -> None:
@@ -295,6 +328,67 @@ def test_a_link_from_elsewhere_comes_again_from_here_once(guarded: Client) -> No
     known = guarded.get(again, **HTML)
     assert (known.status, known.headers["location"]) == (303, target)
     assert guarded.get(target, **HTML).status == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/p/api/runs", "/p/live/frames", "/p/metrics", "/p/runs", "/p//x"]
+)
+def test_no_page_leads_to_an_address_that_is_none(guarded: Client, path: str) -> None:
+    """Neither without a token, nor with one, nor by the parameter that a page comes again with."""
+    for more in ("", "?rankscope_again=1", f"?token={SECRET}", "?token=wrong-wrong-wrong-"):
+        for headers in (HTML, HTML | PAGE | {"sec_fetch_site": "none"}):
+            answer = guarded.get(f"{path}{more}", **headers)
+            assert answer.status == 401
+            assert set(answer.json()) == {"error"}
+            assert "set-cookie" not in answer.headers
+    guarded.get(f"/p/?token={SECRET}")
+    assert guarded.get(f"{path}?rankscope_again=1", **HTML).status == 200  # and leads nowhere
+
+
+def wrong(tried: Client, number: int, **headers: str) -> list[int]:
+    return [tried.get("/p/api/runs", authorization=f"Bearer wrong-{n}", **headers).status
+            for n in range(number)]  # fmt: skip
+
+
+def test_wrong_tokens_are_limited_and_a_valid_one_never_is(guarded: Client) -> None:
+    assert wrong(guarded, MOST_AT_ONCE) == [401] * MOST_AT_ONCE
+    for target, headers in (
+        ("/p/api/runs", {"authorization": "Bearer wrong"}), ("/p/?token=wrong-again", HTML),
+    ):  # fmt: skip
+        refused = guarded.get(target, **headers)
+        assert refused.status == 429
+        assert refused.headers["retry-after"] == "60"
+        assert refused.headers["connection"] == "close"
+        assert "A valid token is taken at any time." in refused.json()["error"]
+    assert not guarded.opens(f"/p{SOCKET}", authorization="Bearer wrong")
+    assert guarded.get("/p/api/runs", authorization=f"Bearer {SECRET}").status == 200
+    assert guarded.get("/p/api/runs").status == 401  # no token is not a wrong one
+    assert guarded.get("/p/healthz").status == 200
+    assert guarded.get(f"/p/?token={VIEW}").status == 303
+    assert guarded.get("/p/api/runs").status == 200
+
+
+def test_an_address_in_a_header_counts_behind_a_declared_proxy_only() -> None:
+    tokens = (Token(SECRET),)
+    for proxies, status in (((), 429), (("127.0.0.0/8", "10.0.0.7"), 401)):
+        tried = client(Settings(base="/p", tokens=tokens, trusted_proxies=proxies))
+        wrong(tried, MOST_AT_ONCE, x_forwarded_for="192.0.2.1")
+        assert wrong(tried, 1, x_forwarded_for="192.0.2.1") == [429]
+        assert wrong(tried, 2, x_forwarded_for="192.0.2.2") == [status] * 2
+        # the client wrote the first ones, the proxy the last: a second proxy is passed over
+        assert wrong(tried, 1, x_forwarded_for="192.0.2.99, 192.0.2.1") == [429]
+        assert wrong(tried, 1, x_forwarded_for="192.0.2.1, 10.0.0.7") == [429]
+        assert wrong(tried, 1, x_forwarded_for="192.0.2.1, 192.0.2.3") == [status]
+        assert wrong(tried, 1, x_forwarded_for="nonsense") == [status]
+
+
+def test_an_ipv6_network_is_one_client() -> None:
+    settings = Settings(base="/p", tokens=(Token(SECRET),), trusted_proxies=("127.0.0.1",))
+    tried = client(settings)
+    for number in range(MOST_AT_ONCE):
+        assert wrong(tried, 1, x_forwarded_for=f"2001:db8::{number:x}") == [401]
+    assert wrong(tried, 1, x_forwarded_for="2001:db8::ffff") == [429]
+    assert wrong(tried, 1, x_forwarded_for="2001:db8:0:1::1") == [401]
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,7 @@ class Command:
     def url(self) -> str:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line.startswith("http://"), self.process.communicate()
+        assert line.startswith(("http://", "https://")), self.process.communicate()
         return line.strip()
 
     def end(self, number: int) -> tuple[int, str, str]:
