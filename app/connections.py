@@ -158,7 +158,7 @@ class Connections:
         """See Connection.let_in."""
         if connection.session == session:
             return True
-        mine = self._known[session]
+        mine = self._known.get(session, {})
         is_crowded = is_bounded and len(mine) >= self.limits.per_session
         if is_crowded or sum(map(len, self._known.values())) >= self.limits.known:
             pool: Iterable[Connection] = mine if is_crowded else self._all_known()

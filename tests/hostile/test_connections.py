@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from app.connections import HEAD_S
+from tests.app.server.test_access_command import TLS
 from tests.hostile.flooded import BEARER, HALF, SECRET, WAIT_S, Flooded, flooded, is_closed
 
 NUM_FILES = 256
@@ -190,6 +193,19 @@ def test_what_is_no_request_gets_a_sentence(
         answer += piece
     assert answer.startswith(b"HTTP/1.1 400")
     assert "not a valid HTTP/1.1 request" in json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+
+
+def test_handshakes_of_tls_that_never_end_keep_nobody_out(tmp_path: Path) -> None:
+    given = ["--certfile", str(TLS / "certificate.pem"), "--keyfile", str(TLS / "key.pem")]
+    trust = ssl.create_default_context(cafile=TLS / "certificate.pem")
+    with flooded(tmp_path, NUM_FILES, *given) as server, ExitStack() as opened:
+        for sent in (b"", b"\x16\x03\x01\x02\x00"):
+            oldest, *_ = server.half_open(opened, 400, sent)
+            with httpx.Client(base_url=f"https://{server.address}", verify=trust) as client:
+                assert client.get("/healthz").status_code == 200
+                assert client.get("/api/runs", headers=BEARER).status_code == 200
+            assert is_closed(oldest, SLACK_S)
+            assert server.num_files() < NUM_FILES
 
 
 def test_a_client_that_reads_nothing_is_not_waited_for_when_the_server_stops(
