@@ -6,18 +6,25 @@ another site's page; both are refused. The rest of the server asks `require(requ
 
 from __future__ import annotations
 
-import hashlib
 import hmac
-from http.cookies import CookieError, SimpleCookie
+from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, urlencode
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.settings import Role, Settings, Token
+from app.access_files import digest_of
+from app.connections import connection_of
+from app.cookies import add_visitor, cookie_of, set_cookie, visitor_of
+from app.origins import is_foreign, is_page
+from app.request_limits import refuse
+from app.sessions import Sessions
+from app.settings import Role, Settings
 from app.token_page import asking_page, coming_again_page
+from app.wrong_tokens import PER_MINUTE, WrongTokens
 from ingest.errors import UserError
 
 ANONYMOUS = ("/healthz",)
@@ -28,10 +35,17 @@ AGENT_PATH = "/agent"
 """Socket of the ranks: no token of people opens it, and the job token opens nothing else."""
 JOB = "rankscope.job"
 """Key in the ASGI scope that says whether the job token was given."""
+PAGE_HEADER = "x-rankscope"
+"""Header, with any text, of the dashboard's own requests that run something: a page of another site
+cannot send it, since this server answers no CORS preflight."""
+SESSION = "rankscope.session"
+"""Key in the ASGI scope of whom a request counts for: a digest, never a secret."""
+ANONYMOUS_SESSION = "anonymous"
+"""The session of everybody who sent neither a token nor a cookie."""
+BEARER = "rankscope.bearer"
+"""Key in the ASGI scope that says whether a request came with a valid Bearer token."""
 _AGAIN = "rankscope_again"
 """Parameter of an address that a browser came to by itself, after a link of another site."""
-_YEAR_S = 31_536_000
-_PORTS = {"http": "80", "https": "443"}
 
 
 class Forbidden(UserError):
@@ -48,30 +62,58 @@ def require(request: HTTPConnection, role: Role) -> None:
         )
 
 
+def require_page_header(request: HTTPConnection) -> None:
+    """Return if the request came from a page of this server, or with a token; raises Forbidden."""
+    if request.headers.get(PAGE_HEADER) or request.scope.get(BEARER):
+        return
+    raise Forbidden(
+        "This request runs something, so it needs the header X-Rankscope with any text, which "
+        "pages of other sites cannot send. Programs add 'X-Rankscope: 1' or, where the server has "
+        "tokens, 'Authorization: Bearer TOKEN'."
+    )
+
+
+@dataclass(frozen=True)
+class _Caller:
+    """Whom a request is from: its role, its session and the digest of its token."""
+
+    role: Role
+    session: str
+    token: str = ""
+    is_program: bool = False
+
+
 class Guard:
     """Refuses foreign hosts, foreign origins and requests without a valid token."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, sessions: Sessions | None = None) -> None:
         self.app = app
         self.settings = settings
-        secrets = "\n".join(token.secret for token in settings.tokens)
-        self._cookie = f"rankscope_{_digest(secrets)[:8]}"  # cookies ignore ports: one per server
+        self.sessions = sessions or Sessions()
+        self.wrong_tokens = WrongTokens(settings)
+        self._tokens = {digest_of(token.secret): token for token in settings.tokens}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request through with its role, or refuse it."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        refusal = self._refusal(scope)
+        request = HTTPConnection(scope)
+        refusal = self._stranger(request)
+        if refusal is None:
+            if scope["type"] == "websocket" and scope["path"] == AGENT_PATH:
+                refusal = self._rank(request)  # else the socket says what is wrong
+            elif not self.settings.tokens:
+                refusal, send = self._visitor(request, send)
+            else:
+                refusal = await self._with_token(request)
         if refusal is None:
             await self.app(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})  # before accept: HTTP 403
         else:
-            await refusal(scope, receive, send)
+            await refuse(refusal, scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> Response | None:
-        request = HTTPConnection(scope)
+    def _stranger(self, request: HTTPConnection) -> Response | None:
+        """What a host or a page gets that is not this server's."""
         headers = request.headers
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self.settings.is_ours(hosts[0]):
@@ -79,92 +121,83 @@ class Guard:
                 403, f"This server does not answer as {' '.join(hosts)[:100]!r}. Use an address it "
                 "was started for; behind a proxy start it with --public-url."
             )  # fmt: skip
-        if self._is_foreign(headers, scope):
+        if is_foreign(request.scope, headers, self.settings):
             return _sentence(
-                403, "This request came from a page of another site. Behind a proxy start the "
-                "server with --public-url and the address that people see."
+                403, "This request came from a page of another site, which may only link to pages. "
+                "Behind a proxy start the server with --public-url and the address that people see."
             )  # fmt: skip
-        if scope["type"] == "websocket" and scope["path"] == AGENT_PATH:
-            scope[JOB] = self._is_job(headers)
-            return None  # the socket tells its rank what is wrong
-        if not self.settings.tokens:
-            scope[ROLE] = Role.operator
-            return None
-        return self._without_token(request)
-
-    def _is_job(self, headers: Headers) -> bool:
-        scheme, _, secret = headers.get("authorization", "").partition(" ")
-        known = self.settings.job_token
-        same = hmac.compare_digest(_digest(secret.strip()), _digest(known))
-        return scheme.lower() == "bearer" and bool(known) and same
-
-    def _is_foreign(self, headers: Headers, scope: Scope) -> bool:
-        origins = headers.getlist("origin")
-        if origins:
-            return not all(self._is_own(origin, headers["host"]) for origin in origins)
-        site = headers.get("sec-fetch-site", "none")
-        is_visit = (
-            scope.get("method") in ("GET", "HEAD")
-            and headers.get("sec-fetch-mode") == "navigate"
-            and headers.get("sec-fetch-dest") == "document"
-        )
-        return site in ("cross-site", "same-site") and not is_visit
-
-    def _is_own(self, origin: str, host: str) -> bool:
-        """The page's origin is where it asks, or the public one; schemes differ behind TLS."""
-        if origin and origin.lower() == self.settings.public_origin:
-            return True
-        scheme, _, netloc = origin.lower().partition("://")
-        port = _PORTS.get(scheme)
-        host = host.lower()
-        return port is not None and netloc in (host, host.removesuffix(f":{port}"))
-
-    def _without_token(self, request: HTTPConnection) -> Response | None:
-        """Set the role of the request's token; what to answer where it has none."""
-        scope = request.scope
-        given = request.query_params.get("token")
-        visit = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
-        if given is not None and visit:
-            token = self._token_of(given)
-            return self._remember(request, token) if token else self._ask(request, wrong=True)
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            token = self._token_of(secret.strip())
-        else:
-            token = self._token_of_cookie(request.headers.get("cookie", ""))
-        if token is not None:
-            scope[ROLE] = token.role
-            if visit and _AGAIN in request.query_params:
-                return RedirectResponse(self._address(request), 303)
-        elif scope["path"] not in ANONYMOUS:
-            return self._ask(request, wrong=False)
         return None
 
-    def _token_of(self, secret: str) -> Token | None:
-        return self._first([hmac.compare_digest(_digest(secret), _digest(token.secret))
-                            for token in self.settings.tokens])  # fmt: skip
+    def _rank(self, request: HTTPConnection) -> Response | None:
+        is_job = _is_same(_bearer(request.headers), self.settings.job_token)
+        request.scope[JOB] = is_job
+        return self._count(request, JOB, "", is_bounded=False) if is_job else None
 
-    def _token_of_cookie(self, header: str) -> Token | None:
-        try:
-            morsel = SimpleCookie(header).get(self._cookie)
-        except CookieError:
+    def _visitor(self, request: HTTPConnection, send: Send) -> tuple[Response | None, Send]:
+        """Let everybody in, where there are no tokens, and tell browsers apart by a cookie."""
+        visitor = visitor_of(request)
+        if visitor is None and _is_visit(request) and is_page(request.scope["path"]):
+            visitor, send = add_visitor(request, self.settings, send)
+        session = digest_of(visitor) if visitor else ANONYMOUS_SESSION
+        return self._let_in(request, _Caller(Role.operator, session)), send
+
+    async def _with_token(self, request: HTTPConnection) -> Response | None:
+        """Let in whoever has a valid token, or opens what needs none."""
+        given = request.query_params.get("token")
+        opens_page = _is_visit(request) and is_page(request.scope["path"])
+        if given is not None and opens_page:
+            token = self._token_of(given)
+            return await self._log_in(request, token) if token else self._wrong(request)
+        bearer = _bearer(request.headers)
+        caller = self._program(bearer) if bearer is not None else self._browser(request)
+        if caller is not None:
+            refusal = self._let_in(request, caller)
+            if refusal is None and opens_page and _AGAIN in request.query_params:
+                return RedirectResponse(self._address(request), 303)
+            return refusal
+        if request.scope["path"] in ANONYMOUS:
             return None
-        value = morsel.value if morsel else ""
-        return self._first([hmac.compare_digest(value.encode(), _cookie_value(token).encode())
-                            for token in self.settings.tokens])  # fmt: skip
+        return self._wrong(request) if bearer else self._ask(request)
 
-    def _first(self, matches: list[bool]) -> Token | None:
-        """All are compared before one is picked, so that time tells nothing."""
-        return next((t for t, ok in zip(self.settings.tokens, matches, strict=True) if ok), None)
+    def _let_in(self, request: HTTPConnection, caller: _Caller) -> Response | None:
+        request.scope[ROLE] = caller.role
+        request.scope[SESSION] = caller.session
+        request.scope[BEARER] = caller.is_program
+        return self._count(request, caller.session, caller.token)
 
-    def _remember(self, request: HTTPConnection, token: Token) -> Response:
-        """Set the cookie and go to the same address without the token."""
-        answer = RedirectResponse(self._address(request), 303)
-        answer.set_cookie(
-            self._cookie, _cookie_value(token), max_age=_YEAR_S, path=f"{self.settings.base}/",
-            secure=self.settings.public_origin.startswith("https:"), httponly=True,
-            samesite="strict",
+    def _count(
+        self, request: HTTPConnection, session: str, token: str, is_bounded: bool = True
+    ) -> Response | None:
+        """Count the connection for its session; a sentence where it has too many."""
+        connection = connection_of(request.scope)
+        if connection is None or connection.let_in(session, token, is_bounded):
+            return None
+        return _sentence(
+            503, "You have as many connections to this server open as it can give you; close some "
+            "pages or programs, then try again."
         )  # fmt: skip
+
+    def _token_of(self, secret: str) -> str | None:
+        """Digest of the token that this is; all are compared, so that time reveals nothing."""
+        given = digest_of(secret)
+        matches = [digest for digest in self._tokens if hmac.compare_digest(given, digest)]
+        return next((one for one in matches if not self.sessions.is_revoked(one)), None)
+
+    def _program(self, bearer: str) -> _Caller | None:
+        token = self._token_of(bearer)
+        return _Caller(self._tokens[token].role, token, token, True) if token else None
+
+    def _browser(self, request: HTTPConnection) -> _Caller | None:
+        session = self.sessions.find(cookie_of(request))
+        if session is None or session.token not in self._tokens:
+            return None
+        return _Caller(self._tokens[session.token].role, session.digest, session.token)
+
+    async def _log_in(self, request: HTTPConnection, token: str) -> Response:
+        """Begin a session and go to the same address without the token."""
+        secret = await run_in_threadpool(self.sessions.open, token)
+        answer = RedirectResponse(self._address(request), 303)
+        set_cookie(answer, request, self.settings, secret)
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
@@ -175,16 +208,29 @@ class Guard:
         query = urlencode(parameters, quote_via=quote, safe=",.")
         return f"{self.settings.base}{path}" + (f"?{query}" if query else "")
 
-    def _ask(self, request: HTTPConnection, wrong: bool) -> Response:
-        """Ask for the token.
+    def _wrong(self, request: HTTPConnection) -> Response:
+        """Refuse a wrong token; a client that sends many of them waits."""
+        if self.wrong_tokens.count(request):
+            return self._ask(request, wrong=True)
+        answer = _sentence(
+            429, f"More than {PER_MINUTE} wrong tokens a minute came from where you are; wait a "
+            "minute. A valid token is taken at any time."
+        )  # fmt: skip
+        answer.headers["Retry-After"] = "60"
+        answer.headers["Connection"] = "close"
+        return answer
 
-        Browsers send a strict cookie along no link of another site: who has none comes again, once,
-        from here. (Sec-Fetch-Site would tell, but is not sent to plain HTTP beyond this machine.)
+    def _ask(self, request: HTTPConnection, wrong: bool = False) -> Response:
+        """Ask for the token, in a page where a person opens one.
+
+        Browsers send a strict cookie along no link of another site: a page without one is opened
+        again, once, from here. (Sec-Fetch-Site is not sent to plain HTTP beyond this machine.)
         """
         text = "This token is not known here." if wrong else "This server needs a token."
         headers = request.headers
         came_by_itself = headers.get("sec-fetch-site") in ("none", "same-origin")
-        if "text/html" not in headers.get("accept", ""):
+        opens_page = _is_visit(request) and is_page(request.scope["path"])
+        if not opens_page or "text/html" not in headers.get("accept", ""):
             answer: Response = JSONResponse({"error": text}, 401)
         elif wrong or came_by_itself or _AGAIN in request.query_params:
             action = self._address(request).partition("?")[0]
@@ -197,19 +243,24 @@ class Guard:
         return answer
 
 
+def _is_visit(request: HTTPConnection) -> bool:
+    return request.scope["type"] == "http" and request.scope["method"] in ("GET", "HEAD")
+
+
+def _bearer(headers: Headers) -> str | None:
+    scheme, _, secret = headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else None
+
+
+def _is_same(given: str | None, known: str) -> bool:
+    same = hmac.compare_digest(digest_of(given or ""), digest_of(known))
+    return given is not None and bool(known) and same
+
+
 def _other_parameters(request: HTTPConnection) -> list[tuple[str, str]]:
     query = request.scope["query_string"].decode("latin-1")
     pairs = parse_qsl(query, keep_blank_values=True)
     return [(name, value) for name, value in pairs if name not in ("token", _AGAIN)]
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
-
-
-def _cookie_value(token: Token) -> str:
-    """Not the token itself: who reads a cookie jar cannot use it elsewhere."""
-    return _digest(f"rankscope cookie {token.secret}")
 
 
 def _sentence(status: int, text: str) -> Response:
@@ -223,8 +274,10 @@ class Everybody:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on as an operator's, a socket as a rank's, too."""
+        """Hand the request on as an operator's program, a socket as a rank's, too."""
         scope[ROLE] = Role.operator
+        scope[SESSION] = ANONYMOUS_SESSION
+        scope[BEARER] = True
         scope[JOB] = True
         await self.app(scope, receive, send)
 

@@ -16,6 +16,7 @@ VERBS = {
     "demo": "run a real 8-rank training job and watch it live",
     "import": "read trace files of any known format into a run folder",
     "serve": "open the dashboard for a folder of runs",
+    "token": "list who may look at a served dashboard, and revoke it",
     "info": "what a run, a file or a folder of traces holds",
     "diagnose": "say who is slow and why, with evidence",
     "whatif": "how long steps would take without stragglers, and who costs how much",

@@ -21,6 +21,7 @@ from app.hub import Hub
 from app.kept_pages import KeptPages
 from app.live_jobs import LiveJobs
 from app.metrics import Measured
+from app.request_limits import BoundedAddress
 from app.routes import (
     agents,
     findings,
@@ -42,6 +43,7 @@ from app.routes import (
 from app.routes.answering import Body
 from app.routes.turns import Turns
 from app.safe_headers import SafeHeaders
+from app.sessions import Sessions
 from app.settings import Settings
 from app.shell import make_dash
 from ingest.errors import UserError
@@ -55,7 +57,9 @@ _MOST_POSTED = 4 << 20
 """Bytes of a callback's request; uploads have a route of their own."""
 
 
-def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Starlette:
+def make_app(
+    hub: Hub, base: str = "", settings: Settings | None = None, sessions: Sessions | None = None
+) -> Starlette:
     """The whole application for the runs of `hub`.
 
     Without settings nobody is checked and everybody may do everything: for tests in process.
@@ -95,8 +99,11 @@ def make_app(hub: Hub, base: str = "", settings: Settings | None = None) -> Star
         middleware=[
             Middleware(Measured, templates=templates),
             Middleware(SafeHeaders, pages=pages, public_origin=public_origin),
+            Middleware(BoundedAddress),
             Middleware(Prefix, base=settings.base if settings else base),
-            Middleware(Guard, settings=settings) if settings else Middleware(Everybody),
+            Middleware(Guard, settings=settings, sessions=sessions)
+            if settings
+            else Middleware(Everybody),
             Middleware(GZipMiddleware, compresslevel=1),
         ],
         exception_handlers={UserError: _as_sentence, HTTPException: _as_sentence, 500: _failed},

@@ -14,10 +14,14 @@ from contextlib import contextmanager
 
 import uvicorn
 
+from app.access_files import AccessFiles
+from app.bounded_http import Config
+from app.connections import Connections, Limits, Listener, allowed_files
 from app.hub import Hub
 from app.job_sockets import JobSockets
 from app.routes.answering import stop_all
 from app.server import make_app
+from app.sessions import Sessions
 from app.settings import Settings
 from app.uploads import uploads_of
 from app.views.run_board import board_of
@@ -42,7 +46,7 @@ _PACKED_SOCKETS = False
 """News are short, and frames are packed already as far as that is cheap: 30 kB for each browser."""
 
 
-def take_port(settings: Settings, or_next: bool = False) -> socket.socket:
+def take_port(settings: Settings, or_next: bool = False) -> Listener:
     """A bound socket; `or_next`: of the next free port where it is taken. Raises UserError."""
     try:
         found = socket.getaddrinfo(
@@ -55,7 +59,7 @@ def take_port(settings: Settings, or_next: bool = False) -> socket.socket:
     for port in range(settings.port, settings.port + (_MOST_TRIED if or_next else 1)):
         # asyncio turns Nagle's algorithm off only where the protocol is named: without it every
         # answer on a kept connection waited 40 ms for the acknowledgement of its header
-        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((address[0], port, *address[2:]))
@@ -75,37 +79,52 @@ def take_port(settings: Settings, or_next: bool = False) -> socket.socket:
 
 
 @contextmanager
-def running(hub: Hub, settings: Settings, listener: socket.socket) -> Iterator[threading.Thread]:
+def running(
+    hub: Hub, settings: Settings, listener: Listener, files: AccessFiles | None = None
+) -> Iterator[threading.Thread]:
     """The server answers while the block runs; then it is stopped, whatever is under way.
 
-    Yields its thread, which ends before the block only where the server has failed.
+    `files` keep sessions longer than the server. Yields its thread, which ends before the block
+    only where the server has failed.
     """
     sys.setswitchinterval(_SWITCH_S)
-    config = uvicorn.Config(
-        make_app(hub, settings=settings), ws=JobSockets, lifespan="off",
-        log_config=None, access_log=False, server_header=False, proxy_headers=False,
-        ws_max_size=_LONGEST_SOCKET_MESSAGE, ws_per_message_deflate=_PACKED_SOCKETS,
-        timeout_graceful_shutdown=GRACE_S, timeout_keep_alive=KEEP_ALIVE_S,
+    sessions = Sessions(files)
+    connections = Connections(Limits.of(allowed_files()), sessions.is_valid)
+    listener.connections = connections
+    # asyncio's own loop accepts through the listener
+    config = Config(
+        make_app(hub, settings=settings, sessions=sessions), connections, ws=JobSockets,
+        lifespan="off", loop="asyncio", log_config=None, access_log=False, server_header=False,
+        log_level=logging.ERROR,  # not each malformed request
+        proxy_headers=False, ws_max_size=_LONGEST_SOCKET_MESSAGE,
+        ws_per_message_deflate=_PACKED_SOCKETS, timeout_graceful_shutdown=GRACE_S,
+        timeout_keep_alive=KEEP_ALIVE_S, ssl_certfile=settings.certfile or None,
+        ssl_keyfile=settings.keyfile or None,
     )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), name="server", daemon=True)
-    thread.start()
-    try:
-        deadline_s = time.monotonic() + START_S
-        while not server.started:
-            if not thread.is_alive() or time.monotonic() > deadline_s:
-                raise UserError("the server did not start; its output says why")
-            time.sleep(0.01)
-        yield thread
-    finally:
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # cut requests are meant
-        server.should_exit = True
-        stop_all()
-        uploads_of(hub).cancel()
-        thread.join(STOP_S)
-        uploads_of(hub).close(REST_S)
-        board_of(hub).close(REST_S)
-        hub.close()
+    with sessions.followed(settings.tokens, settings.url(listener.getsockname()[1])):
+        thread.start()
+        try:
+            _wait_for_start(server, thread)
+            yield thread
+        finally:
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # cut requests are meant
+            server.should_exit = True
+            stop_all()
+            uploads_of(hub).cancel()
+            thread.join(STOP_S)
+            uploads_of(hub).close(REST_S)
+            board_of(hub).close(REST_S)
+            hub.close()
+
+
+def _wait_for_start(server: uvicorn.Server, thread: threading.Thread) -> None:
+    deadline_s = time.monotonic() + START_S
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > deadline_s:
+            raise UserError("the server did not start; its output says why")
+        time.sleep(0.01)
 
 
 def leave(code: int) -> None:

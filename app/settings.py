@@ -1,18 +1,24 @@
-"""How a server is reached and by whom: address, prefix, public name, tokens. Checked at birth."""
+"""How a server is reached and by whom: address, prefix, public name, TLS, tokens, proxies.
+
+Checked at birth.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 import socket
+import ssl
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cache
+from functools import cache, cached_property
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
 from urllib.parse import urlsplit
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8050
-SHORTEST_TOKEN = 8
+SHORTEST_TOKEN = 16
 _BASE = re.compile(r"(/[\w.~@:-]+)*")
 _OURS = ("run", "api", "agent", "live", "assets", "healthz", "metrics", "_dash", "_favicon")
 """First parts of the server's own paths: a prefix that begins so could not be told from them."""
@@ -50,7 +56,8 @@ class Settings:
     """Raises ValueError naming the value and the remedy.
 
     `base` is '' or '/prefix', what `public_url` ends with unless it is given. `job_token` is what
-    ranks of training jobs connect with, '' lets none in.
+    ranks of training jobs connect with, '' lets none in. The X-Forwarded-For of `trusted_proxies`,
+    addresses or networks, is believed. `certfile` and `keyfile` (PEM) make the server speak TLS.
     """
 
     host: str = DEFAULT_HOST
@@ -59,6 +66,9 @@ class Settings:
     base: str = ""
     tokens: tuple[Token, ...] = ()
     job_token: str = field(default="", repr=False)
+    trusted_proxies: tuple[str, ...] = ()
+    certfile: str = ""
+    keyfile: str = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.port < 1 << 16:
@@ -78,13 +88,53 @@ class Settings:
                 f"--base-path {base} begins like a path of the dashboard; put another part before"
             )
         object.__setattr__(self, "base", base)
+        if public.hostname and not is_loopback(public.hostname) and not self.tokens:
+            raise ValueError(
+                f"--public-url names {public.hostname}, which others reach, and there is no token: "
+                "everybody who reaches it could do everything; give --token ROLE=SECRET as well"
+            )
         self._check_job_token()
+        _ = self.proxy_networks
+        self._check_certificate()
 
     def _check_job_token(self) -> None:
         if self.job_token:
             _check_secret(self.job_token)
         if self.job_token in {token.secret for token in self.tokens}:
             raise ValueError("--job-token is a --token as well; give jobs a secret of their own")
+
+    def _check_certificate(self) -> None:
+        if self.keyfile and not self.certfile:
+            raise ValueError("--keyfile is given without --certfile; give the certificate as well")
+        for option, name in (("--certfile", self.certfile), ("--keyfile", self.keyfile)):
+            if name:
+                _check_readable(option, Path(name))
+        if not self.certfile:
+            return
+        try:  # a key with a password cannot be used: nobody is there to type it in
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+                self.certfile, self.keyfile or None, password=""
+            )
+        except (ssl.SSLError, ValueError) as error:
+            raise ValueError(
+                f"--certfile {self.certfile} and --keyfile {self.keyfile or self.certfile} cannot "
+                f"be used for TLS ({error}); give a PEM certificate and its key, without a password"
+            ) from error
+
+    @cached_property
+    def proxy_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """Where declared proxies connect from."""
+        try:
+            return tuple(ipaddress.ip_network(text) for text in self.trusted_proxies)
+        except ValueError as error:
+            raise ValueError(
+                f"--trusted-proxy: {error}; give an address or a network such as 10.0.0.0/24"
+            ) from error
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the server itself speaks TLS."""
+        return bool(self.certfile)
 
     @property
     def is_local(self) -> bool:
@@ -102,7 +152,8 @@ class Settings:
         if self.public_url:
             return f"{self.public_origin}{self.base}/"
         host = socket.gethostname() if _is_wildcard(self.host) else self.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}{self.base}/"
+        scheme = "https" if self.is_encrypted else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{self.base}/"
 
     def job_server(self, port: int) -> str:
         """What TRACE_HOOKS_SERVER is set to in jobs whose ranks shall be watched live."""
@@ -126,7 +177,20 @@ class Settings:
 
 def _check_secret(secret: str) -> None:
     if len(secret) < SHORTEST_TOKEN or not secret.isprintable():
-        raise ValueError(f"a token needs {SHORTEST_TOKEN} visible characters or more")
+        raise ValueError(
+            f"a token needs {SHORTEST_TOKEN} visible characters or more; "
+            "`openssl rand -hex 16` makes one"
+        )
+
+
+def _check_readable(option: str, path: Path) -> None:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ValueError(
+            f"{option} {path} cannot be read ({error.strerror}); give a PEM file that this user "
+            "may read"
+        ) from error
 
 
 @cache

@@ -41,7 +41,7 @@ PERTURBED, ALIKE = "perturbed", "alike"
 PROMPTED = "prompted"
 LEARNT = 900
 """Steps after which the small model goes on with a sequence of numbers."""
-TOKEN = "of-the-pictures"
+TOKEN = "a-secret-of-the-pictures"
 NOISE = {
     "kind": "gaussian", "strength": 0.1, "target": "weights", "layer": 1, "seed": 3,
     "steps": [60, 69],

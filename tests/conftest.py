@@ -25,6 +25,12 @@ def pytest_collection() -> Generator[None, object, object]:
     return found
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Servers that tests start keep their sessions apart from those of this user."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 SHORT = ("app", "diagnosis", "ingest")
 """Folders of many files that take a few seconds each."""
 

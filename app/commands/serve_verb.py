@@ -6,6 +6,7 @@ import argparse
 import os
 import secrets
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from app import memory
+from app.access_files import AccessFiles, digest_of, state_folder
 from app.commands.keeping import add_keep_argument, keep_of
 from app.settings import DEFAULT_HOST, DEFAULT_PORT, Settings, Token
 from ingest.errors import UserError
@@ -37,6 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--token", action="append", default=[], metavar="[ROLE=]SECRET", help=what + TOKEN_VARIABLE)
     what = "secret that ranks of jobs connect with, else one is made; also "
     add("--job-token", default="", metavar="SECRET", help=what + JOB_TOKEN_VARIABLE)
+    what = "proxy whose X-Forwarded-For is believed, where wrong tokens are counted by address"
+    add("--trusted-proxy", action="append", default=[], metavar="ADDRESS", help=what)
+    add("--certfile", default="", metavar="FILE", help="certificate (PEM): the server speaks TLS")
+    add("--keyfile", default="", metavar="FILE", help="its key (PEM), unless --certfile holds it")
     add_keep_argument(parser)
 
 
@@ -44,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the URL and serve; 0 when stopped by Ctrl-C or SIGTERM. Raises UserError."""
     settings, generated = settings_of(arguments)
     keep = keep_of(arguments)
+    files = access_files_of(settings)
     from app.content_keeper import content_kept
     from app.hub import Hub  # after the checks: the server takes a second to import
     from app.serving import leave, running, take_port
@@ -51,13 +58,21 @@ def run(arguments: argparse.Namespace) -> int:
     hub = Hub(arguments.runs, keep=keep)
     listener = take_port(settings)
     arguments.leave = leave
-    with told_to_stop() as stop, content_kept(hub), running(hub, settings, listener) as server:
+    with (
+        told_to_stop() as stop,
+        content_kept(hub),
+        running(hub, settings, listener, files) as server,
+    ):
         port = listener.getsockname()[1]
         url = settings.url(port)
         print(url + (f"?token={quote(generated)}" if generated else ""), flush=True)
         if not _given_job_token(arguments):
             told = f"{SERVER}={settings.job_server(port)} {TOKEN}={settings.job_token}"
             print(f"live from jobs started with {told}", flush=True)
+        if not settings.is_local and not settings.is_encrypted:
+            print("the connection is not encrypted: whoever is on the way can read the token and "
+                  "all data; give --certfile and --keyfile, or use a tunnel", file=sys.stderr,
+                  flush=True)  # fmt: skip
         memory.keep_what_is_loaded()
         while not stop.wait(_LOOK_EVERY_S):
             if not server.is_alive():
@@ -74,6 +89,7 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Settings, str]:
             arguments.host, arguments.port, arguments.public_url, arguments.base_path,
             tuple(Token.parse(text) for text in texts),
             _given_job_token(arguments) or secrets.token_urlsafe(24),
+            tuple(arguments.trusted_proxy), arguments.certfile, arguments.keyfile,
         )  # fmt: skip
         if not settings.is_local and not settings.tokens:
             generated = secrets.token_urlsafe(24)
@@ -81,6 +97,30 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Settings, str]:
     except ValueError as error:
         raise UserError(str(error)) from error
     return settings, generated
+
+
+def access_files_of(settings: Settings) -> AccessFiles | None:
+    """Where sessions are kept, None without tokens; raises UserError for a token that was revoked.
+
+    Prints a sentence where they cannot be kept.
+    """
+    if not settings.tokens:
+        return None
+    try:
+        files = AccessFiles(state_folder())
+        files.make()
+    except OSError as error:
+        print(f"sessions end with this server, and `rankscope token` does not know it ({error}); "
+              "set XDG_STATE_HOME to a folder that can be written", file=sys.stderr)  # fmt: skip
+        return None
+    revoked = files.revoked()
+    for token in settings.tokens:
+        if digest_of(token.secret) in revoked:
+            raise UserError(
+                f"the token for the role {token.role.name} was revoked with `rankscope token "
+                "revoke`; give another one"
+            )
+    return files
 
 
 def _given_job_token(arguments: argparse.Namespace) -> str:

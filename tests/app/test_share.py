@@ -21,7 +21,7 @@ from app.findings import diagnosis_of
 from app.hub import Hub
 from app.links import View
 from app.server import make_app
-from app.settings import Settings
+from app.settings import Settings, Token
 from app.share.bundle import bundle, from_folder
 from app.share.content import DETAILS, collect
 from app.share.document import ENTRY, document
@@ -185,9 +185,11 @@ def test_over_http(hub):
 
 
 def test_open_live_has_the_prefix_that_was_told_apart(hub):
-    settings = Settings(public_url="https://h.example", base="/x")
+    secret = "correct-horse-battery"
+    settings = Settings(public_url="https://h.example", base="/x", tokens=(Token(secret),))
     client = Client(make_app(hub, settings=settings))
-    answer = client.get("/api/run/slow/share?page=ranks")
+    headers = {"authorization": f"Bearer {secret}"}
+    answer = client.get("/api/run/slow/share?page=ranks", headers=headers)
     client.close()
     assert 'href="https://h.example/x/run/slow/ranks' in answer.text
 

@@ -32,7 +32,7 @@ from tests.app.server.ranks import (
 from tests.app.server.served import WAIT_S, Served, served
 from trace_hooks.frames import MAX_FRAME_BYTES
 
-OPERATOR, VIEWER = "correct-horse-battery", "only-to-look-at"
+OPERATOR, VIEWER = "correct-horse-battery", "only-to-look-at-it"
 W1 = {"id": "w1", "what": "attention", "layers": [1], "heads": [0, 1]}
 
 

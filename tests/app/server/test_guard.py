@@ -13,12 +13,21 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from app.auth import Forbidden, Guard, Prefix, require
+from app.auth import (
+    ANONYMOUS_SESSION,
+    SESSION,
+    Forbidden,
+    Guard,
+    Prefix,
+    require,
+    require_page_header,
+)
 from app.settings import Role, Settings, Token
+from app.wrong_tokens import MOST_AT_ONCE
 from tests.app.server.asgi import LOCAL, Client
 
 SECRET = "correct-horse-battery"
-VIEW = "only-to-look-at"
+VIEW = "only-to-look-at-it"
 SOCKET = "/api/live"
 PAGE = {"sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
 
@@ -35,6 +44,14 @@ async def for_uploaders(request: Request) -> Response:
     return JSONResponse({})
 
 
+async def run_it(request: Request) -> Response:
+    try:
+        require_page_header(request)
+    except Forbidden as error:
+        return JSONResponse({"error": str(error)}, 403)
+    return JSONResponse({"session": request.scope[SESSION]})
+
+
 async def socket(websocket: WebSocket) -> None:
     await websocket.accept()
 
@@ -43,6 +60,7 @@ def client(settings: Settings) -> Client:
     app = Starlette(
         routes=[
             Route("/healthz", told),
+            Route("/run-it", run_it, methods=["POST"]),
             Route("/upload", for_uploaders, methods=["POST"]),
             WebSocketRoute(SOCKET, socket),
             Route("/{path:path}", told, methods=["GET", "POST"]),
@@ -102,24 +120,60 @@ def test_its_own_pages_may_ask() -> None:
     assert tried.opens(SOCKET)  # a script: every browser sends the origin
 
 
+API = ("/api/runs", "/api/run/a/grid", "/live/frames", "/metrics", "/healthz", "/assets/x/a.mjs",
+       "/_dash-layout", "/_dash-update-component", "/_favicon.ico", "/agent", "/runs",
+       "//run/a")  # fmt: skip
+PAGES = ("/", "/run/a", "/run/a/overview")
+
+
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_another_site_may_link_here_and_no_more(site: str) -> None:
+def test_another_site_may_link_to_pages_and_to_nothing_else(site: str) -> None:
+    for tried in (client(Settings()), client(Settings(base="/p"))):
+        for path in PAGES:
+            assert tried.get(path, sec_fetch_site=site, **PAGE).status == 200
+            assert tried.post(path, sec_fetch_site=site, **PAGE).status == 403
+        for path in API:
+            answer = tried.get(path, sec_fetch_site=site, **PAGE)
+            assert answer.status == 403
+            assert "may only link to pages" in answer.json()["error"]
+    based = client(Settings(base="/p"))
+    assert based.get("/p/run/a", sec_fetch_site=site, **PAGE).status == 200
+    assert based.get("/p/api/runs", sec_fetch_site=site, **PAGE).status == 403
+    assert based.get("/p/run/../api/runs", sec_fetch_site="same-origin").status == 200
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [("navigate", "iframe"), ("navigate", "frame"), ("navigate", "embed"), ("navigate", "object"),
+     ("no-cors", "image"), ("no-cors", "script"), ("no-cors", "style"), ("no-cors", "empty"),
+     ("no-cors", "document"), ("cors", "empty"), ("nested-navigate", "document"),
+     ("navigate", "empty"), ("same-origin", "worker"), ("websocket", "empty")],
+)  # fmt: skip
+def test_another_site_may_not_embed_nor_fetch_a_page(kind: tuple[str, str]) -> None:
     tried = client(Settings())
-    page = "/run/a/overview"
-    assert tried.get(page, sec_fetch_site=site, **PAGE).status == 200
-    assert tried.post(page, sec_fetch_site=site, **PAGE).status == 403
-    framed = PAGE | {"sec_fetch_dest": "iframe"}
-    assert tried.get(page, sec_fetch_site=site, **framed).status == 403
-    image = {"sec_fetch_mode": "no-cors", "sec_fetch_dest": "image"}
-    assert tried.get("/api/run/a/grid", sec_fetch_site=site, **image).status == 403
-    assert tried.get("/api/run/a/grid", sec_fetch_site="same-origin", **image).status == 200
+    for path in (*PAGES, *API):
+        for site in ("cross-site", "same-site"):
+            asked = {"sec_fetch_site": site, "sec_fetch_mode": kind[0], "sec_fetch_dest": kind[1]}
+            assert tried.get(path, **asked).status == 403
+            assert not tried.opens(path, **asked)
+
+
+def test_another_site_may_not_fetch_a_page_ahead() -> None:
+    ahead = PAGE | {"sec_fetch_site": "cross-site", "sec_purpose": "prefetch;prerender"}
+    assert client(Settings()).get("/run/a/overview", **ahead).status == 403
+    own = ahead | {"sec_fetch_site": "same-origin"}
+    assert client(Settings()).get("/run/a/overview", **own).status == 200
 
 
 def test_a_public_url_names_another_host_and_its_origin() -> None:
-    settings = Settings(public_url="https://hub.example.org/user/x/proxy/8050")
+    settings = Settings(
+        public_url="https://hub.example.org/user/x/proxy/8050", tokens=(Token(SECRET),)
+    )
     assert settings.base == "/user/x/proxy/8050"
     tried = client(settings)
     host, origin = "hub.example.org", "https://hub.example.org"
+    tried.get(f"/user/x/proxy/8050/?token={SECRET}", host=host)
+    tried.cookies["rankscope_8050"] = tried.cookies["rankscope_default"]
     assert tried.post("/user/x/proxy/8050/x", host=host, origin=origin).json() == {"path": "/x"}
     assert tried.post("/x", origin=origin).json() == {"path": "/x"}  # the proxy set its own Host
     assert tried.opens(SOCKET, host=host, origin=origin)
@@ -190,14 +244,21 @@ def test_behind_tls_the_cookie_is_secure() -> None:
     assert answer.headers["location"] == "/"
 
 
-@pytest.mark.parametrize("path", ["//evil.example/x", "/%5Cevil.example", "/p//evil.example"])
+@pytest.mark.parametrize("path", ["/run//evil.example", "/run/%5Cevil.example", "/run/..//evil"])
 def test_the_way_back_stays_on_this_server(path: str) -> None:
     for base in ("", "/p"):
         tried = client(Settings(base=base, tokens=(Token(SECRET),)))
         location = tried.get(f"{path}?token={SECRET}").headers["location"]
-        assert location.startswith(f"{base}/")
-        assert not location.startswith("//")
+        assert location.startswith(f"{base}/run/")
         assert "\\" not in location
+
+
+@pytest.mark.parametrize("path", ["//evil.example/x", "/%5Cevil.example", "/p//evil.example"])
+def test_only_pages_take_a_token_and_lead_on(path: str) -> None:
+    for base in ("", "/p"):
+        answer = client(Settings(base=base, tokens=(Token(SECRET),))).get(f"{path}?token={SECRET}")
+        assert answer.status == 401
+        assert "location" not in answer.headers
 
 
 def test_scripts_send_a_bearer_token(guarded: Client) -> None:
@@ -219,6 +280,21 @@ def test_who_passed_no_guard_has_no_role() -> None:
         require(Request({"type": "http"}), Role.viewer)
 
 
+def test_what_runs_something_needs_a_header_that_other_sites_cannot_send(guarded: Client) -> None:
+    local = client(Settings())
+    refused = local.post("/run-it", origin=f"http://{LOCAL}")
+    assert refused.status == 403
+    assert "X-Rankscope: 1" in refused.json()["error"]
+    assert local.post("/run-it", x_rankscope="").status == 403
+    assert local.post("/run-it", x_rankscope="1").json() == {"session": ANONYMOUS_SESSION}
+    assert local.post("/run-it", authorization="Bearer x").status == 403  # there is no token here
+    guarded.get(f"/p/?token={SECRET}")
+    assert guarded.post("/run-it").status == 403
+    assert guarded.post("/run-it", x_rankscope="1").status == 200
+    program = guarded.post("/run-it", authorization=f"Bearer {VIEW}").json()["session"]
+    assert re.fullmatch("[0-9a-f]{64}", program)
+
+
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
@@ -237,6 +313,7 @@ def test_a_person_gets_a_page_that_asks(guarded: Client) -> None:
 def test_a_link_from_elsewhere_comes_again_from_here_once(guarded: Client) -> None:
     """Browsers keep a strict cookie back along a link of another site, not after a refresh."""
     target = "/p/run/a/overview?rank=5"
+    again = ""
     for headers in (HTML, HTML | {"sec_fetch_site": "cross-site"} | PAGE):
         first = guarded.get(target, **headers)
         assert first.status == 401
@@ -253,15 +330,78 @@ def test_a_link_from_elsewhere_comes_again_from_here_once(guarded: Client) -> No
     assert guarded.get(target, **HTML).status == 200
 
 
-@pytest.mark.parametrize("text", ["short", "viewer=short", "operator=", "", "line\nbreaks\n"])
+@pytest.mark.parametrize(
+    "path", ["/p/api/runs", "/p/live/frames", "/p/metrics", "/p/runs", "/p//x"]
+)
+def test_no_page_leads_to_an_address_that_is_none(guarded: Client, path: str) -> None:
+    """Neither without a token, nor with one, nor by the parameter that a page comes again with."""
+    for more in ("", "?rankscope_again=1", f"?token={SECRET}", "?token=wrong-wrong-wrong-"):
+        for headers in (HTML, HTML | PAGE | {"sec_fetch_site": "none"}):
+            answer = guarded.get(f"{path}{more}", **headers)
+            assert answer.status == 401
+            assert set(answer.json()) == {"error"}
+            assert "set-cookie" not in answer.headers
+    guarded.get(f"/p/?token={SECRET}")
+    assert guarded.get(f"{path}?rankscope_again=1", **HTML).status == 200  # and leads nowhere
+
+
+def wrong(tried: Client, number: int, **headers: str) -> list[int]:
+    return [tried.get("/p/api/runs", authorization=f"Bearer wrong-{n}", **headers).status
+            for n in range(number)]  # fmt: skip
+
+
+def test_wrong_tokens_are_limited_and_a_valid_one_never_is(guarded: Client) -> None:
+    assert wrong(guarded, MOST_AT_ONCE) == [401] * MOST_AT_ONCE
+    for target, headers in (
+        ("/p/api/runs", {"authorization": "Bearer wrong"}), ("/p/?token=wrong-again", HTML),
+    ):  # fmt: skip
+        refused = guarded.get(target, **headers)
+        assert refused.status == 429
+        assert refused.headers["retry-after"] == "60"
+        assert refused.headers["connection"] == "close"
+        assert "A valid token is taken at any time." in refused.json()["error"]
+    assert not guarded.opens(f"/p{SOCKET}", authorization="Bearer wrong")
+    assert guarded.get("/p/api/runs", authorization=f"Bearer {SECRET}").status == 200
+    assert guarded.get("/p/api/runs").status == 401  # no token is not a wrong one
+    assert guarded.get("/p/healthz").status == 200
+    assert guarded.get(f"/p/?token={VIEW}").status == 303
+    assert guarded.get("/p/api/runs").status == 200
+
+
+def test_an_address_in_a_header_counts_behind_a_declared_proxy_only() -> None:
+    tokens = (Token(SECRET),)
+    for proxies, status in (((), 429), (("127.0.0.0/8", "10.0.0.7"), 401)):
+        tried = client(Settings(base="/p", tokens=tokens, trusted_proxies=proxies))
+        wrong(tried, MOST_AT_ONCE, x_forwarded_for="192.0.2.1")
+        assert wrong(tried, 1, x_forwarded_for="192.0.2.1") == [429]
+        assert wrong(tried, 2, x_forwarded_for="192.0.2.2") == [status] * 2
+        # the client wrote the first ones, the proxy the last: a second proxy is passed over
+        assert wrong(tried, 1, x_forwarded_for="192.0.2.99, 192.0.2.1") == [429]
+        assert wrong(tried, 1, x_forwarded_for="192.0.2.1, 10.0.0.7") == [429]
+        assert wrong(tried, 1, x_forwarded_for="192.0.2.1, 192.0.2.3") == [status]
+        assert wrong(tried, 1, x_forwarded_for="nonsense") == [status]
+
+
+def test_an_ipv6_network_is_one_client() -> None:
+    settings = Settings(base="/p", tokens=(Token(SECRET),), trusted_proxies=("127.0.0.1",))
+    tried = client(settings)
+    for number in range(MOST_AT_ONCE):
+        assert wrong(tried, 1, x_forwarded_for=f"2001:db8::{number:x}") == [401]
+    assert wrong(tried, 1, x_forwarded_for="2001:db8::ffff") == [429]
+    assert wrong(tried, 1, x_forwarded_for="2001:db8:0:1::1") == [401]
+
+
+@pytest.mark.parametrize(
+    "text", ["short", "viewer=short", "operator=", "", "line\nbreaks\nand more", "15-characters--"]
+)
 def test_a_token_that_is_easily_guessed_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="8 visible characters"):
+    with pytest.raises(ValueError, match="16 visible characters"):
         Token.parse(text)
 
 
 def test_a_secret_may_hold_an_equals_sign() -> None:
-    assert Token.parse("a=b=c=d=e") == Token("a=b=c=d=e", Role.operator)
-    assert Token.parse("viewer=a=b=c=d=e") == Token("a=b=c=d=e", Role.viewer)
+    assert Token.parse("a=b=c=d=e=f=g=h=i") == Token("a=b=c=d=e=f=g=h=i", Role.operator)
+    assert Token.parse("viewer=a=b=c=d=e=f=g=h=i") == Token("a=b=c=d=e=f=g=h=i", Role.viewer)
 
 
 @pytest.mark.parametrize("base", ["/a b", "/a?b", "/../x", "/<script>", "/run", "/api/x", "/_dash"])

@@ -19,7 +19,7 @@ from tests.app.server.ranks import JOB_TOKEN, frame, ranks, state, wait_until
 from tests.app.server.served import WAIT_S, Served, served
 from trace_hooks.frames import Frame, decode
 
-OPERATOR, VIEWER = "correct-horse-battery", "only-to-look-at"
+OPERATOR, VIEWER = "correct-horse-battery", "only-to-look-at-it"
 
 
 def key(head: int = 0, run: str = "a", watch: str = "w1", layer: int = 1) -> Key:

@@ -130,7 +130,11 @@ def test_the_policy_names_the_sockets_of_this_host_and_no_other(hub: Hub, client
 
     assert connects(client, "localhost:9000") == "'self' ws://localhost:9000 wss://localhost:9000"
     assert connects(client, "localhost; script-src *") == "'self'"
-    public = Client(make_app(hub, settings=Settings(public_url="https://hub.example.org/p")))
+    public = Client(
+        make_app(
+            hub, settings=Settings(public_url="https://hub.example.org/p", tokens=(Token(SECRET),))
+        )
+    )
     assert "wss://hub.example.org" in connects(public, "127.0.0.1:8050")
 
 

@@ -229,7 +229,7 @@ def test_tokens_on_sockets(job: RunBuilder) -> None:
     with served(job.folder.parent, settings) as guarded:
         with pytest.raises(InvalidStatus) as refused, guarded.socket():
             pass
-        assert refused.value.response.status_code == 403
+        assert refused.value.response.status_code == 401
         with guarded.socket(additional_headers={"Authorization": f"Bearer {SECRET}"}) as opened:
             assert heard(opened)["run"] is None
 
@@ -250,7 +250,7 @@ class Command:
     def url(self) -> str:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line.startswith("http://"), self.process.communicate()
+        assert line.startswith(("http://", "https://")), self.process.communicate()
         return line.strip()
 
     def end(self, number: int) -> tuple[int, str, str]:
@@ -379,8 +379,8 @@ def test_beyond_this_machine_it_makes_a_token(
     ("arguments", "said"),
     [
         (["--port", "99999"], "--port is 99999; give 0"),
-        (["--token", "short"], "a token needs 8 visible characters"),
-        (["--job-token", "short"], "a token needs 8 visible characters"),
+        (["--token", "short"], "a token needs 16 visible characters"),
+        (["--job-token", "short"], "a token needs 16 visible characters"),
         (["--base-path", "/api"], "--base-path /api begins like a path of the dashboard"),
         (["--public-url", "hub"], "--public-url is 'hub'; give a whole URL"),
     ],

@@ -101,17 +101,20 @@ def test_too_little_room_is_told_before_anything_is_sent(client, runs, monkeypat
 
 
 def test_uploads_are_for_uploaders(runs):
-    tokens = Token("for-viewers", Role.viewer), Token("uploaders", Role.uploader)
+    tokens = (
+        Token("a-secret-for-viewers", Role.viewer),
+        Token("a-secret-of-uploaders", Role.uploader),
+    )
     hub = Hub(runs)
     client = Client(make_app(hub, settings=Settings(tokens=tokens)))
-    may = {"authorization": "Bearer uploaders"}
+    may = {"authorization": "Bearer a-secret-of-uploaders"}
     answer = create(client, ("a.json", trace(0)), **may)
     url = f"/api/uploads/{answer.json()['id']}"
     for method in ("GET", "HEAD", "PATCH", "DELETE"):
-        for headers, status in (({}, 401), ({"authorization": "Bearer for-viewers"}, 403)):
+        for headers, status in (({}, 401), ({"authorization": "Bearer a-secret-for-viewers"}, 403)):
             given = {**STREAM, "upload-offset": "0", **headers}
             assert client.request(method, url, headers=given).status_code == status
-    viewer = create(client, ("a", b"1"), authorization="Bearer for-viewers")
+    viewer = create(client, ("a", b"1"), authorization="Bearer a-secret-for-viewers")
     foreign = create(client, ("a", b"1"), origin="http://evil.example", **may)
     taken = patch(client, url, 0, trace(0), **may)
     client.close()

@@ -1,0 +1,151 @@
+"""Sessions of browsers and revoked tokens, as small files that outlive the server.
+
+Each fact is a file of its own in a folder that only this user may open, so that the server and
+`rankscope token` need no lock: `session-DIGEST` (JSON) while somebody is logged in, `token-DIGEST`
+(JSON) where a server takes a token, `revoked-DIGEST` for good. Names and contents hold SHA-256
+digests; no secret is stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TypeVar
+
+LONGEST_S = 30 * 86_400.0
+"""A session ends so long after it began, and the record of a token after it was last served."""
+_SESSION, _TOKEN, _REVOKED = "session-", "token-", "revoked-"
+
+Entry = TypeVar("Entry", "Session", "ServedToken")
+
+
+@dataclass(frozen=True)
+class Session:
+    """A browser that is logged in: digests of its id and of its token; Unix seconds."""
+
+    digest: str
+    token: str
+    began_s: float
+
+    @property
+    def ends_s(self) -> float:
+        """When it ends."""
+        return self.began_s + LONGEST_S
+
+
+@dataclass(frozen=True)
+class ServedToken:
+    """A token that a server takes: its digest and role, the server's address, Unix seconds."""
+
+    digest: str
+    role: str
+    url: str
+    seen_s: float
+
+
+def digest_of(secret: str) -> str:
+    """What stands for a secret in files, names of sessions and answers."""
+    return hashlib.sha256(secret.encode(errors="surrogateescape")).hexdigest()
+
+
+def state_folder() -> Path:
+    """Where the files are; raises OSError where the user has no home."""
+    base = os.environ.get("XDG_STATE_HOME")
+    try:
+        return Path(base or Path.home() / ".local" / "state") / "rankscope" / "access"
+    except RuntimeError as error:
+        raise FileNotFoundError("no home folder; set XDG_STATE_HOME") from error
+
+
+class AccessFiles:
+    """The folder of those files; its methods raise OSError where it cannot be written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def make(self) -> None:
+        """Make the folder, for this user alone."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        probe = self.folder / f".probe-{os.getpid()}"
+        probe.touch(0o600)
+        probe.unlink()
+
+    def changed_ns(self) -> int:
+        """When an entry came or went last, by the clock of the file system; 0 without a folder."""
+        try:
+            return self.folder.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def sessions(self) -> dict[str, Session]:
+        """Sessions that have not ended, by digest."""
+        now_s = time.time()
+        found = self._entries(_SESSION, Session)
+        return {one.digest: one for one in found if one.ends_s > now_s}
+
+    def tokens(self) -> dict[str, ServedToken]:
+        """Tokens that were served lately, by digest."""
+        oldest_s = time.time() - LONGEST_S
+        found = self._entries(_TOKEN, ServedToken)
+        return {one.digest: one for one in found if one.seen_s > oldest_s}
+
+    def revoked(self) -> frozenset[str]:
+        """Digests of the tokens that were revoked."""
+        return frozenset(path.name.removeprefix(_REVOKED) for path in self._named(_REVOKED))
+
+    def add(self, entry: Session | ServedToken) -> None:
+        """Write one."""
+        kind = _SESSION if isinstance(entry, Session) else _TOKEN
+        self._write(kind + entry.digest, json.dumps(asdict(entry)))
+
+    def remove(self, session: Session) -> None:
+        """End a session."""
+        (self.folder / f"{_SESSION}{session.digest}").unlink(missing_ok=True)
+
+    def revoke(self, token: str) -> None:
+        """Refuse the token of this digest from now on."""
+        self._write(f"{_REVOKED}{token}", "")
+        (self.folder / f"{_TOKEN}{token}").unlink(missing_ok=True)
+
+    def remove_ended(self) -> None:
+        """Remove sessions that have ended and tokens that nobody serves any more."""
+        known = self.sessions().keys() | self.tokens().keys()
+        for path in [*self._named(_SESSION), *self._named(_TOKEN)]:
+            if path.name.partition("-")[2] not in known:
+                path.unlink(missing_ok=True)
+
+    def _named(self, kind: str) -> list[Path]:
+        return sorted(self.folder.glob(f"{kind}*"))
+
+    def _entries(self, kind: str, entry: type[Entry]) -> Iterator[Entry]:
+        for path in self._named(kind):
+            with suppress(OSError, ValueError):  # removed meanwhile, or damaged: it opens nothing
+                content = json.loads(path.read_text(encoding="utf-8"))
+                if _fits(content, entry) and path.name == kind + content["digest"]:
+                    yield entry(**content)
+
+    def _write(self, name: str, text: str) -> None:
+        temporary = self.folder / f".{name}.{os.getpid()}.tmp"
+        try:
+            file = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+            with os.fdopen(file, "w", encoding="utf-8") as opened:
+                opened.write(text)
+            temporary.replace(self.folder / name)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _fits(content: object, entry: type[Session | ServedToken]) -> bool:
+    """Whether it is an object of exactly these fields: seconds are numbers, all others texts."""
+    names = {field.name for field in fields(entry)}
+    return isinstance(content, dict) and content.keys() == names and all(
+        isinstance(value, (int, float) if name.endswith("_s") else str)
+        for name, value in content.items()
+    )  # fmt: skip

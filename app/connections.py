@@ -1,0 +1,230 @@
+"""The server's connections: how many there are, how long they may do nothing, which ones go first.
+
+A connection is unknown until a request on it was let in (app.auth). Unknown ones have a small
+number of file descriptors for themselves: when all are in use, the oldest unknown connection is
+dropped for the new one. So strangers keep nobody out who has a valid token, and /healthz answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import resource
+import socket
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from starlette.types import Scope
+
+CONNECTION = "rankscope_connection"
+"""Key in the state of the ASGI scope; missing where no socket of ours carries the request."""
+HEAD_S = 10.0
+"""What a client gets for a TLS handshake, for the head of a request, and to leave after an answer
+that did not wait for the rest of the body."""
+BODY_IDLE_S = 60.0
+"""A body ends so long after its last bytes came; one that comes slowly may take all day."""
+STALLED_S = 60.0
+"""A client that takes nothing of its answer for so long is dropped."""
+SWEEP_S = 1.0
+_MOST_FILES = 1 << 16
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on connections; the other file descriptors are left to files."""
+
+    unknown: int
+    known: int
+    per_session: int
+
+    @staticmethod
+    def of(num_files: int) -> Limits:
+        """For a process that may have this many file descriptors."""
+        unknown = max(8, min(256, num_files // 8))
+        known = num_files - unknown - min(512, num_files // 2)
+        return Limits(unknown, known, max(8, known // 4))
+
+
+def allowed_files() -> int:
+    """File descriptors this process may have, once it has raised its own limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        soft = most
+    return min(soft, _MOST_FILES) if soft != resource.RLIM_INFINITY else _MOST_FILES
+
+
+class Connection:
+    """One accepted socket and what is known of it."""
+
+    def __init__(self, of_server: Connections, accepted: socket.socket, now_s: float) -> None:
+        self.of_server = of_server
+        self.socket = accepted
+        self.transport: asyncio.Transport | None = None  # None during a TLS handshake
+        self.deadline_s: float | None = now_s + HEAD_S
+        self.is_idle = True
+        """No request is under way."""
+        self.session: str | None = None  # None: unknown
+        self.token = ""
+        self._unsent = 0
+        self._stalled_s: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still has its file descriptor."""
+        return self.socket.fileno() != -1
+
+    def drop(self) -> None:
+        """Close it at once; its file descriptor is free after the next turn of the event loop."""
+        if self.transport is not None:
+            self.transport.abort()
+        else:
+            with suppress(OSError):  # gone already
+                self.socket.shutdown(socket.SHUT_RDWR)
+
+    def let_in(self, session: str, token: str = "", is_bounded: bool = True) -> bool:
+        """Count it for a session from now on, opened with the token of this digest.
+
+        False where the session has too many, unless it is not bounded, or the server has.
+        """
+        return self.of_server.let_in(self, session, token, is_bounded)
+
+    def is_late(self, now_s: float) -> bool:
+        """Whether it has used up its time."""
+        return (self.deadline_s is not None and now_s > self.deadline_s) or self._stalls(now_s)
+
+    def _stalls(self, now_s: float) -> bool:
+        unsent = self.transport.get_write_buffer_size() if self.transport is not None else 0
+        if unsent == 0 or unsent < self._unsent:
+            self._stalled_s = None
+        elif self._stalled_s is None:
+            self._stalled_s = now_s
+        self._unsent = unsent
+        return self._stalled_s is not None and now_s - self._stalled_s > STALLED_S
+
+
+class Connections:
+    """All connections of one server; used by the thread of its event loop only."""
+
+    def __init__(
+        self, limits: Limits, is_valid: Callable[[str, str], bool] = lambda _session, _token: True
+    ) -> None:
+        self.limits = limits
+        self._is_valid = is_valid  # whether a session and its token still open anything
+        self._accepted: dict[int, Connection] = {}  # by file descriptor, without a transport yet
+        self._unknown: dict[Connection, None] = {}  # oldest first
+        self._known: dict[str, dict[Connection, None]] = defaultdict(dict)
+        self._is_sweeping = False
+
+    def make_room(self) -> None:
+        """Return if one more may be accepted.
+
+        Else the oldest unknown ones are dropped and BlockingIOError is raised: their descriptors
+        are free after the next turn of the event loop, which then accepts again.
+        """
+        self._forget_closed()
+        if len(self._unknown) >= self.limits.unknown:
+            self.drop_oldest()
+            raise BlockingIOError(errno.EAGAIN, "room is being made for the next connection")
+
+    def drop_oldest(self) -> bool:
+        """Drop some of the oldest unknown connections; whether there were any."""
+        by_use = sorted(self._unknown, key=lambda one: not one.is_idle)  # in this order by age
+        for connection in by_use[: max(1, self.limits.unknown // 8)]:
+            connection.drop()
+        return bool(by_use)
+
+    def add(self, accepted: socket.socket) -> None:
+        """Follow an accepted socket."""
+        loop = asyncio.get_running_loop()
+        connection = Connection(self, accepted, loop.time())
+        self._accepted[accepted.fileno()] = connection
+        self._unknown[connection] = None
+        if not self._is_sweeping:
+            self._is_sweeping = True
+            loop.call_later(SWEEP_S, self._sweep, loop)
+
+    def of(self, transport: asyncio.Transport) -> Connection:
+        """The connection of a transport that was just made."""
+        connection = self._accepted.pop(transport.get_extra_info("socket").fileno())
+        connection.transport = transport
+        return connection
+
+    def let_in(self, connection: Connection, session: str, token: str, is_bounded: bool) -> bool:
+        """See Connection.let_in."""
+        if connection.session == session:
+            return True
+        mine = self._known.get(session, {})
+        is_crowded = is_bounded and len(mine) >= self.limits.per_session
+        if is_crowded or sum(map(len, self._known.values())) >= self.limits.known:
+            pool: Iterable[Connection] = mine if is_crowded else self._all_known()
+            idle = next((one for one in pool if one.is_idle and one is not connection), None)
+            if idle is None:
+                return False
+            idle.drop()
+        self.forget(connection)
+        connection.session, connection.token = session, token
+        self._known[session][connection] = None
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        """It was closed, or is counted elsewhere from now on."""
+        self._unknown.pop(connection, None)
+        if connection.session is not None:
+            mine = self._known[connection.session]
+            mine.pop(connection, None)
+            if not mine:
+                del self._known[connection.session]
+
+    def _all_known(self) -> Iterator[Connection]:
+        return (one for mine in self._known.values() for one in mine)
+
+    def _forget_closed(self) -> None:
+        """A failed TLS handshake is reported to nobody."""
+        for closed in [one for one in self._unknown if not one.is_open]:
+            self.forget(closed)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Drop those that are late or whose session has ended."""
+        self._forget_closed()
+        now_s = loop.time()
+        known = list(self._all_known())
+        for connection in [*self._unknown, *known]:
+            if connection.is_late(now_s):
+                connection.drop()
+        for connection in known:
+            if connection.token and not self._is_valid(connection.session or "", connection.token):
+                connection.drop()
+        self._is_sweeping = bool(self._unknown or self._known)
+        if self._is_sweeping:
+            loop.call_later(SWEEP_S, self._sweep, loop)
+
+
+class Listener(socket.socket):
+    """A listening socket whose connections are bounded and followed."""
+
+    connections: Connections | None = None
+
+    def accept(self) -> tuple[socket.socket, object]:
+        """As usual; raises BlockingIOError while room is made: the event loop comes again."""
+        if self.connections is None:
+            return super().accept()
+        self.connections.make_room()
+        try:
+            accepted, address = super().accept()
+        except OSError as error:
+            if error.errno in _NO_DESCRIPTOR and self.connections.drop_oldest():
+                raise BlockingIOError(errno.EAGAIN, "room is being made") from error
+            raise  # the event loop waits for a second
+        self.connections.add(accepted)
+        return accepted, address
+
+
+def connection_of(scope: Scope) -> Connection | None:
+    """The connection that carries a request; None in a test without a socket."""
+    found: Connection | None = scope.get("state", {}).get(CONNECTION)
+    return found

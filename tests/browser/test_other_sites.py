@@ -1,0 +1,186 @@
+"""In a real browser, a page of another site that tries everything gets nothing to run here."""
+
+from __future__ import annotations
+
+import html
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from app.metrics import METRICS
+from app.settings import Settings, Token
+from tests.app.server.served import Served, served
+from tests.runs_builder import two_rank_run
+
+SECRET = "correct-horse-battery"
+PATHS = (
+    "/api/run/job/query?sql=select%2042", "/api/run/job/query.csv?sql=select%2042", "/api/runs",
+    "/api/run/job/share", "/api/run/job/grid", "/api/watch?run=job", "/api/uploads", "/metrics",
+    "/healthz", "/_dash-layout",
+)  # fmt: skip
+TIMEOUT_MS = 30_000
+
+
+class Attacker(BaseHTTPRequestHandler):
+    """Serves the pages that a test has put here, by their path."""
+
+    pages: ClassVar[dict[str, str]] = {}
+
+    def do_GET(self) -> None:
+        body = self.pages.get(self.path, "").encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def attacker() -> Iterator[int]:
+    site = ThreadingHTTPServer(("127.0.0.1", 0), Attacker)
+    thread = threading.Thread(target=site.serve_forever)
+    thread.start()
+    yield site.server_port
+    site.shutdown()
+    thread.join()
+    site.server_close()
+
+
+@pytest.fixture(scope="module", params=["no tokens", "tokens"])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    runs = tmp_path_factory.mktemp("runs")
+    two_rank_run(runs / "job")
+    tokens = (Token(SECRET),) if request.param == "tokens" else ()
+    with served(runs, Settings(port=0, tokens=tokens)) as running:
+        running.hub.run("job")
+        yield running
+
+
+@pytest.fixture
+def visitor(browser: Browser, server: Served) -> Iterator[BrowserContext]:
+    """A browser that is logged in at the server."""
+    context = browser.new_context()
+    context.set_default_timeout(TIMEOUT_MS)
+    page = context.new_page()
+    page.goto(f"http://{server.address}/?token={SECRET}")
+    page.wait_for_selector("#page:not(.loading)")
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("fetch('/api/runs').then((answer) => answer.status)") == 200
+    page.close()
+    yield context
+    context.close()
+
+
+def answered() -> dict[str, int]:
+    """How many requests each route has answered that a page of another site may not ask."""
+    return {
+        f"{route} {status}": number
+        for (route, status), number in METRICS.requests.items()
+        if route.startswith(("/api", "/live", "/metrics", "/healthz"))
+    }
+
+
+def embedding(origin: str) -> str:
+    """A page that asks for all paths in all ways that leave it where it is."""
+    parts = []
+    for path in PATHS:
+        url = html.escape(f"{origin}{path}")
+        action, _, _ = url.partition("?")
+        parts.append(
+            f'<img src="{url}"><script src="{url}"></script><link rel="stylesheet" href="{url}">'
+            f'<iframe src="{url}"></iframe><embed src="{url}"><object data="{url}"></object>'
+            f'<link rel="prefetch" href="{url}"><video src="{url}"></video>'
+            f'<link rel="prerender" href="{url}"><link rel="preload" as="fetch" href="{url}">'
+            f'<iframe name="f{len(parts)}"></iframe><form action="{action}" target="f{len(parts)}">'
+            f'<input name="sql" value="select 42"></form><form method="post" action="{url}" '
+            f'target="f{len(parts)}" enctype="text/plain"><input name="{{}}" value="1"></form>'
+        )
+    script = f"""
+    for (const form of document.forms) form.submit();
+    const asked = [];
+    for (const path of {list(PATHS)}) {{
+        for (const options of [{{}}, {{mode: 'no-cors'}},
+            {{mode: 'no-cors', method: 'POST', body: '{{}}'}},
+            {{method: 'POST', headers: {{'X-Rankscope': '1'}}}}]) {{
+            asked.push(fetch('{origin}' + path, {{credentials: 'include', ...options}}));
+        }}
+        navigator.sendBeacon('{origin}' + path, '{{}}');
+    }}
+    for (const path of ['/api/live?run=job', '/live/frames?run=job', '/agent']) {{
+        asked.push(new Promise((opened, failed) => {{
+            const socket = new WebSocket('{origin.replace("http", "ws")}' + path);
+            socket.onopen = () => opened('opened');
+            socket.onerror = () => failed('refused');
+        }}));
+    }}
+    window.ended = Promise.allSettled(asked).then((all) => all.map((one) =>
+        one.status === 'fulfilled' ? one.value.type ?? one.value : 'refused'));
+    """
+    return f"<!DOCTYPE html><body>{''.join(parts)}<script>{script}</script></body>"
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"], ids=["cross-site", "same-site"])
+def test_nothing_that_another_page_embeds_or_fetches_is_answered(
+    server: Served, visitor: BrowserContext, attacker: int, host: str
+) -> None:
+    before, sockets = answered(), METRICS.sockets
+    Attacker.pages["/embedding"] = embedding(f"http://{server.address}")
+    page = visitor.new_page()
+    page.goto(f"http://{host}:{attacker}/embedding")
+    page.wait_for_load_state("networkidle")
+    results = page.evaluate("window.ended")
+    assert set(results) <= {"refused", "opaque"}  # opaque: sent, and not readable
+    assert answered() == before
+    assert METRICS.sockets <= sockets
+
+
+def navigate(page: Page, kind: str, url: str) -> None:
+    """Leave the attacker's page for the address, in one of the ways there are."""
+    path, _, query = url.partition("?")
+    name = query.partition("=")[0]
+    field = f'<input name="{name}" value="x">' if name else ""
+    Attacker.pages["/leaving"] = {
+        "link": f'<a id="go" href="{html.escape(url)}">look</a>',
+        "window": f'<a id="go" onclick="location = \'{url}\'">look</a>',
+        "get form": f'<form action="{path}">{field}<button id="go">look</button></form>',
+        "post form": f'<form method="post" action="{html.escape(url)}"><button id="go"></form>',
+        "refresh": f'<meta http-equiv="refresh" content="0;url={html.escape(url)}">',
+    }[kind]
+    with page.expect_navigation(url=f"{path}*"):
+        page.goto(page.url.rpartition("/")[0] + "/leaving")
+        if kind != "refresh":
+            page.evaluate("document.getElementById('go').click()")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"], ids=["cross-site", "same-site"])
+def test_nothing_that_another_page_leads_to_runs(
+    server: Served, visitor: BrowserContext, attacker: int, host: str
+) -> None:
+    before = answered()
+    page = visitor.new_page()
+    for kind in ("link", "window", "get form", "post form", "refresh"):
+        for path in PATHS[:2]:
+            page.goto(f"http://{host}:{attacker}/")
+            navigate(page, kind, f"http://{server.address}{path}")
+            assert "from a page of another site" in page.content()
+    assert answered() == before
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"], ids=["cross-site", "same-site"])
+def test_a_link_to_a_page_opens_it_with_the_session_and_without_the_parameter(
+    server: Served, visitor: BrowserContext, attacker: int, host: str
+) -> None:
+    page = visitor.new_page()
+    page.goto(f"http://{host}:{attacker}/")
+    navigate(page, "link", f"http://{server.address}/run/job/overview?rank=1")
+    page.wait_for_selector("#page:not(.loading)")
+    assert page.url == f"http://{server.address}/run/job/overview?rank=1"
