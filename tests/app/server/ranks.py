@@ -24,6 +24,8 @@ from trace_hooks.recorder import Recorder
 from trace_hooks.watches import Watch, watches_of
 
 JOB_TOKEN = "a-secret-of-jobs"
+RUN_SECRET = "the-secret-that-the-ranks-of-one-run-share"
+START = "start-of-these-tests"
 BEARER = {"Authorization": f"Bearer {JOB_TOKEN}"}
 
 
@@ -97,7 +99,10 @@ def post(
 
 
 def hello(run: str = "raw", **more: Any) -> str:
-    told = {"type": "hello", "run": run, "attempt": 0, "rank": 0, "world_size": 8}
+    told = {
+        "type": "hello", "version": 2, "run": run, "attempt": 0, "rank": 0, "world_size": 8,
+        "secret": RUN_SECRET, "start": START,
+    }  # fmt: skip
     return json.dumps({**told, **more})
 
 
