@@ -6,14 +6,17 @@ import io
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
 from app.findings import diagnose_run
+from app.routes import agents
 from app.settings import Settings
 from sample_traces import RECORDED
 from tests.app.server.ranks import JOB_TOKEN, hello, line, refusal, state, wait_until
@@ -97,30 +100,41 @@ def files_below(folder: Path) -> dict[str, bytes]:
     }
 
 
+def tried(server: Served, told: str, *parcels: Parcel) -> tuple[int | None, str]:
+    """Close code and reason that a hello gets, or what is sent after it, if anything is refused."""
+    with line(server) as opened:
+        opened.send(told)
+        with suppress(ConnectionClosed):
+            if json.loads(opened.recv(WAIT_S))["type"] == "welcome":
+                for parcel in parcels:
+                    answers(opened, parcel)
+                return None, ""
+        return opened.close_code, str(opened.close_reason)
+
+
 def test_a_hello_neither_hides_nor_changes_a_recorded_run(server: Served, runs: Path) -> None:
     before = files_below(runs / SLOW)
     assert 5 in culprits(server)
-    with line(server) as opened:
-        opened.send(hello(SLOW, attempt=7))
-        told = opened.recv(WAIT_S) if opened.close_code is None else "{}"
-        if json.loads(told)["type"] == "welcome":
-            answers(opened, rank_file(7), steps_file(7))
+    code, reason = tried(server, hello(SLOW, attempt=7), rank_file(7), steps_file(7))
     assert 5 in culprits(server)
     assert files_below(runs / SLOW) == before
+    assert state(server, SLOW)["watches"] == []
+    assert (code, "was recorded without this job" in reason) == (agents.NOT_YOURS, True)
 
 
 def test_who_has_the_job_token_alone_writes_into_no_run_of_another_job(
     server: Served, runs: Path
 ) -> None:
-    with line(server) as own, line(server) as stranger:
+    with line(server) as own:
         own.send(hello("night"))
         own.recv(WAIT_S)
         answers(own, run_file("night"), rank_file(0), steps_file())
         before = files_below(runs / "night")
-        stranger.send(hello("night", attempt=1, rank=1, secret=ANOTHER_SECRET, start="start-of-b"))
-        assert json.loads(stranger.recv(WAIT_S))["type"] == "welcome" or True
-        answers(stranger, rank_file(1, 1), steps_file(1, 1))
-        assert files_below(runs / "night") == before
+        for other in ({"start": "another-start"}, {}):
+            stranger = hello("night", attempt=1, rank=1, secret=ANOTHER_SECRET, **other)
+            code, reason = tried(server, stranger, rank_file(1, 1), steps_file(1, 1))
+            assert files_below(runs / "night") == before
+            assert (code, "another job's" in reason) == (agents.NOT_YOURS, True)
 
 
 def test_a_stranger_does_not_kick_a_rank_out(server: Served) -> None:
@@ -128,7 +142,7 @@ def test_a_stranger_does_not_kick_a_rank_out(server: Served) -> None:
         own.send(hello("night"))
         own.recv(WAIT_S)
         stranger.send(hello("night", secret=ANOTHER_SECRET))
-        assert refusal(stranger)[0] == 4403
+        assert refusal(stranger)[0] == agents.NOT_YOURS
         own.send(json.dumps({"type": "heartbeat", "step": 7, "sent": 0, "thinned": 0}))
         wait_until(lambda: state(server, "night")["step"] == 7)
         assert state(server, "night")["connected"] == 1

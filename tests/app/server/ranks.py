@@ -43,8 +43,9 @@ class Rank:
     """An agent with a recorder, and a source that takes watches of layers 0 to 3."""
 
     def __init__(
-        self, address: str, rank: int, run: str, token: str = JOB_TOKEN, world_size: int = 8
-    ) -> None:
+        self, address: str, rank: int, run: str, token: str = JOB_TOKEN, world_size: int = 8,
+        attempt: int = 0,
+    ) -> None:  # fmt: skip
         self.recorder = Recorder()
         self.watches: list[Watch] = []
         live = self.recorder.live
@@ -57,7 +58,9 @@ class Rank:
         ]
         self.agent = Agent(Address(f"ws://{address}", token), self.recorder)
         identity = Identity(
-            Shared(run, 0, 0, "d", 0, 0), Place(rank, world_size, 0, True), Path("runs")
+            Shared(run, attempt, 0, "d", 0, 0, START, RUN_SECRET),
+            Place(rank, world_size, 0, True),
+            Path("runs"),
         )
         self.agent.place(identity)
         self.agent.start()
@@ -75,9 +78,12 @@ class Rank:
 def ranks(
     server: Served, run: str, num: int = 2, world_size: int | None = None
 ) -> Iterator[list[Rank]]:
-    """Connected ranks of a run; all that it has, where no size is given."""
+    """Connected ranks of a run; all that it has, where no size is given. Once more: a restart."""
     size = world_size or num
-    found = [Rank(server.address, rank, run, world_size=size) for rank in range(num)]
+    attempt = sum(1 for _ in (server.hub.store.folder / run).glob("attempts/*"))
+    found = [
+        Rank(server.address, rank, run, world_size=size, attempt=attempt) for rank in range(num)
+    ]
     try:
         wait_until(lambda: state(server, run).get("connected") == num)
         yield found
