@@ -2,6 +2,7 @@
 
 Run as a process of its own (app.segment_checks), because bytes of strangers meet a decoder here::
 
+    python -m app.segment_check BYTES     of memory that decoding a file may take
     {"path": PATH, "name": NAME OF THE SEGMENT} -> {"problem": SENTENCE, '' where it is sound}
 
 Sizes are read from the footer before anything is decoded. A footer may lie, so all of the file is
@@ -27,8 +28,6 @@ from trace_hooks.schema import SCHEMA_MAJOR, SCHEMA_MINOR, TABLES, SegmentName
 MOST_ROWS = 1_000_000
 MOST_ROW_GROUPS = 64
 MOST_DECODED_BYTES = 256 << 20
-MEMORY_BYTES = 768 << 20
-"""What decoding a file may take beyond what the process has when it starts."""
 _LONGEST_FOOTER_TEXT = 8 << 20
 _MOST_FOOTER_ITEMS = 200_000
 _LABELS = {b"rankscope.table", b"rankscope.schema"}
@@ -45,7 +44,7 @@ def problem_of(path: Path, name: SegmentName) -> str:
     try:
         _check(path, name)
     except MemoryError:  # pyarrow's is one, too
-        return _about(name, f"takes more than {MEMORY_BYTES >> 20} MiB to decode")
+        return _about(name, "takes more memory to decode than a segment may")
     except Unfit as error:
         return _about(name, str(error))
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
@@ -149,11 +148,11 @@ def _extent(rows: pa.Table, column: str) -> tuple[int | None, int | None]:
     return found["min"], found["max"]
 
 
-def limit_this_process() -> None:
+def limit_this_process(memory_bytes: int) -> None:
     """No more memory than decoding may take, no writing, few files, no core."""
     with suppress(OSError, ValueError):  # elsewhere than on Linux there is no limit of memory
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
-        bound = pages * os.sysconf("SC_PAGE_SIZE") + MEMORY_BYTES
+        bound = pages * os.sysconf("SC_PAGE_SIZE") + memory_bytes
         resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
     for kind, bound in (
         (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_NOFILE, 32), (resource.RLIMIT_CORE, 0),
@@ -165,7 +164,7 @@ def main() -> None:
     """Answer until nothing more is asked."""
     pa.set_cpu_count(1)
     pc.min_max(pa.array([0]))  # loads what the first file would
-    limit_this_process()
+    limit_this_process(int(sys.argv[1]))
     for line in sys.stdin:
         order = json.loads(line)
         name = SegmentName.parse(order["name"])

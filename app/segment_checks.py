@@ -19,10 +19,13 @@ from pathlib import Path
 from ingest.errors import UserError, printable
 from trace_hooks.schema import SegmentName
 
+MEMORY_BYTES = 768 << 20
 LONGEST_S = 10.0
 START_S = 60.0
 """What a process gets to load its libraries, on top of that."""
 AT_ONCE = min(2, os.cpu_count() or 1)
+_TRIES = 2
+"""A file is tried again where its process ended."""
 _COMMAND = (sys.executable, "-P", "-m", "app.segment_check")
 _ENVIRON = {
     "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_IO_THREADS": "1",
@@ -32,11 +35,15 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 
 
 class SegmentChecks:
-    """Safe from many threads; who finds all processes busy waits."""
+    """Safe from many threads; who finds all processes busy waits.
 
-    def __init__(self) -> None:
+    `memory_bytes`: what decoding one file may take.
+    """
+
+    def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
         self._places = threading.Semaphore(AT_ONCE)
         self._idle: list[_Process] = []
+        self._memory_bytes = memory_bytes
 
     def problem_of(self, path: Path, name: SegmentName) -> str:
         """What is wrong with a file that shall be this segment; '' for nothing.
@@ -44,19 +51,33 @@ class SegmentChecks:
         Raises UserError where no process can be started.
         """
         with self._places:
-            process = self._idle.pop() if self._idle else _Process()
-            problem = process.problem_of(path, name)
-            if process.is_alive:
+            for _ in range(_TRIES):
+                process = self._idle.pop() if self._idle else _Process(self._memory_bytes)
+                try:
+                    problem = process.problem_of(path, name)
+                except _Ended:  # perhaps the system ended it, for want of memory elsewhere
+                    continue
+                except TimeoutError:
+                    return _about(name, f"takes more than {LONGEST_S:.0f} s to decode")
                 self._idle.append(process)
-            return problem
+                return problem
+            return _about(name, "ends the process that decodes it")
+
+
+def _about(name: SegmentName, what: str) -> str:
+    return f"{name}, sent by rank {name.rank}, {what}"
+
+
+class _Ended(Exception):
+    """The process has ended."""
 
 
 class _Process:
-    def __init__(self) -> None:
+    def __init__(self, memory_bytes: int) -> None:
         paths = [_ROOT, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         try:
             self._process = subprocess.Popen(
-                _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                (*_COMMAND, str(memory_bytes)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL, bufsize=0, start_new_session=True,
                 env={**os.environ, **_ENVIRON, "PYTHONPATH": os.pathsep.join(paths)},
             )  # fmt: skip
@@ -65,12 +86,12 @@ class _Process:
                 f"no process can be started that checks files of ranks ({error.strerror})"
             ) from error
         self._end = weakref.finalize(self, _end, self._process)
-        self._until_s = time.monotonic() + START_S
-        self.is_alive = True
+        self._more_s = START_S  # to start
 
     def problem_of(self, path: Path, name: SegmentName) -> str:
-        until_s = max(self._until_s, time.monotonic()) + LONGEST_S
-        self._until_s = 0.0  # it is started from now on
+        """What it says of a file; raises _Ended, TimeoutError, and has ended then."""
+        until_s = time.monotonic() + LONGEST_S + self._more_s
+        self._more_s = 0.0
         assert self._process.stdin is not None
         order = json.dumps({"path": str(path.absolute()), "name": str(name)})
         try:
@@ -81,8 +102,7 @@ class _Process:
         if answer.endswith(b"\n"):
             return printable(str(json.loads(answer)["problem"]))
         self._end()
-        self.is_alive = False
-        return f"{name}, sent by rank {name.rank}, {self._why(until_s)}"
+        raise TimeoutError if time.monotonic() >= until_s else _Ended
 
     def _answer(self, until_s: float) -> bytes:
         """A line, or less where the process has ended or its time is over."""
@@ -97,11 +117,6 @@ class _Process:
                 break
             found += piece
         return found
-
-    def _why(self, until_s: float) -> str:
-        if time.monotonic() >= until_s:
-            return f"takes more than {LONGEST_S:.0f} s to decode"
-        return "ends the process that decodes it"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

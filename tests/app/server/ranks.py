@@ -19,6 +19,7 @@ from trace_hooks.agent_address import Address
 from trace_hooks.agent_commands import Refused
 from trace_hooks.frames import Frame, stored
 from trace_hooks.identity import Identity, Shared
+from trace_hooks.job_claims import DIGEST_FILE, digest_of
 from trace_hooks.place import Place
 from trace_hooks.recorder import Recorder
 from trace_hooks.watches import Watch, watches_of
@@ -72,6 +73,11 @@ class Rank:
             raise Refused(f"there is no layer {unknown[0]} here", [one.id for one in wanted])
         self.watches = wanted
         return f"watching {len(wanted)}"
+
+
+def of_these_ranks(run: Path) -> None:
+    """Make a run folder that of these ranks, as a job does that writes there itself."""
+    (run / DIGEST_FILE).write_text(digest_of(RUN_SECRET))
 
 
 @contextmanager
