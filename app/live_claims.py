@@ -78,7 +78,7 @@ class Claims:
         path = folder / DIGEST_FILE
         try:
             known = read_line(path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             known = self._opened(folder, digest)
         except OSError as error:
             raise disk_error(str(path), error) from error
