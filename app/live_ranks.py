@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -143,7 +144,7 @@ class LiveRanks:
         """A rank says anew who it is, such as when its layout became known."""
         if hello.claim != rank.hello.claim:
             raise ValueError("a rank that has said who it is cannot become another one")
-        rank.hello = hello
+        rank.hello = replace(hello, secret="")
 
     def leave(self, rank: LiveRank) -> None:
         """A rank's socket has closed."""

@@ -138,8 +138,10 @@ def _check_statistics(rows: pa.Table, footer: pq.FileMetaData, index: int, colum
             extents.append((found.min, found.max))
         elif column in _MUST_HAVE_STATISTICS and rows.num_rows:
             raise Unfit(f"has no statistics of {column}")
-    told = (min(low for low, _ in extents), max(high for _, high in extents)) if extents else None
-    if told is not None and told != _extent(rows, column):
+    if not extents:
+        return
+    claimed = min(low for low, _ in extents), max(high for _, high in extents)
+    if claimed != _extent(rows, column):
         raise Unfit(f"has statistics of {column} that its rows contradict")
 
 

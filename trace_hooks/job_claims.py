@@ -77,7 +77,7 @@ def read_line(path: Path) -> str:
 
 
 def run_secret(folder: Path) -> str:
-    """The secret of the run in a folder, made by who asks first, with its digest beside it.
+    """The secret of the run in a folder, made by who asks first, with its digest next to it.
 
     Where the folder cannot be written or read, it is a new one that holds for this start alone.
     """

@@ -219,6 +219,23 @@ def test_what_is_not_a_segment_is_set_aside_once_and_the_next_one_is_stored(tmp_
     assert len(Quarantine(tmp_path).sentences()) == 1
 
 
+@pytest.mark.parametrize(("call", "number"), [("write_bytes", 1), ("replace", 1), ("replace", 2),
+                                              ("replace", 3)])  # fmt: skip
+def test_a_server_that_is_killed_at_any_moment_shows_no_file_that_is_unfit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    received(tmp_path).store(segment(0))
+    with monkeypatch.context() as patch:
+        interrupted_at(patch, call, number, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            received(tmp_path).store(segment(1, data=b"rows"))
+    received(tmp_path).store(segment(1, data=b"rows"))
+    received(tmp_path).store(segment(2))
+    assert [path[-10:] for path in sorted(stored(tmp_path))] == ["00.parquet", "02.parquet"]
+    assert len(Quarantine(tmp_path).sentences()) == 1
+    assert not list((tmp_path / "incoming").iterdir())
+
+
 def test_the_quarantine_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingest.quarantine.MOST_FILES", 3)
     files = received(tmp_path)
