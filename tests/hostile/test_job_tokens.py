@@ -227,6 +227,8 @@ def test_a_run_keeps_its_secret_when_job_and_server_start_again(runs: Path) -> N
             assert tried(server, own) == (None, "")
             stranger = hello("night", attempt=9, secret=ANOTHER_SECRET, start="start-number-9")
             assert tried(server, stranger)[0] == agents.NOT_YOURS
+            again = hello("night", rank=1, attempt=0, start="start-number-7")
+            assert tried(server, again)[0] == agents.NOT_YOURS
 
 
 def test_what_is_here_by_another_name_is_not_opened(server: Served, runs: Path) -> None:
