@@ -78,7 +78,7 @@ def test_a_close_reason_forges_no_line_of_the_log(caplog: pytest.LogCaptureFixtu
 
     served_badly(close)
     require_harmless(told(caplog))
-    assert r"\nINFO trainer: loss 0.0\x1b[2J\u202e" in told(caplog)[0]
+    assert r"\nINFO trainer: loss 0.0\x1b[2J\u202e" in "".join(told(caplog))
 
 
 @pytest.mark.parametrize(
