@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trace_hooks.job_claims import VERSION
 from trace_hooks.perturbations import MAX_PERTURBATIONS, Perturbation
 from trace_hooks.watches import MAX_WATCHES, Watch
 
@@ -21,12 +22,21 @@ CONNECTED, GONE, ENDED = STATES = ("connected", "gone", "ended")
 _MOST_WAITING = 64
 """Commands on their way to one rank."""
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
+_SECRET = re.compile(r"[\x21-\x7e]{32,200}")
+_START = re.compile(r"[A-Za-z0-9-]{8,64}")
 _LONGEST_TEXT = 500
+
+
+class OtherVersion(ValueError):
+    """The hooks of a rank are of another version than this server."""
 
 
 @dataclass
 class Hello:
-    """Who a rank says it is; raises ValueError naming what is wrong."""
+    """Who a rank says it is; raises ValueError naming what is wrong.
+
+    `start`: id of the start of the job that has the attempt. `secret`: of the run.
+    """
 
     run: str
     attempt: int
@@ -36,10 +46,22 @@ class Hello:
     allow_perturbation: bool = False
     what: dict[str, Any] = field(default_factory=dict)
     watches: tuple[Watch, ...] = ()
+    start: str = ""
+    secret: str = field(default="", repr=False)
+
+    @property
+    def claim(self) -> tuple[str, int, int, str]:
+        """What a connection may write, as long as it stays: run, attempt, rank, and whose start."""
+        return self.run, self.attempt, self.rank, self.start
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Hello:
-        """The hello of what an agent sent."""
+        """The hello of what an agent sent; raises OtherVersion, ValueError."""
+        if told.get("version") != VERSION:
+            raise OtherVersion(
+                f"these hooks speak version {str(told.get('version', 1))[:9]}, the server "
+                f"{VERSION}; install the server's version of rankscope-hooks"
+            )
         run, what, watches = told.get("run"), told.get("what", {}), told.get("watches", [])
         if not isinstance(run, str) or not _RUN_NAME.fullmatch(run):
             raise ValueError("the hello names no run; rank and server may differ in version")
@@ -50,6 +72,7 @@ class Hello:
             run, _whole(told, "attempt", 0, (1 << 15) - 1), _whole(told, "rank", 0, world_size - 1),
             world_size, told.get("allow_content") is True, told.get("allow_perturbation") is True,
             what, tuple(Watch.from_json(one) for one in watches[:MAX_WATCHES]),
+            _matching(told, "start", _START), _matching(told, "secret", _SECRET),
         )  # fmt: skip
 
 
@@ -57,6 +80,15 @@ def _whole(told: Mapping[str, Any], name: str, least: int, most: int) -> int:
     value = told.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise ValueError(f"{name} is {str(value)[:40]!r}; it must be a number {least} to {most}")
+    return value
+
+
+def _matching(told: Mapping[str, Any], name: str, pattern: re.Pattern[str]) -> str:
+    value = told.get(name)
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise ValueError(
+            f"the hello's {name} is malformed; is TRACE_HOOKS_SERVER set on all ranks?"
+        )
     return value
 
 

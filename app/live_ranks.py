@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 from app.first_step import with_first_step
+from app.live_claims import NotYours
 from app.live_perturbing import perturb
-from app.live_rank import CONNECTED, GONE, STATES, Ack, Hello, LiveRank
+from app.live_rank import CONNECTED, ENDED, GONE, STATES, Ack, Hello, LiveRank
 from app.received_files import ReceivedFiles
 from ingest.errors import UserError
 from trace_hooks import capture_request
@@ -36,6 +38,8 @@ class LiveRun:
         self.newest_attempt = 0
         self.files: dict[int, ReceivedFiles] = {}
         """of ranks that send theirs, by rank"""
+        self.num_unfit = 0
+        """files that were not what they claimed to be"""
         self.watches: dict[str, Watch] = {}
         self.is_set = False
         """somebody has said here what is watched; until then the ranks' own watches hold, such as
@@ -118,10 +122,14 @@ class LiveRanks:
         return found
 
     def enter(self, hello: Hello) -> LiveRank:
-        """A rank has connected; raises Crowded where there is no place for another."""
+        """A rank has connected; raises Crowded where there is no place for another, NotYours where
+        it has said good-bye.
+        """
         run = self._run_of(hello)
         rank = LiveRank(hello)
         old = run.ranks.get(rank.key)
+        if old is not None and old.state == ENDED:
+            raise NotYours(f"rank {hello.rank} has ended attempt {hello.attempt}")
         while old is None and sum(len(one.ranks) for one in self.runs.values()) >= MOST_RANKS:
             self._let_one_go(hello.run, f"{MOST_RANKS} ranks are connected to this server already")
         if old is not None:
@@ -134,9 +142,9 @@ class LiveRanks:
 
     def again(self, rank: LiveRank, hello: Hello) -> None:
         """A rank says anew who it is, such as when its layout became known."""
-        if (hello.run, hello.attempt, hello.rank) != (rank.hello.run, *rank.key):
+        if hello.claim != rank.hello.claim:
             raise ValueError("a rank that has said who it is cannot become another one")
-        rank.hello = hello
+        rank.hello = replace(hello, secret="")
 
     def leave(self, rank: LiveRank) -> None:
         """A rank's socket has closed."""

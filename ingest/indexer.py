@@ -29,6 +29,7 @@ from ingest.places import (
     remember_look,
     remove_leftovers,
 )
+from ingest.quarantine import Quarantine
 from ingest.rank_files import RankFiles, rank_file_stamps
 from ingest.retention import KEEP_ALL, Keep, let_go
 from ingest.rollup_pass import TOUCHING, RollupPass, touched_steps
@@ -92,6 +93,7 @@ class Indexer:
         self._known = self.manifest.known_paths()
         self._num_passes = 0
         self._rank_stamps: dict[str, tuple[int, int, int]] = {}
+        self._quarantine = Quarantine(run_folder)
         self._first_pass = True
 
     @property
@@ -171,6 +173,7 @@ class Indexer:
     def _refresh(self, merge: bool, merge_s: float) -> PassResult:
         self._reconnect_at_times()
         seen = look(self.folder)
+        self._quarantine.store(self.connection, self.advance)
         entries, replaced = self._new_entries()
         ranks_changed = self._ranks_changed() or not self._axes.is_current()
         if entries or ranks_changed:

@@ -123,7 +123,7 @@ def published_state(folder: Path) -> str | None:
     return found[1] if found else None
 
 
-_WATCHED = ("segments", "compacted", "ranks", "run.json", "layout.json")
+_WATCHED = ("segments", "compacted", "ranks", "quarantine", "run.json", "layout.json")
 _SETTLED_NS = 1_000_000_000
 """A folder changed longer ago than this will not change again with the same time stamp."""
 

@@ -23,17 +23,18 @@ from websockets.sync.client import ClientConnection, connect
 
 from trace_hooks import guard
 from trace_hooks.agent_address import Address
+from trace_hooks.agent_log import SILENT_LOGGER, FewWarnings
+from trace_hooks.agent_messages import Inbox, Malformed, limits_of, refusal
 from trace_hooks.agent_outbox import Frame, Outbox
 from trace_hooks.agent_spool import Spool
 from trace_hooks.clock import thread_cpu
 from trace_hooks.identity import Identity
+from trace_hooks.job_claims import VERSION
 from trace_hooks.rates import Rate
 from trace_hooks.recorder import Recorder
 
 log = logging.getLogger("trace_hooks")
 
-VERSION = 1
-"""Of what passes between agent and server."""
 BEAT_S = 1.0
 LOOK_S = 0.1
 """A command is seen so soon where no frame comes."""
@@ -77,7 +78,12 @@ class Agent:
         self._beat_due_s = self._hear_due_s = 0.0
         self._largest = 0  # bytes of a message that the server takes
         self._rates: tuple[Rate, Rate] | None = None  # messages, bytes
-        self._problem = ""  # logged last
+        self._away = FewWarnings(
+            f"the dashboard at {address.server} is not reached, training goes on and it is tried "
+            "again"
+        )
+        self._said = FewWarnings(f"the dashboard at {address.server} says")
+        self._inbox = Inbox()
         self._cpu_ns = 0
         self._thread = threading.Thread(target=self._run, name="trace_hooks agent", daemon=True)
 
@@ -152,12 +158,14 @@ class Agent:
                 self._connection = connection
                 self._talk(connection)
         except InvalidStatus as error:
-            self._note(_refusal(error))
+            self._not_reached(refusal(error))
         except ConnectionClosed as error:
             if error.rcvd is not None:
-                self._note(error.rcvd.reason)
+                self._not_reached(error.rcvd.reason)
+        except Malformed as error:
+            self._not_reached(error)
         except (OSError, EOFError, WebSocketException) as error:  # EOFError: websockets before 15
-            self._note(str(error) or type(error).__name__)
+            self._not_reached(str(error) or type(error).__name__)
         finally:
             self._connection = None
             self._told = ""
@@ -171,22 +179,19 @@ class Agent:
             return connect(
                 self._address.url, sock=opened, additional_headers=headers, compression=None,
                 open_timeout=OPEN_S, close_timeout=1.0, max_size=_LONGEST_COMMAND,
+                logger=SILENT_LOGGER,
             )  # fmt: skip
         except BaseException:
             opened.close()
             raise
 
-    def _note(self, problem: str) -> None:
-        """Say once what keeps the server away."""
-        if problem and problem != self._problem and not self._stopping.is_set():
-            self._problem = problem
-            log.warning(
-                "trace_hooks: the dashboard at %s is not reached, training goes on and it is tried "
-                "again: %s", self._address.server, problem,
-            )  # fmt: skip
+    def _not_reached(self, why: object) -> None:
+        """Log what keeps the server away, unless training ends."""
+        if not self._stopping.is_set():
+            self._away.warn(why)
 
     def _talk(self, connection: ClientConnection) -> None:
-        self._rates = None
+        self._rates, self._inbox = None, Inbox()
         self._beat_due_s = self._hear_due_s = 0.0
         self._say_hello(connection)
         while not self._stopping.is_set():
@@ -200,7 +205,8 @@ class Agent:
         self._send_last_files(connection)
         self._beat_due_s = 0.0
         self._beat(connection)
-        self._send(connection, {"type": "bye", "status": self._status})
+        complete = self._spool is None or self._spool.is_empty()
+        self._send(connection, {"type": "bye", "status": self._status, "complete": complete})
 
     def _say_hello(self, connection: ClientConnection) -> None:
         """Who this is and what can be watched here; said again when that has changed."""
@@ -209,6 +215,7 @@ class Agent:
         layout = self._recorder.layout
         text = json.dumps({
             "type": "hello", "version": VERSION, "run": shared.run, "attempt": shared.attempt,
+            "secret": shared.secret, "start": shared.start,
             "rank": place.rank, "world_size": place.world_size, "host": socket.gethostname(),
             "pid": os.getpid(), "layout": layout.to_json() if layout else None,
             **{name: tell() for name, tell in self._live.about.items()},
@@ -226,23 +233,28 @@ class Agent:
             except TimeoutError:
                 self._hear_due_s = time.monotonic() + SOON_S
                 return
-            told = json.loads(message)
-            if told["type"] == "welcome":
+            told = self._inbox.read(message)
+            kind = told.get("type")
+            if kind == "welcome":
                 self._take_limits(told)
-            elif told["type"] == "stored" and self._spool is not None:
-                self._spool.stored(told["name"])
-            elif told["type"] == "not_stored":
-                self._note(told["text"])
+            elif kind == "stored" and self._spool is not None:
+                self._spool.stored(str(told.get("name")))
+                self._said.forget()
+            if kind in ("stored", "not_stored") and told.get("text"):
+                self._said.warn(told["text"])
             ack = self._live.commands.answer(told)
             if ack is not None:
                 self._send(connection, ack)
 
     def _take_limits(self, told: dict[str, Any]) -> None:
         """The server's welcome says how much it takes; until then no frame is sent."""
-        messages, num_bytes = float(told["messages_per_s"]), float(told["bytes_per_s"])
-        self._rates = Rate(messages, messages), Rate(num_bytes, num_bytes)
-        self._largest = int(told["message_bytes"])
-        self._problem = ""
+        limits = limits_of(told)
+        self._rates = (
+            Rate(limits.messages_per_s, limits.messages_per_s),
+            Rate(limits.bytes_per_s, limits.bytes_per_s),
+        )
+        self._largest = limits.message_bytes
+        self._away.forget()
         if self._spool is not None:
             self._spool.begin(self._largest)
 
@@ -304,11 +316,3 @@ class Agent:
 
     def _send(self, connection: ClientConnection, message: dict[str, Any]) -> None:
         connection.send(json.dumps(message))
-
-
-def _refusal(error: InvalidStatus) -> str:
-    """What a server that opened no socket said."""
-    body = (error.response.body or b"").decode(errors="replace").strip()
-    with suppress(ValueError, TypeError, KeyError):
-        body = str(json.loads(body)["error"])
-    return body[:300] or f"it answered with status {error.response.status_code}"

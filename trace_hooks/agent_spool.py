@@ -6,16 +6,14 @@ known there by its name, so that nothing is lost and nothing doubled (app/receiv
 
 from __future__ import annotations
 
-import logging
 import time
 from contextlib import suppress
 from pathlib import Path
 
+from trace_hooks.agent_log import FewWarnings
 from trace_hooks.parcels import RUN_FILE, Parcel, segment_path
 from trace_hooks.schema import SegmentName
 from trace_hooks.watch_reports import FIRST_NUMBER
-
-log = logging.getLogger("trace_hooks")
 
 LOOK_S = 0.2
 AGAIN_S = 30.0
@@ -33,6 +31,7 @@ class Spool:
         self._sent: Parcel | None = None
         self._due_s = 0.0
         self._left: set[SegmentName] = set()  # that stay here
+        self._unsent = FewWarnings("a file cannot be sent")
 
     def next(self) -> Parcel | None:
         """The file to send now: JSON first, then segments of each table in their order."""
@@ -92,12 +91,12 @@ class Spool:
             try:
                 data = (self._folder / name).read_bytes()
             except OSError as error:
-                log.warning("trace_hooks: %s cannot be sent: %s", name, error)
+                self._unsent.warn(f"{name}: {error.strerror or error}")
                 self._waiting = self._waiting[1:]
                 continue
             if len(data) < self._largest - 1_000:
                 return Parcel(name, data)
-            log.warning("trace_hooks: %s is too large to be sent and stays here", name)
+            self._unsent.warn(f"{name} is larger than the server takes, and stays here")
             self._left.add(self._waiting[0])
             self._waiting = self._waiting[1:]
         return None

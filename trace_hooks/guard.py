@@ -13,6 +13,8 @@ from itertools import cycle
 from time import thread_time_ns
 from typing import Any, TypeVar, TypeVarTuple
 
+from trace_hooks.plain_text import plain
+
 log = logging.getLogger("trace_hooks")
 
 Ts = TypeVarTuple("Ts")
@@ -48,11 +50,13 @@ class Account:
         if switch_off:
             disabled.add(name)
         if first:
-            self.news.append((name, f"{type(error).__name__}: {error}"))
+            # a server's or a file's words may be in it
+            self.news.append((name, f"{type(error).__name__}: {plain(error)}"))
             outcome = "is off from now on" if switch_off else "was left out"
             log.warning(
-                "trace_hooks: hook %s failed and %s, training goes on: %r", name, outcome, error
-            )
+                "trace_hooks: hook %s failed and %s, training goes on: %s", name, outcome,
+                plain(repr(error)),
+            )  # fmt: skip
 
     def take_news(self) -> list[tuple[str, str]]:
         """Errors since the last call, each hook's first only."""

@@ -14,10 +14,11 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trace_hooks.job_claims import attempt_file, first_text, new_start, run_secret
 from trace_hooks.place import Place, agent_key, distributed, find_place, may_still_join, short_hash
 from trace_hooks.run_files import claimed_attempt
 from trace_hooks.settings import Settings
@@ -47,6 +48,8 @@ class Shared:
     clock_domain: str  # of rank 0
     clock_offset_ns: int  # Unix - monotonic on rank 0
     clock_err_ns: int
+    start: str = field(default="", repr=False)  # id of this start of the job
+    secret: str = field(default="", repr=False)  # of the run; '' where no server is named
 
 
 @dataclass(frozen=True)
@@ -128,8 +131,14 @@ class IdentityFinder:
             run = self._settings.run or self._run_of_agent() or _new_name(self._begun_ns)
             folder = self._settings.folder / run
             created_ns = _created_ns(folder) or self._begun_ns
-            self._decided = Shared(run, claimed_attempt(folder), created_ns, *self._clock)
+            attempt, start = claimed_attempt(folder)
+            secret = self._secret(folder)
+            self._decided = Shared(run, attempt, created_ns, *self._clock, start, secret)
         return self._decided
+
+    def _secret(self, folder: Path) -> str:
+        """What shows a server that this job has the run in `folder`."""
+        return run_secret(folder) if self._settings.server is not None else ""
 
     def _run_of_agent(self) -> str | None:
         """Run that an earlier attempt under the same torchrun agent made."""
@@ -181,7 +190,12 @@ class IdentityFinder:
         taken = set(_attempts_of(folder, place.rank))
         attempt = next(n for n in range(len(taken) + 1) if n not in taken)
         created_ns = _created_ns(folder) or self._begun_ns
-        return self._identity(Shared(run, attempt, created_ns, *self._clock), place, guess)
+        start = new_start()
+        with suppress(OSError):  # the other ranks that share this folder find the same
+            start = first_text(attempt_file(folder, attempt), start) or start
+        secret = self._secret(folder)
+        shared = Shared(run, attempt, created_ns, *self._clock, start, secret)
+        return self._identity(shared, place, guess)
 
 
 def own_connection(store: Any) -> Any:

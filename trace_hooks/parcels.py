@@ -48,6 +48,13 @@ class Parcel:
         found = _RANK_FILE.fullmatch(self.name)
         return segment.rank if segment else int(found[2]) if found else None
 
+    @property
+    def attempt(self) -> int | None:
+        """Of which attempt it is; None for the file of the run."""
+        segment = self.segment
+        found = _RANK_FILE.fullmatch(self.name)
+        return segment.attempt if segment else int(found[1]) if found else None
+
     def encode(self) -> bytes:
         """The file as it travels."""
         header = json.dumps({"name": self.name}).encode()

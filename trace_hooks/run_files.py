@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_hooks import __version__
+from trace_hooks.job_claims import attempt_file, first_text, new_start
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.place import host_name
 from trace_hooks.schema import SCHEMA_VERSION, RankInfo, RunInfo
@@ -105,22 +106,17 @@ def _plain(value: Any) -> Any:
         return str(value)
 
 
-def claimed_attempt(folder: Path) -> int:
-    """Number of a new attempt of the run in `folder`, taken so that nobody else can take it.
+def claimed_attempt(folder: Path) -> tuple[int, str]:
+    """Number of a new attempt of the run in `folder`, and the id of the start that took it.
 
     Two starts of one run at the same instant get two numbers: whoever makes attempts/NUMBER has it.
     Where the folder cannot be written it is the next number, unclaimed.
     """
-    number = highest_attempt(folder) + 1
+    number, start = highest_attempt(folder) + 1, new_start()
     with suppress(OSError):
-        (folder / "attempts").mkdir(parents=True, exist_ok=True)
-        while True:
-            try:
-                (folder / "attempts" / f"{number:04d}").touch(exist_ok=False)
-                break
-            except FileExistsError:
-                number += 1
-    return number
+        while first_text(attempt_file(folder, number), start) != start:
+            number += 1
+    return number, start
 
 
 def highest_attempt(folder: Path) -> int:

@@ -1,7 +1,9 @@
 """The socket of the ranks: frames and signs of life come here, commands go back.
 
-`{base}/agent`, opened with the job token (app.auth). Text is JSON: hello, heartbeat, ack, bye from
-the rank; welcome, watch, command to it. Binary is one frame (trace_hooks.frames). Whoever sends
+`{base}/agent`, opened with the job token (app.auth) and, by the hello, with the secret of a run: it
+says which rank of which attempt the connection may write (app.live_claims). Text is JSON: hello,
+heartbeat, ack, bye from the rank; welcome, watch, command to it. Binary is one frame
+(trace_hooks.frames) or one file (trace_hooks.parcels). Whoever sends
 what is malformed, too much or nothing at all is let go with a close code and one sentence; a rank
 comes back by itself, training does not notice.
 """
@@ -10,28 +12,32 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from starlette.concurrency import run_in_threadpool
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.auth import AGENT_PATH, JOB
+from app.live_claims import Claims, NotYours, TooMany
 from app.live_frames import key_of
 from app.live_jobs import LiveJobs
-from app.live_rank import ENDED, Hello, LiveRank
+from app.live_rank import ENDED, Hello, LiveRank, OtherVersion
 from app.live_ranks import Crowded
-from app.received_files import ReceivedFiles
+from app.received_files import Closed, ReceivedFiles
+from app.segment_checks import SegmentChecks
 from ingest.errors import UserError
-from ingest.run_files import is_run_folder
 from trace_hooks import parcels
 from trace_hooks.frames import MAX_FRAME_BYTES, decode
 from trace_hooks.rates import Rate
 
-MALFORMED, UNKNOWN_TOKEN, SILENT, REPLACED, FLOOD, CROWDED = 4400, 4401, 4408, 4409, 4429, 4503
+MALFORMED, UNKNOWN_TOKEN, NOT_YOURS, SILENT, REPLACED = 4400, 4401, 4403, 4408, 4409
+OTHER_VERSION, FLOOD, FAILED, CROWDED = 4426, 4429, 4500, 4503
 """Close codes."""
 HELLO_S = 10.0
 """What a rank gets to say who it is."""
@@ -43,6 +49,11 @@ MESSAGES_PER_S, BYTES_PER_S = 1_000.0, float(64 << 20)
 TEXTS_PER_S, MOST_TEXTS = 20.0, 400.0
 LONGEST_TEXT = 1 << 16
 _LONGEST_REASON = 120
+_DISK_THREADS = 4
+_MOST_UNFIT = 100
+"""Files of a run that are not what they claim to be; the next ones stay with their ranks."""
+
+T = TypeVar("T")
 
 
 class _Refused(Exception):
@@ -53,8 +64,23 @@ class _Refused(Exception):
         self.code = code
 
 
+class _Disk:
+    """What sockets of ranks do on disk, in threads that nobody else waits for."""
+
+    def __init__(self, runs: Path) -> None:
+        self.claims = Claims(runs)
+        self.checks = SegmentChecks()
+        self._limiters: dict[str, CapacityLimiter] = {}
+
+    async def run(self, what: str, function: Callable[..., T], *given: Any) -> T:
+        """What a function says; `what` has threads of its own."""
+        limiter = self._limiters.setdefault(what, CapacityLimiter(_DISK_THREADS))
+        return await run_sync(function, *given, limiter=limiter)
+
+
 def routes(jobs: LiveJobs, runs: Path) -> list[WebSocketRoute]:
     """The socket of the ranks of all runs; `runs` is where the files are stored that they send."""
+    disk = _Disk(runs)
 
     async def agent(websocket: WebSocket) -> None:
         await websocket.accept()
@@ -64,13 +90,20 @@ def routes(jobs: LiveJobs, runs: Path) -> list[WebSocketRoute]:
                     UNKNOWN_TOKEN, "this job token is not known here; set TRACE_HOOKS_TOKEN to the "
                     "one the server was started with"
                 )  # fmt: skip
-            await _Line(jobs, websocket, runs).serve()
+            await _Line(jobs, websocket, disk).serve()
         except _Refused as error:
             await _close(websocket, error.code, str(error))
         except (TimeoutError, WebSocketDisconnect):
             pass
 
     return [WebSocketRoute(AGENT_PATH, agent)]
+
+
+def _may_send(hello: Hello, parcel: parcels.Parcel) -> bool:
+    """Whether a file is the rank's own, of this attempt or what is left of one before it."""
+    if parcel.rank is None or parcel.attempt is None:
+        return hello.rank == 0  # the file of the run
+    return parcel.rank == hello.rank and parcel.attempt <= hello.attempt
 
 
 async def _close(websocket: WebSocket, code: int, reason: str) -> None:
@@ -82,9 +115,9 @@ async def _close(websocket: WebSocket, code: int, reason: str) -> None:
 class _Line:
     """One rank's socket."""
 
-    def __init__(self, jobs: LiveJobs, websocket: WebSocket, runs: Path) -> None:
+    def __init__(self, jobs: LiveJobs, websocket: WebSocket, disk: _Disk) -> None:
         self._jobs = jobs
-        self._runs = runs
+        self._disk = disk
         self._websocket = websocket
         self._messages = Rate(2 * MESSAGES_PER_S, 4 * MESSAGES_PER_S)
         self._bytes = Rate(2 * BYTES_PER_S, max(4 * BYTES_PER_S, 2.0 * MAX_FRAME_BYTES))
@@ -112,17 +145,29 @@ class _Line:
         told = self._told(await self._message(HELLO_S))
         if told.get("type") != "hello":
             raise _Refused(MALFORMED, "the first message of a rank must be its hello")
-        try:
-            rank = self._jobs.ranks.enter(Hello.from_json(told))
-        except Crowded as error:
-            raise _Refused(CROWDED, str(error)) from error
-        except ValueError as error:
-            raise _Refused(MALFORMED, str(error)) from error
+        rank = await self._entered(told)
         await self._websocket.send_json({
             "type": "welcome", "messages_per_s": MESSAGES_PER_S, "bytes_per_s": BYTES_PER_S,
             "message_bytes": MAX_FRAME_BYTES,
         })  # fmt: skip
         return rank
+
+    async def _entered(self, told: dict[str, Any]) -> LiveRank:
+        """The rank that a hello claims to be; raises _Refused where it may not be."""
+        try:
+            hello = Hello.from_json(told)
+            await self._disk.run("claims", self._disk.claims.check, hello)
+            return self._jobs.ranks.enter(replace(hello, secret=""))
+        except OtherVersion as error:
+            raise _Refused(OTHER_VERSION, str(error)) from error
+        except NotYours as error:
+            raise _Refused(NOT_YOURS, str(error)) from error
+        except (Crowded, TooMany) as error:
+            raise _Refused(CROWDED, str(error)) from error
+        except ValueError as error:
+            raise _Refused(MALFORMED, str(error)) from error
+        except UserError as error:
+            raise _Refused(FAILED, str(error)) from error
 
     async def _message(self, limit_s: float) -> str | bytes:
         """The next message; raises _Refused for a flood or silence, WebSocketDisconnect."""
@@ -160,7 +205,8 @@ class _Line:
                     await self._take_file(rank, parcels.decode(message))
                 elif isinstance(message, bytes):
                     self._take_frame(rank, message)
-                elif self._take_text(rank, self._told(message)):
+                elif not self._take_text(rank, told := self._told(message)):
+                    await self._end(rank, told.get("complete") is True)
                     return
             except ValueError as error:
                 raise _Refused(MALFORMED, str(error)) from error
@@ -173,28 +219,41 @@ class _Line:
 
     async def _take_file(self, rank: LiveRank, parcel: parcels.Parcel) -> None:
         """Store a file of a rank that shares no disk with this server, and say so."""
-        hello, segment = rank.hello, parcel.segment
-        if parcel.rank not in (None, hello.rank) or (segment and segment.attempt > hello.attempt):
-            raise ValueError(f"{parcel.name} is no file of rank {hello.rank}")
+        hello, run = rank.hello, self._jobs.ranks.runs[rank.hello.run]
+        if not _may_send(hello, parcel):
+            raise _Refused(NOT_YOURS, f"{parcel.name} is no file of rank {hello.rank}")
+        answer = {"type": "stored", "name": parcel.name}
         try:
-            files = self._files(hello)
-            await run_in_threadpool(files.store, parcel)
-            answer = {"type": "stored", "name": parcel.name}
+            if run.num_unfit >= _MOST_UNFIT:
+                raise UserError(f"{_MOST_UNFIT} files of this run were not what they claimed to be")
+            problem = await self._disk.run("files", self._files(hello).store, parcel)
+            if problem:
+                run.num_unfit += 1
+                answer["text"] = problem
+        except Closed as error:
+            raise _Refused(NOT_YOURS, str(error)) from error
         except UserError as error:
             answer = {"type": "not_stored", "name": parcel.name, "text": str(error)}
         await asyncio.wait_for(self._websocket.send_json(answer), SEND_S)
 
     def _files(self, hello: Hello) -> ReceivedFiles:
+        """Files of a rank. Raises UserError where none are kept."""
         known = self._jobs.ranks.runs[hello.run].files
         if hello.rank not in known:
-            folder = self._runs / hello.run
-            if is_run_folder(self._runs) or folder.is_symlink():
-                raise UserError(f"files of {hello.run} are not kept here; serve a folder of runs")
-            known[hello.rank] = ReceivedFiles(folder, hello.rank)
+            folder = self._disk.claims.folder(hello.run)
+            known[hello.rank] = ReceivedFiles(folder, hello.rank, self._disk.checks.problem_of)
         return known[hello.rank]
 
+    async def _end(self, rank: LiveRank, is_complete: bool) -> None:
+        """A rank says good-bye; what it has sent is complete, or a later start sends the rest."""
+        rank.state = ENDED
+        files = self._jobs.ranks.runs[rank.hello.run].files.get(rank.hello.rank)
+        if files is not None and is_complete:
+            with suppress(UserError):  # the disk is full, and the attempt stays open
+                await self._disk.run("files", files.end, rank.hello.attempt)
+
     def _take_text(self, rank: LiveRank, told: dict[str, Any]) -> bool:
-        """Take one text; True where the rank says good-bye."""
+        """Take one text; False where the rank says good-bye."""
         kind = told.get("type")
         if kind == "heartbeat":
             rank.beat(told)
@@ -203,11 +262,10 @@ class _Line:
         elif kind == "hello":
             self._jobs.ranks.again(rank, Hello.from_json(told))
         elif kind == "bye":
-            rank.state = ENDED
-            return True
+            return False
         else:
             raise _Refused(MALFORMED, "a rank sends hello, heartbeat, ack, bye and frames")
-        return False
+        return True
 
     async def _give(self, rank: LiveRank) -> None:
         while True:
@@ -216,4 +274,4 @@ class _Line:
 
     async def _until_replaced(self, rank: LiveRank) -> None:
         await rank.replaced.wait()
-        raise _Refused(REPLACED, f"rank {rank.hello.rank} has connected anew")
+        raise _Refused(REPLACED, f"rank {rank.hello.rank} has connected again")

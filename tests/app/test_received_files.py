@@ -3,24 +3,50 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from app.received_files import ReceivedFiles
+from app.received_files import Closed, ReceivedFiles, has_ended
+from app.segment_check import problem_of
 from ingest.errors import UserError
+from ingest.quarantine import Quarantine
+from tests.runs_builder import table
 from trace_hooks.agent_spool import Spool
 from trace_hooks.parcels import Parcel, decode
-from trace_hooks.schema import SegmentName
+from trace_hooks.schema import SCHEMA_VERSION, TABLES, SegmentName
 from trace_hooks.watch_reports import FIRST_NUMBER
 
 LARGEST = 10_000
 
 
-def segment(number: int, table: str = "steps", attempt: int = 0, data: bytes = b"rows") -> Parcel:
-    return Parcel(f"segments/{SegmentName(table, attempt, 3, number)}", data)
+def segment(
+    number: int, table: str = "steps", attempt: int = 0, data: bytes | None = None
+) -> Parcel:
+    content = rows_of(table, attempt) if data is None else data
+    return Parcel(f"segments/{SegmentName(table, attempt, 3, number)}", content)
+
+
+@cache
+def rows_of(name: str, attempt: int) -> bytes:
+    """A file of one row of rank 3."""
+    times = {"ts_ns": 1, "start_ns": 1, "dur_ns": 1, "kind": "note", "phase": "step"}
+    columns = {column.name for column in TABLES[name].columns}
+    row = {"attempt": attempt, "rank": 3, "step": 0, **times}
+    buffer = io.BytesIO()
+    rows = table(name, [{key: value for key, value in row.items() if key in columns}])
+    pq.write_table(rows, buffer)
+    return buffer.getvalue()
+
+
+def received(folder: Path, rank: int = 3) -> ReceivedFiles:
+    folder.mkdir(exist_ok=True)
+    return ReceivedFiles(folder, rank, problem_of)
 
 
 def stored(folder: Path) -> dict[str, bytes]:
@@ -54,7 +80,7 @@ def test_what_is_no_file_is_refused(content: bytes) -> None:
 
 
 def test_what_comes_again_is_not_stored_again(tmp_path: Path) -> None:
-    files = ReceivedFiles(tmp_path, 3)
+    files = received(tmp_path)
     for parcel in (segment(0), segment(1), segment(0, "spans"), segment(0, attempt=1)):
         files.store(parcel)
         files.store(parcel)
@@ -62,14 +88,14 @@ def test_what_comes_again_is_not_stored_again(tmp_path: Path) -> None:
     for path in (tmp_path / "segments").iterdir():
         path.unlink()  # the indexer has merged them
     files.store(segment(1))
-    ReceivedFiles(tmp_path, 3).store(segment(1))  # a server that was started since
+    received(tmp_path).store(segment(1))  # a server that was started since
     assert stored(tmp_path) == {}
-    ReceivedFiles(tmp_path, 3).store(segment(2))
+    received(tmp_path).store(segment(2))
     assert list(stored(tmp_path)) == ["steps-0000-00003-00000002.parquet"]
 
 
 def test_the_watchdog_counts_by_itself(tmp_path: Path) -> None:
-    files = ReceivedFiles(tmp_path, 3)
+    files = received(tmp_path)
     for number in (0, FIRST_NUMBER, 1, FIRST_NUMBER + 1):
         files.store(segment(number, "marks"))
     assert len(stored(tmp_path)) == 4
@@ -94,13 +120,13 @@ def interrupted_at(
 def test_a_server_that_is_killed_at_any_moment_stores_it_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
-    ReceivedFiles(tmp_path, 3).store(segment(0))
+    received(tmp_path).store(segment(0))
     with monkeypatch.context() as patch:
         interrupted_at(patch, call, number, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
-            ReceivedFiles(tmp_path, 3).store(segment(1))
+            received(tmp_path).store(segment(1))
     before = stored(tmp_path)
-    ReceivedFiles(tmp_path, 3).store(segment(1))
+    received(tmp_path).store(segment(1))
     assert len(stored(tmp_path)) == 2
     assert before.items() <= stored(tmp_path).items()
     assert not list((tmp_path / "incoming").iterdir())
@@ -110,7 +136,7 @@ def test_a_server_that_is_killed_at_any_moment_stores_it_once(
 def test_a_disk_that_was_full_at_any_moment_stores_it_once_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
-    files = ReceivedFiles(tmp_path, 3)
+    files = received(tmp_path)
     files.store(segment(0))
     with monkeypatch.context() as patch:
         interrupted_at(patch, call, number, OSError(errno.ENOSPC, "No space left on device"))
@@ -121,29 +147,133 @@ def test_a_disk_that_was_full_at_any_moment_stores_it_once_there_is_room(
 
 
 def test_a_damaged_note_is_told(tmp_path: Path) -> None:
-    ReceivedFiles(tmp_path, 3).store(segment(0))
+    received(tmp_path).store(segment(0))
     (tmp_path / "received" / "00003.json").write_text("")
     with pytest.raises(UserError, match="is damaged"):
-        ReceivedFiles(tmp_path, 3).store(segment(1))
+        received(tmp_path).store(segment(1))
+
+
+def rank_file(attempt: int = 0, rank: int = 3, **more: Any) -> Parcel:
+    told = {"schema": SCHEMA_VERSION, "attempt": attempt, "rank": rank, "world_size": 8}
+    return Parcel(f"ranks/{attempt:04d}-00003.json", json.dumps({**told, **more}).encode())
+
+
+def run_file(run: str, **more: Any) -> Parcel:
+    told = {
+        "schema": SCHEMA_VERSION, "run": run, "created_ns": 1, "clock": "absolute",
+        "source": "hooks", "framework": "", "versions": {},
+    }  # fmt: skip
+    return Parcel("run.json", json.dumps({**told, **more}).encode())
 
 
 def test_another_start_with_the_same_number_is_told_apart(tmp_path: Path) -> None:
-    files = ReceivedFiles(tmp_path, 3)
-    told = {"attempt": 0, "rank": 3, "started_ns": 5}
-    name = "ranks/0000-00003.json"
-    files.store(Parcel(name, json.dumps(told).encode()))
-    files.store(Parcel(name, json.dumps(told | {"end": 1}).encode()))
+    files = received(tmp_path)
+    files.store(rank_file(started_ns=5))
+    files.store(rank_file(started_ns=5, end={"ts_ns": 1}))
     with pytest.raises(UserError, match="another start of this job was 0000-00003 already"):
-        files.store(Parcel(name, json.dumps(told | {"started_ns": 6}).encode()))
-    with pytest.raises(UserError, match="is no JSON"):
-        files.store(Parcel(name, b"{"))
+        files.store(rank_file(started_ns=6))
 
 
 def test_the_run_file_is_the_first_ones(tmp_path: Path) -> None:
-    files = ReceivedFiles(tmp_path, 0)
-    files.store(Parcel("run.json", b'{"run": "a"}'))
-    files.store(Parcel("run.json", b'{"run": "b"}'))
-    assert json.loads((tmp_path / "run.json").read_text()) == {"run": "a"}
+    files = received(tmp_path / "night", 0)
+    files.store(run_file("night", framework="a"))
+    files.store(run_file("night", framework="b"))
+    assert json.loads((tmp_path / "night" / "run.json").read_text())["framework"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("parcel", "sentence"),
+    [
+        (rank_file(rank=4), "of another rank or attempt"),
+        (Parcel("ranks/0000-00003.json", b"{"), "is not read"),
+        (Parcel("ranks/0000-00003.json", b"[" * 100_000), "is not read"),
+        (Parcel("ranks/0000-00003.json", b'{"schema": "9.0"}'), "upgrade rankscope"),
+        (rank_file(hooks="x" * (1 << 20)), "at most 1,048,576"),
+        (rank_file(world_size=1 << 40), "is not read"),
+        (run_file("day"), "of another run"),
+        (run_file("night", source="kineto"), "of another run"),
+        (run_file("night", importing=True), "of another run"),
+        (Parcel("run.json", b"\xff"), "is not read"),
+    ],
+)
+def test_json_that_is_not_what_it_claims_to_be_is_set_aside(
+    tmp_path: Path, parcel: Parcel, sentence: str
+) -> None:
+    folder = tmp_path / "night"
+    assert sentence in received(folder).store(parcel)
+    assert not (folder / parcel.name).exists()
+    (told,) = Quarantine(folder).sentences()
+    assert sentence in told
+    assert "sent by rank 3" in told
+    assert str(tmp_path) not in told
+
+
+def test_what_is_not_a_segment_is_set_aside_once_and_the_next_one_is_stored(tmp_path: Path) -> None:
+    files = received(tmp_path)
+    bad = segment(0, data=b"rows")
+    assert "cannot be read as Parquet" in files.store(bad)
+    assert files.store(segment(1)) == files.store(bad) == received(tmp_path).store(bad) == ""
+    assert list(stored(tmp_path)) == ["steps-0000-00003-00000001.parquet"]
+    kept = tmp_path / "quarantine" / "steps-0000-00003-00000000.parquet"
+    assert kept.read_bytes() == b"rows"
+    assert len(Quarantine(tmp_path).sentences()) == 1
+
+
+@pytest.mark.parametrize(("call", "number"), [("write_bytes", 1), ("replace", 1), ("replace", 2),
+                                              ("replace", 3)])  # fmt: skip
+def test_a_server_that_is_killed_at_any_moment_shows_no_file_that_is_unfit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    received(tmp_path).store(segment(0))
+    with monkeypatch.context() as patch:
+        interrupted_at(patch, call, number, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            received(tmp_path).store(segment(1, data=b"rows"))
+    received(tmp_path).store(segment(1, data=b"rows"))
+    received(tmp_path).store(segment(2))
+    assert [path[-10:] for path in sorted(stored(tmp_path))] == ["00.parquet", "02.parquet"]
+    assert len(Quarantine(tmp_path).sentences()) == 1
+    assert not list((tmp_path / "incoming").iterdir())
+
+
+def test_the_quarantine_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingest.quarantine.MOST_FILES", 3)
+    files = received(tmp_path)
+    for number in range(5):
+        files.store(segment(number, data=b"rows"))
+    assert len(list((tmp_path / "quarantine").glob("*.parquet"))) == 3
+    told = Quarantine(tmp_path).sentences()
+    assert len(told) == 4
+    assert told[-1] == "2 more files of ranks were not what they claimed to be"
+    monkeypatch.setattr("ingest.quarantine.MOST_BYTES", 10)
+    other = received(tmp_path / "other")
+    other.store(segment(0, data=b"x" * 11))
+    assert "dropped" in Quarantine(tmp_path / "other").sentences()[0]
+    assert not list((tmp_path / "other" / "quarantine").glob("*.parquet"))
+    assert not list((tmp_path / "other" / "incoming").glob("*.parquet"))
+
+
+def test_nothing_is_added_to_an_attempt_that_its_rank_has_ended(tmp_path: Path) -> None:
+    files = received(tmp_path)
+    last = rank_file(end={"ts_ns": 1})
+    for parcel in (segment(0), last):
+        files.store(parcel)
+    assert not has_ended(tmp_path, 0, 3)  # it says so itself, once all has been sent
+    files.end(0)
+    for later in (files, received(tmp_path)):  # as well of a server that was started since
+        assert has_ended(tmp_path, 0, 3)
+        assert later.store(segment(0)) == later.store(last) == ""  # they were sent again
+        for more in (segment(1), rank_file(end={"ts_ns": 2})):
+            with pytest.raises(Closed, match="has ended attempt 0"):
+                later.store(more)
+        later.store(segment(0, attempt=1))
+    assert len(stored(tmp_path)) == 2
+
+
+def test_ranks_that_write_into_the_served_folder_send_nothing(tmp_path: Path) -> None:
+    (tmp_path / "job-secret").touch()
+    with pytest.raises(UserError, match="leave TRACE_HOOKS_SHIP out"):
+        received(tmp_path).store(segment(0))
 
 
 def spooled(folder: Path, *parcels: Parcel) -> Spool:

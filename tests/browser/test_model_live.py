@@ -13,23 +13,25 @@ import pytest
 
 from app.links import View
 from benchmarks.browser import Server
-from tests.app.server.ranks import JOB_TOKEN, Rank
+from tests.app.server.ranks import JOB_TOKEN, Rank, of_these_ranks
 from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
 from tests.frame_runs import NUM_HEADS, NUM_TOKENS, attention
 from tests.runs_builder import two_rank_run
 from trace_hooks.frames import Frame, stored
 
-RUN = "watched"
+WATCHED, PERTURBED, PROMPTED = RUNS = ("watched", "perturbed", "prompted")
 
 
 @pytest.fixture(scope="module")
 def live_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Serves a job that has not ended, and lets its ranks in."""
+    """Serves jobs that have not ended, and lets their ranks in."""
     runs: Path = tmp_path_factory.mktemp("live model") / "runs"
     runs.mkdir()
-    two_rank_run(runs / RUN)
-    runs_made.indexed(runs / RUN)
+    for name in RUNS:
+        two_rank_run(runs / name)
+        of_these_ranks(runs / name)
+        runs_made.indexed(runs / name)
     running = Server(runs, "--job-token", JOB_TOKEN).start()
     yield running
     assert running.stop() == 0, running.log.read_text()[-4000:]
@@ -38,10 +40,10 @@ def live_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_a_watch_begun_on_the_page_brings_frames_and_says_what_it_costs(
     live_server: Server, tabs: OpenTab
 ) -> None:
-    ranks = [Rank(f"127.0.0.1:{live_server.port}", rank, RUN) for rank in range(2)]
+    ranks = [Rank(f"127.0.0.1:{live_server.port}", rank, WATCHED) for rank in range(2)]
     try:
         tab = tabs(live_server.url)
-        tab.open(View(RUN, "model", model=(("view", "inspect"),)).url())
+        tab.open(View(WATCHED, "model", model=(("view", "inspect"),)).url())
         tab.page.wait_for_selector(".model-controls:visible")
         said = "document.querySelector('.model-controls').innerText"
         tab.wait_for(f"{said}.includes('2 ranks connected')")
@@ -86,7 +88,7 @@ def test_a_perturbation_and_a_capture_of_kernels_are_asked_for_on_the_page(
     live_server: Server, tabs: OpenTab
 ) -> None:
     address = f"127.0.0.1:{live_server.port}"
-    ranks = [Rank(address, rank, RUN, world_size=2) for rank in range(2)]
+    ranks = [Rank(address, rank, PERTURBED, world_size=2) for rank in range(2)]
     asked: list[dict[str, Any]] = []
 
     def perturb(value: dict[str, Any]) -> str:
@@ -102,7 +104,7 @@ def test_a_perturbation_and_a_capture_of_kernels_are_asked_for_on_the_page(
         live.commands.register("capture_kernels", lambda value: f"captures {value['steps']} steps")
     try:
         tab = tabs(live_server.url)
-        tab.open(View(RUN, "model", model=(("view", "perturb"), ("p_layer", "1"))).url())
+        tab.open(View(PERTURBED, "model", model=(("view", "perturb"), ("p_layer", "1"))).url())
         tab.page.wait_for_selector(".model-controls form:visible")
         tab.page.get_by_label("strength").fill("0.5")
         tab.page.get_by_role("button", name="Begin").click()
@@ -114,7 +116,7 @@ def test_a_perturbation_and_a_capture_of_kernels_are_asked_for_on_the_page(
         tab.page.get_by_role("button", name="end gaussian").click()
         tab.wait_for(f"!{said}.includes('begins with step')")
         assert asked[-1] == {"end": "gaussian"}
-        tab.open(View(RUN, "timeline").url())
+        tab.open(View(PERTURBED, "timeline").url())
         tab.page.get_by_role("button", name="Capture kernels").click()
         tab.page.get_by_role("button", name="Capture", exact=True).click()
         captured = "document.querySelector('.tl-capture').innerText"
@@ -127,10 +129,10 @@ def test_a_perturbation_and_a_capture_of_kernels_are_asked_for_on_the_page(
 
 
 def test_a_prompt_is_asked_for_and_its_tokens_appear(live_server: Server, tabs: OpenTab) -> None:
-    ranks = [Rank(f"127.0.0.1:{live_server.port}", rank, RUN) for rank in range(2)]
+    ranks = [Rank(f"127.0.0.1:{live_server.port}", rank, PROMPTED) for rank in range(2)]
     try:
         tab = tabs(live_server.url)
-        tab.open(View(RUN, "model", model=(("view", "prompt"),)).url())
+        tab.open(View(PROMPTED, "model", model=(("view", "prompt"),)).url())
         tab.page.wait_for_selector(".model-prompt form:visible")
         tab.problems.allow("status 400|status of 400")  # asked of two ranks of eight
         said = "document.querySelector('.model-body').innerText"

@@ -7,11 +7,13 @@ import threading
 import numpy as np
 import pytest
 
-from trace_hooks import guard
+from trace_hooks import agent_log, guard
 from trace_hooks.agent_address import Address, read_address
 from trace_hooks.agent_commands import Commands
+from trace_hooks.agent_log import FewWarnings
 from trace_hooks.agent_outbox import Outbox
 from trace_hooks.frames import Frame, stored
+from trace_hooks.plain_text import LONGEST, plain
 from trace_hooks.rates import Rate
 from trace_hooks.settings import read_settings
 
@@ -136,6 +138,38 @@ def test_an_address_that_is_none_is_refused(server: str) -> None:
 def test_a_server_without_a_token_is_refused(token: str) -> None:
     with pytest.raises(ValueError, match="TRACE_HOOKS_TOKEN must hold the job token"):
         Address("ws://login", token)
+
+
+def test_warnings_are_few_and_those_left_out_are_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now_s = 0.0
+    monkeypatch.setattr(agent_log, "Rate", lambda per_s, burst: Rate(per_s, burst, lambda: now_s))
+    warnings = FewWarnings("the dashboard says")
+    for number in (1, 1, 2, 3, 4, 5, 6, 7):
+        warnings.warn(f"number {number}")
+    assert [record.getMessage()[-1] for record in caplog.records] == list("12345")
+    now_s = agent_log.EVERY_S + 1
+    warnings.warn("number 8")
+    warnings.warn("number 9")
+    assert caplog.messages[5:] == [
+        "trace_hooks: the dashboard says: number 8 (2 warnings before this were left out)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("plain ü 値", "plain ü 値"), ("a\nb\r\x1b[2J\x00", r"a\nb\r\x1b[2J\x00"),
+     ("\u202e\x9b\ud800", r"\u202e\x9b\ud800"), (None, "None"), (["\n"], r"['\n']")],
+)  # fmt: skip
+def test_text_from_elsewhere_is_made_visible(text: object, shown: str) -> None:
+    assert plain(text) == shown
+
+
+def test_text_from_elsewhere_is_cut() -> None:
+    for text in ("x" * 10**6, "\n" * 10**6):
+        assert len(plain(text)) == LONGEST
+        assert plain(text).endswith("…")
 
 
 def test_files_are_sent_only_where_there_is_a_server() -> None:

@@ -15,7 +15,8 @@ import pytest
 from ingest.store import open_run
 from ingest.summary import info
 from tests.forks import fork, succeeded
-from trace_hooks.identity import GROUP_WAIT_S, IdentityFinder
+from trace_hooks.identity import GROUP_WAIT_S, IdentityFinder, Shared
+from trace_hooks.job_claims import DIGEST_FILE, SECRET_FILE, digest_of
 from trace_hooks.place import find_place, start_ticks
 from trace_hooks.run_files import describe_model
 from trace_hooks.schema import publish_json, rank_file_name
@@ -82,6 +83,62 @@ def test_starts_of_one_run_at_the_same_instant_are_two_attempts(tmp_path: Path) 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda finder: finder.poll(stepping=True), finders))
     assert sorted(identity.shared.attempt for identity in found if identity) == list(range(8))
+
+
+SERVER = {"TRACE_HOOKS_SERVER": "ws://login:8050", "TRACE_HOOKS_TOKEN": "secret-secret"}
+
+
+def shared(folder: Path, **environ: str) -> Shared:
+    found = IdentityFinder(settings(folder, TRACE_HOOKS_RUN="night", **environ), CLOCK, 0, {})
+    identity = found.poll(stepping=True)
+    assert identity is not None
+    return identity.shared
+
+
+def test_a_run_has_one_secret_over_its_restarts_and_each_start_an_id(tmp_path: Path) -> None:
+    first, second = shared(tmp_path, **SERVER), shared(tmp_path, **SERVER)
+    assert (first.attempt, second.attempt) == (0, 1)
+    assert first.start != second.start
+    assert len(first.secret) >= 32
+    assert first.secret == second.secret != shared(tmp_path / "other", **SERVER).secret
+    assert first.secret not in repr(first)
+    kept, digest = tmp_path / "night" / SECRET_FILE, tmp_path / "night" / DIGEST_FILE
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert (kept.read_text().strip(), digest.read_text().strip()) == (
+        first.secret, digest_of(first.secret),
+    )  # fmt: skip
+    started = [(tmp_path / "night" / "attempts" / f"{n:04d}").read_text().strip() for n in (0, 1)]
+    assert started == [first.start, second.start]
+
+
+def test_without_a_server_there_is_no_secret(tmp_path: Path) -> None:
+    assert shared(tmp_path).secret == ""
+    assert not (tmp_path / "night" / SECRET_FILE).exists()
+
+
+def test_ranks_of_one_folder_that_never_saw_a_group_share_secret_and_start(tmp_path: Path) -> None:
+    found = []
+    for rank in ("0", "1", "2"):
+        environ = {"RANK": rank, "WORLD_SIZE": "3", "LOCAL_RANK": rank}
+        given = settings(tmp_path, TRACE_HOOKS_RUN="night", **SERVER)
+        identity = IdentityFinder(given, CLOCK, 0, environ).poll(last_call=True)
+        assert identity is not None
+        found.append((identity.shared.attempt, identity.shared.start, identity.shared.secret))
+    assert len(set(found)) == 1
+
+
+def test_who_writes_a_runs_folder_decides_who_belongs_to_it(tmp_path: Path) -> None:
+    """Whatever a server has noted there of a hello that came before."""
+    (tmp_path / "night").mkdir()
+    (tmp_path / "night" / DIGEST_FILE).write_text(digest_of("of a stranger"))
+    own = shared(tmp_path, **SERVER).secret
+    assert (tmp_path / "night" / DIGEST_FILE).read_text().strip() == digest_of(own)
+
+
+def test_a_folder_that_cannot_be_written_has_a_secret_for_this_start(tmp_path: Path) -> None:
+    (tmp_path / "night").write_text("a file, not a folder")
+    first, second = shared(tmp_path, **SERVER), shared(tmp_path, **SERVER)
+    assert len({first.secret, second.secret}) == len({first.start, second.start}) == 2
 
 
 def test_a_run_folder_that_cannot_be_written_has_an_attempt_all_the_same(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ A run folder holds::
     rings/ATTEMPT-RANK.ring       what a lost rank had entered last (watchdog)
     stacks/ATTEMPT-RANK-NUMBER.txt  stacks of a silent rank (watchdog)
     watchdog-HOST.json            newest report on each rank of a host that had one (watchdog)
-    attempts/ATTEMPT              empty; made by who takes this number for an attempt (hooks)
+    attempts/ATTEMPT              id of the start that took this number for an attempt (hooks)
+    job-secret, job-secret.sha256 what shows a server that a rank is of this run (job_claims)
+    quarantine/                   received files that are none of our schema (app)
     agents/KEY                    empty; a launcher's key, by which a restart finds its run (hooks)
     kernels/ATTEMPT-rank-RANK-step-STEP.json.gz  torch.profiler's trace of steps that were asked for
 

@@ -19,11 +19,14 @@ from trace_hooks.agent_address import Address
 from trace_hooks.agent_commands import Refused
 from trace_hooks.frames import Frame, stored
 from trace_hooks.identity import Identity, Shared
+from trace_hooks.job_claims import DIGEST_FILE, digest_of
 from trace_hooks.place import Place
 from trace_hooks.recorder import Recorder
 from trace_hooks.watches import Watch, watches_of
 
 JOB_TOKEN = "a-secret-of-jobs"
+RUN_SECRET = "the-secret-that-the-ranks-of-one-run-share"
+START = "start-of-these-tests"
 BEARER = {"Authorization": f"Bearer {JOB_TOKEN}"}
 
 
@@ -41,8 +44,9 @@ class Rank:
     """An agent with a recorder, and a source that takes watches of layers 0 to 3."""
 
     def __init__(
-        self, address: str, rank: int, run: str, token: str = JOB_TOKEN, world_size: int = 8
-    ) -> None:
+        self, address: str, rank: int, run: str, token: str = JOB_TOKEN, world_size: int = 8,
+        attempt: int = 0,
+    ) -> None:  # fmt: skip
         self.recorder = Recorder()
         self.watches: list[Watch] = []
         live = self.recorder.live
@@ -55,7 +59,9 @@ class Rank:
         ]
         self.agent = Agent(Address(f"ws://{address}", token), self.recorder)
         identity = Identity(
-            Shared(run, 0, 0, "d", 0, 0), Place(rank, world_size, 0, True), Path("runs")
+            Shared(run, attempt, 0, "d", 0, 0, START, RUN_SECRET),
+            Place(rank, world_size, 0, True),
+            Path("runs"),
         )
         self.agent.place(identity)
         self.agent.start()
@@ -69,13 +75,21 @@ class Rank:
         return f"watching {len(wanted)}"
 
 
+def of_these_ranks(run: Path) -> None:
+    """Make a run folder that of these ranks, as a job does that writes there itself."""
+    (run / DIGEST_FILE).write_text(digest_of(RUN_SECRET))
+
+
 @contextmanager
 def ranks(
     server: Served, run: str, num: int = 2, world_size: int | None = None
 ) -> Iterator[list[Rank]]:
-    """Connected ranks of a run; all that it has, where no size is given."""
+    """Connected ranks of a run; all that it has, where no size is given. Once more: a restart."""
     size = world_size or num
-    found = [Rank(server.address, rank, run, world_size=size) for rank in range(num)]
+    attempt = sum(1 for _ in (server.hub.store.folder / run).glob("attempts/*"))
+    found = [
+        Rank(server.address, rank, run, world_size=size, attempt=attempt) for rank in range(num)
+    ]
     try:
         wait_until(lambda: state(server, run).get("connected") == num)
         yield found
@@ -97,7 +111,10 @@ def post(
 
 
 def hello(run: str = "raw", **more: Any) -> str:
-    told = {"type": "hello", "run": run, "attempt": 0, "rank": 0, "world_size": 8}
+    told = {
+        "type": "hello", "version": 2, "run": run, "attempt": 0, "rank": 0, "world_size": 8,
+        "secret": RUN_SECRET, "start": START,
+    }  # fmt: skip
     return json.dumps({**told, **more})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -68,4 +69,92 @@ def test_nothing_is_lost_or_doubled_when_the_server_is_killed_again_and_again(
         spans = run.sql("SELECT count(*) AS n FROM spans WHERE name = 'work'").to_pylist()
         assert steps == list(range(num_steps))
         assert spans == [{"n": 20 * num_steps}]
+        assert run.state == "finished"
+
+
+def shipping(node: Path, port: int, code: str = TRAIN, **environ: str) -> subprocess.Popen[str]:
+    """A job on a node of its own, whose files go to the server."""
+    node.mkdir(exist_ok=True)
+    (node / "stop").unlink(missing_ok=True)
+    return begin(
+        node, code, TRACE_HOOKS_SHIP="1", TRACE_HOOKS_TOKEN=JOB_TOKEN,
+        TRACE_HOOKS_SERVER=f"ws://127.0.0.1:{port}", **environ,
+    )  # fmt: skip
+
+
+def ended(job: subprocess.Popen[str]) -> str:
+    """What a job wrote to stderr until its end."""
+    try:
+        _, err = job.communicate(timeout=120)
+    finally:
+        job.kill()
+        job.wait()
+    assert job.returncode == 0, err
+    return err
+
+
+def test_a_restart_goes_on_with_its_run_and_a_stranger_of_that_name_does_not(
+    tmp_path: Path, runs: Path, port: int
+) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    with serving(runs, port) as server:
+        for number in range(2):
+            job = shipping(own, port)
+            wait_until(lambda number=number: (runs / "job" / "ranks" / f"{number:04d}-00000.json")
+                       .exists())  # type: ignore[misc]  # fmt: skip
+            (own / "stop").touch()
+            assert "not all files" not in ended(job)
+            server.start_again()
+        job = shipping(other, port)
+        wait_until(lambda: list(other.glob("runs/job/segments/*.parquet")))
+        time.sleep(2.0)  # it is told so at its first connection
+        (other / "stop").touch()
+        err = ended(job)
+    assert "this run is another job's; keep TRACE_HOOKS_FOLDER over restarts" in err
+    assert "they wait in the run's folder" in err
+    with open_run(runs / "job") as run:
+        assert run.attempts == [0, 1]
+        assert run.problems == []
+
+
+NODES = """
+import os, sys, time
+import torch, torch.distributed as dist
+import trace_hooks as th
+
+torch.set_num_threads(1)
+rank = int(os.environ["RANK"])
+tracer = th.start(layout={"dp": 2})
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=rank, world_size=2)
+for number in range(20):
+    with tracer.step(number):
+        dist.all_reduce(torch.ones(8))
+        time.sleep(0.05)
+dist.barrier()
+tracer.stop()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.torch
+def test_ranks_of_nodes_that_share_no_disk_share_the_secret_of_their_run(
+    tmp_path: Path, runs: Path, port: int
+) -> None:
+    with serving(runs, port):
+        jobs = []
+        for rank in range(2):
+            node = tmp_path / f"node{rank}"
+            node.mkdir()
+            jobs.append(begin(
+                node, NODES, str(tmp_path / "store"), TRACE_HOOKS_SHIP="1", WORLD_SIZE="2",
+                RANK=str(rank), LOCAL_RANK="0", TRACE_HOOKS_TOKEN=JOB_TOKEN,
+                TRACE_HOOKS_SERVER=f"ws://127.0.0.1:{port}",
+            ))  # fmt: skip
+        for job in jobs:
+            assert "not all files" not in ended(job)
+    (folder,) = runs.iterdir()
+    assert not (tmp_path / "node1" / "runs" / folder.name / "job-secret").exists()
+    with open_run(folder) as run:
+        found = run.sql("SELECT rank, count(*) AS n FROM steps GROUP BY rank ORDER BY rank")
+        assert found.to_pylist() == [{"rank": rank, "n": 20} for rank in range(2)]
         assert run.state == "finished"
