@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -104,7 +105,8 @@ def _send_rows(
         asked = connection.sql(text)
         reader = asked.to_arrow_reader(_BATCH_ROWS) if asked is not None else None
     else:
-        reader = connection.execute(text).to_arrow_reader(_BATCH_ROWS)
+        with warnings.catch_warnings(action="ignore"):  # of an extra copy of the rows
+            reader = connection.execute(text).to_arrow_reader(_BATCH_ROWS)
     if reader is None:
         raise UserError("SQL: give exactly one SELECT; nothing else is possible here")
     frames = io.BufferedWriter(_Frames(file), _BUFFER_BYTES)
