@@ -68,24 +68,25 @@ def make_app(
     pages.config["MAX_CONTENT_LENGTH"] = _MOST_POSTED
     public_origin = settings.public_origin if settings else ""
     public_root = f"{public_origin}{settings.base}" if settings and public_origin else ""
-    turns = Turns()
+    questions, sql = Turns("saved questions"), Turns("SQL")
+    shares, whatifs = Turns("shared files"), Turns("what-if")
     jobs = LiveJobs()
     routes: list[BaseRoute] = [
         Route("/assets/{version}/{path:path}", _Assets().answer),
-        *health.routes(hub),
+        *health.routes(hub, [questions, sql, shares, whatifs]),
         *live.routes(hub),
         *agents.routes(jobs, hub.store.folder),
         *watching.routes(jobs),
         *runs.routes(hub),
         *uploads.routes(hub),
-        *share.routes(hub, turns, public_root),
-        *query.routes(hub, turns),
+        *share.routes(hub, shares, public_root),
+        *query.routes(hub, questions, sql),
         *ranks.routes(hub),
         *layout.routes(hub),
         *findings.routes(hub),
         *overview.routes(hub),
         *timeline.routes(hub),
-        *whatif.routes(hub, turns),
+        *whatif.routes(hub, whatifs),
         *model.routes(hub),
         *perturbing.routes(hub, jobs),
         Route("/api/{path:path}", _unknown, methods=_METHODS),

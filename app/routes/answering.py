@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.answers import asked_by
-from app.auth import Forbidden
+from app.auth import SESSION, Forbidden
 from app.hub import Hub
 from app.routes.turns import RETRY_S, Busy, Turns
 from ingest.errors import UserError
@@ -56,7 +56,8 @@ async def answer(
     watcher = asyncio.create_task(watch())
     _under_way.add(stop)
     try:
-        work = turns.run(computed, stop) if turns else run_in_threadpool(computed)
+        session = request.scope.get(SESSION, "")
+        work = turns.run(computed, stop, session) if turns else run_in_threadpool(computed)
         return respond(await work)
     except Busy as error:
         return JSONResponse({"error": str(error)}, 503, {"Retry-After": str(RETRY_S)})

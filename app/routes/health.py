@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -9,18 +11,21 @@ from starlette.routing import Route
 from app.auth import ROLE
 from app.hub import Hub
 from app.metrics import METRICS, gauge, resident_bytes
+from app.routes.turns import Turns
 
 
-def routes(hub: Hub) -> list[Route]:
+def routes(hub: Hub, places: Sequence[Turns]) -> list[Route]:
     """GET /healthz (answers without a token) and /metrics."""
 
     async def healthz(request: Request) -> Response:
         problems = hub.problems()
+        full = [turns.kind for turns in places if turns.is_full]
         told: dict[str, object] = {
-            "status": "degraded" if problems else "ok",
+            "status": "degraded" if problems or full else "ok",
             "uptime_s": round(METRICS.uptime_s, 1),
             "num_runs_open": hub.num_open,
             "num_problems": len(problems),
+            "waited_for": full,
         }
         if request.scope.get(ROLE) is not None:  # they name runs and paths
             told["problems"] = problems

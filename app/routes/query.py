@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -11,69 +11,143 @@ from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from app.auth import SESSION, require_page_header
 from app.hub import Hub
-from app.routes.answering import answer
+from app.routes.answering import answer, body_of
+from app.routes.tickets import Tickets
 from app.routes.turns import Turns
 from app.views.query import Query, answered, csv_pieces, prepared
-from ingest.sandbox import Stop
+from ingest.errors import UserError
+from ingest.stopping import Stop
 from ingest.store import Run
 
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+", re.ASCII)
 _NO_STORE = {"Cache-Control": "no-store"}
+_MOST_BYTES = 4 << 20
+_PATH = "/api/run/{run}/query"
+_BY_ADDRESS = (
+    'SQL is sent as POST with the JSON {"sql": ...} and the header X-Rankscope: an address alone '
+    "runs nothing"
+)
 
 
-def routes(hub: Hub, turns: Turns) -> list[Route]:
-    """GET api/run/RUN/query and query.csv; ?q=NAME&q.KEY=VALUE or ?sql=SELECT."""
+def routes(hub: Hub, questions: Turns, sql: Turns) -> list[Route]:
+    """Saved questions by GET api/run/RUN/query and query.csv, ?q=NAME&q.KEY=VALUE; SQL that people
+    write by POST to the same, {"sql": SELECT}; a link to its CSV by POST query.csv/ticket.
+    """
+    tickets = Tickets()
 
-    async def page(request: Request) -> Response:
-        def compute(stop: Stop) -> bytes:
-            run, query = _asked(hub, request)
-            return msgspec.json.encode(asdict(answered(run, query, stop)))
+    async def saved(request: Request) -> Response:
+        return await _page(request, lambda: _saved(hub, request), questions)
 
+    async def written(request: Request) -> Response:
+        text = await _sql_of(request)
+        return await _page(request, lambda: _written(hub, request, text), sql)
+
+    async def saved_csv(request: Request) -> Response:
+        ticket = request.query_params.get("ticket")
+        if ticket is None:
+            return await _csv(request, lambda: _saved(hub, request), questions)
+        text = tickets.take(ticket, request.scope.get(SESSION, ""), request.path_params["run"])
+        if text is None:
+            raise UserError("this link to a CSV file was used or is old; ask for the file again")
+        return await _csv(request, lambda: _written(hub, request, text), sql)
+
+    async def written_csv(request: Request) -> Response:
+        text = await _sql_of(request)
+        return await _csv(request, lambda: _written(hub, request, text), sql)
+
+    async def ticket(request: Request) -> Response:
+        text = await _sql_of(request)
+        session, run = request.scope.get(SESSION, ""), request.path_params["run"]
+        return JSONResponse({"ticket": tickets.give(session, run, text)}, headers=_NO_STORE)
+
+    async def ready(request: Request) -> Response:
+        require_page_header(request)
+        run = hub.run(request.path_params["run"])
         return await answer(
-            request,
-            compute,
-            lambda body: Response(body, media_type="application/json", headers=_NO_STORE),
-            turns,
+            request, lambda _stop: run.get_sql_ready(), lambda _: Response(status_code=204), sql
         )
 
-    async def csv_file(request: Request) -> Response:
-        def compute(stop: Stop) -> tuple[bytes, Iterator[bytes], Stop]:
-            pieces = csv_pieces(*_asked(hub, request), stop)
-            return next(pieces), pieces, stop
-
-        def respond(made: tuple[bytes, Iterator[bytes], Stop]) -> Response:
-            name = f"{request.path_params['run']}-{request.query_params.get('q', 'sql')}"
-            disposition = f'attachment; filename="{_NOT_IN_NAMES.sub("-", name)}.csv"'
-            headers = {"Content-Disposition": disposition, **_NO_STORE}
-            return StreamingResponse(_body(turns, *made), media_type="text/csv", headers=headers)
-
-        return await answer(request, compute, respond, turns)
-
     return [
-        Route("/api/run/{run}/query", page),
-        Route("/api/run/{run}/query.csv", csv_file),
+        Route(_PATH, saved, methods=["GET"]),
+        Route(_PATH, written, methods=["POST"]),
+        Route(f"{_PATH}.csv", saved_csv, methods=["GET"]),
+        Route(f"{_PATH}.csv", written_csv, methods=["POST"]),
+        Route(f"{_PATH}.csv/ticket", ticket, methods=["POST"]),
+        Route(f"{_PATH}/ready", ready, methods=["POST"]),
     ]
 
 
-def _asked(hub: Hub, request: Request) -> tuple[Run, Query]:
+async def _page(request: Request, asked: Callable[[], tuple[Run, Query]], turns: Turns) -> Response:
+    def compute(stop: Stop) -> bytes:
+        return msgspec.json.encode(asdict(answered(*asked(), stop)))
+
+    def respond(body: bytes) -> Response:
+        return Response(body, media_type="application/json", headers=_NO_STORE)
+
+    return await answer(request, compute, respond, turns)
+
+
+async def _csv(request: Request, asked: Callable[[], tuple[Run, Query]], turns: Turns) -> Response:
+    session = request.scope.get(SESSION, "")
+
+    def compute(stop: Stop) -> tuple[bytes, Iterator[bytes], Stop]:
+        pieces = csv_pieces(*asked(), stop)
+        return next(pieces), pieces, stop
+
+    def respond(made: tuple[bytes, Iterator[bytes], Stop]) -> Response:
+        name = f"{request.path_params['run']}-{request.query_params.get('q', 'sql')}"
+        disposition = f'attachment; filename="{_NOT_IN_NAMES.sub("-", name)}.csv"'
+        headers = {"Content-Disposition": disposition, **_NO_STORE}
+        body = _body(turns, session, *made)
+        return StreamingResponse(body, media_type="text/csv", headers=headers)
+
+    return await answer(request, compute, respond, turns)
+
+
+def _saved(hub: Hub, request: Request) -> tuple[Run, Query]:
     given = request.query_params
+    if "sql" in given:
+        raise UserError(_BY_ADDRESS)
     run = hub.run(request.path_params["run"])
     args = {key[2:]: value for key, value in given.items() if key.startswith("q.")}
-    return run, prepared(run, given.get("q"), given.get("sql"), args)
+    return run, prepared(run, given.get("q"), args)
+
+
+def _written(hub: Hub, request: Request, text: str) -> tuple[Run, Query]:
+    return hub.run(request.path_params["run"]), (text, None)
+
+
+async def _sql_of(request: Request) -> str:
+    """The SQL that a page or a program sends; raises Forbidden, UserError."""
+    require_page_header(request)
+    body = await body_of(request, _MOST_BYTES, "SQL: the text is too long")
+    try:
+        text = msgspec.json.decode(body, type=_Sql).sql
+    except (msgspec.DecodeError, RecursionError):
+        raise UserError('send the JSON object {"sql": "SELECT ..."}') from None
+    if not text.strip():
+        raise UserError("there is no SQL; write a SELECT")
+    return text
+
+
+class _Sql(msgspec.Struct):
+    sql: str
 
 
 async def _body(
-    turns: Turns, first: bytes, pieces: Iterator[bytes], stop: Stop
+    turns: Turns, session: str, first: bytes, pieces: Iterator[bytes], stop: Stop
 ) -> AsyncIterator[bytes]:
     """The pieces; what a browser that left does not want is not computed."""
     close: Any = getattr(pieces, "close", lambda: None)
     try:
         yield first
-        while (piece := await turns.run(partial(next, pieces, None), stop, False)) is not None:
+        following = partial(next, pieces, None)
+        while (piece := await turns.run(following, stop, session, is_new=False)) is not None:
             yield piece
     finally:
         stop()

@@ -1,8 +1,13 @@
-"""Threads that slow work takes in turn, so that a dashboard of many people stays quick for all."""
+"""Places for slow work, so that a dashboard of many people stays quick for all.
+
+Each kind of work has places of its own, and one session has never all of them: whoever fills them
+keeps out neither other kinds of work nor everybody else.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -10,13 +15,14 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from ingest.errors import UserError
-from ingest.sandbox import Interrupted, Stop
+from ingest.stopping import Interrupted, Stop
 
 T = TypeVar("T")
 AT_ONCE = 4
-"""Queries, CSV files and shared files that are worked on at once."""
+"""Pieces of one kind of work that are worked on at once."""
+OF_ONE_SESSION = 3
 MOST_WAITING = 16
-"""As many more wait for their turn; whoever comes then is told so."""
+"""As many more wait for a place; whoever comes then gets a sentence."""
 RETRY_S = 10
 _LOOK_EVERY_S = 0.1
 
@@ -26,47 +32,65 @@ class Busy(UserError):
 
 
 class Turns:
-    """A few threads apart from those of all other requests. For one event loop."""
+    """The places of one kind of work, on threads apart from other requests'. For one event loop."""
 
-    def __init__(self, at_once: int = AT_ONCE, most_waiting: int = MOST_WAITING) -> None:
-        self._places = asyncio.Semaphore(at_once)
-        self._num_free = at_once
-        self._most_waiting = most_waiting
-        self._num_waiting = 0
+    def __init__(self, kind: str = "work") -> None:
+        """`kind` is what /healthz calls it."""
+        self.kind = kind
+        self._running: Counter[str] = Counter()
+        self._waiting: list[tuple[str, asyncio.Future[None]]] = []
 
-    async def run(self, work: Callable[[], T], stop: Stop, is_new: bool = True) -> T:
+    @property
+    def is_full(self) -> bool:
+        """Whether somebody waits for a place."""
+        return bool(self._waiting)
+
+    async def run(
+        self, work: Callable[[], T], stop: Stop, session: str = "", is_new: bool = True
+    ) -> T:
         """`work()` in a thread, when its turn comes; raises Busy, Interrupted where `stop` was
         called before. `is_new` False: the next part of what had its turn, never refused.
         """
-        num_ahead = self._num_waiting - self._num_free
-        if is_new and num_ahead >= self._most_waiting:
-            raise Busy(
-                f"{num_ahead} questions of others wait for an answer already; ask again in a moment"
-            )
-        await self._turn(stop)
-        self._num_free -= 1
+        num_waiting = len(self._waiting)
+        num_own = sum(waiting == session for waiting, _ in self._waiting)
+        if is_new and (num_waiting >= MOST_WAITING or num_own >= MOST_WAITING // 2):
+            raise Busy(f"{num_waiting} questions wait for an answer already; ask again in a moment")
+        await self._turn(stop, session)
         working = asyncio.ensure_future(run_sync(work, limiter=CapacityLimiter(1)))
-        working.add_done_callback(self._give_back)  # a thread goes on where its request was cut
+        # a thread goes on where its request was cut
+        working.add_done_callback(lambda done: self._give_back(session, done))
         return await asyncio.shield(working)
 
-    async def _turn(self, stop: Stop) -> None:
+    async def _turn(self, stop: Stop, session: str) -> None:
         """Wait for a place, no longer than somebody waits for the answer."""
-        place = asyncio.ensure_future(self._places.acquire())
-        self._num_waiting += 1
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append((session, place))
+        self._hand_out()
         try:
             while not (await asyncio.wait({place}, timeout=_LOOK_EVERY_S))[0]:
                 if stop.called:
                     raise Interrupted("the question was given up before its turn came")
-            place.result()
         except BaseException:
-            if not place.cancel():  # it came just now
-                self._places.release()
+            if place.done():  # it came just now
+                self._running[session] -= 1
+                self._hand_out()
+            else:
+                self._waiting.remove((session, place))
             raise
-        finally:
-            self._num_waiting -= 1
 
-    def _give_back(self, working: asyncio.Future[T]) -> None:
-        self._num_free += 1
-        self._places.release()
+    def _hand_out(self) -> None:
+        """Give free places to those who have waited longest and whose session may have one."""
+        for session, place in list(self._waiting):
+            if self._running.total() >= AT_ONCE:
+                return
+            if self._running[session] < OF_ONE_SESSION:
+                self._running[session] += 1
+                self._waiting.remove((session, place))
+                place.set_result(None)
+
+    def _give_back(self, session: str, working: asyncio.Future[T]) -> None:
+        self._running[session] -= 1
+        self._running = +self._running
+        self._hand_out()
         if not working.cancelled():
             working.exception()  # seen, also where the request was cut

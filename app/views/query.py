@@ -70,16 +70,14 @@ def questions() -> list[dict[str, Any]]:
     ]
 
 
-def prepared(run: Run, name: str | None, text: str | None, args: Mapping[str, str]) -> Query:
-    """What a page asks for: the question `name` with `args`, or the SELECT `text`; UserError."""
-    if name:
-        asked = all_questions().get(name)
-        wants_now = asked is not None and any(p.name == NOW for p in asked.parameters)
-        given = {NOW: time.time_ns(), **args} if wants_now else dict(args)
-        return run.prepared(name, **given)
-    if not text or not text.strip():
-        raise UserError("there is no question and no SQL; choose one or write a SELECT")
-    return text, None
+def prepared(run: Run, name: str | None, args: Mapping[str, str]) -> Query:
+    """What a page asks for: the question `name` with `args`; UserError."""
+    if not name:
+        raise UserError("there is no question; choose one, or send SQL by POST")
+    asked = all_questions().get(name)
+    wants_now = asked is not None and any(p.name == NOW for p in asked.parameters)
+    given = {NOW: time.time_ns(), **args} if wants_now else dict(args)
+    return run.prepared(name, **given)
 
 
 def answered(

@@ -9,7 +9,7 @@ const SLOW_MS = 150;
 export function answerPanel(app) {
   const about = element('span', { class: 'quiet', role: 'status' });
   const cancel = element('button', { type: 'button', text: 'Cancel', hidden: true });
-  const csv = element('a', { class: 'button', text: 'CSV', download: true, title: 'The whole answer as a file' });
+  const csv = element('button', { type: 'button', text: 'CSV', title: 'The whole answer as a file' });
   const copy = element('button', { type: 'button', text: 'Copy as rankscope query command' });
   const head = element('header', {}, [
     element('h2', { text: 'Answer' }), about, element('span', { class: 'push' }), cancel, csv, copy]);
@@ -17,6 +17,7 @@ export function answerPanel(app) {
   const panel = element('section', { class: 'panel answer-panel', 'aria-live': 'off' }, [head, body]);
   let asking = new AbortController();
   let commandText = '';
+  let csvAddress = async () => '';
 
   const busy = (is) => {
     cancel.hidden = !is;
@@ -35,6 +36,13 @@ export function answerPanel(app) {
     }
     setTimeout(() => { copy.textContent = 'Copy as rankscope query command'; }, 1500);
   });
+  csv.addEventListener('click', async () => {
+    try {
+      element('a', { href: await csvAddress(), download: true }).click();
+    } catch (error) {
+      body.prepend(element('p', { class: 'failed', role: 'alert', text: error.message }));
+    }
+  });
   cancel.addEventListener('click', () => {
     asking.abort();
     busy(false);
@@ -52,17 +60,22 @@ export function answerPanel(app) {
       about.textContent = '';
       body.replaceChildren(element('p', { class: 'sentence', text }));
     },
-    /** Ask api/run/RUN/query; what was asked before is stopped. */
-    async ask(params, question, command) {
+    /** Ask api/run/RUN/query; what was asked before is stopped. `sql`: null for a saved question. */
+    async ask(params, question, sql, command) {
       asking.abort();
       asking = new AbortController();
       const { signal } = asking;
       commandText = command;
-      csv.href = app.api('query.csv', params);
+      csvAddress = async () => {
+        if (sql === null) return app.api('query.csv', params);
+        const { ticket } = await (await app.post(app.api('query.csv/ticket'), { sql })).json();
+        return app.api('query.csv', { ticket });
+      };
       offer(true);
       const slow = setTimeout(() => { busy(true); about.textContent = 'running'; }, SLOW_MS);
       try {
-        const answer = await app.json(app.api('query', params), signal);
+        const answer = sql === null ? await app.json(app.api('query', params), signal)
+          : await (await app.post(app.api('query'), { sql }, signal)).json();
         about.textContent = countSentence(answer);
         const empty = question ? `No rows: ${question.empty}.` : 'No rows.';
         const columns = Object.fromEntries(question?.columns ?? []);

@@ -17,13 +17,14 @@ export function mount(place, app, options) {
   place.replaceChildren(list, element('div', { class: 'query-main' }, [asked, answer.element]));
   let shown = null;   // what the form stands for
   let running = null; // what was asked last, as JSON
+  const confirmed = new Set();  // SQL that the user has run here: that of an address is only shown
   let timer = 0;
 
   const chosen = () => (app.view.sql !== null ? null : byName[app.view.q ?? FIRST] ?? null);
   const ask = (given, question, sql) => {
     running = JSON.stringify([app.view.run, question?.name, given, sql]);
-    const params = question ? request(question, given) : { sql };
-    answer.ask(params, question, command(options.folder, question, given, sql));
+    const params = question ? request(question, given) : {};
+    answer.ask(params, question, question ? null : sql, command(options.folder, question, given, sql));
   };
 
   function showQuestion(question) {
@@ -61,6 +62,7 @@ export function mount(place, app, options) {
   }
 
   function showSql(text) {
+    app.post(app.api('query/ready'), {}).catch(() => {});  // a running query says what is wrong
     const input = element('textarea', {
       rows: '5', spellcheck: 'false', maxlength: '4000', 'aria-label': 'SQL', autocapitalize: 'off',
       placeholder: SQL_EXAMPLE,
@@ -69,7 +71,9 @@ export function mount(place, app, options) {
     const run = element('button', { class: 'primary', type: 'button', text: 'Run', title: 'Ctrl+Enter' });
     const send = () => {
       running = null;
-      app.set({ q: null, sql: input.value.trim() ? input.value : SQL_EXAMPLE, args: {} }, { push: true });
+      const sql = input.value.trim() ? input.value : SQL_EXAMPLE;
+      confirmed.add(sql);
+      app.set({ q: null, sql, args: {} }, { push: true });
     };
     run.addEventListener('click', send);
     asked.replaceChildren(
@@ -98,7 +102,8 @@ export function mount(place, app, options) {
         answer.say(`It needs ${lacks.join(' and ')}: fill that in above and run it.`);
         asked.querySelector(`input[name="${lacks[0]}"]`)?.focus();
       } else ask(given, question);
-    } else if (sql?.trim()) ask({}, null, sql);
+    } else if (confirmed.has(sql)) ask({}, null, sql);
+    else if (sql?.trim()) answer.say('This SQL came with the address. Read it, then press Run.');
     else answer.say('Write a SELECT above and run it: Ctrl+Enter.');
   }
 
@@ -157,10 +162,10 @@ function tables(app) {
   details.addEventListener('toggle', async () => {
     if (!details.open || place.dataset.filled) return;
     place.dataset.filled = 'yes';
-    const sql = 'SELECT table_name, string_agg(column_name, \', \' ORDER BY column_index) AS columns'
-      + ' FROM duckdb_columns() WHERE NOT internal AND database_name = \'memory\' GROUP BY table_name ORDER BY table_name';
+    const sql = 'SELECT name, array_to_string(column_names, \', \') AS columns FROM (DESCRIBE)'
+      + ' WHERE database = \'memory\' ORDER BY name';
     try {
-      const found = await app.json(app.api('query', { sql }));
+      const found = await (await app.post(app.api('query'), { sql })).json();
       place.replaceChildren(element('dl', {}, found.rows.flatMap(([name, columns]) => [
         element('dt', { text: name }), element('dd', { text: columns })])));
     } catch (error) {

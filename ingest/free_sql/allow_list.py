@@ -43,7 +43,7 @@ _OPERATORS = frozenset({
 })  # fmt: skip
 CONTENT = ("frames",)
 """Tables that hold what went through the model: SQL sees them only where that was asked for."""
-_OWN_FUNCTIONS = frozenset({"bus_bytes", "middle", "median_of_others"})
+_OWN_FUNCTIONS = frozenset({"bus_bytes", "middle", "median_of_others", "peak_tflops_of"})
 _TABLE_FUNCTIONS = frozenset({
     "range", "generate_series", "unnest", "json_each", "json_tree", "histogram", "histogram_values",
     "chosen_steps", "chosen_kinds", "chosen_collectives", "collectives_of", "slowdowns",
@@ -86,7 +86,7 @@ def check_tree(serialized: str, tables: Iterable[str]) -> None:
     if not isinstance(statements, list) or len(statements) != 1:
         raise UserError("SQL: give exactly one SELECT; nothing else is possible here")
     try:
-        _Walk().query(statements[0].get("node"), frozenset(name.casefold() for name in tables))
+        _Walk(tables).query(statements[0].get("node"))
     except RecursionError:
         raise UserError("SQL: the statement is nested too deeply; write it flatter") from None
 
@@ -108,8 +108,12 @@ Scope = frozenset[str]
 class _Walk:
     """One walk over a tree; every method raises UserError at the first node that is not listed."""
 
-    def query(self, node: Any, scope: Scope) -> None:
+    def __init__(self, tables: Iterable[str]) -> None:
+        self._tables = frozenset(name.casefold() for name in tables)
+
+    def query(self, node: Any, scope: Scope | None = None) -> None:
         """A query and what is nested in it; its CTEs are seen by it, and by later ones of them."""
+        scope = self._tables if scope is None else scope
         if not isinstance(node, dict) or node.get("type") not in _QUERY_NODES:
             raise UserError(f"SQL: {_named(node)} is not possible here; only SELECT is")
         inside = self._ctes(node, scope)
@@ -198,10 +202,12 @@ class _Walk:
 
     def _named_table(self, node: dict[str, Any], scope: Scope) -> None:
         path = _path(node)
-        if len(path) != 1:
-            raise UserError(f"SQL: write {path[-1][:100]} without a schema")
-        if path[0].casefold() not in scope or _text(node, "table_name") != path[0]:
-            raise UserError(f"SQL: {_no_table(path[0])}")
+        name = path[-1]
+        if len(path) > 1 and [part.casefold() for part in path[:-1]] != ["main"]:
+            raise UserError(f"SQL: write {name[:100]} without a schema")
+        seen = scope if len(path) == 1 else self._tables  # a CTE has no schema
+        if name.casefold() not in seen or _text(node, "table_name") != name:
+            raise UserError(f"SQL: {_no_table(name)}")
         if node.get("at_clause") is not None:
             raise UserError("SQL: AT is not possible here")
 

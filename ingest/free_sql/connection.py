@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import duckdb
+
 from ingest.cores import num_cores
-from ingest.database import INDEX_TABLES, INDEX_VIEWS, Config, Connection, Database
+from ingest.database import INDEX_TABLES, INDEX_VIEWS, Config, Connection, Database, quoted
 from ingest.free_sql.allow_list import CONTENT
 from ingest.free_sql.run_files import SCHEME, RunFiles
+from ingest.free_sql.sentences import sentence
 from ingest.manifest import Manifest
 from trace_hooks.schema import TABLES
 
@@ -77,7 +80,16 @@ class RunDatabase:
                 files |= {path: self._run_folder / path for path in picked}
                 shown[table] = [_address(path) for path in picked or [_empty(table)]]
         self._files.replace(files)
-        self._database.show_files(shown, number)
+        for table, addresses in shown.items():
+            try:
+                self._database.show_files({table: addresses}, number)
+            except duckdb.Error as error:  # a file of it is damaged or gone: the others answer
+                self._show_problem(table, sentence(error))
+
+    def _show_problem(self, table: str, problem: str) -> None:
+        text = quoted(f"{table} cannot be read: {problem.removeprefix('SQL: ')}")
+        connection = self._database.connection
+        connection.execute(f"CREATE OR REPLACE VIEW {table} AS SELECT error({text}) AS problem")
 
     def for_statement(self) -> Connection:
         """The connection on which the one statement runs, in the process made for it."""

@@ -27,6 +27,8 @@ _VERSION, _PATH_BENEATH = 1, 1
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 """Landlock version -> number of rights to files that it knows; later ones know no more."""
+_RANDOM = Path("/dev/urandom")
+"""The C++ library reads it for samples."""
 _NET_RIGHTS, _SCOPES = 0b11, 0b11
 _STACKS_BYTES = 512 << 20
 """Addresses, not memory: stacks of threads, arenas of allocators."""
@@ -69,10 +71,11 @@ def only_read(folders: Sequence[Path]) -> None:
     packed = struct.pack(f"={used}Q", *attributes[:used])
     ruleset = _check(_libc.syscall(_CREATE_RULESET, packed, ctypes.c_size_t(len(packed)), 0))
     try:
-        for folder in folders:
-            opened = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+        for path in (*folders, _RANDOM):
+            opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
-                rule = struct.pack("=Qi", _READ_FILE | _READ_DIR, opened)
+                readable = _READ_FILE | _READ_DIR if path.is_dir() else _READ_FILE
+                rule = struct.pack("=Qi", readable, opened)
                 _check(_libc.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0))
             finally:
                 os.close(opened)

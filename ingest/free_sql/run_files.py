@@ -38,7 +38,10 @@ class RunFiles(AbstractFileSystem):  # type: ignore[misc]
     def _open(self, path: str, mode: str = "rb", **_: Any) -> BinaryIO:
         if mode != "rb":
             raise PermissionError("files of a run are only read here")
-        return self._file(path).open("rb", buffering=0)
+        try:
+            return self._file(path).open("rb", buffering=0)
+        except OSError as error:  # less the path of the machine
+            raise OSError(error.errno, error.strerror or "it cannot be opened") from None
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> BinaryIO:
         """A file to read; raises FileNotFoundError, PermissionError."""

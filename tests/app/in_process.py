@@ -32,13 +32,20 @@ class Client:
         """GET."""
         return self.request("GET", path, **given)
 
-    def leave(self, method: str, path: str, body: bytes, after_s: float, **headers: str) -> None:
-        """Send part of a body, and go away `after_s` later; returns once the app has noticed."""
-        self._loop.run_until_complete(self._leave(method, path, body, after_s, headers))
+    def leave(
+        self, method: str, path: str, body: bytes, after_s: float, is_whole: bool = False,
+        **headers: str,
+    ) -> None:  # fmt: skip
+        """Send part of a body, or all of it, and go away `after_s` later; returns once the app has
+        noticed.
+        """
+        is_more = method in ("POST", "PATCH") and not is_whole
+        self._loop.run_until_complete(self._leave(method, path, body, after_s, headers, is_more))
 
     async def _leave(
-        self, method: str, path: str, body: bytes, after_s: float, headers: dict[str, str]
-    ) -> None:
+        self, method: str, path: str, body: bytes, after_s: float, headers: dict[str, str],
+        is_more: bool,
+    ) -> None:  # fmt: skip
         target, _, query = path.partition("?")
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method,
@@ -48,9 +55,7 @@ class Client:
             "headers": [(b"host", b"127.0.0.1:8050"),
                         *((k.lower().encode(), v.encode()) for k, v in headers.items())],
         }  # fmt: skip
-        messages = [
-            {"type": "http.request", "body": body, "more_body": method in ("POST", "PATCH")}
-        ]
+        messages = [{"type": "http.request", "body": body, "more_body": is_more}]
         leaves_s = time.monotonic() + after_s
 
         async def receive() -> dict[str, Any]:

@@ -40,8 +40,12 @@ def client(hub):
     client.close()
 
 
-def sql(client, text, path="query", **params):
-    return client.get(f"/api/run/two/{path}", params={"sql": text, **params})
+PAGE = {"X-Rankscope": "1"}
+"""What a page sends with a request that runs something."""
+
+
+def sql(client, text, path="query"):
+    return client.request("POST", f"/api/run/two/{path}", json={"sql": text}, headers=PAGE)
 
 
 def rows(answer):
@@ -164,7 +168,9 @@ def test_what_is_wrong_is_said_with_its_place(client):
         ({"q": "steps", "q.nope": "1"}, "takes no 'nope'"),
         ({"q": "steps", "q.step_min": "x"}, "step_min is 'x'"),
         ({"q": "rank_timeline"}, "needs rank"),
-        ({}, "no question and no SQL"),
+        ({}, "there is no question"),
+        ({"sql": "SELECT 1"}, "SQL is sent as POST"),
+        ({"q": "steps", "sql": "SELECT 1"}, "SQL is sent as POST"),
     ],
 )
 def test_a_wrong_question_is_one_sentence(client, params, says):
@@ -174,7 +180,7 @@ def test_a_wrong_question_is_one_sentence(client, params, says):
 
 
 def test_an_unknown_run_is_a_sentence(client):
-    answer = client.get("/api/run/nope/query", params={"sql": "SELECT 1"})
+    answer = client.request("POST", "/api/run/nope/query", json={"sql": "SELECT 1"}, headers=PAGE)
     assert answer.status_code == 400
     assert "no run 'nope'" in answer.json()["error"]
 
@@ -220,9 +226,9 @@ def test_the_name_of_a_file_has_no_surprises(tmp_path):
 
 
 def test_a_browser_that_leaves_stops_its_query(client):
-    slow = "/api/run/two/query?sql=SELECT+count(*)+FROM+range(10000000)+a,range(10000000)+b"
+    slow = b'{"sql": "SELECT count(*) FROM range(10000000) a, range(10000000) b"}'
     begun = time.monotonic()
-    client.leave("GET", slow, b"", 0.3)
+    client.leave("POST", "/api/run/two/query", slow, 0.3, is_whole=True, **PAGE)
     assert time.monotonic() - begun < 10
 
 
@@ -246,9 +252,9 @@ def test_the_time_limit_is_a_sentence(hub):
 
 
 def test_the_servers_time_is_filled_in(hub):
-    _, values = prepared(hub.run("two"), "data_age", None, {})
+    _, values = prepared(hub.run("two"), "data_age", {})
     assert abs(values["now_ns"] - time.time_ns()) < 60 * 10**9
-    assert prepared(hub.run("two"), "data_age", None, {"now_ns": "5"})[1]["now_ns"] == 5
+    assert prepared(hub.run("two"), "data_age", {"now_ns": "5"})[1]["now_ns"] == 5
 
 
 def test_the_page_has_every_question_with_its_documentation(hub):

@@ -165,6 +165,8 @@ def test_sql_that_is_wrong_or_forbidden_is_one_sentence(tab: Tab) -> None:
     tab.problems.allow("status 400|status of 400")
     for sql in ("SELEC 1", "COPY steps TO '/tmp/stolen'", "SELECT * FROM read_text('/etc/passwd')"):
         tab.open(View("slow_rank", "query", sql=sql).url())
+        tab.page.get_by_text("This SQL came with the address").wait_for()
+        tab.page.get_by_role("button", name="Run").click()
         tab.page.wait_for_selector(".query-main .fault, .query-main .failed")
         text = tab.page.locator(".query-main").inner_text()
         assert "Traceback" not in text

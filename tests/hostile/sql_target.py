@@ -128,4 +128,3 @@ class Target:
     def close(self) -> None:
         """Give back what the engine holds."""
         self._engine.close()
-

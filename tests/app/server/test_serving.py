@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -138,6 +138,13 @@ def test_sockets_that_end_leave_nothing_behind(server: Served) -> None:
     assert server.hub._listeners == []
 
 
+def endless_query(address: str) -> bytes:
+    """A request for what takes longer than anybody waits."""
+    body = json.dumps({"sql": ENDLESS})
+    head = f"POST /api/run/job/query HTTP/1.1\r\nHost: {address}\r\nX-Rankscope: 1\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
 def until(holds: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + WAIT_S
     while not holds():
@@ -148,8 +155,7 @@ def until(holds: Callable[[], bool]) -> None:
 def test_a_connection_that_is_cut_ends_its_query(server: Served) -> None:
     before = num_given_up(server)
     with socket.create_connection(("127.0.0.1", server.port)) as raw:
-        path = f"/api/run/job/query?sql={quote(ENDLESS)}"
-        raw.sendall(f"GET {path} HTTP/1.1\r\nHost: {server.address}\r\n\r\n".encode())
+        raw.sendall(endless_query(server.address))
         time.sleep(0.5)
     until(lambda: num_given_up(server) == before + 1)
 
@@ -329,8 +335,7 @@ def test_it_stops_whatever_is_under_way(
             heard(one)
         for _ in range(2):
             raw = opened.enter_context(socket.create_connection(tuple(address.split(":"))))  # type: ignore[arg-type]
-            path = f"/api/run/job/query?sql={quote(ENDLESS)}"
-            raw.sendall(f"GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
+            raw.sendall(endless_query(address))
         time.sleep(0.5)
         code, printed, errors = running_one.end(number)
         with pytest.raises(ConnectionClosed):
