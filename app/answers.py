@@ -69,7 +69,7 @@ class Answers:
             if found is None:
                 now = version()
                 value = compute()
-                found = _Answer(now, value, size_of(value))
+                found = _Answer(now, value, size_of(key) + size_of(value))
                 self._keep(key, found)
             return found.value
 
