@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from ingest.manifest import FileEntry, read_entry
 from ingest.merging import publish_merged
 from ingest.rollup_pass import BAND
+from ingest.run_paths import is_data_path
 
 if TYPE_CHECKING:
     from ingest.indexer import Indexer
@@ -161,7 +162,8 @@ class Compaction:
         ).fetchall()
         paths = [path for (path,) in rows]
         for path in paths:
-            (self.owner.folder / path).unlink(missing_ok=True)
+            if is_data_path(path):
+                (self.owner.folder / path).unlink(missing_ok=True)
         if paths:
             connection.execute(
                 "DELETE FROM retired WHERE path IN (SELECT unnest($paths))", {"paths": paths}

@@ -33,6 +33,7 @@ from ingest.rank_files import RankFiles, rank_file_stamps
 from ingest.retention import KEEP_ALL, Keep, let_go
 from ingest.rollup_pass import TOUCHING, RollupPass, touched_steps
 from ingest.run_files import read_run_info
+from ingest.run_paths import DATA, listed, require_no_links
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import RankInfo
 
@@ -72,6 +73,7 @@ class Indexer:
     """
 
     def __init__(self, run_folder: Path, keep: Keep = KEEP_ALL) -> None:
+        require_no_links(run_folder)
         self.folder = run_folder
         self._keep = keep
         self.relative = read_run_info(run_folder)["clock"] == RELATIVE_CLOCK
@@ -170,6 +172,7 @@ class Indexer:
 
     def _refresh(self, merge: bool, merge_s: float) -> PassResult:
         self._reconnect_at_times()
+        require_no_links(self.folder)
         seen = look(self.folder)
         entries, replaced = self._new_entries()
         ranks_changed = self._ranks_changed() or not self._axes.is_current()
@@ -217,18 +220,11 @@ class Indexer:
         return entries, replaced
 
     def _listing(self) -> set[str]:
-        found = set()
-        for name in ("segments", "compacted"):
-            try:
-                with os.scandir(self.folder / name) as listing:
-                    found |= {
-                        f"{name}/{file.name}"
-                        for file in listing
-                        if file.name.endswith(".parquet") and file.name[0] != "."
-                    }
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-        return found
+        return {
+            f"{name}/{file.name}"
+            for name in DATA
+            for file in listed(self.folder / name, ".parquet")
+        }
 
     def _ranks_changed(self) -> bool:
         seen = rank_file_stamps(self.folder)

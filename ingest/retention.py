@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.manifest import FileEntry, read_entry
+from ingest.run_paths import DATA, listed
 from ingest.sandbox import CONTENT
 
 if TYPE_CHECKING:
@@ -100,9 +101,9 @@ def content_files(run_folder: Path) -> list[FileEntry]:
     """The sound files of content that lie in a run's folder, as their footers tell."""
     names = tuple(f"{table}-" for table in CONTENT)
     paths: list[str] = []
-    for folder in ("segments", "compacted"):
+    for folder in DATA:
         with suppress(OSError):
-            files = (run_folder / folder).glob("*.parquet")
+            files = listed(run_folder / folder, ".parquet")
             paths += [f"{folder}/{file.name}" for file in files if file.name.startswith(names)]
     found = [read_entry(run_folder, path)[0] for path in paths]
     return [one for one in found if one.problem is None]

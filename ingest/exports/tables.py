@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from ingest.errors import UserError
 from ingest.exports.window import Window, published
+from ingest.run_paths import no_link
 from ingest.store import Run
 from trace_hooks.schema import TABLES, column_encodings, dictionary_columns
 
@@ -61,7 +62,7 @@ def table_batches(run: Run, table: str, window: Window) -> Iterator[pa.RecordBat
     clocks = Clocks(run) if window.t is not None and table not in _NO_TIME else None
     for path in run.snapshot.files(table, window.narrowing()):
         try:
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(no_link(path)) as file:
                 for rows in file.iter_batches(_ROWS_AT_ONCE):
                     kept = _kept(_as_schema(rows, table), window, run, clocks)
                     if kept.num_rows:
