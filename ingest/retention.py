@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ingest.manifest import FileEntry, read_entry
 from ingest.run_paths import DATA, listed
 from ingest.sandbox import CONTENT
+from ingest.transactions import transaction
 
 if TYPE_CHECKING:
     from ingest.indexer import Indexer
@@ -86,14 +87,9 @@ def let_go(owner: Indexer, keep: Keep) -> int:
     entries = [one for table in CONTENT for one in owner.manifest.entries(table)]
     paths = keep.too_much(entries, now_ns)
     if paths:
-        owner.connection.execute("BEGIN")
-        try:
+        with transaction(owner.connection):
             owner.advance()
             owner.manifest.retire(paths, now_ns)
-            owner.connection.execute("COMMIT")
-        except BaseException:
-            owner.connection.execute("ROLLBACK")
-            raise
     return len(paths)
 
 
