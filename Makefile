@@ -10,7 +10,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # some images set it: then every process of a test would compile all of our modules again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test pytest browser test-kill test-sql fuzz lint bench bench-accuracy samples clean
+# tools in an environment of their own
+TOOLS  := $(VENV)/tools
+REQUIREMENTS := requirements.txt
+DIST   := dist
+
+.PHONY: demo test pytest browser test-kill test-sql fuzz lint bench bench-accuracy samples requirements sbom clean
 
 # CPU torch first: with it in place no later requirement can pull a CUDA build
 $(VENV)/.torch: Makefile
@@ -65,6 +70,27 @@ bench-accuracy: $(VENV)/.ready
 # records the two runs in sample_traces/ again
 samples: $(VENV)/.ready
 	$(BIN)/python -m sample_traces.jobs.record
+
+$(TOOLS)/.ready: Makefile
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install --quiet uv==0.13.9 cyclonedx-bom==7.5.0
+	touch $@
+
+# what the server needs, at the versions of constraints.txt, with hashes (SECURITY.md)
+requirements: $(TOOLS)/.ready
+	$(PYTHON) tests/packaging/requirements.py header > $(REQUIREMENTS).new
+	$(PYTHON) tests/packaging/requirements.py direct | $(TOOLS)/bin/uv pip compile --quiet \
+		--generate-hashes --python-version 3.11 --python-platform x86_64-unknown-linux-gnu \
+		-c constraints.txt --no-header --no-annotate - >> $(REQUIREMENTS).new
+	mv $(REQUIREMENTS).new $(REQUIREMENTS)
+
+# CycloneDX of both wheels and what they need: dist/rankscope.cdx.json
+sbom: $(TOOLS)/.ready
+	rm -f $(DIST)/rankscope*.whl
+	$(TOOLS)/bin/pip wheel --quiet --no-deps --wheel-dir $(DIST) ./trace_hooks .
+	{ $(PYTHON) tests/packaging/requirements.py wheels $(DIST); cat $(REQUIREMENTS); } | \
+		$(TOOLS)/bin/cyclonedx-py requirements --pyproject pyproject.toml --of JSON \
+		--output-reproducible -o $(DIST)/rankscope.cdx.json -
 
 clean:
 	rm -rf $(VENV)

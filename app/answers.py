@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from ingest.sandbox import Interrupted, Stop
+from ingest.stopping import Interrupted, Stop
 
 MOST_BYTES = 256 << 20
 """What all kept answers may have together."""
@@ -69,7 +69,7 @@ class Answers:
             if found is None:
                 now = version()
                 value = compute()
-                found = _Answer(now, value, size_of(value))
+                found = _Answer(now, value, size_of(key) + size_of(value))
                 self._keep(key, found)
             return found.value
 

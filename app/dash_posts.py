@@ -1,14 +1,82 @@
-"""Requests for callbacks and scripts that no page of ours sends get a sentence."""
+"""Requests for callbacks and scripts that no page of ours sends get a sentence.
+
+Dash hands a callback whatever it was sent. Here a request must name a callback, with just its
+inputs, states and outputs, and each value must have the type that the page gives it.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
+import msgspec
 from dash import Dash
 from dash.exceptions import DependencyException
 from flask import Response, jsonify, request
 
 PATH = "/_dash-update-component"
+
+
+class _Address(TypedDict):
+    """Store `view`."""
+
+    path: NotRequired[str | None]
+    search: NotRequired[str | None]
+
+
+class _AboutNews(TypedDict):
+    """Store `about-news`: what the panel shows and which of its parts are open."""
+
+    shown: NotRequired[str | None]
+    open: NotRequired[list[str] | None]
+
+
+class _Properties(TypedDict):
+    id: NotRequired[str | None]
+
+
+class _Element(TypedDict):
+    """An element of the page as Dash has it in the browser."""
+
+    props: NotRequired[_Properties]
+
+
+VALUES: dict[str, Any] = {
+    "url.pathname": str | None,
+    "url.search": str | None,
+    "view.data": _Address | None,
+    "pulse.data": Any,
+    "bar.data": Any,
+    "found.data": str | None,
+    "findings-count.id": str | None,
+    "about-news.data": _AboutNews | None,
+    "overview-timeline.children": _Element | None,
+    "breakdown-seen.data": bool | None,
+    "theme.data": str | None,
+}
+"""Type of each value that callbacks are given, by ID.PROPERTY; Any: that it changed is enough."""
+
+
+class _Property(msgspec.Struct):
+    id: str
+    property: str
+    value: Any = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.id}.{self.property}"
+
+
+class _Callback(msgspec.Struct):
+    """Body of a callback's request."""
+
+    output: str
+    inputs: list[_Property]
+    outputs: _Property | list[_Property] = []
+    state: list[_Property] = []
+    changedPropIds: list[str] = []
+
+
+_DECODER = msgspec.json.Decoder(_Callback)
 
 
 def refuse_malformed(dash: Dash) -> None:
@@ -18,42 +86,44 @@ def refuse_malformed(dash: Dash) -> None:
     def refuse() -> tuple[Response, int] | None:
         if request.method != "POST" or request.path != PATH:
             return None
-        problem = _problem(_body(), dash.callback_map)
+        problem = _problem(dash.callback_map)
         return None if problem is None else (jsonify({"error": problem}), 400)
 
     @dash.server.errorhandler(DependencyException)
     def no_such_script(_error: DependencyException) -> tuple[Response, int]:
-        said = "There is no such script; is the page older than the server? Load it again."
-        return jsonify({"error": said}), 404
+        text = "There is no such script; is the page older than the server? Load it again."
+        return jsonify({"error": text}), 404
 
 
-def _body() -> Any:
-    """The JSON that was sent, None where it is none; raises RequestEntityTooLarge."""
+def _problem(known: dict[str, Any]) -> str | None:
+    """What is wrong with a callback's request, None: nothing; raises RequestEntityTooLarge."""
     try:
-        return request.get_json(silent=True)
-    except RecursionError:  # brackets in brackets in brackets
-        return None
-
-
-def _problem(body: Any, known: dict[str, Any]) -> str | None:
-    """What is wrong with the body of a callback's request, None: nothing."""
-    if not isinstance(body, dict) or not isinstance(body.get("output"), str):
-        return "A callback's request is a JSON object with output and inputs; this is none."
-    if body["output"] not in known:
+        body = _DECODER.decode(request.get_data()) if request.is_json else None
+    except (ValueError, RecursionError) as error:
+        return f"A callback's request is a JSON object with output and inputs; this is not: {error}"
+    if body is None:
+        return "A callback's request is a JSON object with output and inputs, as application/json."
+    if body.output not in known:
         return "There is no such callback; is the page older than the server? Load it again."
-    wanted = known[body["output"]]
-    for name in ("inputs", "state"):
-        if not _are_properties(body.get(name, []), len(wanted[name])):
-            return f"The {name} of this callback's request are not those it takes; load the page."
-    changed = body.get("changedPropIds", [])
-    if not isinstance(changed, list) or not all(isinstance(one, str) for one in changed):
-        return "The changedPropIds of a callback's request are a list of names."
+    wanted = known[body.output]
+    outputs = body.outputs if isinstance(body.outputs, list) else body.outputs.name
+    named = [one.name for one in outputs] if isinstance(outputs, list) else outputs
+    if named != _names_of(wanted["output"]):
+        return "The outputs of this callback's request are not those it has; load the page again."
+    for kind, given in (("inputs", body.inputs), ("state", body.state)):
+        if [one.name for one in given] != [f"{w['id']}.{w['property']}" for w in wanted[kind]]:
+            return f"The {kind} of this callback's request are not those it takes; load the page."
+    return next(filter(None, map(_wrong_value, [*body.inputs, *body.state])), None)
+
+
+def _names_of(output: Any) -> list[str] | str:
+    """ID.PROPERTY of a callback's outputs, or of its one output."""
+    return list(map(str, output)) if isinstance(output, list) else str(output)
+
+
+def _wrong_value(given: _Property) -> str | None:
+    try:
+        msgspec.convert(given.value, VALUES[given.name])
+    except (ValueError, RecursionError) as error:
+        return f"{given.name} of this callback's request is not what the page sends: {error}"
     return None
-
-
-def _are_properties(given: Any, num_wanted: int) -> bool:
-    """Whether it is a list of that many {id, property, ...}, or of lists of them (patterns)."""
-    if not isinstance(given, list) or len(given) != num_wanted:
-        return False
-    flat = [one for part in given for one in (part if isinstance(part, list) else [part])]
-    return all(isinstance(one, dict) and {"id", "property"} <= one.keys() for one in flat)

@@ -15,7 +15,7 @@ from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Verdict
 from diagnosis.standing import standing
 from ingest.questions import question
 from ingest.readers import straggler_analysis
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 
 MOST_CELLS = 1_500_000

@@ -140,8 +140,8 @@ class Follower:
         if is_up_to_date(index_folder(folder), folder):
             self._caught_up_s = looked_s
             self._see_state()
-            if not self._ready.is_set():
-                self._tell(None)
+            if not self._ready.is_set() or self.problem:
+                self._tell(None)  # what went wrong holds no longer
             if self._rest_s is not None:
                 self._awake.wait(self._rest_s)
                 self._awake.clear()

@@ -24,12 +24,14 @@ from app.pace import Due, Pace
 from app.watched import Watched
 from ingest.errors import UserError
 from ingest.retention import KEEP_ALL, Keep
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run, RunStore
 from ingest.unfinished import shown_runs
 
 T = TypeVar("T")
 
+MOST_PACED = 256
+"""Answers of one run whose pace is known (app.pace); an address may ask for any number of them."""
 MOST_OPEN = 32
 """Runs kept open and followed; the one asked for least recently is let go of."""
 FIRST_INDEX_S = 3.0
@@ -69,8 +71,16 @@ class _Opened:
         told again"""
         self.told_s = 0.0
         self.watched = Watched()
-        self.paces: dict[Hashable, Pace] = {}
+        self.paces: OrderedDict[Hashable, Pace] = OrderedDict()
         self.follower = Follower(run, changed, passes, keep)
+
+    def pace(self, key: Hashable, compute: Callable[[Run, Stop | None], object]) -> Pace:
+        """The pace of an answer; those of answers that nobody asks for any more are dropped."""
+        pace = self.paces.setdefault(key, Pace(compute))
+        self.paces.move_to_end(key)
+        while len(self.paces) > MOST_PACED:
+            self.paces.popitem(last=False)
+        return pace
 
 
 class Hub:
@@ -174,7 +184,8 @@ class Hub:
         `compute` gets `stop` where who asks has to wait for it.
         """
         opened = self._open(name)
-        pace = opened.paces.setdefault(key, Pace(compute))
+        with self._lock:
+            pace = opened.pace(key, compute)
         found = self.answers.newest((name, opened.run, key))
         due = pace.due(found and found[0], opened.news)
         if due is Due.BEHIND:
@@ -354,7 +365,9 @@ class Hub:
     def _look_after(self, name: str, opened: _Opened) -> None:
         """Make anew what is due, and tell of what was, for those who have the old."""
         is_owed = False
-        for key, pace in list(opened.paces.items()):
+        with self._lock:
+            paces = list(opened.paces.items())
+        for key, pace in paces:
             found = self.answers.newest((name, opened.run, key))
             if found is None:
                 continue

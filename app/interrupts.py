@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from ingest.sandbox import Stop
+    from ingest.stopping import Stop
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def stoppable(query: Callable[[Stop], T]) -> T:
     In the main thread DuckDB would look for one only between the tasks of a query, and one task
     may last until the query's time limit.
     """
-    from ingest.sandbox import Stop  # DuckDB: half of the start-up of verbs that ask nothing
+    from ingest.stopping import Stop  # DuckDB: half of the start-up of verbs that ask nothing
 
     stop = Stop()
     with ThreadPoolExecutor(1, "query") as thread:

@@ -6,6 +6,7 @@ at once waited seconds for them.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
@@ -19,7 +20,7 @@ ALIKE = ("/_dash-layout", "/_dash-dependencies")
 _DASH = "/_dash"
 _FRAME = "the frame of every page"
 MOST = 64
-"""Answers kept; a script may be asked for under many names."""
+"""Answers kept, those used last; a script may be asked for under many names."""
 _KEPT_HEADERS = ("cache-control", "etag", "last-modified")
 
 
@@ -34,7 +35,7 @@ class KeptPages:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self._kept: dict[str, _Kept] = {}
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer from what is kept, or hand on and keep."""
@@ -47,8 +48,11 @@ class KeptPages:
             kept = await self._ask(scope, receive, send)
             if kept is None:
                 return
-            if len(self._kept) < MOST:
-                self._kept[name] = kept
+            self._kept[name] = kept
+            while len(self._kept) > MOST:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(name)
         request = Request(scope)
         response = kept.body.response(request)
         response.headers.update(dict(kept.headers))

@@ -9,7 +9,7 @@ from app.hub import Hub
 from app.links import View
 from app.views.kpis import Kpi, Scope, measured, with_heard
 from diagnosis.findings import Diagnosis
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 
 HEARD_EVERY_S = 1.0
 

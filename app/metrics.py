@@ -106,11 +106,17 @@ def resident_bytes() -> int:
 
 
 class Measured:
-    """Counts every HTTP request under its route's template, so that labels stay few."""
+    """Counts every HTTP request under its route's template, so that labels stay few.
 
-    def __init__(self, app: ASGIApp, templates: dict[object, str]) -> None:
+    `dash_paths`: first parts of the paths that Dash answers itself, such as _dash-layout.
+    """
+
+    def __init__(
+        self, app: ASGIApp, templates: dict[object, str], dash_paths: frozenset[str]
+    ) -> None:
         self.app = app
         self.templates = templates
+        self.dash_paths = dash_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request on and note how it was answered."""
@@ -136,4 +142,4 @@ class Measured:
         if template != "pages":
             return template
         first = scope["path"].strip("/").split("/")[0]
-        return first if first.startswith("_dash-") and len(first) < 32 else "pages"
+        return first if first in self.dash_paths else "pages"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TypeVar
 
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from app.hub import Hub
 from app.views.cells import Cells, Steps, cells, fitting_part, job_step_ms, newest_part
 from app.views.scales import Metric
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 
 _AT_ONCE = 1_000_000

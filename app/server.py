@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 from pathlib import Path
 
 from a2wsgi import WSGIMiddleware
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
+from flask import Flask
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -50,8 +52,6 @@ from ingest.errors import UserError
 
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 _FILE_THREADS = 4
-_MOST_KEPT = 256
-"""Files kept in memory; one file may be asked for under many names (lib/../lib/app.mjs)."""
 _FOR_EVER = "public, max-age=31536000, immutable"
 _MOST_POSTED = 4 << 20
 """Bytes of a callback's request; uploads have a route of their own."""
@@ -98,7 +98,7 @@ def make_app(
     return Starlette(
         routes=routes,
         middleware=[
-            Middleware(Measured, templates=templates),
+            Middleware(Measured, templates=templates, dash_paths=_dash_paths(pages)),
             Middleware(SafeHeaders, pages=pages, public_origin=public_origin),
             Middleware(BoundedAddress),
             Middleware(Prefix, base=settings.base if settings else base),
@@ -109,6 +109,12 @@ def make_app(
         ],
         exception_handlers={UserError: _as_sentence, HTTPException: _as_sentence, 500: _failed},
     )
+
+
+def _dash_paths(pages: Flask) -> frozenset[str]:
+    """First parts of the paths that Dash has for itself; what else it is asked for is a page."""
+    first = (rule.rule.strip("/").split("/")[0] for rule in pages.url_map.iter_rules())
+    return frozenset(name for name in first if name.startswith("_"))
 
 
 def _as_sentence(_request: Request, error: Exception) -> Response:
@@ -133,7 +139,10 @@ class _Assets:
         self._kept: dict[str, Body] = {}
 
     async def answer(self, request: Request) -> Response:
-        """A file; its path holds a version, so that it may be kept for ever."""
+        """A file; its path holds a version, so that it may be kept forever.
+
+        Memory keeps each file under its own name alone, not under lib/../lib/app.mjs as well.
+        """
         path = request.path_params["path"]
         # a page that is older than the server asks for files of a version that is no more
         is_known = request.path_params["version"] == assets_version()
@@ -143,7 +152,7 @@ class _Assets:
             body = await run_sync(_read, path, limiter=self._limiter)
             if body is None:
                 return JSONResponse({"error": "There is no such file."}, 404)
-            if is_known and len(self._kept) < _MOST_KEPT:
+            if is_known and path == posixpath.normpath(path):
                 self._kept[path] = body
         response = body.response(request)
         response.headers["Cache-Control"] = _FOR_EVER if is_known else "no-cache"

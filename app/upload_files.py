@@ -23,6 +23,7 @@ KEPT_FREE_BYTES = 256 << 20
 """Room on the disk that uploads leave to everything else."""
 MAX_LIST_BYTES = 4 << 20
 _MAX_FILES = 16_384
+_GREATEST = 1 << 62
 _MOST_FOLDERS = 8
 _LONGEST_NAME_BYTES = 160
 _LONGEST_TOLD = 2000
@@ -91,8 +92,8 @@ def parse_list(entries: object, limit: int) -> list[FileHead]:
         raise UserError(f"an upload has 1 to {_MAX_FILES} files, this one {len(heads)}")
     for head in heads:
         is_whole = isinstance(head.num_bytes, int) and not isinstance(head.num_bytes, bool)
-        if not is_whole or head.num_bytes < 0:
-            raise UserError(f"the size of {head.name[:80]} is {head.num_bytes!r}, no whole number")
+        if not is_whole or not 0 <= head.num_bytes < _GREATEST:
+            raise UserError(f"the size of {head.name[:80]} is not a whole number of bytes")
     check_size(sum(head.num_bytes for head in heads), limit)
     return heads
 

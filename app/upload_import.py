@@ -17,8 +17,10 @@ from ingest.run_files import RUN_FILE
 from trace_hooks.schema import publish_json
 
 ROOM_BYTES = 16 << 20
-"""An import that found too little room is tried again when there is so much more."""
+"""An import that found too little room is tried again when there is this much more."""
 _LOOK_FOR_ROOM_S = 1.0
+_TRY_AFTER_S, _LONGEST_PAUSE_S = 30.0, 600.0
+"""It is tried again after the first, in any case, then after twice as long each time."""
 _MOST_TRIES = 2
 
 
@@ -80,21 +82,34 @@ def is_for_want_of_room(error: Exception) -> bool:
     return isinstance(error, DiskFull) or (isinstance(error, OSError) and is_full(error))
 
 
-def wait_for_room(place: Place, runs: Path, tries: int, is_over: Callable[[], bool]) -> None:
-    """Return when there is more room than was too little; raises UserError where none comes.
+class Room:
+    """Waits for room on a disk that was too full for an import.
 
     All files are kept meanwhile, also for the next server, and `tries` counts no failure.
     """
-    too_little = free_bytes(runs)
-    with suppress(OSError):  # the same full disk
-        place.tries = tries
-    begun_s = time.monotonic()
-    while free_bytes(runs) < too_little + ROOM_BYTES:
-        if is_over():
-            raise UserError("the import was cancelled")
-        if time.monotonic() - begun_s > keep_s():
-            raise UserError("the disk of the server stayed full; send these files again later")
-        time.sleep(_LOOK_FOR_ROOM_S)
+
+    def __init__(self, place: Place, runs: Path, tries: int) -> None:
+        self._place, self._runs, self._tries = place, runs, tries
+        self._begun_s: float | None = None
+        self._pause_s = _TRY_AFTER_S
+
+    def wait(self, is_over: Callable[[], bool]) -> None:
+        """Return when there is more room than was too little, or it is time to try all the same:
+        room may have come before it was measured, and that of a quota is not seen. Raises UserError
+        where none comes.
+        """
+        now_s = time.monotonic()
+        self._begun_s = now_s if self._begun_s is None else self._begun_s
+        too_little, until_s = free_bytes(self._runs), now_s + self._pause_s
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        with suppress(OSError):  # the same full disk
+            self._place.tries = self._tries
+        while free_bytes(self._runs) < too_little + ROOM_BYTES and time.monotonic() < until_s:
+            if is_over():
+                raise UserError("the import was cancelled")
+            if time.monotonic() - self._begun_s > keep_s():
+                raise UserError("the disk of the server stayed full; send these files again later")
+            time.sleep(_LOOK_FOR_ROOM_S)
 
 
 def _without_place(path: Path, place: Path) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import time
@@ -28,6 +29,7 @@ _KEEP_HOURS = 24.0
 _LIST, _FILES, _TRIES = "upload.json", "files", "tries"
 _PREFIX = "up-"
 _ID_BYTES = 16
+_ID = re.compile(rf"[0-9a-f]{{{2 * _ID_BYTES}}}")
 
 
 def keep_s() -> float:
@@ -100,7 +102,7 @@ def taken_over(runs: Path, upload_id: str) -> Place | None:
     What is damaged cannot be gone on with and is removed.
     """
     folder = runs / PLACE / f"{_PREFIX}{upload_id}"
-    if not upload_id.isalnum() or not folder.is_dir():
+    if not _ID.fullmatch(upload_id) or not folder.is_dir():
         return None
     lock = OwnerLock(folder)
     try:

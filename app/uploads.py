@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary, finalize
 from app.hub import Hub
 from app.upload_errors import Busy, Stopping, TooBig, TooMany, Unknown, WrongOffset, no_room
 from app.upload_files import FileHead, check_room, title
-from app.upload_import import Import, import_files, is_for_want_of_room, wait_for_room
+from app.upload_import import Import, Room, import_files, is_for_want_of_room
 from app.upload_places import Place, keep_s, left_ids, new_place, remove_litter, taken_over
 from ingest.errors import UserError, printable
 from ingest.run_files import is_run_folder
@@ -222,9 +222,10 @@ class Uploads:
     def _work(self, upload: Upload) -> None:
         with self._one_at_a_time:
             tries = upload.place.tries
+            room = Room(upload.place, self.runs, tries)
             try:
                 while not self._closed.is_set() and upload.result.run is None:
-                    self._import(upload, tries)
+                    self._import(upload, room)
             except UserError as error:
                 upload.result.error = _named(upload, error)
             except OSError as error:
@@ -237,7 +238,7 @@ class Uploads:
             finally:
                 self._ended(upload, tries)
 
-    def _import(self, upload: Upload, tries: int) -> None:
+    def _import(self, upload: Upload, room: Room) -> None:
         """Import, or wait until a full disk may have room for it; raises UserError, OSError."""
 
         def is_over() -> bool:
@@ -252,7 +253,7 @@ class Uploads:
                 raise
         upload.result = Import(num_bytes=upload.place.files.num_bytes, error=_NO_ROOM)
         upload.state = "waiting"
-        wait_for_room(upload.place, self.runs, tries, is_over)
+        room.wait(is_over)
         upload.result.error = None
 
     def _ended(self, upload: Upload, tries: int) -> None:

@@ -10,7 +10,7 @@ from diagnosis.whatif.analysis import Prepared, WhatIf, prepare, what_if
 from diagnosis.whatif.operations import NotAnswerable, Sizes, dense
 from diagnosis.whatif.recorded import recorded_operations
 from ingest.readers import straggler_analysis
-from ingest.sandbox import Interrupted, Stop
+from ingest.stopping import Interrupted, Stop
 from ingest.store import Run
 
 MOST_SPANS = 1_500_000

@@ -20,6 +20,8 @@ import pyarrow.parquet as pq
 from ingest.manifest import FileEntry, read_entry
 from ingest.merging import publish_merged
 from ingest.rollup_pass import BAND
+from ingest.run_paths import is_data_path
+from ingest.transactions import transaction
 
 if TYPE_CHECKING:
     from ingest.indexer import Indexer
@@ -114,15 +116,10 @@ class Compaction:
         entry, _ = read_entry(owner.folder, f"compacted/{name}", tier)
         if entry.problem:
             raise OSError(entry.problem)
-        owner.connection.execute("BEGIN")
-        try:
+        with transaction(owner.connection):
             owner.advance()
             owner.manifest.add([entry])
             owner.manifest.retire(inputs, time.time_ns())
-            owner.connection.execute("COMMIT")
-        except BaseException:
-            owner.connection.execute("ROLLBACK")
-            raise
         owner.remember(entry.path)
         return len(batch)
 
@@ -161,7 +158,8 @@ class Compaction:
         ).fetchall()
         paths = [path for (path,) in rows]
         for path in paths:
-            (self.owner.folder / path).unlink(missing_ok=True)
+            if is_data_path(path):
+                (self.owner.folder / path).unlink(missing_ok=True)
         if paths:
             connection.execute(
                 "DELETE FROM retired WHERE path IN (SELECT unnest($paths))", {"paths": paths}

@@ -80,9 +80,10 @@ def import_paths(
             raise UserError(f"{path} is a run folder already; open it as it is")
     own = _Import(given, progress, on_file, on_shown)
     digest = content_hash(own.digests())
-    done = next(iter(sorted(runs.glob(f"*-{digest}/run.json"))), None)
+    same = sorted(path.parent for path in runs.glob(f"*-{digest}/run.json"))
+    done = next(filter(is_run_folder, same), None)
     if done is not None:
-        return done.parent
+        return done
     run = f"{_plain(name or given[0].resolve().name)}-{digest}"
     try:
         runs.mkdir(parents=True, exist_ok=True)

@@ -34,6 +34,8 @@ from ingest.rank_files import RankFiles, rank_file_stamps
 from ingest.retention import KEEP_ALL, Keep, let_go
 from ingest.rollup_pass import TOUCHING, RollupPass, touched_steps
 from ingest.run_files import read_run_info
+from ingest.run_paths import DATA, listed, require_no_links
+from ingest.transactions import transaction
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import RankInfo
 
@@ -47,6 +49,8 @@ MEMORY = "512MB"
 """What DuckDB may hold of a pass before it puts some of it on disk, beside the index."""
 
 _SETUP = "".join(index_sql(name) for name in ("tables", "bus_bytes", "corrected_kinds"))
+_OF_THE_DISK = (duckdb.IOException, duckdb.FatalException, duckdb.TransactionException)
+"""What DuckDB raises where a disk is full or a right is missing; the last where it commits."""
 _COORDS = ("pp", "dp", "cp", "tp", "ep")
 
 
@@ -73,6 +77,7 @@ class Indexer:
     """
 
     def __init__(self, run_folder: Path, keep: Keep = KEEP_ALL) -> None:
+        require_no_links(run_folder)
         self.folder = run_folder
         self._keep = keep
         self.relative = read_run_info(run_folder)["clock"] == RELATIVE_CLOCK
@@ -164,14 +169,18 @@ class Indexer:
         """
         try:
             return self._refresh(merge, merge_s)
-        except (OSError, duckdb.IOException, duckdb.FatalException) as error:
-            raise UserError(
-                f"the index of {self.folder} cannot be brought up to date: {error}; check "
-                "the disk's free space and the folder's rights"
-            ) from error
+        except (OSError, *_OF_THE_DISK) as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> UserError:
+        return UserError(
+            f"the index of {self.folder} cannot be brought up to date: {error}; check "
+            "the disk's free space and the folder's rights"
+        )
 
     def _refresh(self, merge: bool, merge_s: float) -> PassResult:
         self._reconnect_at_times()
+        require_no_links(self.folder)
         seen = look(self.folder)
         self._quarantine.store(self.connection, self.advance)
         entries, replaced = self._new_entries()
@@ -220,18 +229,11 @@ class Indexer:
         return entries, replaced
 
     def _listing(self) -> set[str]:
-        found = set()
-        for name in ("segments", "compacted"):
-            try:
-                with os.scandir(self.folder / name) as listing:
-                    found |= {
-                        f"{name}/{file.name}"
-                        for file in listing
-                        if file.name.endswith(".parquet") and file.name[0] != "."
-                    }
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-        return found
+        return {
+            f"{name}/{file.name}"
+            for name in DATA
+            for file in listed(self.folder / name, ".parquet")
+        }
 
     def _ranks_changed(self) -> bool:
         seen = rank_file_stamps(self.folder)
@@ -255,22 +257,15 @@ class Indexer:
     def _take_in(self, entries: list[FileEntry], replaced: list[str], ranks_changed: bool) -> None:
         """Bring everything derived up to date in one transaction; damaged data is set aside."""
         while True:
-            self.connection.execute("BEGIN")
             try:
-                self._derive(entries, replaced, ranks_changed)
-                self.connection.execute("COMMIT")
+                with transaction(self.connection):
+                    self._derive(entries, replaced, ranks_changed)
                 return
             except (duckdb.Error, OSError) as error:
-                self.connection.execute("ROLLBACK")
                 sound = [self._verified(entry) for entry in entries]
                 if sound == entries:
-                    raise UserError(
-                        f"the index of {self.folder} cannot be brought up to date: {error}"
-                    ) from error
+                    raise self._failure(error) from error
                 entries = sound
-            except BaseException:
-                self.connection.execute("ROLLBACK")
-                raise
 
     def _verified(self, entry: FileEntry) -> FileEntry:
         """The entry, or one that is set aside because its pages cannot be read."""

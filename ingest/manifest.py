@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any
 
 import duckdb
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import printable
+from ingest.run_paths import is_data_path, plain_file
 from trace_hooks.schema import TABLES, SegmentName, check_version
 
 Connection = duckdb.DuckDBPyConnection
@@ -126,8 +126,7 @@ def read_entry(folder: Path, path: str, tier: int = 0) -> tuple[FileEntry, list[
     try:
         if not path.isprintable():  # such a path would not survive a merged file's list of inputs
             raise DamagedFile("its name has control characters; rename it")
-        if not S_ISREG(where.stat().st_mode):  # opening a pipe or a device would never end
-            raise DamagedFile("it is no file")
+        plain_file(where)  # opening a pipe or a device would never end
         return _described(entry, where)
     except (pa.ArrowException, OSError, DamagedFile, UnicodeDecodeError) as error:
         reason = " ".join(f"{where.name} was set aside: {error}".split())[:500]
@@ -198,7 +197,7 @@ class Manifest:
         asked = narrowing or Narrowing()
         values = {field.name: getattr(asked, field.name) for field in fields(asked)}
         rows = self.connection.execute(_PICK, {"table": table, **values}).fetchall()
-        return [path for (path,) in rows]
+        return [path for (path,) in rows if is_data_path(path)]
 
     def known_paths(self) -> set[str]:
         """Every path in the manifest, set aside or not, and every retired one."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ingest.errors import UserError
 from ingest.index_sql import index_sql
+from ingest.run_paths import DATA, has_links
 from trace_hooks.schema import publish_json
 
 _RULES = 2
@@ -40,7 +41,8 @@ def index_folder(run_folder: Path) -> Path:
     own = run_folder / "index"
     try:
         own.mkdir(exist_ok=True)
-        if os.access(own, os.W_OK) and os.access(run_folder, os.W_OK):
+        can_be_written = os.access(own, os.W_OK) and os.access(run_folder, os.W_OK)
+        if can_be_written and not has_links(own):  # else it would lead elsewhere
             return own
     except OSError:  # read-only, or something else of that name: the cache serves as well
         pass
@@ -64,7 +66,7 @@ class OwnerLock:
 
     def acquire(self) -> bool:
         """Take the lock if it is free."""
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -123,7 +125,7 @@ def published_state(folder: Path) -> str | None:
     return found[1] if found else None
 
 
-_WATCHED = ("segments", "compacted", "ranks", "quarantine", "run.json", "layout.json")
+_WATCHED = (*DATA, "ranks", "quarantine", "run.json", "layout.json")
 _SETTLED_NS = 1_000_000_000
 """A folder changed longer ago than this will not change again with the same time stamp."""
 
@@ -133,7 +135,7 @@ def look(run_folder: Path) -> dict[str, int]:
     seen = {}
     for name in _WATCHED:
         try:
-            seen[name] = (run_folder / name).stat().st_mtime_ns
+            seen[name] = (run_folder / name).lstat().st_mtime_ns
         except OSError:
             continue
     return seen

@@ -16,6 +16,7 @@ from typing import Any
 
 from ingest.cores import num_cores
 from ingest.errors import DiskFull, UserError
+from ingest.kept_parts import KeptParts
 from ingest.parts import Part, format_of
 from ingest.pool_process import Job, Process
 from ingest.readers.shelf import Shelf
@@ -23,7 +24,7 @@ from ingest.reading_process import worker_command
 from ingest.run_writer import Findings
 from ingest.starts import Starts
 from ingest.unfinished import Showing
-from ingest.workers import FINDINGS, keep_part, seconds_allowed
+from ingest.workers import FINDINGS, seconds_allowed
 
 _LOOK_EVERY_S = 0.1
 _BYTES_PER_PROCESS = 3 << 20
@@ -73,7 +74,8 @@ class Pool:
         self._done_bytes = 0
         self._num_done = 0
         self._most = num_processes(files)
-        self._formats: dict[tuple[int, int], tuple[str, str]] = {}
+        self._formats: dict[str, tuple[tuple[int, int], str]] = {}
+        """first part of each format: its file and member, and its name"""
         self._processes: list[Process] = []
         self._selector = selectors.DefaultSelector()
         self._temporary = folder / "temporary"
@@ -181,10 +183,7 @@ class Pool:
             process.source = None
             self.starts.tell(job.number, answer["number"], answer["start_ns"])
             self._shows_something |= answer["shown"]
-            is_new = answer["format"] not in {name for _, name in self._formats.values()}
-            self._formats[job.number, answer["number"]] = (answer["part"], answer["format"])
-            if is_new:
-                self._format()  # formats that do not go together end the import here
+            self._note_format((job.number, answer["number"]), answer["part"], answer["format"])
         elif "done" in answer:
             process.job, process.until_s = None, math.inf
             self._end(job)
@@ -197,8 +196,17 @@ class Pool:
             self._num_done += 1
             self.starts.end(job.number)
 
+    def _note_format(self, at: tuple[int, int], part: str, name: str) -> None:
+        """Formats that do not go together end the import here."""
+        known = self._formats.get(name)
+        if known is None or at < known[0]:
+            self._formats[name] = at, part
+        if known is None:
+            self._format()
+
     def _format(self) -> str:
-        return format_of(self._formats[place] for place in sorted(self._formats))
+        firsts = sorted((at, part, name) for name, (at, part) in self._formats.items())
+        return format_of((part, name) for _, part, name in firsts)
 
     def _lose(self, process: Process) -> None:
         """A process has ended, which it never does by itself."""
@@ -224,7 +232,8 @@ class Pool:
         rest = f"; nothing behind it in {job.order['read']} was read"
         shelf = Shelf(self._folder)
         shelf.add_problem(f"{name}: {ending}{rest if is_end and job.is_archive else ''}")
-        keep_part(Part(name, "", shelf), Path(job.order["into"]), number)
+        with KeptParts(Path(job.order["into"])) as kept:
+            kept.keep(Part(name, "", shelf), number)
 
     def _part_with(self, process: Process) -> None:
         self._selector.unregister(process)

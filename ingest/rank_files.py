@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from ingest.errors import UserError
 from ingest.run_files import LAYOUT_FILE, read_correction, read_rank_info
+from ingest.run_paths import listed
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import UNKNOWN, RankInfo
 
@@ -124,7 +124,7 @@ class RankFiles:
 def layout_stamp(run_folder: Path) -> _Stamp | None:
     """(time of change, inode, size) of layout.json; None where there is none."""
     try:
-        state = (run_folder / LAYOUT_FILE).stat()
+        state = (run_folder / LAYOUT_FILE).lstat()
     except OSError:
         return None
     return state.st_mtime_ns, state.st_ino, state.st_size
@@ -134,13 +134,9 @@ def rank_file_stamps(run_folder: Path) -> dict[str, _Stamp]:
     """Name -> (time of change, inode, size) of every ranks/*.json; raises UserError."""
     stamps = {}
     try:
-        with os.scandir(run_folder / "ranks") as listing:
-            for file in listing:
-                if file.name.endswith(".json") and file.name[0] != ".":
-                    state = file.stat()
-                    stamps[file.name] = (state.st_mtime_ns, state.st_ino, state.st_size)
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
+        for file in listed(run_folder / "ranks", ".json"):
+            state = file.stat(follow_symlinks=False)
+            stamps[file.name] = (state.st_mtime_ns, state.st_ino, state.st_size)
     except OSError as error:
         where = run_folder / "ranks"
         raise UserError(f"{where} cannot be listed: {error.strerror}; check its rights") from None

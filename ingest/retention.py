@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from ingest.free_sql.allow_list import CONTENT
 from ingest.manifest import FileEntry, read_entry
+from ingest.run_paths import DATA, listed
+from ingest.transactions import transaction
 
 if TYPE_CHECKING:
     from ingest.indexer import Indexer
@@ -85,14 +87,9 @@ def let_go(owner: Indexer, keep: Keep) -> int:
     entries = [one for table in CONTENT for one in owner.manifest.entries(table)]
     paths = keep.too_much(entries, now_ns)
     if paths:
-        owner.connection.execute("BEGIN")
-        try:
+        with transaction(owner.connection):
             owner.advance()
             owner.manifest.retire(paths, now_ns)
-            owner.connection.execute("COMMIT")
-        except BaseException:
-            owner.connection.execute("ROLLBACK")
-            raise
     return len(paths)
 
 
@@ -100,9 +97,9 @@ def content_files(run_folder: Path) -> list[FileEntry]:
     """The sound files of content that lie in a run's folder, as their footers tell."""
     names = tuple(f"{table}-" for table in CONTENT)
     paths: list[str] = []
-    for folder in ("segments", "compacted"):
+    for folder in DATA:
         with suppress(OSError):
-            files = (run_folder / folder).glob("*.parquet")
+            files = listed(run_folder / folder, ".parquet")
             paths += [f"{folder}/{file.name}" for file in files if file.name.startswith(names)]
     found = [read_entry(run_folder, path)[0] for path in paths]
     return [one for one in found if one.problem is None]

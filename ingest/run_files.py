@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_ISREG
 from typing import Annotated, Any, NotRequired, TypedDict, TypeVar, cast
 
 import msgspec
 
 from ingest.errors import UserError
+from ingest.run_paths import Linked, plain_file, read_plain_file
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import LayoutInfo, RankInfo, RunInfo, check_version
 
@@ -115,26 +116,19 @@ def existing(path: Path | str) -> Path:
 def is_run_folder(folder: Path) -> bool:
     """Whether a folder holds a run."""
     try:
-        return (folder / RUN_FILE).is_file()
-    except OSError:
+        plain_file(folder / RUN_FILE)
+    except (OSError, ValueError):
         return False
-
-
-def _read(path: Path) -> bytes:
-    """All of a regular file; raises OSError for anything else."""
-    state = path.stat()
-    if not S_ISREG(state.st_mode):
-        raise OSError(f"{path} is no file")
-    if state.st_size > MAX_FILE_BYTES:
-        raise OSError(f"it has {state.st_size} bytes")
-    return path.read_bytes()
+    return True
 
 
 def _checked(path: Path, decoder: msgspec.json.Decoder[_T]) -> _T:
     """Content of a JSON file; raises UserError unless it is what the decoder expects."""
     try:
-        content = _read(path)
+        content = read_plain_file(path, MAX_FILE_BYTES)
         schema = _decoded(content, _VERSION_DECODER)["schema"]
+    except Linked as error:
+        raise UserError(f"{path} cannot be read: {error}; put the file itself there") from error
     except (OSError, ValueError, RecursionError) as error:
         raise _damaged(path, error) from error
     try:
@@ -166,7 +160,7 @@ def read_run_info(folder: Path) -> RunInfo:
     path = folder / RUN_FILE
     if not existing(folder).is_dir():
         raise UserError(f"{folder} is no folder; give the folder of a run")
-    if not is_run_folder(folder):
+    if not is_run_folder(folder) and not path.is_symlink():
         raise UserError(f"{folder} holds no {RUN_FILE}, so it is no run folder; give one that does")
     info = cast(RunInfo, _checked(path, _RUN_DECODER))
     info.setdefault("framework", "")
@@ -188,7 +182,7 @@ def read_correction(folder: Path) -> Correction | None:
     Raises UserError where it is damaged or too new.
     """
     path = folder / LAYOUT_FILE
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
     info = cast(LayoutInfo, _checked(path, _LAYOUT_DECODER))
     _check_size(info["layout"], path)

@@ -20,6 +20,7 @@ from ingest.questions import Question, question
 from ingest.rank_files import RankFiles, is_told
 from ingest.readers import native
 from ingest.run_files import RUN_FILE, dense_decoder, existing, is_run_folder, read_run_info
+from ingest.run_paths import no_link, require_no_links
 from ingest.sandbox import Snapshot
 from ingest.stopping import Stop
 from trace_hooks.layout import ParallelLayout
@@ -61,6 +62,7 @@ class Run:
 
     def _newest(self) -> Path:
         """File of the newest published snapshot; raises UserError."""
+        require_no_links(self.folder)
         path = current_snapshot(self._index)
         if path is None:
             raise UserError(f"{self.folder} is not indexed yet; run `rankscope index` on it")
@@ -217,7 +219,9 @@ class Run:
             ts_min=values.get("from_ns"),
             ts_max=values.get("to_ns"),
         )
-        return {table: snapshot.files(table, narrowing) for table in asked.reads}
+        return {
+            table: list(map(no_link, snapshot.files(table, narrowing))) for table in asked.reads
+        }
 
     def sql(
         self, text: str, limit_s: float | None = TIME_LIMIT_S, stop: Stop | None = None,

@@ -23,7 +23,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import pickle  # noqa: TID251  # of our own processes only, see kept_parts
 import queue
 import resource
 import sys
@@ -36,6 +35,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ingest.errors import DiskFull, UserError, disk_error
+from ingest.kept_parts import KeptParts, kept_parts
 from ingest.no_pandas import without_pandas
 from ingest.parts import Part, parts_of, put_alone, put_together
 from ingest.readers.limits import MIB, limits
@@ -46,48 +46,11 @@ from trace_hooks.schema import publish_json
 FINDINGS = "findings.json"
 OUT_OF_MEMORY = 3
 """Status with which a process ends that no reader can be blamed for having too little memory."""
-_ENDING = ".part"
-_OWN = ("ingest.parts", "ingest.readers.", "trace_hooks.layout")
-_PLAIN = frozenset(
-    {
-        ("array", "_array_reconstructor"), ("array", "array"),
-        ("builtins", "int"), ("builtins", "list"), ("collections", "defaultdict"),
-        ("numpy", "dtype"), ("numpy", "ndarray"), ("numpy._core.numeric", "_frombuffer"),
-        ("numpy._core.multiarray", "_reconstruct"), ("pathlib", "PosixPath"),
-    }
-)  # fmt: skip
 _TELL_EVERY_S = 0.05
 _OBJECTS_UNTIL_GC = 100_000
 """Python's 700 look through a dump again and again while it is built, and find no cycle."""
 
 Order = dict[str, Any]
-
-
-def keep_part(part: Part, folder: Path, number: int) -> None:
-    """Put a part where `kept_parts` finds it, whole or not at all."""
-    path = folder / f"{number:08}{_ENDING}"
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(pickle.dumps(part, protocol=pickle.HIGHEST_PROTOCOL))
-    temporary.replace(path)
-
-
-def kept_parts(folder: Path) -> Iterator[Part]:
-    """Parts below `folder` in the order of files and members, one at a time in memory."""
-    for path in sorted(folder.glob(f"*/*{_ENDING}")):
-        with path.open("rb") as file:
-            part = _OwnPickle(file).load()
-        if not isinstance(part, Part):
-            raise TypeError(f"{path} holds a {type(part).__name__}")
-        yield part
-
-
-def _claim(folder: Path, number: int) -> bool:
-    """Whether no process had this file of an archive before."""
-    try:
-        (folder / f"{number:08}.claimed").touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
 
 
 def _show(part: Part, folder: Path) -> bool:
@@ -101,20 +64,6 @@ def _show(part: Part, folder: Path) -> bool:
         put_alone(part, early)
         return early.show()
     return False
-
-
-class _OwnPickle(pickle.Unpickler):
-    """Of what keep_part wrote in a process of this import; it admits what readers return."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """A class of ours, or what arrays are made of; raises UnpicklingError for others."""
-        if (module, name) in _PLAIN:
-            return super().find_class(module, name)
-        if module.startswith(_OWN) and "." not in name:
-            found = super().find_class(module, name)
-            if isinstance(found, type):
-                return found
-        raise pickle.UnpicklingError(f"{module}.{name} is nothing that a reader returns")
 
 
 class Worker:
@@ -153,18 +102,20 @@ class Worker:
         _limit_cpu(order["bytes"])
         self._num_bytes = 0
 
-        def is_mine(number: int, name: str) -> bool:
-            if not _claim(folder, number):
-                return False
-            self.tell(source=name, number=number)
-            return True
+        with KeptParts(folder) as kept:
 
-        for number, part in parts_of(Path(order["read"]), folder, self._on_bytes, is_mine):
-            keep_part(part, folder, number)
-            start_ns = start_of(part)
-            shown = bool(order["show"]) and _show(part, Path(order["show"]))
-            told = {"format": part.format, "start_ns": start_ns, "shown": shown}
-            self.tell(part=part.name, number=number, **told)
+            def is_mine(number: int, name: str) -> bool:
+                if not kept.claim(number):
+                    return False
+                self.tell(source=name, number=number)
+                return True
+
+            for number, part in parts_of(Path(order["read"]), folder, self._on_bytes, is_mine):
+                kept.keep(part, number)
+                start_ns = start_of(part)
+                shown = bool(order["show"]) and _show(part, Path(order["show"]))
+                told = {"format": part.format, "start_ns": start_ns, "shown": shown}
+                self.tell(part=part.name, number=number, **told)
 
     def _put_together(self, folder: Path, format_name: str, run: str) -> None:
         writer = RunWriter(Path(run))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import os
 import signal
 import subprocess
@@ -11,8 +12,11 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import duckdb
 
 from app import interrupts
 from app.hub import Hub
@@ -34,7 +38,6 @@ NEWS_EVERY_S = 10.0
 """Something is printed at least this often while nothing happens."""
 END_S = 10.0
 """What a stopped job gets to end; its ranks get half of it from their launcher."""
-FIRST_INDEX_S = 60.0
 LAST_PASS_S = 10.0
 """What the indexer gets to take in what the job wrote last."""
 ENDS_ITSELF = ("kill", "hang", "hold-gil")
@@ -78,52 +81,98 @@ def _end(job: subprocess.Popen[bytes]) -> None:
             job.wait()
 
 
+@dataclass
+class _Printed:
+    """What was printed of the run."""
+
+    step: int = -1
+    num_marks: int = 0
+    version: int = -1
+    at_s: float = field(default_factory=time.monotonic)
+    """when something was printed last"""
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self.at_s = time.monotonic()
+        print(text, flush=True)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing was printed for a while."""
+        return time.monotonic() - self.at_s > NEWS_EVERY_S
+
+
 def follow(hub: Hub, folder: Path, job: subprocess.Popen[bytes]) -> None:
-    """Print every step once all ranks have finished it, until the job ends."""
-    begun_s = told_s = time.monotonic()
-    while not is_run_folder(folder):
-        interrupts.check()
-        if job.poll() is not None:
-            return
-        if time.monotonic() - told_s > NEWS_EVERY_S:
-            told_s = time.monotonic()
-            print(f"waiting for the ranks to come up, {told_s - begun_s:.0f} s", flush=True)
-        time.sleep(LOOK_EVERY_S)
-    print(f"{'step':>4} {'time':>9}  {'slowest rank against its peers':<38} {'hook cost':>9} loss")
-    told_s, shown, num_marks, version, asked_s = time.monotonic(), -1, 0, -1, 0.0
-    view = hub.run(folder.name, wait_s=FIRST_INDEX_S)
+    """Print every step once all ranks have finished it, until the job ends.
+
+    A query that fails or takes too long is tried again; it never ends the job.
+    """
+    if not _wait_for_ranks(folder, job):
+        return
+    printed = _Printed()
+    printed.say(
+        f"{'step':>4} {'time':>9}  {'slowest rank against its peers':<38} {'hook cost':>9} loss"
+    )
+    problem, asked_s, give_up_s = None, 0.0, math.inf
     while True:
         interrupts.check()
         ended = job.poll() is not None
         if ended:
-            hub.catch_up(folder.name, LAST_PASS_S)
-        newest = hub.version(folder.name)
-        last = shown
-        is_due = time.monotonic() - asked_s >= PRINT_EVERY_S
-        if (newest != version and is_due) or ended:
+            give_up_s = min(give_up_s, time.monotonic() + LAST_PASS_S)
+        if ended or time.monotonic() - asked_s >= PRINT_EVERY_S:
             asked_s = time.monotonic()
-            version, last = newest, _print_steps(view, shown)
-            num_marks = _print_marks(view, num_marks)
-        if last > shown:
-            told_s, shown = time.monotonic(), last
-        elif time.monotonic() - told_s > NEWS_EVERY_S:
-            told_s = time.monotonic()
-            last_one = f"the last was {shown}" if shown >= 0 else "the first one takes longest"
-            print(f"no new step for {NEWS_EVERY_S:.0f} s, {last_one}", flush=True)
-        if ended:
+            problem = _print_news(hub, folder.name, printed, ended)
+        if ended and (problem is None or time.monotonic() > give_up_s):
+            if problem:
+                printed.say(f"the last steps could not be printed: {problem}")
             return
+        if printed.is_quiet:
+            printed.say(f"no new step for {NEWS_EVERY_S:.0f} s, {_why_quiet(printed, problem)}")
         time.sleep(LOOK_EVERY_S)
 
 
-def _print_steps(view: Run, after: int) -> int:
-    """Print the steps after `after` that all ranks have finished; returns the last one printed.
+def _wait_for_ranks(folder: Path, job: subprocess.Popen[bytes]) -> bool:
+    """Wait until the run is there; False where the job ended before."""
+    begun_s, waiting = time.monotonic(), _Printed()
+    while not is_run_folder(folder):
+        interrupts.check()
+        if job.poll() is not None:
+            return False
+        if waiting.is_quiet:
+            waiting.say(f"waiting for the ranks to come up, {time.monotonic() - begun_s:.0f} s")
+        time.sleep(LOOK_EVERY_S)
+    return True
 
-    Who was slowest is told of the last of them, over all of them: it is asked once.
+
+def _print_news(hub: Hub, name: str, printed: _Printed, ended: bool) -> str | None:
+    """Print what is new; returns why that could not be found out, None: it could."""
+    try:
+        if ended:
+            hub.catch_up(name, LAST_PASS_S)
+        view, version = hub.run(name), hub.version(name)
+        if version != printed.version or ended:
+            _print_steps(view, printed)
+            _print_marks(view, printed)
+            printed.version = version
+    except (UserError, duckdb.Error, OSError) as error:
+        return str(error) or type(error).__name__
+    return None
+
+
+def _why_quiet(printed: _Printed, problem: str | None) -> str:
+    last = f"the last was {printed.step}" if printed.step >= 0 else "the first one takes longest"
+    return last if problem is None else f"{last} ({problem}); the job goes on, this is tried again"
+
+
+def _print_steps(view: Run, printed: _Printed) -> None:
+    """Print the steps that all ranks have finished since the last one printed.
+
+    The slowest rank is that of all these steps, in the line of the last: it is asked for once.
     """
-    steps = view.ask("steps", step_min=after + 1).to_pylist()
+    steps = view.ask("steps", step_min=printed.step + 1).to_pylist()
     whole = list(itertools.takewhile(lambda step: step["num_finished"] >= NUM_RANKS, steps))
     if not whole:
-        return after
+        return
     first, last = whole[0]["step"], whole[-1]["step"]
     slowest = view.ask("slowest_ranks", step_min=first, step_max=last, top=1).to_pylist()
     known = [row["cost_ratio"] for row in view.ask("hook_cost").to_pylist()]
@@ -133,22 +182,20 @@ def _print_steps(view: Run, after: int) -> int:
         who = _slowest(slowest[0]) if slowest and is_last else ""
         cost = f"{100 * sum(known) / len(known):.1f} %" if known and is_last else ""
         loss = "-" if step["loss"] is None else f"{step['loss']:.3f}"
-        print(
-            f"{step['step']:>4} {step['step_ms']:>6.0f} ms  {who:<38} {cost:>9} {loss}", flush=True
-        )
-    return int(last)
+        printed.say(f"{step['step']:>4} {step['step_ms']:>6.0f} ms  {who:<38} {cost:>9} {loss}")
+        printed.step = int(step["step"])
 
 
-def _print_marks(view: Run, num_printed: int) -> int:
-    """Print what became known of the ranks; returns the number of marks.
+def _print_marks(view: Run, printed: _Printed) -> None:
+    """Print what became known of the ranks.
 
-    Not planted faults, told before, nor what each rank notes at the end of each watch.
+    Not planted faults, which were printed before, nor what each rank notes at the end of a watch.
     """
     marks = view.ask("marks").to_pylist()
     marks = [mark for mark in marks if mark["kind"] not in ("fault", "note")]
-    for mark in marks[num_printed:]:
-        print(f"{mark['kind']}: {mark['text']}", flush=True)
-    return len(marks)
+    for mark in marks[printed.num_marks :]:
+        printed.say(f"{mark['kind']}: {mark['text']}")
+    printed.num_marks = len(marks)
 
 
 def _slowest(row: dict[str, Any]) -> str:

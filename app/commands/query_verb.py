@@ -13,6 +13,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ import pyarrow as pa
 from app import interrupts
 from app.importing import open_any
 from ingest.errors import UserError, printable
+from ingest.exports.csv_cells import harmless
 from ingest.questions import Question, all_questions
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import TIME_LIMIT_S, Run
 
 _WIDEST = 60
@@ -117,10 +119,16 @@ def _print_table(answer: pa.Table, arguments: argparse.Namespace) -> None:
         print(json.dumps(rows, indent=1, default=str))
     elif arguments.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(answer.column_names)
-        writer.writerows(zip(*map(_values, answer.columns), strict=True))
+        writer.writerow(map(harmless, answer.column_names))
+        columns = [map(_csv_cell, _values(column)) for column in answer.columns]
+        writer.writerows(zip(*columns, strict=True))
     else:
         print(_as_text(answer))
+
+
+def _csv_cell(value: Any) -> Any:
+    """Numbers and NULL as they are, everything else as text that is no formula."""
+    return value if value is None or isinstance(value, Number) else harmless(str(value))
 
 
 def _values(column: pa.ChunkedArray, finite: bool = False) -> list[Any]:

@@ -17,7 +17,7 @@ from app.auth import SESSION, Forbidden
 from app.hub import Hub
 from app.routes.turns import RETRY_S, Busy, Turns
 from ingest.errors import UserError
-from ingest.sandbox import Interrupted, Stop
+from ingest.stopping import Interrupted, Stop
 from ingest.store import Run
 
 T = TypeVar("T")

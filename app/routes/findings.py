@@ -11,7 +11,7 @@ from app.hub import Hub
 from app.routes.answering import answer_followed
 from app.undecided import whole_answer
 from ingest.errors import UserError
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 
 

@@ -14,7 +14,7 @@ from app.hub import Hub
 from app.routes.answering import answer_followed
 from app.routes.findings import attempt_of
 from app.views.strip import Strip, strip_of
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 
 

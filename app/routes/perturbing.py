@@ -30,7 +30,7 @@ from app.settings import Role
 from app.views.losses import logged_losses, losses
 from app.views.perturbations import recorded, told
 from ingest.errors import UserError
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from trace_hooks.perturbations import Perturbation
 
 _PATH = "/api/run/{run}/model/"

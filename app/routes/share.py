@@ -15,7 +15,7 @@ from app.links import PAGES, View, parse_url
 from app.routes.answering import answer
 from app.routes.turns import Turns
 from app.share.page import shared_page
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+", re.ASCII)
 

@@ -20,7 +20,7 @@ from app.views.timeline_sums import area, found, members
 from app.views.timeline_view import attempt_for, tile_meta, window_for
 from app.views.timeline_window import Extent, Window, extent
 from ingest.errors import UserError
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 
 _MOST_PX = 8192

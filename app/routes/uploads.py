@@ -109,16 +109,16 @@ class _Answers:
         headers = request.headers
         if headers.get("content-type", "").split(";")[0].strip() != MEDIA_TYPE:
             raise WrongType(f"the bytes of an upload have the media type {MEDIA_TYPE}")
-        offset, length = headers.get("upload-offset", ""), headers.get("content-length", "")
-        if not offset.isdecimal():
-            raise WrongOffset("the header Upload-Offset is missing or no number")
+        offset = _number(headers.get("upload-offset", ""))
+        if offset is None:
+            raise WrongOffset("the header Upload-Offset is missing or not a number of bytes")
         if self._sending >= AT_ONCE:
             raise Stopping(f"{AT_ONCE} uploads are being sent; this one goes on when one has ended")
         upload = await self._upload(request)
         self._sending += 1
         try:
-            num_bytes = int(length) if length.isdecimal() else None
-            writer = await run_in_threadpool(upload.claim, int(offset), num_bytes)
+            num_bytes = _number(headers.get("content-length", ""))
+            writer = await run_in_threadpool(upload.claim, offset, num_bytes)
             await self._write(request.state.body, upload, writer)
         finally:
             self._sending -= 1
@@ -150,6 +150,11 @@ class _Answers:
     async def end(self, request: Request) -> Response:
         await run_in_threadpool(self._uploads.end, request.path_params["id"])
         return Response(status_code=204)
+
+
+def _number(text: str) -> int | None:
+    """A number of bytes in a header, None where it is none that a file could have."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
 def _offsets(upload: Upload) -> dict[str, str]:

@@ -26,7 +26,7 @@ from app.steady import Made, Steady
 from app.views.whatif import causes_told, cell_of, numbers, replayed
 from app.whatif import Answer, Refusal, Steps, stop_here, whatif_or_why_not
 from diagnosis.whatif.causes import causes
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 
 Compute = Callable[[Asked, Stop], Response]
 

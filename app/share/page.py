@@ -7,7 +7,7 @@ from app.links import View
 from app.share.content import DETAILS, collect
 from app.share.document import document
 from ingest.errors import UserError
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 
 MOST_BYTES = 2_000_000
 

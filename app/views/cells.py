@@ -17,7 +17,7 @@ from app.views.peers import PAST_STEPS, group_ids, peers_median, spread, spread_
 from app.views.places import Places, places
 from app.views.scales import Bytes, Floats, Ints, Metric
 from ingest.errors import UserError
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 
 LAST_STEPS = 20

@@ -18,7 +18,7 @@ from app.views.heat_map import edges
 from app.views.scales import Bytes, Floats
 from ingest.errors import UserError
 from ingest.manifest import Narrowing
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import TIME_LIMIT_S, Run
 from trace_hooks.frames import Frame
 from trace_hooks.schema import FRAME_KINDS

@@ -26,7 +26,7 @@ import numpy as np
 from app.views.frames import Wanted, first_step, frames_of, kept_layers
 from app.views.scales import Floats
 from ingest.errors import UserError
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 
 KINDS = ("first", "own", "random")

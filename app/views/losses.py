@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 
 Ints = npt.NDArray[np.int64]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.links import format_ranks
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 from trace_hooks.perturbations import MARK, Perturbation, of_mark
 

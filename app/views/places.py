@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.views.scales import Ints
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 
 AXES = ("pp", "dp", "cp", "tp")

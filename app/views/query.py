@@ -15,8 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from ingest.errors import UserError
+from ingest.exports.csv_cells import harmless
 from ingest.questions import all_questions
-from ingest.sandbox import Interrupted, Stop
+from ingest.stopping import Interrupted, Stop
 from ingest.store import TIME_LIMIT_S, Run
 
 MAX_ROWS = 10_000
@@ -28,7 +29,6 @@ NOW = "now_ns"
 """Parameter filled with the server's time where it is not given."""
 _LONGEST_CELL = 500
 _SAFEST = 2**53
-_STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 Query = tuple[str, dict[str, Any] | None]
 """SQL and its values; None: the SQL is the browser's own."""
@@ -185,7 +185,7 @@ def csv_pieces(run: Run, query: Query, stop: Stop | None = None) -> Iterator[byt
     Text that a spreadsheet would take for a formula gets a quote in front.
     """
     with _reading(run, query, CSV_LIMIT_S, stop) as reader:
-        yield _csv_bytes([[_harmless(name) for name in reader.schema.names]])
+        yield _csv_bytes([[harmless(name) for name in reader.schema.names]])
         for batch in reader:
             columns = [[_csv_cell(value) for value in _values(c)] for c in batch.columns]
             yield _csv_bytes(zip(*columns, strict=True))
@@ -200,8 +200,4 @@ def _csv_bytes(rows: Any) -> bytes:
 def _csv_cell(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
-    return _harmless(_text(value))
-
-
-def _harmless(text: str) -> str:
-    return f"'{text}" if text.startswith(_STARTS_FORMULA) else text
+    return harmless(_text(value))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.links import format_ranks
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 
 

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from weakref import WeakKeyDictionary, finalize, ref
 
+import duckdb
+
 from app.findings import diagnose_run
 from app.hub import Hub
 from app.views.runs import (
@@ -25,7 +27,7 @@ from app.views.runs import (
 from ingest.errors import UserError
 from ingest.places import current_snapshot, index_folder, is_up_to_date
 from ingest.run_files import RUN_FILE
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 from ingest.unfinished import is_shown
 
@@ -89,13 +91,18 @@ class RunBoard:
             thread.join(limit_s)
 
     def _work(self) -> None:
-        while True:
-            self._round()
+        try:
+            while not self._closed:
+                self._round()
+                with self._wake:
+                    self._wake.wait(LOOK_EVERY_S)
+                    if time.monotonic() - self._asked_s > _IDLE_S:
+                        self._thread = None
+                        return
+        finally:  # also after a bug: whoever asks next starts another one
             with self._wake:
-                self._wake.wait(LOOK_EVERY_S)
-                if self._closed or time.monotonic() - self._asked_s > _IDLE_S:
+                if self._thread is threading.current_thread():
                     self._thread = None
-                    return
 
     def _round(self) -> None:
         folders = [folder for folder in self._folders() if not is_shown(folder)]
@@ -161,7 +168,8 @@ class RunBoard:
         try:
             Run(folder).refresh()
             return (str(current_snapshot(index_folder(folder))), written_ns(folder))
-        except UserError as error:
+        except (UserError, OSError, duckdb.Error) as error:
+            self._retry_s[folder] = time.monotonic() + _RETRY_S
             return (f"damaged: {error}", written_ns(folder))
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.errors import UserError
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 
 STEP, TIME, TOKENS = AXES = ("step", "time", "tokens")

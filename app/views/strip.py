@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diagnosis.findings import Diagnosis, Finding
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 
 MOST_POINTS = 4096

@@ -23,7 +23,7 @@ from app.views.timeline_window import Extent, Window
 from app.views.waits import IDLE_KINDS, Idle, has_kernels, idle, waits
 from ingest.errors import UserError
 from ingest.intervals import Bools, Ints
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS, KINDS, UNKNOWN
 

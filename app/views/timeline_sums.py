@@ -15,7 +15,7 @@ from app.views.timeline_window import Extent, Window
 from app.views.waits import IDLE_KINDS, idle
 from ingest.errors import UserError
 from ingest.intervals import pieces
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 from trace_hooks.schema import KINDS
 

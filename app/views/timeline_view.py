@@ -16,7 +16,7 @@ from app.views.timeline_window import (
     window_of_steps,
 )
 from ingest.errors import UserError
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from app.views import collective_lanes
 from ingest.errors import UserError
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 from trace_hooks.schema import UNKNOWN
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -39,7 +40,8 @@ class RunFiles(AbstractFileSystem):  # type: ignore[misc]
         if mode != "rb":
             raise PermissionError("files of a run are only read here")
         try:
-            return self._file(path).open("rb", buffering=0)
+            number = os.open(self._file(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            return os.fdopen(number, "rb", buffering=0)
         except OSError as error:  # less the path of the machine
             raise OSError(error.errno, error.strerror or "it cannot be opened") from None
 
@@ -49,15 +51,15 @@ class RunFiles(AbstractFileSystem):  # type: ignore[misc]
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """Name, size and type of a file."""
-        return {"name": path, "size": self._file(path).stat().st_size, "type": "file"}
+        return {"name": path, "size": self._file(path).lstat().st_size, "type": "file"}
 
     def size(self, path: str) -> int:
         """Bytes of a file."""
-        return self._file(path).stat().st_size
+        return self._file(path).lstat().st_size
 
     def modified(self, path: str) -> datetime.datetime:
         """When a file was last written."""
-        written_s = self._file(path).stat().st_mtime
+        written_s = self._file(path).lstat().st_mtime
         return datetime.datetime.fromtimestamp(written_s, datetime.UTC)
 
     def exists(self, path: str, **_: Any) -> bool:

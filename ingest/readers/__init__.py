@@ -9,6 +9,7 @@ process of its own, and a class `Reading(sink)` that gets what was made of each 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -96,12 +97,18 @@ class Reader(Protocol):
 
 def readers() -> Iterator[Reader]:
     """All readers, each imported when its turn comes: most files are of one of the first."""
-    for name in FORMATS:
-        yield cast(Reader, import_module(f"ingest.readers.{name}"))
+    return map(_reader, FORMATS)
+
+
+@cache
+def _reader(name: str) -> Reader:
+    return cast(Reader, import_module(f"ingest.readers.{name}"))
 
 
 def reader_of(source: Source) -> Reader | None:
-    """The reader whose format the file has."""
+    """The reader whose format the file has; None for one that is empty."""
+    if not source.head:
+        return None
     return next((reader for reader in readers() if reader.recognises(source)), None)
 
 

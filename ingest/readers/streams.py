@@ -156,4 +156,4 @@ def as_utf_8(read: Read, encoding: str) -> Read:
 def natural_key(text: str) -> list[tuple[int, int, str]]:
     """Sorts rank2 before rank10."""
     parts = re.split(r"(\d+)", text)
-    return [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts]
+    return [(0, int(p), "") if p.isdecimal() and len(p) < 19 else (1, 0, p) for p in parts]

@@ -14,7 +14,7 @@ from app.links import View
 from app.share.page import shared_page
 from app.views.run_board import judgement
 from app.views.runs import Card, run_row
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from tests.app.pages_in_process import text_of
 from tests.runs_builder import RunBuilder
 from trace_hooks.layout import ParallelLayout

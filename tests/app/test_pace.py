@@ -11,7 +11,7 @@ import pytest
 from app import pace
 from app.hub import Hub
 from ingest.errors import UserError
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from ingest.store import Run
 from tests.runs_builder import RunBuilder, two_rank_run
 

@@ -18,7 +18,7 @@ from app.server import make_app
 from app.views.query import answered, prepared, questions
 from ingest.errors import UserError
 from ingest.questions import all_questions
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from tests.app.in_process import Client
 from tests.runs_builder import RunBuilder, two_rank_run
 

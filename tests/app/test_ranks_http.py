@@ -15,7 +15,7 @@ from app.links import View
 from app.pages import ranks as page
 from app.server import make_app
 from app.views.scales import IN_NOISE, METRICS
-from ingest.sandbox import Interrupted, Stop
+from ingest.stopping import Interrupted, Stop
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
 from tests.runs_builder import RunBuilder, collectives_only_run, remove_run

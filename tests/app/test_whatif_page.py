@@ -23,7 +23,7 @@ from app.steady import Steady
 from app.whatif import can_tell, stop_here, whatif_of
 from diagnosis.whatif.causes import causes
 from ingest.imports import import_paths
-from ingest.sandbox import Interrupted, Stop
+from ingest.stopping import Interrupted, Stop
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
 from sample_traces.generate.write import generate

@@ -13,7 +13,7 @@ import pytest
 from ingest.errors import UserError
 from ingest.indexer import Indexer
 from ingest.places import index_folder
-from ingest.sandbox import Interrupted, Stop
+from ingest.stopping import Interrupted, Stop
 from ingest.store import RunStore, open_run
 from tests.runs_builder import RunBuilder, two_rank_run
 

@@ -26,7 +26,7 @@ from app.routes.turns import MOST_WAITING, OF_ONE_SESSION
 from app.server import make_app
 from app.settings import Settings, Token
 from ingest.errors import UserError
-from ingest.sandbox import Stop
+from ingest.stopping import Stop
 from tests.app.server.asgi import Client
 from tests.runs_builder import two_rank_run
 

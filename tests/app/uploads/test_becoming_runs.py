@@ -127,6 +127,27 @@ def test_a_full_disk_keeps_the_files_and_is_waited_for(client, hub, runs, monkey
     assert left(runs) == []
 
 
+def test_room_that_came_before_it_was_measured_is_found(client, runs, monkeypatch):
+    """Nor is that of a quota seen: it is tried again in any case."""
+    tried = []
+
+    def full_twice(*given):
+        tried.append(given)
+        if len(tried) < 3:
+            raise DiskFull("runs cannot be written (No space left on device); make room there")
+        return import_paths(*given)
+
+    monkeypatch.setattr(app.upload_import, "import_paths", full_twice)
+    monkeypatch.setattr(app.upload_import, "free_bytes", lambda _: 500 << 20)
+    monkeypatch.setattr(app.upload_import, "_LOOK_FOR_ROOM_S", 0.01)
+    monkeypatch.setattr(app.upload_import, "_TRY_AFTER_S", 0.1, raising=False)
+    url = begun(client, ("a.json", trace(0)))
+    patch(client, url, 0, trace(0))
+    told = ended(client, url)
+    assert (told["state"], told["error"], len(tried)) == ("done", None, 3)
+    assert left(runs) == []
+
+
 def test_who_waits_for_room_may_give_up(client, runs, monkeypatch):
     monkeypatch.setattr(app.upload_import, "import_paths", never_room)
     url = begun(client, ("a.json", trace(0)))

@@ -78,7 +78,7 @@ def test_a_list_that_lies_is_refused(client, runs, content, says):
 
 @pytest.mark.parametrize("size", [-1, 1.5, "7", None, True])
 def test_a_size_is_a_whole_number(size):
-    with pytest.raises(UserError, match="no whole number"):
+    with pytest.raises(UserError, match="not a whole number"):
         parse_list([{"name": "a", "size": size}], 100)
 
 

@@ -1,0 +1,104 @@
+"""What lies in a run folder, and nothing that a link below it leads to.
+
+A run folder may come from anywhere, and a job may write into it as another user than the one who
+reads it. The folder itself may be a link, which only the operator can have made in the folder of
+runs; no link below it is followed: a folder that is one keeps the run from being read, a file that
+is one is set aside.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from stat import S_ISLNK, S_ISREG
+
+from ingest.errors import UserError
+
+DATA = ("segments", "compacted")
+"""Folders of a run that hold its tables."""
+_FOLDERS = (*DATA, "ranks")
+_DATA_PATH = re.compile(rf"({'|'.join(DATA)})/[^/\0]+\.parquet")
+
+
+class Linked(OSError):
+    """A file that is a link."""
+
+    def __init__(self) -> None:
+        super().__init__("it is a link, and links below a run folder are not followed")
+
+
+def require_no_links(run_folder: Path) -> None:
+    """Raise UserError where one of the folders of a run is a link."""
+    for name in _FOLDERS:
+        if (run_folder / name).is_symlink():
+            raise UserError(
+                f"{run_folder / name} is a link, and links below a run folder are not followed; "
+                "put the files themselves there, or make the whole run folder a link"
+            )
+
+
+def plain_file(path: Path) -> os.stat_result:
+    """Size and times of a regular file; raises OSError where it is none, Linked for a link."""
+    state = path.lstat()
+    if S_ISLNK(state.st_mode):
+        raise Linked
+    if not S_ISREG(state.st_mode):
+        raise OSError("it is no file")
+    return state
+
+
+def read_plain_file(path: Path, most_bytes: int) -> bytes:
+    """All of a regular file; raises OSError, also for one that is greater, Linked for a link.
+
+    What is read is what was looked at, whatever takes its name meanwhile.
+    """
+    plain_file(path)
+    number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(number, "rb") as file:
+        state = os.fstat(number)
+        if not S_ISREG(state.st_mode):
+            raise OSError("it is no file")
+        if state.st_size > most_bytes:
+            raise OSError(f"it has {state.st_size} bytes")
+        return file.read(most_bytes)
+
+
+def no_link(path: str) -> str:
+    """The path of a file to read; raises UserError where a link has taken its place."""
+    if Path(path).is_symlink():
+        raise UserError(f"{path} cannot be read: {Linked()}; put the file itself there")
+    return path
+
+
+def listed(folder: Path, ending: str) -> Iterator[os.DirEntry[str]]:
+    """What has this ending in a folder of a run, hidden files left out; raises OSError.
+
+    A folder that is a link, or is not there, has nothing in it.
+    """
+    if folder.is_symlink():
+        return
+    try:
+        listing = os.scandir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    with listing:
+        yield from (file for file in listing if file.name.endswith(ending) and file.name[0] != ".")
+
+
+def is_data_path(path: str) -> bool:
+    """Whether a path, relative to the run folder, names a file right in one of its data folders.
+
+    The index of a run lies in its folder, too: what it names may lead anywhere.
+    """
+    return _DATA_PATH.fullmatch(path) is not None
+
+
+def has_links(folder: Path) -> bool:
+    """Whether a folder is a link, or holds one at any depth; raises OSError."""
+    if folder.is_symlink():
+        return True
+    with os.scandir(folder) as listing:
+        entries = list(listing)
+    return any(e.is_symlink() or (e.is_dir() and has_links(Path(e.path))) for e in entries)

@@ -1,0 +1,184 @@
+"""A disk that is full and then has room: what was wrong is told, and gone by itself.
+
+On a small disk of its own (a tmpfs); where none may be mounted these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from app.hub import Hub
+from app.pulse import pulse
+from app.received_files import ReceivedFiles
+from app.server import make_app
+from app.views.run_board import RunBoard
+from ingest.compaction import Compaction
+from ingest.errors import UserError
+from ingest.imports import import_paths
+from sample_traces import RECORDED
+from tests.app.server.asgi import Client
+from tests.app.uploads.sending import trace
+from tests.runs_builder import RunBuilder, two_rank_run
+from trace_hooks.parcels import Parcel
+
+WAIT_S = 60.0
+
+
+class Disk:
+    """A file system of 24 MB."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._balloon = folder / "balloon"
+
+    def fill(self) -> None:
+        """Leave no byte of it free."""
+        file = os.open(self._balloon, os.O_WRONLY | os.O_CREAT)
+        for size in (1 << 16, 1 << 12):
+            try:
+                while True:
+                    os.write(file, bytes(size))
+            except OSError:
+                continue
+        os.close(file)
+
+    def make_room(self) -> None:
+        self._balloon.unlink()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = shutil.which("mount")
+    if mount is None:
+        pytest.skip("there is no command mount to make a small disk with")
+    made = subprocess.run(
+        [mount, "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if made.returncode:
+        pytest.skip(f"no small disk may be mounted here: {made.stderr.strip()}")
+    yield Disk(folder)
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture
+def hub(disk: Disk) -> Iterator[Hub]:
+    opened = Hub(disk.folder)
+    yield opened
+    opened.close()
+
+
+def soon(holds: Callable[[], object]) -> None:
+    until_s = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < until_s
+        time.sleep(0.02)
+
+
+def grow(run: RunBuilder, is_finished: bool) -> None:
+    """40 steps more."""
+    for step in range(3, 43):
+        run.step(0, step, step * 100, step * 100 + 100)
+        run.step(1, step, step * 100, step * 100 + 100)
+    if is_finished:
+        run.rank_files(end={"ts_ns": 1, "status": "completed"})
+    run.publish()
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_a_run_that_could_not_be_indexed_is(disk: Disk, hub: Hub, is_finished: bool) -> None:
+    run = two_rank_run(disk.folder / "job")
+    client = Client(make_app(hub))
+    hub.run("job", wait_s=WAIT_S)
+    assert pulse(hub, "job").last_step == 2
+    grow(run, is_finished)
+    disk.fill()
+    soon(hub.problems)
+    assert "No space left on device; check the disk's free space" in hub.problems()[0]
+    assert client.get("/healthz").json()["status"] == "degraded"
+    disk.make_room()
+    soon(lambda: not hub.problems())
+    soon(lambda: pulse(hub, "job").last_step == 42)
+    assert pulse(hub, "job").problem is None
+    assert client.get("/healthz").json()["status"] == "ok"
+
+
+def test_a_first_index_that_had_no_room_is_made(disk: Disk, hub: Hub) -> None:
+    two_rank_run(disk.folder / "job")
+    disk.fill()
+    with pytest.raises(UserError, match="No space left on device"):
+        hub.run("job", wait_s=WAIT_S)
+    disk.make_room()
+    soon(lambda: not hub.problems())
+    assert pulse(hub, "job").last_step == 2
+
+
+def test_the_list_of_runs_goes_on(disk: Disk, hub: Hub) -> None:
+    board = RunBoard(hub)
+    run = two_rank_run(disk.folder / "job")
+    soon(lambda: [row.last_step for row in board.rows()] == [2])
+    grow(run, is_finished=True)
+    disk.fill()
+    deadline_s = time.monotonic() + 3  # rounds that find no room
+    while time.monotonic() < deadline_s:
+        board.rows()
+        time.sleep(0.2)
+    disk.make_room()
+    soon(lambda: [(row.problem, row.last_step) for row in board.rows()] == [(None, 42)])
+    board.close()
+
+
+def test_an_import_works_again(disk: Disk, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(trace(0))
+    disk.fill()
+    with pytest.raises(UserError, match="make room there"):
+        import_paths([tmp_path / "a.json"], disk.folder)
+    disk.make_room()
+    assert (import_paths([tmp_path / "a.json"], disk.folder) / "run.json").is_file()
+    assert not list(disk.folder.glob(".import-*"))
+
+
+def test_files_of_ranks_are_stored_again(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.received_files.LEAST_FREE", 0)
+    files = ReceivedFiles(disk.folder / "job", 0)
+    parcel = Parcel("ranks/0000-00000.json", b'{"started_ns": 1}')
+    disk.fill()
+    with pytest.raises(UserError, match="make room"):
+        files.store(parcel)
+    disk.make_room()
+    files.store(parcel)
+    assert (disk.folder / "job" / parcel.name).is_file()
+
+
+def test_what_failed_after_all_was_indexed_is_told_no_longer_than_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left to be done for the index: without another pass nobody would take it back."""
+    left = [2]
+    delete = Compaction.delete_retired
+
+    def fails_at_first(own: Compaction) -> list[str]:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return delete(own)
+
+    monkeypatch.setattr(Compaction, "delete_retired", fails_at_first)
+    shutil.copytree(RECORDED / "healthy", tmp_path / "healthy")
+    hub = Hub(tmp_path)
+    try:
+        hub.run("healthy", wait_s=WAIT_S)
+        soon(lambda: hub.passes.failed >= 1)
+        soon(lambda: not hub.problems())
+    finally:
+        hub.close()

@@ -1,0 +1,171 @@
+"""What strangers choose (paths, names, attempts) becomes no key that is kept for good."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import tracemalloc
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+from starlette.types import ASGIApp, Message
+
+from app import answers
+from app.asset_files import assets_version
+from app.hub import MOST_PACED, Hub
+from app.kept_pages import MOST, KeptPages
+from app.server import make_app
+from app.settings import Settings
+from ingest.store import Run
+from tests.app.server.asgi import Client
+from tests.runs_builder import two_rank_run
+
+WARM, NUM = 600, 5_000
+"""Requests that fill what is bounded, then those that must add nothing to it."""
+MOST_BYTES_EACH = 40
+"""Far below the shortest dictionary entry with its key."""
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    runs = tmp_path_factory.mktemp("runs")
+    two_rank_run(runs / "job")
+    opened = Hub(runs)
+    opened.run("job")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def app(hub: Hub) -> ASGIApp:
+    return make_app(hub, settings=Settings())
+
+
+async def ask(app: ASGIApp, method: str, path: str, query: str, body: bytes) -> None:
+    scope = Client(app)._scope("http", path, {"content-type": "application/json"})
+    scope |= {"method": method, "query_string": query.encode()}
+    given = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receive() -> Message:
+        message = next(given, None)
+        if message is None:
+            await asyncio.Event().wait()
+        return message  # type: ignore[return-value]
+
+    async def send(_message: Message) -> None:
+        pass
+
+    await app(scope, receive, send)
+
+
+def grown_bytes(request: Callable[[int], Awaitable[None]], first: int = 0) -> int:
+    """Memory that NUM requests have added for good, after WARM others."""
+
+    async def all_of(begin: int, number: int) -> None:
+        for n in range(first + begin, first + begin + number):
+            await request(n)
+
+    async def measured() -> int:
+        await all_of(0, WARM)
+        gc.collect()
+        tracemalloc.start()
+        try:
+            await all_of(WARM, 200)  # what is kept of any request, whatever it is
+            gc.collect()
+            before = tracemalloc.get_traced_memory()[0]
+            await all_of(WARM + 200, NUM)
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0] - before
+        finally:
+            tracemalloc.stop()
+
+    return asyncio.run(measured())
+
+
+NO_CALLBACK = b'{"output": "o%d.children", "inputs": [], "changedPropIds": []}'
+WAYS: dict[str, tuple[str, str, str, bytes]] = {
+    "a path of Dash": ("GET", "/_dash-%d", "", b""),
+    "a script": ("GET", "/_dash-component-suites/dash/deps/n%d.js", "", b""),
+    "a run": ("GET", "/api/run/job%d/findings", "", b""),
+    "a version of an asset": ("GET", "/assets/%d/main.mjs", "", b""),
+    "an asset's other name": ("GET", "/assets/VERSION/x%d/../main.mjs", "", b""),
+    "an upload": ("GET", "/api/uploads/%d", "", b""),
+    "a job": ("GET", "/api/watch", "run=job%d", b""),
+    "a metric": ("GET", "/api/run/job/ranks/grid", "metric=m%d", b""),
+    "a callback": ("POST", "/_dash-update-component", "", NO_CALLBACK),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_five_thousand_names_leave_memory_flat(way: str, app: ASGIApp) -> None:
+    method, path, query, body = WAYS[way]
+    path = path.replace("VERSION", assets_version())
+
+    def filled(text: str, n: int) -> str:
+        return text % n if "%d" in text else text
+
+    def request(n: int) -> Awaitable[None]:
+        sent = body % n if b"%d" in body else body
+        return ask(app, method, filled(path, n), filled(query, n), sent)
+
+    grown = grown_bytes(request)
+    if grown > MOST_BYTES_EACH * NUM:  # a pass of the indexer may have fallen into it: once more
+        grown = grown_bytes(request, 2 * NUM)
+    assert grown < MOST_BYTES_EACH * NUM, f"{grown / NUM:.0f} bytes each"
+
+
+def test_unknown_paths_share_one_label(app: ASGIApp) -> None:
+    client = Client(app)
+    for n in range(20):
+        client.get(f"/_dash-{n}")
+    client.get("/_dash-layout")
+    labels = {
+        line.split('"')[1] for line in client.get("/metrics").text.splitlines() if "{" in line
+    }
+    assert "_dash-layout" in labels
+    assert not [label for label in labels if label.startswith("_dash-") and label[6:].isdecimal()]
+
+
+def test_scripts_asked_for_under_many_names_do_not_crowd_out_the_others() -> None:
+    asked: list[str] = []
+
+    async def pages(scope: object, _receive: object, send: Callable[..., object]) -> None:
+        asked.append(scope["path"])  # type: ignore[index]
+        await send({"type": "http.response.start", "status": 200, "headers": []})  # type: ignore[misc]
+        await send({"type": "http.response.body", "body": b"x"})  # type: ignore[misc]
+
+    client = Client(KeptPages(pages))  # type: ignore[arg-type]
+    scripts = "/_dash-component-suites/dash/dcc"
+    for name in [f"w{n}" for n in range(2 * MOST)] + [f"v{n}" for n in range(8)]:
+        client.get(f"{scripts}.{name}.js")
+    asked.clear()
+    for n in range(8):
+        client.get(f"{scripts}.v{n}.js")
+    assert asked == []
+    assert len(client.app._kept) == MOST  # type: ignore[attr-defined]
+
+
+def test_paces_of_answers_that_nobody_asks_for_any_more_go(hub: Hub) -> None:
+    for attempt in range(NUM):
+        hub.paced("job", ("diagnosis", attempt), lambda _run, _stop: 0)
+    assert len(hub._opened["job"].paces) == MOST_PACED
+    assert hub.paced("job", ("diagnosis", NUM - 1), lambda _run, _stop: 1) == 0
+    assert hub.paced("job", ("diagnosis", 0), lambda _run, _stop: 2) in (0, 2)
+
+
+def test_long_addresses_count_as_part_of_what_is_kept(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name of 60,000 characters is more than most answers."""
+    hub.answers.forget(lambda _key: True)
+    monkeypatch.setattr(hub.answers, "_most_bytes", 10 << 20)
+
+    def nothing(_run: Run) -> int:
+        return 0
+
+    for n in range(1_000):
+        hub.cached("job", ("timeline", f"{n}".rjust(60_000)), nothing)
+    assert len(hub.answers) < 200
+    assert hub.answers.num_bytes <= 10 << 20
+    assert answers._MOST_ANSWERS == 4096
+    hub.answers.forget(lambda _key: True)
