@@ -114,7 +114,7 @@ class _Walk:
     def query(self, node: Any, scope: Scope | None = None) -> None:
         """A query and what is nested in it; its CTEs are seen by it, and by later ones of them."""
         scope = self._tables if scope is None else scope
-        if not isinstance(node, dict) or node.get("type") not in _QUERY_NODES:
+        if not isinstance(node, dict) or _text(node, "type") not in _QUERY_NODES:
             raise UserError(f"SQL: {_named(node)} is not possible here; only SELECT is")
         inside = self._ctes(node, scope)
         parts = {key: part for key, part in node.items() if key != "cte_map"}
@@ -150,14 +150,14 @@ class _Walk:
     def _dict(self, node: dict[str, Any], scope: Scope) -> None:
         if "class" in node:
             self._expression(node, scope)
-        elif node.get("type") in _QUERY_NODES:
-            self.query(node, scope)
-        elif "type" in node:
-            self._table(node, scope)
-        elif "info_type" in node:
-            raise UserError(f"SQL: {_named(node)} is not possible here; only SELECT is")
-        else:
+        elif "sample_size" in node:  # of TABLESAMPLE: numbers
+            return
+        elif "type" not in node and "info_type" not in node:
             self._parts(node, scope)
+        elif _text(node, "type") in _QUERY_NODES:
+            self.query(node, scope)
+        else:
+            self._table(node, scope)
 
     def _expression(self, node: dict[str, Any], scope: Scope) -> None:
         kind = node["class"]
@@ -181,7 +181,7 @@ class _Walk:
             )
 
     def _table(self, node: dict[str, Any], scope: Scope) -> None:
-        kind = node["type"]
+        kind = _text(node, "type")
         if kind not in _NODES:
             raise UserError(f"SQL: {_named(node)} is not possible here; only SELECT is")
         if kind == "BASE_TABLE":

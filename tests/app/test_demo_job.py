@@ -15,7 +15,7 @@ import pytest
 from app.commands import demo_job
 from app.hub import Hub
 from ingest.errors import UserError
-from ingest.sandbox import Interrupted
+from ingest.stopping import Interrupted
 from ingest.store import Run
 from sample_traces import RECORDED
 
