@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     from app.content_keeper import content_kept
     from app.hub import Hub  # after the checks: the server takes a second to import
     from app.serving import leave, running, take_port
+    from ingest.free_sql.kernel import missing_layers
 
     hub = Hub(arguments.runs, keep=keep)
     listener = take_port(settings)
@@ -72,6 +73,10 @@ def run(arguments: argparse.Namespace) -> int:
         if not settings.is_local and not settings.is_encrypted:
             print("the connection is not encrypted: whoever is on the way can read the token and "
                   "all data; give --certfile and --keyfile, or use a tunnel", file=sys.stderr,
+                  flush=True)  # fmt: skip
+        if missing := missing_layers():
+            print(f"SQL that people write runs without {' and '.join(missing)}, which this machine "
+                  "does not have; the other layers of docs/security.md hold", file=sys.stderr,
                   flush=True)  # fmt: skip
         memory.keep_what_is_loaded()
         while not stop.wait(_LOOK_EVERY_S):
