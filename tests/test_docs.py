@@ -13,7 +13,7 @@ from trace_hooks.schema import KINDS, TABLES
 from trace_hooks.sources import SOURCES
 
 REPO = Path(__file__).resolve().parents[1]
-PAGES = [REPO / "README.md", *sorted((REPO / "docs").glob("*.md"))]
+PAGES = [REPO / "README.md", REPO / "SECURITY.md", *sorted((REPO / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -67,6 +67,20 @@ def test_every_file_named_is_there() -> None:
     assert names
     missing = {name for name in names if not (REPO / name).exists()}
     assert not {name for name in missing if "NAME" not in name}
+
+
+def test_every_test_named_is_there() -> None:
+    named = {
+        (page.name, *found)
+        for page in PAGES
+        for found in re.findall(r"`(tests/[\w./]+\.py)::(\w+)`", page.read_text())
+    }
+    assert len(named) > 30
+    assert not [
+        f"{page}: {path}::{test}"
+        for page, path, test in named
+        if f"def {test}(" not in (REPO / path).read_text()
+    ]
 
 
 def test_pictures_are_small_and_used() -> None:
