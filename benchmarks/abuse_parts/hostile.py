@@ -64,12 +64,13 @@ def attacked(server: Server, options: argparse.Namespace) -> Row:
         time.sleep(QUIET_S)
     before_mb = server_rss_mb(server)
     before_children_mb = children_rss_mb(server.pid)
-    with (
-        sampled_memory(server, options.most_gb) as memory,
-        Visitors(server.port, PATHS) as meanwhile,
-    ):
-        outcomes, took_s = send_hostile(server, options, is_post)
-    time.sleep(REST_S)
+    with sampled_memory(server, options.most_gb) as memory:
+        with Visitors(server.port, PATHS) as meanwhile:
+            outcomes, took_s = send_hostile(server, options, is_post)
+        time.sleep(REST_S)
+        after_mb, after_children_mb = server_rss_mb(server), children_rss_mb(server.pid)
+        places = exhausted(server, is_post)
+    more_mb = "a new one" if outcomes[DIED] else round(after_mb - before_mb)
     return {
         "free SQL goes by": "POST" if is_post else "GET",
         "hostile queries": counted(outcomes), "seconds they took": round(took_s),
