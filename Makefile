@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # some images set it: then every process of a test would compile all of our modules again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test pytest browser test-kill fuzz lint bench bench-accuracy samples clean
+.PHONY: demo test pytest browser test-kill test-faults fuzz lint bench bench-accuracy samples clean
 
 # CPU torch first: with it in place no later requirement can pull a CUDA build
 $(VENV)/.torch: Makefile
@@ -38,6 +38,10 @@ browser:
 
 test-kill: $(VENV)/.ready
 	KILL_ROUNDS=20 $(BIN)/python -m pytest -q -m kill
+
+# the kills again, and clocks that jump, full disks, thousands of uploads and of findings
+test-faults: $(VENV)/.ready
+	KILL_ROUNDS=20 $(BIN)/python -m pytest -q -m "kill or faults"
 
 # 1,000 mutated files of each format; SEED=n repeats a campaign; POOL=1 many at once, as imports read
 fuzz: $(VENV)/.ready
