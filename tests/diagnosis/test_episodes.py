@@ -94,6 +94,5 @@ def test_single_steps_that_hit_one_peer_after_the_other_or_rarely_are_none() -> 
 def test_thousands_of_episodes_are_all_found() -> None:
     one = np.concatenate([np.full(8, 0.5), np.zeros(8)])
     found = episodes(np.tile(one, 2000), 0.06)
-    assert [(each.first, each.last) for each in found] == [
-        (16 * n, 16 * n + 7) for n in range(2000)
-    ]
+    expected = [(16 * number, 16 * number + 7) for number in range(2000)]
+    assert [(each.first, each.last) for each in found] == expected

@@ -22,8 +22,8 @@ SLEEP = """
 import select, time
 time.sleep = lambda seconds: select.select([], [], [], seconds) and None
 """
-"""Debian's libfaketime (0.9.10) turns Python 3.11's own sleep into EINVAL where the monotonic clock is
-left alone (wolfcw/libfaketime issue 426).
+"""Under libfaketime 0.9.10 (Debian's) Python's own sleep fails with EINVAL where the monotonic
+clock is left alone (wolfcw/libfaketime issue 426).
 """
 
 

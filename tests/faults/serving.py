@@ -17,6 +17,8 @@ from typing import Any
 from tests.app.server.served import WAIT_S, ask
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "2"))
+LONG_ROUNDS = int(os.environ.get("KILL_ROUNDS", "1"))
+"""Of those that take ten seconds and more."""
 OWN = {"X-Rankscope": "1", "Content-Type": "application/json"}
 _COMMAND = [sys.executable, "-c", "import sys; from app.cli import main; sys.exit(main())"]
 _URL = re.compile(r"^http://(127\.0\.0\.1:\d+)/", re.M)

@@ -1,4 +1,4 @@
-"""Wall clocks that jump by an hour, of the server and of a rank: nothing is lost, nobody is blamed."""
+"""Wall clocks that jump by an hour, of the server and of a rank: nothing is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests.app.server.ranks import wait_until
 from tests.app.uploads.sending import STREAM, TUS, listed, trace
 from tests.faults.faketime import Clock, needs_faketime
-from tests.faults.serving import ROUNDS, Server, serving
+from tests.faults.serving import LONG_ROUNDS, Server, serving
 from tests.trace_hooks.processes import begin, rank_files, rows, wait_for
 
 JUMPS = ("+1h", "-1h")
@@ -49,7 +49,7 @@ def last_step(server: Server) -> int:
 
 @needs_faketime
 @pytest.mark.faults
-@pytest.mark.parametrize("number", range(ROUNDS))
+@pytest.mark.parametrize("number", range(LONG_ROUNDS))
 def test_a_server_whose_clock_jumps_follows_its_run_and_its_uploads(
     tmp_path: Path, number: int
 ) -> None:
@@ -90,7 +90,7 @@ def _patched(server: Server, upload: str, offset: int, content: bytes) -> int:
 
 @needs_faketime
 @pytest.mark.faults
-@pytest.mark.parametrize("number", range(ROUNDS))
+@pytest.mark.parametrize("number", range(LONG_ROUNDS))
 def test_a_rank_whose_clock_jumps_records_every_step_once_and_in_order(
     tmp_path: Path, number: int
 ) -> None:

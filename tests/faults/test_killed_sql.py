@@ -1,4 +1,4 @@
-"""SIGKILL of the process that answers free SQL: a sentence for that query, and the next one works."""
+"""SIGKILL of the process of free SQL: a sentence for that query, and the next one works."""
 
 from __future__ import annotations
 
