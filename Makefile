@@ -15,7 +15,7 @@ TOOLS  := $(VENV)/tools
 REQUIREMENTS := requirements.txt
 DIST   := dist
 
-.PHONY: demo test pytest browser test-kill test-sql fuzz lint bench bench-accuracy samples requirements sbom clean
+.PHONY: demo test pytest browser test-kill test-faults test-sql fuzz lint bench bench-accuracy samples requirements sbom clean
 
 # CPU torch first: with it in place no later requirement can pull a CUDA build
 $(VENV)/.torch: Makefile
@@ -49,6 +49,10 @@ test-sql: $(VENV)/.ready
 	for layers in all tree connection kernel; do \
 		$(BIN)/python -m tests.hostile.sql --n 20000 --layers $$layers $(if $(SEED),--seed $(SEED)) || exit 1; \
 	done
+
+# the kills again, and clocks that jump, full disks, thousands of uploads and of findings
+test-faults: $(VENV)/.ready
+	KILL_ROUNDS=20 $(BIN)/python -m pytest -q -m "kill or faults"
 
 # 1,000 mutated files of each format; SEED=n repeats a campaign; POOL=1 many at once, as imports read
 fuzz: $(VENV)/.ready

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +55,20 @@ def free_port() -> int:
 
 
 class Server:
-    """`rankscope serve` for a folder of runs; can be killed and started again on its port."""
+    """`rankscope serve` for a folder of runs; can be killed and started again on its port.
 
-    def __init__(self, runs: Path, *options: str, port: int | None = None) -> None:
+    `checkout`: the folder whose code it runs; `limits`: options of prlimit, such as --nofile=256.
+    """
+
+    def __init__(
+        self, runs: Path, *options: str, port: int | None = None, checkout: Path = REPO,
+        limits: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         self.runs = runs
         self.port = port or free_port()
         self.options = options
+        self.checkout = checkout
+        self.limits = limits
         self.log = runs.parent / f"server-{self.port}.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -71,10 +80,11 @@ class Server:
     def start(self) -> Server:
         """Start it and wait until it answers; raises RuntimeError with its output."""
         command = [*RANKSCOPE, "serve", str(self.runs), "--port", str(self.port), *self.options]
+        limited = ["prlimit", *self.limits] if self.limits else []
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                cwd=REPO, env=clean_environment(),
+                [*limited, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                cwd=self.checkout, env=clean_environment() | {"PYTHONPATH": str(self.checkout)},
             )  # fmt: skip
         deadline = time.monotonic() + START_S
         while not self._answers():
@@ -155,6 +165,24 @@ def rss_mb(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) / 1024
+
+
+def children(pid: int) -> list[int]:
+    """All processes below one."""
+    below: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            own = [int(child) for child in (task / "children").read_text().split()]
+            below += own + [each for child in own for each in children(child)]
+    return below
+
+
+def rss_mb_or_0(pid: int) -> float:
+    """Resident memory of a process that may have just ended."""
+    try:
+        return rss_mb(pid)
+    except (OSError, StopIteration):
+        return 0.0
 
 
 def cpu_s(pid: int) -> float:

@@ -18,12 +18,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from browser import REPO, Server, conditions, report, rss_mb
+from browser import REPO, Server, children, conditions, report, rss_mb, rss_mb_or_0
 
 CHUNK_BYTES = 16 << 20
 PIECE_BYTES = 1 << 18
@@ -48,29 +48,12 @@ class Memory:
     def look(self) -> None:
         """Take the present sizes in."""
         self.server_mb = max(self.server_mb, rss_mb(self.pid))
-        self.readers_mb = max(self.readers_mb, sum(map(_rss_or_0, children(self.pid))))
+        self.readers_mb = max(self.readers_mb, sum(map(rss_mb_or_0, children(self.pid))))
 
     def watch(self) -> None:
         """Look until it is ended."""
         while not self._ended.wait(LOOK_S):
             self.look()
-
-
-def children(pid: int) -> list[int]:
-    """All processes below one."""
-    found: list[int] = []
-    with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            own = [int(one) for one in (task / "children").read_text().split()]
-            found += own + [below for one in own for below in children(one)]
-    return found
-
-
-def _rss_or_0(pid: int) -> float:
-    try:
-        return rss_mb(pid)
-    except (OSError, StopIteration):  # it has just ended
-        return 0.0
 
 
 @contextmanager

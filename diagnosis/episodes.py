@@ -61,10 +61,32 @@ def may_be_slow(excess_RS: Floats, threshold_R: Floats) -> Bools:
 
 
 def episodes(excess_S: Floats, threshold: float) -> list[Episode]:
-    """Episodes of one rank, in order of time."""
+    """Episodes of one rank, in order of time.
+
+    What lies between two quiet stretches is searched by itself: the cost grows with the number of
+    steps, not with the number of steps times that of episodes.
+    """
     found: list[Episode] = []
-    _search(excess_S, threshold, 0, len(excess_S), found)
+    for low, high in _between_quiet(votes(excess_S, threshold)):
+        _search(excess_S, threshold, low, high, found)
     return sorted(found, key=lambda episode: episode.first)
+
+
+def _between_quiet(vote_S: Floats) -> list[tuple[int, int]]:
+    """Ranges of steps between stretches that no episode spans: without any vote for one, and with
+    as many against it as the steps before them have for it.
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], vote_S <= 0, [0])).astype(np.int8)))
+    total_S = np.concatenate(([0.0], np.cumsum(vote_S)))
+    ranges, begin = [], 0
+    for low, high in edges.reshape(-1, 2).tolist():
+        against = total_S[low] - total_S[high]
+        before = total_S[low] - total_S[begin : low + 1].min()
+        if against >= max(before, MIN_VOTES):
+            ranges.append((begin, low))
+            begin = high
+    ranges.append((begin, vote_S.size))
+    return [(low, high) for low, high in ranges if low < high]
 
 
 def may_recur(excess_RS: Floats, threshold_R: Floats) -> Bools:
@@ -131,24 +153,24 @@ def begun(excess_S: Floats, threshold: float) -> Episode | None:
 
 
 def _search(excess_S: Floats, threshold: float, low: int, high: int, found: list[Episode]) -> None:
-    if high <= low:
-        return
-    first, last, score = greatest_sum(votes(excess_S[low:high], threshold))
-    if score < MIN_VOTES:
-        return
-    middle = float(np.nanmedian(excess_S[low + first : low + last + 1]))
-    begin, end, _ = greatest_sum(votes(excess_S[low:high], max(middle / 2, threshold)))
-    if end < first or begin > last:  # a short, higher peak elsewhere: an episode of its own later
-        begin, end = first, last
-    begin, end = low + begin, low + end
-    pause = _pause(excess_S[begin : end + 1], max(middle / 2, threshold))
-    if pause is not None:
-        _search(excess_S, threshold, low, begin + pause[0], found)
-        _search(excess_S, threshold, begin + pause[1] + 1, high, found)
-        return
-    found.append(Episode(begin, end, float(np.nanmedian(excess_S[begin : end + 1]))))
-    _search(excess_S, threshold, low, begin, found)
-    _search(excess_S, threshold, end + 1, high, found)
+    ranges = [(low, high)]
+    while ranges:
+        low, high = ranges.pop()
+        first, last, score = greatest_sum(votes(excess_S[low:high], threshold))
+        if score < MIN_VOTES:
+            continue
+        middle = float(np.nanmedian(excess_S[low + first : low + last + 1]))
+        halfway = max(middle / 2, threshold)
+        begin, end, _ = greatest_sum(votes(excess_S[low:high], halfway))
+        if end < first or begin > last:  # a short, higher peak elsewhere: its own episode later
+            begin, end = first, last
+        begin, end = low + begin, low + end
+        pause = _pause(excess_S[begin : end + 1], halfway)
+        if pause is not None:
+            ranges += [(low, begin + pause[0]), (begin + pause[1] + 1, high)]
+        else:
+            found.append(Episode(begin, end, float(np.nanmedian(excess_S[begin : end + 1]))))
+            ranges += [(low, begin), (end + 1, high)]
 
 
 def _pause(excess_S: Floats, halfway: float) -> tuple[int, int] | None:

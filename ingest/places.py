@@ -92,16 +92,25 @@ def publish_snapshot(folder: Path, database: Path, state: str) -> Path:
     """Copy a checkpointed database under a new name and point readers to it; `state` names it.
 
     Each snapshot has a name of its own: DuckDB keeps one instance per path and process, so a
-    process that has the old one open would go on seeing it under the same name.
+    process that has the old one open would go on seeing it under the same name. The names sort by
+    age also where the clock was set back.
     """
-    name = f"snapshot-{INDEX_VERSION}-{time.time_ns()}.duckdb"
+    stem = f"snapshot-{INDEX_VERSION}-"
+    newest_ns = max((_number(path, stem) for path in folder.glob(f"{stem}*.duckdb")), default=0)
+    name = f"{stem}{max(time.time_ns(), newest_ns + 1)}.duckdb"
     temporary = folder / f".{name}.tmp"
     shutil.copyfile(database, temporary)
     temporary.replace(folder / name)
     publish_json({"snapshot": name, "state": state}, folder / _POINTER)
-    for old in sorted(folder.glob(f"snapshot-{INDEX_VERSION}-*.duckdb"))[:-_KEPT]:
+    for old in sorted(folder.glob(f"{stem}*.duckdb"))[:-_KEPT]:
         old.unlink(missing_ok=True)
     return folder / name
+
+
+def _number(snapshot: Path, stem: str) -> int:
+    """When a snapshot was published, in ns, by its name; 0 for any other file."""
+    digits = snapshot.stem.removeprefix(stem)
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 20 else 0
 
 
 def _pointer(folder: Path) -> tuple[Path, str] | None:

@@ -14,6 +14,8 @@ from app.views.about_run import Clocks
 from diagnosis.findings import Diagnosis, Evidence, Finding
 
 _MOST_VICTIMS = 64
+MOST_LISTED = 100
+"""Findings in the drawer; a browser takes seconds for thousands of them."""
 
 
 def drawer(diagnosis: Diagnosis, view: View, base: str, clocks: Clocks | None = None) -> Component:
@@ -27,9 +29,10 @@ def drawer(diagnosis: Diagnosis, view: View, base: str, clocks: Clocks | None = 
             ]
         )
     ]
-    parts += [
-        _finding(finding, view, base, is_open=finding is selected) for finding in diagnosis.findings
-    ]
+    listed = _listed(diagnosis.findings, selected)
+    parts += [_finding(finding, view, base, is_open=finding is selected) for finding in listed]
+    if len(listed) < len(diagnosis.findings):
+        parts.append(html.P(_left_out(diagnosis, len(listed), view), className="quiet"))
     if not diagnosis.findings:
         parts.append(html.P("Nothing was found.", className="quiet"))
     parts += _sentences("Set aside", diagnosis.set_aside)
@@ -39,6 +42,22 @@ def drawer(diagnosis: Diagnosis, view: View, base: str, clocks: Clocks | None = 
         parts += [html.H3("Clocks"), html.P(clocks.sentence, className=_tone(clocks))]
     parts += _sentences("In order", diagnosis.checked)
     return html.Div(parts, className="findings")
+
+
+def _listed(findings: Sequence[Finding], selected: Finding | None) -> list[Finding]:
+    """The first MOST_LISTED, which are the most urgent; the chosen one is among them."""
+    listed = list(findings[:MOST_LISTED])
+    if selected is not None and selected not in listed:
+        listed[-1] = selected
+    return listed
+
+
+def _left_out(diagnosis: Diagnosis, num_listed: int, view: View) -> str:
+    number = len(diagnosis.findings)
+    return (
+        f"{num_listed} of {number:,} findings are listed; j and k go through all of them, and "
+        f"`rankscope diagnose {view.run}` prints them."
+    )
 
 
 def _undecided(diagnosis: Diagnosis) -> list[Component]:

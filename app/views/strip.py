@@ -66,6 +66,7 @@ def strip_of(
     ms_S = np.asarray(steps.column("step_ms").to_numpy(zero_copy_only=False), np.float64)
     attempt_S = np.asarray(steps.column("attempt").to_numpy(), np.int64)
     known = ms_S[np.isfinite(ms_S)]
+    finished_S = step_S[np.isfinite(ms_S)]
     marks = [*_restarts(step_S, attempt_S), *_checkpoints(run, attempt, stop)]
     marks += _told(run, int(step_S[0]) if step_S.size else 0, attempt, stop)
     return Strip(
@@ -73,7 +74,7 @@ def strip_of(
         float(np.median(known)) if known.size else None,
         tuple(rarest_first(marks)),
         tuple(
-            Stretch(f.first_step, _lasts_to(f, step_S[np.isfinite(ms_S)]), f.severity, f.id,
+            Stretch(f.first_step, _lasts_to(f, finished_S), f.severity, f.id,
                     f"{f.title}. {f.text}")
             for f in diagnosis.findings
         ),

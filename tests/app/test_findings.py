@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.components.banner import banner, chosen, show_me
-from app.components.drawer import drawer
+from app.components.drawer import MOST_LISTED, drawer
 from app.components.topbar import findings_button, topbar
 from app.findings import diagnosis_of
 from app.hub import Hub
@@ -163,6 +163,23 @@ def test_the_drawer_holds_evidence_alternatives_and_what_could_not_be_judged(
         assert sentence in said
     (open_one,) = having(tree, open=True)
     assert open_one.id == f"finding-{finding.id}"
+
+
+def test_the_drawer_lists_the_most_urgent_of_thousands_and_the_chosen_one(
+    diagnosis: Diagnosis,
+) -> None:
+    finding = diagnosis.findings[0]
+    many = tuple(replace(finding, first_step=n, last_step=n + 1) for n in range(10_000))
+    full = Diagnosis((Verdict("a", many),))
+    last = full.findings[-1]
+    tree = drawer(full, VIEW.to(finding=last.id), "")
+    listed = [part.id for part in having(tree, open=False)] + [
+        part.id for part in having(tree, open=True)
+    ]
+    assert len(listed) == MOST_LISTED
+    assert {f"finding-{full.findings[0].id}", f"finding-{last.id}"} <= set(listed)
+    assert "100 of 10,000 findings are listed" in text_of(tree)
+    assert "are listed" not in text_of(drawer(diagnosis, VIEW, ""))
 
 
 def test_the_drawer_says_what_cannot_be_decided_and_what_would(

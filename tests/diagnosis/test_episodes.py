@@ -89,3 +89,10 @@ def test_single_steps_that_hit_one_peer_after_the_other_or_rarely_are_none() -> 
         hits = {row: np.flatnonzero(moving == row).tolist() for row in range(8)}
         assert peers_hit(hits, num_steps=80) == {}
     assert peers_hit({5: [3, 13, 23, 33]}) == {}
+
+
+def test_thousands_of_episodes_are_all_found() -> None:
+    one = np.concatenate([np.full(8, 0.5), np.zeros(8)])
+    found = episodes(np.tile(one, 2000), 0.06)
+    expected = [(16 * number, 16 * number + 7) for number in range(2000)]
+    assert [(each.first, each.last) for each in found] == expected

@@ -1,0 +1,1 @@
+"""Parts of benchmarks/abuse.py, one for each kind of measurement."""

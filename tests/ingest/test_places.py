@@ -1,0 +1,23 @@
+"""Where the index of a run is published."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from ingest.places import INDEX_VERSION, current_snapshot, publish_snapshot
+
+HOUR_NS = 3_600_000_000_000
+
+
+def test_a_snapshot_stays_where_the_clock_was_set_back_since_those_before(tmp_path: Path) -> None:
+    database = tmp_path / "index.duckdb"
+    database.write_bytes(b"")
+    later_ns = time.time_ns() + HOUR_NS
+    for number in range(3):  # published before the clock was set back
+        (tmp_path / f"snapshot-{INDEX_VERSION}-{later_ns + number}.duckdb").touch()
+    for _ in range(3):
+        newest = publish_snapshot(tmp_path, database, "running")
+        assert newest.exists()
+        assert current_snapshot(tmp_path) == newest
+    assert len(list(tmp_path.glob("snapshot-*.duckdb"))) == 2
