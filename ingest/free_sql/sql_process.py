@@ -25,7 +25,6 @@ import pyarrow as pa
 from ingest.errors import UserError
 from ingest.free_sql import wire
 from ingest.free_sql.allow_list import check_text
-from ingest.free_sql.sentences import MEMORY_SHORT
 from ingest.stopping import Interrupted, Stop
 from ingest.time_limits import TimeLimits
 
@@ -37,6 +36,10 @@ _MOST_HOLDERS = 8
 """Runs whose snapshot is held at once; the one whose last statement is longest ago makes room."""
 _HANDED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 _REMEDY = "ask for fewer ranks or steps"
+_ENDED = (
+    "the query failed: its process ended before its answer did, mostly because it needs more "
+    f"memory than it may use; {_REMEDY}"
+)
 _limits = TimeLimits()
 
 
@@ -126,7 +129,7 @@ def _ends_as_sentence(over: Stop, limit_s: float | None, stop: Stop | None) -> I
         elif over.called:
             why = Interrupted(f"the query took longer than {limit_s} s; {_REMEDY}")
         else:
-            why = UserError(MEMORY_SHORT)
+            why = UserError(_ENDED)
         raise why from error
 
 

@@ -161,6 +161,20 @@ def test_a_ready_question_its_table_and_its_csv(tab: Tab) -> None:
     assert rows[0]["rank"] == "5"
 
 
+def test_sql_of_an_address_runs_when_somebody_presses_run(tab: Tab) -> None:
+    asked = []
+    tab.page.on("request", lambda request: asked.append(request.url))
+    tab.open(View("slow_rank", "query", sql="SELECT 41 + 1 AS answer").url())
+    tab.page.get_by_text("This SQL came with the address").wait_for()
+    tab.page.wait_for_timeout(500)
+    assert not [url for url in asked if re.search(r"/query(\.csv)?($|\?)", url) and "/api/" in url]
+    tab.page.get_by_role("button", name="Run").click()
+    tab.page.locator(".answer-body").get_by_text("42").wait_for()
+    with tab.page.expect_download() as waiting:
+        tab.page.get_by_role("button", name="CSV").click()
+    assert Path(waiting.value.path()).read_text().split() == ["answer", "42"]
+
+
 def test_sql_that_is_wrong_or_forbidden_is_one_sentence(tab: Tab) -> None:
     tab.problems.allow("status 400|status of 400")
     for sql in ("SELEC 1", "COPY steps TO '/tmp/stolen'", "SELECT * FROM read_text('/etc/passwd')"):

@@ -1,0 +1,115 @@
+"""Places for slow work: by kind, fair between sessions, given back whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from app.routes.tickets import MOST, Tickets
+from app.routes.turns import AT_ONCE, MOST_WAITING, OF_ONE_SESSION, Busy, Turns
+from ingest.stopping import Interrupted, Stop
+
+
+class Work:
+    """Pieces of work that end when they are released."""
+
+    def __init__(self) -> None:
+        self.num_begun = 0
+        self._released = threading.Event()
+        self._lock = threading.Lock()
+
+    def __call__(self) -> int:
+        with self._lock:
+            self.num_begun += 1
+        assert self._released.wait(20)
+        return 1
+
+    def release(self) -> None:
+        self._released.set()
+
+
+def on_a_loop(steps: Callable[[], Awaitable[None]]) -> None:
+    async def limited() -> None:
+        await asyncio.wait_for(steps(), 20)
+
+    asyncio.run(limited())
+
+
+def test_one_session_leaves_a_place_to_others() -> None:
+    turns, work = Turns("SQL"), Work()
+
+    async def steps() -> None:
+        greedy = [asyncio.create_task(turns.run(work, Stop(), "a")) for _ in range(8)]
+        await asyncio.sleep(0.1)
+        assert work.num_begun == OF_ONE_SESSION < AT_ONCE
+        assert turns.is_full
+        assert await turns.run(lambda: 2, Stop(), "b") == 2
+        work.release()
+        assert await asyncio.gather(*greedy) == [1] * 8
+        assert not turns.is_full
+
+    on_a_loop(steps)
+
+
+def test_who_comes_when_too_many_wait_gets_a_sentence() -> None:
+    turns, work = Turns("SQL"), Work()
+
+    async def steps() -> None:
+        waiting = []
+        for session in "abcd":
+            waiting += [asyncio.create_task(turns.run(work, Stop(), session)) for _ in range(5)]
+        await asyncio.sleep(0.1)
+        assert work.num_begun == AT_ONCE
+        with pytest.raises(Busy, match=f"{MOST_WAITING} questions wait"):
+            await turns.run(work, Stop(), "e")
+        work.release()
+        assert len(await asyncio.gather(*waiting)) == 20
+
+    on_a_loop(steps)
+
+
+def test_a_question_that_is_given_up_gives_its_place_back() -> None:
+    turns, work = Turns("SQL"), Work()
+
+    async def steps() -> None:
+        running = [asyncio.create_task(turns.run(work, Stop(), s)) for s in "abcd"]
+        await asyncio.sleep(0.1)
+        stop = Stop()
+        given_up = asyncio.create_task(turns.run(work, stop, "e"))
+        cut = asyncio.create_task(turns.run(work, Stop(), "f"))
+        await asyncio.sleep(0.1)
+        stop()
+        cut.cancel()
+        with pytest.raises(Interrupted):
+            await given_up
+        with pytest.raises(asyncio.CancelledError):
+            await cut
+        assert not turns.is_full
+        running[0].cancel()  # its thread goes on, and keeps its place until it ends
+        work.release()
+        await asyncio.gather(*running, return_exceptions=True)
+        results = [turns.run(lambda: 3, Stop(), s) for s in "abcdefgh"]
+        assert await asyncio.gather(*results) == [3] * 8
+
+    on_a_loop(steps)
+
+
+def test_a_ticket_is_valid_once_for_its_session_and_run() -> None:
+    tickets = Tickets()
+    first, second = (tickets.give("a", "run", "SELECT 1") for _ in range(2))
+    assert tickets.take(first, "a", "run") == "SELECT 1"
+    assert tickets.take(first, "a", "run") is None
+    assert tickets.take(second, "b", "run") is None
+    assert tickets.take(second, "a", "run") is None  # whoever had it, has used it
+    assert tickets.take(tickets.give("a", "run", "SELECT 1"), "a", "other") is None
+
+
+def test_tickets_are_bounded_and_grow_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    tickets = Tickets()
+    given = [tickets.give("a", "run", "SELECT 1") for _ in range(MOST + 1)]
+    assert tickets.take(given[0], "a", "run") is None
+    monkeypatch.setattr("app.routes.tickets.VALID_S", -1.0)
+    assert tickets.take(given[1], "a", "run") is None

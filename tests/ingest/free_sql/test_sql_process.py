@@ -1,0 +1,141 @@
+"""The processes that run SQL: what they may do, how they end, and what they leave behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ingest.errors import UserError
+from ingest.free_sql import kernel
+from ingest.store import Run, open_run
+from tests.runs_builder import two_rank_run
+
+ENDLESS = "SELECT count(*) FROM range(10000000) a, range(10000000) b"
+HOLDER = "ingest.free_sql.holder"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    builder = two_rank_run(tmp_path / "job")
+    with open_run(builder.folder) as opened:
+        yield opened
+
+
+def command_of(pid: int) -> str:
+    try:
+        return (Path("/proc") / str(pid) / "cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def parent_of(pid: int) -> int:
+    try:
+        return int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def processes(run: Run) -> list[int]:
+    """The process that holds the snapshot of a run and those of its statements."""
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if HOLDER in (text := command_of(pid)) and str(run.folder) in text]
+
+
+def num_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def until_gone(pids: list[int]) -> None:
+    deadline_s = time.monotonic() + 20
+    while any(command_of(pid) for pid in pids):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
+def test_the_machine_has_what_it_is_said_to_have() -> None:
+    assert kernel.missing_layers() == ([] if kernel.landlock_version() else ["Landlock"])
+
+
+def test_a_statement_has_a_process_of_its_own_that_ends_with_it(run: Run) -> None:
+    run.sql("SELECT 1")
+    held = [pid for pid in processes(run) if parent_of(pid) == os.getpid()]
+    assert len(held) == 1
+    statements = set()
+    for _ in range(5):
+        run.sql("SELECT count(*) FROM spans")
+        statements |= set(processes(run)) - set(held)
+    assert [pid for pid in processes(run) if parent_of(pid) == os.getpid()] == held
+    until_gone([pid for pid in statements if parent_of(pid) == held[0]][:-2])
+    run.close()
+    until_gone(held + list(statements))
+
+
+def test_killed_processes_cost_one_statement_a_sentence_at_most(run: Run) -> None:
+    for _ in range(5):
+        with run.sql_reading("SELECT range AS n FROM range(1000000000000)") as rows:
+            rows.read_next_batch()
+            for pid in processes(run):
+                os.kill(pid, signal.SIGKILL)
+            with pytest.raises(UserError, match="its process ended before its answer did"):
+                rows.read_all()
+        assert run.sql("SELECT count(*) AS n FROM steps").to_pylist() == [{"n": 6}]
+
+
+def test_statements_leave_no_descriptor_and_no_process(run: Run) -> None:
+    run.sql("SELECT 1")
+    before, held = num_descriptors(), len(processes(run))
+    for _ in range(30):
+        with pytest.raises(UserError):
+            run.sql("SELECT nothing")
+        with run.sql_reading("SELECT range FROM range(1000000000)") as rows:
+            rows.read_next_batch()
+    time.sleep(0.5)
+    assert num_descriptors() <= before + 1
+    assert len(processes(run)) <= held + 1
+
+
+def test_the_process_knows_no_secret_of_the_server(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANKSCOPE_TOKEN", "a secret of somebody")
+    run.sql("SELECT 1")
+    for pid in processes(run):
+        assert "secret of somebody" not in (Path("/proc") / str(pid) / "environ").read_text()
+
+
+def test_statements_see_the_newest_snapshot(tmp_path: Path) -> None:
+    builder = two_rank_run(tmp_path / "job", num_steps=1)
+    with open_run(builder.folder) as run:
+        for step in range(1, 6):
+            assert run.sql("SELECT count(*) AS n FROM steps").to_pylist() == [{"n": step + 1}]
+            builder.step(0, step, 100 * step, 200)
+            builder.publish()
+            assert run.refresh()
+
+
+def test_many_at_once_get_their_own_answers(run: Run) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        asked = [threads.submit(run.sql, f"SELECT {number} AS n") for number in range(40)]
+    assert [one.result().to_pylist() for one in asked] == [[{"n": n}] for n in range(40)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT list_sum(range(2000000000))", "SELECT repeat('a', 4000000000)",
+        "SELECT list_sort(range(200000000))",
+        "SELECT damerau_levenshtein(repeat('ab', 30000), repeat('ba', 30000))", ENDLESS,
+    ],
+)  # fmt: skip
+def test_a_greedy_statement_ends_at_its_limits(run: Run, text: str) -> None:
+    begun_s = time.monotonic()
+    with pytest.raises(UserError, match=r"more memory than it may use|took longer than 1\.0 s"):
+        run.sql(text, limit_s=1.0)
+    assert time.monotonic() - begun_s < 20
+    assert run.sql("SELECT 1 AS n").to_pylist() == [{"n": 1}]
