@@ -168,7 +168,7 @@ def test_sql_of_an_address_runs_when_somebody_presses_run(tab: Tab) -> None:
     tab.page.get_by_text("This SQL came with the address").wait_for()
     tab.page.wait_for_timeout(500)
     assert not [url for url in asked if re.search(r"/query(\.csv)?($|\?)", url) and "/api/" in url]
-    tab.page.get_by_role("button", name="Run").click()
+    tab.page.get_by_role("button", name="Run", exact=True).click()
     tab.page.locator(".answer-body").get_by_text("42").wait_for()
     with tab.page.expect_download() as waiting:
         tab.page.get_by_role("button", name="CSV").click()
@@ -180,7 +180,7 @@ def test_sql_that_is_wrong_or_forbidden_is_one_sentence(tab: Tab) -> None:
     for sql in ("SELEC 1", "COPY steps TO '/tmp/stolen'", "SELECT * FROM read_text('/etc/passwd')"):
         tab.open(View("slow_rank", "query", sql=sql).url())
         tab.page.get_by_text("This SQL came with the address").wait_for()
-        tab.page.get_by_role("button", name="Run").click()
+        tab.page.get_by_role("button", name="Run", exact=True).click()
         tab.page.wait_for_selector(".query-main .fault, .query-main .failed")
         text = tab.page.locator(".query-main").inner_text()
         assert "Traceback" not in text
