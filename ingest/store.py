@@ -236,11 +236,14 @@ class Run:
     @contextmanager
     def sql_reading(
         self, text: str, limit_s: float | None = TIME_LIMIT_S, stop: Stop | None = None,
-        with_content: bool = False,
+        with_content: bool = False, session: str | None = None,
     ) -> Iterator[pa.RecordBatchReader]:  # fmt: skip
-        """As `sql`, in batches computed while they are read."""
-        snapshot = self.snapshot  # makes the files of tables without rows
-        with self._sql_process(with_content).reading(text, snapshot.path, limit_s, stop) as reader:
+        """As `sql`, in batches computed while they are read; cheap statements of one `session` may
+        share a process.
+        """
+        path = self.snapshot.path  # makes the files of tables without rows
+        process = self._sql_process(with_content)
+        with process.reading(text, path, limit_s, stop, session) as reader:
             yield reader
 
     def get_sql_ready(self) -> None:

@@ -83,8 +83,10 @@ def routes(hub: Hub, questions: Turns, sql: Turns) -> list[Route]:
 
 
 async def _page(request: Request, asked: Callable[[], tuple[Run, Query]], turns: Turns) -> Response:
+    session = request.scope.get(SESSION)
+
     def compute(stop: Stop) -> bytes:
-        return msgspec.json.encode(asdict(answered(*asked(), stop)))
+        return msgspec.json.encode(asdict(answered(*asked(), stop, session=session)))
 
     def respond(body: bytes) -> Response:
         return Response(body, media_type="application/json", headers=_NO_STORE)

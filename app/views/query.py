@@ -81,13 +81,17 @@ def prepared(run: Run, name: str | None, args: Mapping[str, str]) -> Query:
 
 
 def answered(
-    run: Run, query: Query, stop: Stop | None = None, limit_s: float = TIME_LIMIT_S
-) -> Answer:
-    """The first rows of a query and how many there are; raises UserError."""
+    run: Run, query: Query, stop: Stop | None = None, limit_s: float = TIME_LIMIT_S,
+    session: str | None = None,
+) -> Answer:  # fmt: skip
+    """The first rows of a query and how many there are; raises UserError.
+
+    `session`: whose SQL it is (Run.sql_reading).
+    """
     begun = time.monotonic()
     page = _Page()
     try:
-        with _reading(run, query, limit_s, stop) as reader:
+        with _reading(run, query, limit_s, stop, session) as reader:
             page.take(reader, time.monotonic)
     except Interrupted:
         if len(page.rows) < MAX_ROWS or (stop is not None and stop.called):
@@ -96,11 +100,11 @@ def answered(
 
 
 def _reading(
-    run: Run, query: Query, limit_s: float, stop: Stop | None
+    run: Run, query: Query, limit_s: float, stop: Stop | None, session: str | None = None
 ) -> AbstractContextManager[pa.RecordBatchReader]:
     text, values = query
     if values is None:
-        return run.sql_reading(text, limit_s, stop)
+        return run.sql_reading(text, limit_s, stop, session=session)
     return run.reading(text, values, limit_s, stop)
 
 

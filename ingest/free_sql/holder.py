@@ -22,7 +22,7 @@ import duckdb
 from ingest.free_sql import kernel
 from ingest.free_sql.connection import RunDatabase
 from ingest.free_sql.sentences import sentence
-from ingest.free_sql.statement import rehearse, run_statement
+from ingest.free_sql.statement import rehearse, run_statements
 
 _LONGEST_MESSAGE = 1 << 16
 _IDLE_S = 600.0
@@ -115,7 +115,7 @@ class _Holder:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._control.close()
             theirs.close()
-            run_statement(own.fileno(), self._database, self._layers)
+            run_statements(own.fileno(), self._database, self._layers)
         own.close()
         self._children.add(pid)
         return pid, theirs

@@ -15,8 +15,9 @@ import os
 import resource
 import signal
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from ingest.free_sql import seccomp
@@ -113,11 +114,14 @@ def _addresses() -> int:
         return 1 << 30
 
 
-def filter_calls() -> None:
-    """Take away the calls that seccomp.py lists, from all threads; nothing without seccomp."""
-    if seccomp.is_known_machine():
-        _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        seccomp.install(_libc, os.getpid())
+def prepared_filter() -> Callable[[], None]:
+    """What takes away the calls that seccomp.py lists, from all threads of this process; nothing
+    without seccomp.
+    """
+    if not seccomp.is_known_machine():
+        return lambda: None
+    _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    return partial(seccomp.install, _libc, seccomp.program(os.getpid()))
 
 
 def _check(found: int) -> int:

@@ -80,13 +80,16 @@ def is_known_machine() -> bool:
     return platform.system() == "Linux" and platform.machine() in _AUDIT
 
 
-def install(libc: ctypes.CDLL, pid: int) -> None:
-    """Filter the calls of all threads of this process, whose number is `pid`. Raises OSError."""
-    machine = platform.machine()
-    packed = b"".join(struct.pack("=HBBI", *one) for one in _program(machine, pid))
+def program(pid: int) -> bytes:
+    """The filter for the process of this number."""
+    return b"".join(struct.pack("=HBBI", *one) for one in _program(platform.machine(), pid))
+
+
+def install(libc: ctypes.CDLL, packed: bytes) -> None:
+    """Filter the calls of all threads of this process. Raises OSError."""
     code = ctypes.create_string_buffer(packed)
     header = struct.pack("HxxxxxxP", len(packed) // 8, ctypes.addressof(code))
-    if libc.syscall(_SECCOMP[machine], _SET_FILTER, _ALL_THREADS, header) != 0:
+    if libc.syscall(_SECCOMP[platform.machine()], _SET_FILTER, _ALL_THREADS, header) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"the filter of system calls: {os.strerror(number)}")
 

@@ -14,6 +14,8 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
@@ -32,6 +34,9 @@ _START_S = 60.0
 """What the process that holds a snapshot gets to start and to open it."""
 _LONGEST_ANSWER = 1 << 16
 _BUFFER_BYTES = 1 << 18
+_MOST_RESTING = 8
+"""Processes of one run that wait for a further statement of their session."""
+_REST_S = 60.0
 _MOST_HOLDERS = 8
 """Runs whose snapshot is held at once; the one whose last statement is longest ago makes room."""
 _HANDED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
@@ -41,6 +46,10 @@ _ENDED = (
     f"memory than it may use; {_REMEDY}"
 )
 _limits = TimeLimits()
+
+
+_Kind = tuple[str | None, Path, float | None]
+"""Session, snapshot and time limit: what statements that share a process have in common."""
 
 
 class SqlProcess:
@@ -56,18 +65,22 @@ class SqlProcess:
         self._layers = layers
         self._lock = threading.Lock()
         self._holder: _Holder | None = None
+        self._resting: OrderedDict[_Kind, list[_Statement]] = OrderedDict()
 
     @contextmanager
     def reading(
-        self, text: str, snapshot: Path, limit_s: float | None, stop: Stop | None = None
-    ) -> Iterator[pa.RecordBatchReader]:
+        self, text: str, snapshot: Path, limit_s: float | None, stop: Stop | None = None,
+        session: str | None = None,
+    ) -> Iterator[pa.RecordBatchReader]:  # fmt: skip
         """Rows of one SELECT in batches, computed while they are read.
 
+        Cheap statements of one `session` follow each other in one process; None shares none.
         Raises UserError (what is wrong with it), Interrupted (its time is over, or `stop`).
         """
         if "tree" in self._layers:
             check_text(text)
-        statement = self._statement(snapshot)
+        kind = (session, snapshot, limit_s)
+        statement = self._rested(kind) or self._statement(snapshot)
         over = Stop()
         over.attach(statement)
         ends = partial(_ends_as_sentence, over, limit_s, stop)
@@ -78,9 +91,38 @@ class SqlProcess:
                 with ends():
                     statement.send(text, limit_s)
                     stream = statement.stream()
-                yield pa.RecordBatchReader.from_batches(stream.schema, _checked(stream, ends))
+                batches = _checked(stream, statement, ends)
+                yield pa.RecordBatchReader.from_batches(stream.schema, batches)
         finally:
-            statement.end()
+            if session is not None and statement.may_follow:
+                self._rest(kind, statement)
+            else:
+                statement.end()
+
+    def _rested(self, kind: _Kind) -> _Statement | None:
+        """A process that has answered a statement of this kind before, and lives."""
+        with self._lock:
+            kept = self._resting.get(kind)
+            statement = kept.pop() if kept else None
+        if statement is None:
+            return None
+        if statement.is_ready_again():
+            return statement
+        statement.end()
+        return None
+
+    def _rest(self, kind: _Kind, statement: _Statement) -> None:
+        """Keep a process for the next statement of its kind; those of older ones end."""
+        statement.rest()
+        with self._lock:
+            self._resting.setdefault(kind, []).append(statement)
+            self._resting.move_to_end(kind)
+            surplus = []
+            while sum(map(len, self._resting.values())) > _MOST_RESTING:
+                oldest = next(iter(self._resting))
+                surplus += self._resting.pop(oldest)[:]
+        for one in surplus:
+            one.end()
 
     def get_ready(self, snapshot: Path) -> None:
         """Start what the first statement would wait for."""
@@ -115,7 +157,11 @@ class SqlProcess:
     def close(self) -> None:
         """End all of its processes."""
         with self._lock:
+            resting = [one for kept in self._resting.values() for one in kept]
+            self._resting.clear()
             self._close_holder()
+        for one in resting:
+            one.end()
 
 
 @contextmanager
@@ -168,8 +214,7 @@ class _Holder:
 
     def statement(self, snapshot: Path) -> _Statement:
         """A process that waits for its statement; raises OSError, Ended, ValueError, UserError."""
-        with self._lock:
-            self._num_statements += 1
+        self.entered()
         with _Holder._running_lock:
             if self in _Holder._running:
                 _Holder._running.remove(self)
@@ -192,6 +237,11 @@ class _Holder:
         """Have a statement's process end, if it has not yet."""
         with suppress(OSError):
             self._control.send(json.dumps({"kill": pid}).encode())
+
+    def entered(self) -> None:
+        """A statement is under way."""
+        with self._lock:
+            self._num_statements += 1
 
     def left(self) -> None:
         """A statement has ended."""
@@ -231,13 +281,16 @@ def _environment() -> dict[str, str]:
 
 
 class _Statement:
-    """The process of one statement."""
+    """The process of a statement."""
 
     def __init__(self, holder: _Holder, pid: int, line: socket.socket) -> None:
         self._holder = holder
         self._pid = pid
         self._line = line
         self._file = line.makefile("rb", buffering=_BUFFER_BYTES)
+        self._frames: _Frames | None = None
+        self._rests_since_s: float | None = None
+        self._is_interrupted = False
 
     def send(self, text: str, limit_s: float | None) -> None:
         """Hand it its text."""
@@ -245,10 +298,42 @@ class _Statement:
 
     def stream(self) -> pa.RecordBatchReader:
         """Its rows; reading raises UserError, Ended, ArrowException."""
-        return pa.ipc.open_stream(io.BufferedReader(_Frames(self._file.read), _BUFFER_BYTES))
+        self._frames = _Frames(self._file.read)
+        return pa.ipc.open_stream(io.BufferedReader(self._frames, _BUFFER_BYTES))
+
+    def finish(self) -> None:
+        """Read what follows the last row; raises Ended, UserError."""
+        if self._frames is not None:
+            self._frames.finish()
+
+    @property
+    def may_follow(self) -> bool:
+        """Whether it takes another statement."""
+        is_reusable = self._frames is not None and self._frames.end == wire.REUSABLE
+        return is_reusable and not self._is_interrupted
+
+    def rest(self) -> None:
+        """It waits for a further statement, and is let go where its holder has to make room."""
+        self._rests_since_s = time.monotonic()
+        self._holder.left()
+
+    def is_ready_again(self) -> bool:
+        """Whether it still waits; it counts as under way from now on."""
+        rested_s = time.monotonic() - (self._rests_since_s or 0.0)
+        self._rests_since_s = None
+        self._frames = None
+        self._holder.entered()
+        try:
+            self._line.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return rested_s < _REST_S
+        except OSError:
+            pass
+        return False  # it has ended, or says what nobody asked for
 
     def interrupt(self) -> None:
         """End it, from another thread; whoever reads from it sees the end."""
+        self._is_interrupted = True
         self._holder.kill(self._pid)
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_RDWR)
@@ -258,11 +343,14 @@ class _Statement:
         self._holder.kill(self._pid)
         self._file.close()
         self._line.close()
-        self._holder.left()
+        if self._rests_since_s is None:
+            self._holder.left()
 
 
 def _checked(
-    stream: pa.RecordBatchReader, ends: Callable[[], AbstractContextManager[None]]
+    stream: pa.RecordBatchReader,
+    statement: _Statement,
+    ends: Callable[[], AbstractContextManager[None]],
 ) -> Iterator[pa.RecordBatch]:
     """The batches; one that is not what it says raises before anybody reads it."""
     while True:
@@ -270,6 +358,7 @@ def _checked(
             try:
                 batch = stream.read_next_batch()
             except StopIteration:
+                statement.finish()
                 return
             batch.validate(full=True)
         yield batch
@@ -282,6 +371,7 @@ class _Frames(io.RawIOBase):
         super().__init__()
         self._read = read
         self._rest = memoryview(b"")
+        self.end: bytes | None = None
 
     def readable(self) -> bool:
         """Always."""
@@ -290,13 +380,25 @@ class _Frames(io.RawIOBase):
     def readinto(self, wanted: Any) -> int:
         """As much as there is, at most what fits; 0 at the end."""
         if not self._rest:
-            kind, content = wire.read_frame(self._read)
-            if kind == wire.ERROR:
-                raise UserError(content.decode(errors="replace"))
-            if kind == wire.END:
-                return 0
-            self._rest = memoryview(content)
+            self._rest = memoryview(self._next())
         size = min(len(wanted), len(self._rest))
         wanted[:size] = self._rest[:size]
         self._rest = self._rest[size:]
         return size
+
+    def finish(self) -> None:
+        """Read to the end; raises UserError, Ended."""
+        while self._next():
+            pass
+
+    def _next(self) -> bytes:
+        """The next data, b'' at the end."""
+        if self.end is not None:
+            return b""
+        kind, content = wire.read_frame(self._read)
+        if kind == wire.ERROR:
+            raise UserError(content.decode(errors="replace"))
+        if kind == wire.END:
+            self.end = content
+            return b""
+        return content

@@ -1,4 +1,4 @@
-"""What the process of one statement does: it waits for the text, runs it, sends rows, and ends."""
+"""What the process of a statement does: it waits for the text, runs it, sends rows, and ends."""
 
 from __future__ import annotations
 
@@ -36,21 +36,47 @@ _SPARE_S = 5
 """Time that the kernel gives beyond the limit, after which it ends the process."""
 
 
-def run_statement(file: int, database: RunDatabase, layers: frozenset[str]) -> None:
-    """Get ready, wait for one statement at the socket `file`, answer it there, end the process."""
+_MOST_STATEMENTS = 50
+_MOST_CPU_S = 2.0
+"""A process that has done more than this takes no further statement."""
+_IDLE_S = 120.0
+"""Nobody sends a further statement for so long: the process ends."""
+
+
+def run_statements(file: int, database: RunDatabase, layers: frozenset[str]) -> None:
+    """Get ready, wait for a statement at the socket `file`, answer it there, end the process.
+
+    Where it was a SELECT of listed parts, and a cheap one, more of the same session may follow.
+    """
     try:
         if "kernel" in layers:
             kernel.limit_memory(memory_bytes())
         connection = database.for_statement()
         _rehearse(connection)
+        filters = kernel.prepared_filter()
         asked = wire.read_message(partial(os.read, file))
-        _answer(file, connection, asked, database.table_names, layers)
+        if "kernel" in layers:
+            if asked["limit_s"] is not None:
+                kernel.limit_time((asked["limit_s"] + _SPARE_S) * NUM_THREADS)
+            filters()
+        for number in range(1, _MOST_STATEMENTS + 1):
+            is_plain = _answer(file, connection, asked, database.table_names, "tree" in layers)
+            may_follow = is_plain and number < _MOST_STATEMENTS and _cpu_s() < _MOST_CPU_S
+            wire.write_frame(file, wire.END, wire.REUSABLE if may_follow else b"")
+            if not may_follow:
+                break
+            signal.setitimer(signal.ITIMER_REAL, _IDLE_S)
+            asked = wire.read_message(partial(os.read, file))
     except (wire.Ended, BrokenPipeError, ConnectionResetError):  # nobody waits for it any more
         pass
     finally:
         if sys.exception() is not None:  # a bug, for the server's output
             traceback.print_exc()
         os._exit(0)
+
+
+def _cpu_s() -> float:
+    return sum(os.times()[:2])
 
 
 def rehearse() -> None:
@@ -77,22 +103,19 @@ def _packed(batch: pa.RecordBatch) -> bytes:
 
 
 def _answer(
-    file: int, connection: Connection, asked: dict[str, Any], names: list[str],
-    layers: frozenset[str],
-) -> None:  # fmt: skip
-    limit_s = asked.get("limit_s")
+    file: int, connection: Connection, asked: dict[str, Any], names: list[str], is_checked: bool
+) -> bool:
+    """Send the rows of a statement, or what is wrong; whether it was a SELECT that went well."""
+    limit_s = asked["limit_s"]
     if limit_s is not None:
         signal.setitimer(signal.ITIMER_REAL, limit_s + _SPARE_S)  # its signal ends the process
-    if "kernel" in layers:
-        if limit_s is not None:
-            kernel.limit_time((limit_s + _SPARE_S) * NUM_THREADS)
-        kernel.filter_calls()
     try:
         with _as_sentences():
-            _send_rows(file, connection, asked["text"], names, "tree" in layers)
+            _send_rows(file, connection, asked["text"], names, is_checked)
     except UserError as error:
         wire.write_frame(file, wire.ERROR, str(error).encode(errors="replace"))
-    wire.write_frame(file, wire.END)
+        return False
+    return is_checked
 
 
 def _send_rows(
@@ -125,14 +148,7 @@ def _send_rows(
 def _as_sentences() -> Iterator[None]:
     try:
         yield
-    except (
-        duckdb.Error,
-        pa.ArrowException,
-        MemoryError,
-        OSError,
-        RuntimeError,
-        ValueError,
-    ) as error:
+    except _FAILURES as error:
         if isinstance(error, BrokenPipeError | ConnectionResetError):
             raise
         raise UserError(sentence(error)) from error

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 DATA, ERROR, END = b"D", b"E", b"Z"
+REUSABLE = b"+"
+"""Content of an END after which the process takes another statement of the same session."""
 _HEAD = struct.Struct("=cI")
 _LENGTH = struct.Struct("=I")
 _MOST = 256 << 20

@@ -69,7 +69,7 @@ class _SqlProcess:
     def execute(self, text: str) -> pa.Table:
         """Rows of a statement."""
         path = self._run.snapshot.path
-        with self._process.reading(text, path, self.limits.seconds) as reader:
+        with self._process.reading(text, path, self.limits.seconds, session="one") as reader:
             return reader.read_all()
 
     def close(self) -> None:

@@ -76,6 +76,58 @@ def test_a_statement_has_a_process_of_its_own_that_ends_with_it(run: Run) -> Non
     until_gone(held + list(statements))
 
 
+def asked(run: Run, text: str, session: str | None) -> int:
+    """Number of rows of an answer to a session."""
+    with run.sql_reading(text, session=session) as rows:
+        return rows.read_all().num_rows
+
+
+def test_cheap_statements_of_one_session_share_a_process_and_others_never(run: Run) -> None:
+    run.get_sql_ready()
+    time.sleep(0.5)  # the process that waits is forked after that
+
+    def grown_by(*sessions: str | None) -> int:
+        """Processes that were forked for these statements."""
+        seen: set[int] = set(processes(run))
+        before = len(seen)
+        for session in sessions:
+            assert asked(run, "FROM steps", session) == 6
+            time.sleep(0.2)
+            seen |= set(processes(run))
+        return len(seen) - before
+
+    assert grown_by("a") == 1  # the next one that waits
+    assert grown_by("a", "a", "a") == 0
+    assert grown_by("b") == 1
+    assert grown_by("a", "b", "a") == 0
+    assert grown_by(None, None) == 2
+
+
+@pytest.mark.parametrize("text", ["SELECT nothing", "FROM read_text('x')", "SELECT error('x')"])
+def test_after_a_statement_that_failed_the_session_gets_another_process(
+    run: Run, text: str
+) -> None:
+    assert asked(run, "FROM steps", "a") == 6
+    with pytest.raises(UserError):
+        asked(run, text, "a")
+    assert asked(run, "FROM steps", "a") == 6
+
+
+def test_a_process_that_died_while_it_waited_costs_nothing(run: Run) -> None:
+    for _ in range(3):
+        assert asked(run, "FROM steps", "a") == 6
+        for pid in processes(run):
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def test_rows_that_nobody_reads_to_the_end_are_no_part_of_the_next_answer(run: Run) -> None:
+    for _ in range(3):
+        with run.sql_reading("SELECT range AS n FROM range(1000000000)", session="a") as rows:
+            rows.read_next_batch()
+        assert asked(run, "FROM steps", "a") == 6
+
+
 def test_killed_processes_cost_one_statement_a_sentence_at_most(run: Run) -> None:
     for _ in range(5):
         with run.sql_reading("SELECT range AS n FROM range(1000000000000)") as rows:
