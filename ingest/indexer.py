@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 
 from ingest.compaction import Compaction
 from ingest.corrected_axes import CorrectedAxes
+from ingest.database import Config
 from ingest.errors import UserError
+from ingest.index_catalog import require_own
 from ingest.index_sql import index_sql
 from ingest.manifest import FileEntry, Manifest, read_entry
 from ingest.places import (
@@ -124,14 +126,13 @@ class Indexer:
 
     def _open_database(self) -> duckdb.DuckDBPyConnection:
         path = self.index_folder / DATABASE
-        config: dict[str, str | bool | int | float | list[str]] = {
+        config: Config = {
             "default_block_size": "16384",  # many small tables: a tenth of the default's file
             "autoinstall_known_extensions": False, "autoload_known_extensions": False,
             "memory_limit": MEMORY,
         }  # fmt: skip
         try:
-            connection = duckdb.connect(str(path), config=config)
-            connection.execute(_SETUP)
+            connection = self._open_own(path, config)
         except duckdb.Error:  # damaged: everything in it can be made again from the files
             path.unlink(missing_ok=True)
             path.with_name(path.name + ".wal").unlink(missing_ok=True)
@@ -140,6 +141,17 @@ class Indexer:
                 connection.execute(_SETUP)
             except duckdb.Error as error:
                 raise UserError(f"the index {path} cannot be written: {error}") from error
+        return connection
+
+    @staticmethod
+    def _open_own(path: Path, config: Config) -> duckdb.DuckDBPyConnection:
+        connection = duckdb.connect(str(path), config=config)
+        try:
+            connection.execute(_SETUP)
+            require_own(connection, _SETUP)
+        except duckdb.Error:
+            connection.close()
+            raise
         return connection
 
     def close(self) -> None:

@@ -6,10 +6,12 @@ import random
 import threading
 import time
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 
 from ingest import indexer as indexer_module
+from ingest.index_catalog import require_own
 from ingest.indexer import Busy, Indexer
 from ingest.manifest import Narrowing
 from ingest.places import DATABASE
@@ -199,3 +201,32 @@ def test_the_database_is_opened_anew_at_times_and_nothing_is_lost(tmp_path, monk
         assert run.sql("SELECT step FROM spans ORDER BY step").column("step").to_pylist() == list(
             range(6)
         )
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "DROP TABLE problems; CREATE VIEW problems AS"
+        " SELECT content AS source, content AS text FROM read_text('{secret}')",
+        "CREATE VIEW more AS FROM read_text('{secret}')",
+        "DROP TABLE problems; CREATE TABLE problems"
+        " (source VARCHAR DEFAULT current_setting('temp_directory'), text VARCHAR)",
+        "CREATE OR REPLACE MACRO bus_bytes(op, num_bytes, members) AS 1",
+        "CREATE SCHEMA other",
+    ],
+)
+def test_an_index_of_a_stranger_is_made_again(tmp_path, planted):
+    (tmp_path / "secret.txt").write_text("a secret of the machine")
+    builder = two_rank_run(tmp_path / "job")
+    with Indexer(builder.folder) as indexer:
+        indexer.refresh()
+        path = indexer.index_folder / DATABASE
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(planted.format(secret=tmp_path / "secret.txt"))
+    builder.step(0, 3, 400, 500)
+    builder.publish()
+    with open_run(builder.folder) as run:
+        assert not [one for one in run.problems if "secret" in one]
+        assert run.ask("steps").num_rows == 4
+    with duckdb.connect(str(path), read_only=True) as connection:
+        require_own(connection, indexer_module._SETUP)
