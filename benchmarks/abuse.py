@@ -162,7 +162,7 @@ def main() -> None:
     add("--only", choices=SECTIONS, action="append", help="a section, several allowed (all)")
     add("--hostile", type=int, default=100, help="hostile queries in a row (%(default)s)")
     add("--patience", type=float, default=5.0, help="s until the client leaves (%(default)s)")
-    add("--seconds", type=float, default=300.0, help="s they may take together (%(default)s)")
+    add("--seconds", type=float, default=600.0, help="s they may take together (%(default)s)")
     add("--most-gb", type=float, default=8.0, help="memory of a server (%(default)s)")
     add("--half-open", type=int, default=200, help="connections held open (%(default)s)")
     add("--descriptors", type=int, default=160, help="RLIMIT_NOFILE of the server (%(default)s)")

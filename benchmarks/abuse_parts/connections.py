@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from http import HTTPStatus
+from dataclasses import dataclass, field
 
 from browser import Server
 
@@ -23,6 +23,7 @@ WATCH_S = 30.0
 ASK_EVERY_S, ASK_LIMIT_S = 0.5, 5.0
 GUESSES_AT_ONCE, FLOOD_S = 8, 10.0
 ORDINARY_PATH = "/api/runs"
+OK = "200"
 
 Row = dict[str, float | str]
 
@@ -103,48 +104,65 @@ def _is_closed(one: socket.socket) -> bool:
 def crowded(server: Server, kind: str, num: int) -> Row:
     """Answers of /healthz and of a request with a token while connections of a kind are open."""
     first, goes_on = KINDS[kind]
-    answered: dict[str, list[float]] = {"/healthz": [], "with a token": []}
-    since_s: dict[str, float] = {}
-    failed: Counter[str] = Counter()
+    asked = {"/healthz": _Asked(), "with a token": _Asked()}
     with held_open(server.port, first, num) as opened:
         begun_s = time.monotonic()
         while time.monotonic() - begun_s < WATCH_S:
             if goes_on:
                 trickle(opened)
-            for name, ask in (("/healthz", _healthz), ("with a token", _ordinary)):
-                ms = ask(server.port)
-                if ms is None:
-                    failed[name] += 1
-                    continue
-                answered[name].append(ms)
-                since_s.setdefault(name, round(time.monotonic() - begun_s, 2))
+            asked["/healthz"].take(*_healthz(server.port), begun_s)
+            asked["with a token"].take(*_ordinary(server.port), begun_s)
             time.sleep(ASK_EVERY_S)
         closed = num_closed(opened)
     row: Row = {"opened": len(opened), f"closed by the server after {WATCH_S:.0f} s": closed}
-    for name, times_ms in answered.items():
-        row[f"{name}: first answer after s"] = since_s.get(name, "none")
-        row[f"{name}: p95 ms"] = percentile(times_ms, 95)
-        row[f"{name}: without an answer in {ASK_LIMIT_S:.0f} s"] = failed[name]
-    row["answers again s after they are closed"] = _again_s(server)
-    return row
+    for name, answers in asked.items():
+        row |= {f"{name}: {what}": value for what, value in answers.row().items()}
+    return row | {"answers again s after they are closed": _again_s(server)}
 
 
-def _healthz(port: int) -> float | None:
+@dataclass
+class _Asked:
+    """Answers to the same request, asked for again and again."""
+
+    times_ms: list[float] = field(default_factory=list)
+    failures: Counter[str] = field(default_factory=Counter)
+    first_s: float | None = None
+
+    def take(self, status: str, ms: float, begun_s: float) -> None:
+        """One answer."""
+        if status != OK:
+            self.failures[status] += 1
+            return
+        self.times_ms.append(ms)
+        if self.first_s is None:
+            self.first_s = round(time.monotonic() - begun_s, 2)
+
+    def row(self) -> Row:
+        """Lines of the table."""
+        return {
+            "first answer after s": "none" if self.first_s is None else self.first_s,
+            "answers": len(self.times_ms),
+            "p95 ms": percentile(self.times_ms, 95),
+            "refused or not answered": counted(self.failures),
+        }
+
+
+def _healthz(port: int) -> tuple[str, float]:
     status, ms = health(port, ASK_LIMIT_S)
-    return ms if status in ("ok", "degraded") else None
+    return (OK if status in ("ok", "degraded") else status), ms
 
 
-def _ordinary(port: int) -> float | None:
+def _ordinary(port: int) -> tuple[str, float]:
     session = Session(port, OWNER, ASK_LIMIT_S)
     answer = session.ask(ORDINARY_PATH)
     session.close()
-    return answer.ms if answer.status == HTTPStatus.OK else None
+    return str(answer.status or "no answer"), answer.ms
 
 
 def _again_s(server: Server) -> float | str:
     begun_s = time.monotonic()
     while time.monotonic() - begun_s < WATCH_S:
-        if _healthz(server.port) is not None:
+        if _healthz(server.port)[0] == OK:
             return round(time.monotonic() - begun_s, 2)
     return "none"
 
@@ -166,7 +184,7 @@ def guessed(server: Server) -> Row:
     threads = [threading.Thread(target=guess, args=(n,)) for n in range(GUESSES_AT_ONCE)]
     for thread in threads:
         thread.start()
-    times_ms, num_failed = _asked_ms(server, FLOOD_S)
+    times_ms, failures = _asked_ms(server, FLOOD_S)
     ended.set()
     for thread in threads:
         thread.join()
@@ -175,18 +193,14 @@ def guessed(server: Server) -> Row:
         "wrong tokens a second": round(statuses.total() / FLOOD_S),
         "valid token, quiet: p95 ms": percentile(quiet_ms, 95),
         "valid token, meanwhile: p95 ms": percentile(times_ms, 95),
-        "valid token: refused or not answered": num_failed,
+        "valid token: refused or not answered": counted(failures),
     }
 
 
-def _asked_ms(server: Server, seconds: float) -> tuple[list[float], int]:
-    """Times of answers to the valid token, each on a new connection; how many were none."""
-    times_ms, num_failed, until_s = [], 0, time.monotonic() + seconds
+def _asked_ms(server: Server, seconds: float) -> tuple[list[float], Counter[str]]:
+    """Times of answers to the valid token, each on a new connection; what else came."""
+    asked, until_s = _Asked(), time.monotonic() + seconds
     while time.monotonic() < until_s:
-        ms = _ordinary(server.port)
-        if ms is None:
-            num_failed += 1
-        else:
-            times_ms.append(ms)
+        asked.take(*_ordinary(server.port), 0.0)
         time.sleep(0.05)
-    return times_ms, num_failed
+    return asked.times_ms, asked.failures

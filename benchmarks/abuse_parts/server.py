@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import threading
 import time
 from collections import Counter
@@ -129,7 +130,7 @@ class Visitors:
 
 def percentile(values: Sequence[float], percent: float) -> float:
     """A percentile; nan of nothing."""
-    return round(float(np.percentile(values, percent)), 1) if values else float("nan")
+    return round(float(np.percentile(values, percent)), 1) if values else math.nan
 
 
 @dataclass
@@ -192,7 +193,7 @@ def server_rss_mb(server: Server) -> float:
     """Resident memory of a server; nan where it has ended."""
     with suppress(OSError, StopIteration):
         return rss_mb(server.pid)
-    return float("nan")
+    return math.nan
 
 
 def health(port: int, limit_s: float = LATEST_S) -> tuple[str, float]:
