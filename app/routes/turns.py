@@ -22,7 +22,9 @@ AT_ONCE = 4
 """Pieces of one kind of work that are worked on at once."""
 OF_ONE_SESSION = 3
 MOST_WAITING = 16
-"""As many more wait for a place; whoever comes then gets a sentence."""
+"""As many more wait for a place, at most half of one session; who comes then gets a sentence."""
+MOST_SESSIONS_WAITING = 100
+"""A session that has nothing under way may wait until so many do."""
 RETRY_S = 10
 _LOOK_EVERY_S = 0.1
 
@@ -51,15 +53,22 @@ class Turns:
         """`work()` in a thread, when its turn comes; raises Busy, Interrupted where `stop` was
         called before. `is_new` False: the next part of what had its turn, never refused.
         """
-        num_waiting = len(self._waiting)
-        num_own = sum(waiting == session for waiting, _ in self._waiting)
-        if is_new and (num_waiting >= MOST_WAITING or num_own >= MOST_WAITING // 2):
-            raise Busy(f"{num_waiting} questions wait for an answer already; ask again in a moment")
+        if is_new and not self._may_wait(session):
+            raise Busy(
+                f"{len(self._waiting)} questions wait for an answer already; ask again in a moment"
+            )
         await self._turn(stop, session)
         working = asyncio.ensure_future(run_sync(work, limiter=CapacityLimiter(1)))
         # a thread goes on where its request was cut
         working.add_done_callback(lambda done: self._give_back(session, done))
         return await asyncio.shield(working)
+
+    def _may_wait(self, session: str) -> bool:
+        num_waiting = len(self._waiting)
+        num_own = sum(waiting == session for waiting, _ in self._waiting)
+        if not num_own and not self._running[session]:
+            return num_waiting < MOST_SESSIONS_WAITING
+        return num_waiting < MOST_WAITING and num_own < MOST_WAITING // 2
 
     async def _turn(self, stop: Stop, session: str) -> None:
         """Wait for a place, no longer than somebody waits for the answer."""
@@ -79,14 +88,15 @@ class Turns:
             raise
 
     def _hand_out(self) -> None:
-        """Give free places to those who have waited longest and whose session may have one."""
-        for session, place in list(self._waiting):
-            if self._running.total() >= AT_ONCE:
+        """Give free places to those whose session has fewest, of those who have waited longest."""
+        while self._waiting and self._running.total() < AT_ONCE:
+            following = min(self._waiting, key=lambda waiting: self._running[waiting[0]])
+            session, place = following
+            if self._running[session] >= OF_ONE_SESSION:
                 return
-            if self._running[session] < OF_ONE_SESSION:
-                self._running[session] += 1
-                self._waiting.remove((session, place))
-                place.set_result(None)
+            self._running[session] += 1
+            self._waiting.remove(following)
+            place.set_result(None)
 
     def _give_back(self, session: str, working: asyncio.Future[T]) -> None:
         self._running[session] -= 1

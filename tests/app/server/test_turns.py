@@ -64,9 +64,34 @@ def test_who_comes_when_too_many_wait_gets_a_sentence() -> None:
         await asyncio.sleep(0.1)
         assert work.num_begun == AT_ONCE
         with pytest.raises(Busy, match=f"{MOST_WAITING} questions wait"):
-            await turns.run(work, Stop(), "e")
+            await turns.run(work, Stop(), "a")
+        newcomer = asyncio.create_task(turns.run(lambda: 2, Stop(), "e"))
+        await asyncio.sleep(0.1)
         work.release()
+        assert await newcomer == 2
         assert len(await asyncio.gather(*waiting)) == 20
+
+    on_a_loop(steps)
+
+
+def test_whose_session_has_fewest_places_is_next() -> None:
+    turns, works, order = Turns("SQL"), [Work() for _ in range(AT_ONCE)], []
+
+    async def steps() -> None:
+        running = [
+            asyncio.create_task(turns.run(work, Stop(), session))
+            for work, session in zip(works, "aabb", strict=True)
+        ]
+        await asyncio.sleep(0.1)
+        later = [
+            asyncio.create_task(turns.run(lambda name=name: order.append(name), Stop(), name))
+            for name in "aabc"
+        ]
+        await asyncio.sleep(0.1)
+        for work in works:
+            work.release()
+        await asyncio.gather(*running, *later)
+        assert order[0] == "c"
 
     on_a_loop(steps)
 
