@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import resource
+import select
 import socket
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -133,10 +134,10 @@ class Connections:
 
     def drop_oldest(self) -> bool:
         """Drop some of the oldest unknown connections; whether there were any."""
-        by_use = sorted(self._unknown, key=lambda one: not one.is_idle)  # in this order by age
-        for connection in by_use[: max(1, self.limits.unknown // 8)]:
+        oldest = list(self._unknown)[: max(1, self.limits.unknown // 8)]
+        for connection in oldest:
             connection.drop()
-        return bool(by_use)
+        return bool(oldest)
 
     def add(self, accepted: socket.socket) -> None:
         """Follow an accepted socket."""
@@ -213,6 +214,8 @@ class Listener(socket.socket):
         """As usual; raises BlockingIOError while room is made: the event loop comes again."""
         if self.connections is None:
             return super().accept()
+        if not self._is_waited_for():  # then nobody has to go
+            raise BlockingIOError(errno.EAGAIN, "no connection waits")
         self.connections.make_room()
         try:
             accepted, address = super().accept()
@@ -222,6 +225,11 @@ class Listener(socket.socket):
             raise  # the event loop waits for a second
         self.connections.add(accepted)
         return accepted, address
+
+    def _is_waited_for(self) -> bool:
+        waiting = select.poll()
+        waiting.register(self, select.POLLIN)
+        return bool(waiting.poll(0))
 
 
 def connection_of(scope: Scope) -> Connection | None:
