@@ -112,8 +112,8 @@ async def _posted(request: Request, answering: Answering) -> Response:
     content = await body_of(request, _MOST_POSTED, too_long)
     try:
         told = loads(content)
-    except (ValueError, RecursionError):
-        raise UserError("this is no JSON; send an object") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"this is no JSON; send an object ({str(error)[:80]})") from None
     if not isinstance(told, dict):
         raise UserError("this is no JSON object; send one")
     try:
