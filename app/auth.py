@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access_files import digest_of
 from app.connections import connection_of
-from app.cookies import add_visitor, cookie_of, set_cookie, visitor_of
+from app.cookies import add_visitor, cookies_of, set_cookie, visitor_of
 from app.origins import is_foreign, is_page
 from app.request_limits import refuse
 from app.sessions import Sessions
@@ -40,6 +40,9 @@ PAGE_HEADER = "x-rankscope"
 cannot send it, since this server answers no CORS preflight."""
 SESSION = "rankscope.session"
 """Key in the ASGI scope of whom a request counts for: a digest, never a secret."""
+TOKEN = "rankscope.token"
+"""Key in the ASGI scope of the token's digest, which all its sessions have in common; '' where none
+is needed."""
 ANONYMOUS_SESSION = "anonymous"
 """The session of everybody who sent neither a token nor a cookie."""
 BEARER = "rankscope.bearer"
@@ -129,9 +132,14 @@ class Guard:
         return None
 
     def _rank(self, request: HTTPConnection) -> Response | None:
-        is_job = _is_same(_bearer(request.headers), self.settings.job_token)
+        given = _bearer(request.headers)
+        is_job = _is_same(given, self.settings.job_token)
         request.scope[JOB] = is_job
-        return self._count(request, JOB, "", is_bounded=False) if is_job else None
+        if is_job:
+            return self._count(request, JOB, "", is_bounded=False)
+        if given is None or self.wrong_tokens.count(request):
+            return None
+        return _too_many_wrong()
 
     def _visitor(self, request: HTTPConnection, send: Send) -> tuple[Response | None, Send]:
         """Let everybody in, where there are no tokens, and tell browsers apart by a cookie."""
@@ -162,6 +170,7 @@ class Guard:
     def _let_in(self, request: HTTPConnection, caller: _Caller) -> Response | None:
         request.scope[ROLE] = caller.role
         request.scope[SESSION] = caller.session
+        request.scope[TOKEN] = caller.token
         request.scope[BEARER] = caller.is_program
         return self._count(request, caller.session, caller.token)
 
@@ -188,8 +197,9 @@ class Guard:
         return _Caller(self._tokens[token].role, token, token, True) if token else None
 
     def _browser(self, request: HTTPConnection) -> _Caller | None:
-        session = self.sessions.find(cookie_of(request))
-        if session is None or session.token not in self._tokens:
+        found = map(self.sessions.find, cookies_of(request))
+        session = next((one for one in found if one and one.token in self._tokens), None)
+        if session is None:
             return None
         return _Caller(self._tokens[session.token].role, session.digest, session.token)
 
@@ -212,13 +222,7 @@ class Guard:
         """Refuse a wrong token; a client that sends many of them waits."""
         if self.wrong_tokens.count(request):
             return self._ask(request, wrong=True)
-        answer = _sentence(
-            429, f"More than {PER_MINUTE} wrong tokens a minute came from where you are; wait a "
-            "minute. A valid token is taken at any time."
-        )  # fmt: skip
-        answer.headers["Retry-After"] = "60"
-        answer.headers["Connection"] = "close"
-        return answer
+        return _too_many_wrong()
 
     def _ask(self, request: HTTPConnection, wrong: bool = False) -> Response:
         """Ask for the token, in a page where a person opens one.
@@ -261,6 +265,16 @@ def _other_parameters(request: HTTPConnection) -> list[tuple[str, str]]:
     query = request.scope["query_string"].decode("latin-1")
     pairs = parse_qsl(query, keep_blank_values=True)
     return [(name, value) for name, value in pairs if name not in ("token", _AGAIN)]
+
+
+def _too_many_wrong() -> Response:
+    answer = _sentence(
+        429, f"More than {PER_MINUTE} wrong tokens a minute came from where you are; wait a "
+        "minute. A valid token is taken at any time."
+    )  # fmt: skip
+    answer.headers["Retry-After"] = "60"
+    answer.headers["Connection"] = "close"
+    return answer
 
 
 def _sentence(status: int, text: str) -> Response:

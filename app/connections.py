@@ -12,7 +12,7 @@ import errno
 import resource
 import select
 import socket
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,13 +40,16 @@ class Limits:
     unknown: int
     known: int
     per_session: int
+    per_token: int
+    jobs: int
 
     @staticmethod
     def of(num_files: int) -> Limits:
         """For a process that may have this many file descriptors."""
         unknown = max(8, min(256, num_files // 8))
         known = num_files - unknown - min(512, num_files // 2)
-        return Limits(unknown, known, max(8, known // 4))
+        some = max(8, known // 4)
+        return Limits(unknown, known, some, max(8, known // 2), known - min(1_024, some))
 
 
 def allowed_files() -> int:
@@ -90,7 +93,8 @@ class Connection:
     def let_in(self, session: str, token: str = "", is_bounded: bool = True) -> bool:
         """Count it for a session from now on, opened with the token of this digest.
 
-        False where the session has too many, unless it is not bounded, or the server has.
+        False where the session, its token or the server has too many. `is_bounded`: not of ranks,
+        which leave some to people.
         """
         return self.of_server.let_in(self, session, token, is_bounded)
 
@@ -119,6 +123,7 @@ class Connections:
         self._accepted: dict[int, Connection] = {}  # by file descriptor, without a transport yet
         self._unknown: dict[Connection, None] = {}  # oldest first
         self._known: dict[str, dict[Connection, None]] = defaultdict(dict)
+        self._num_of_token: Counter[str] = Counter()
         self._is_sweeping = False
 
     def make_room(self) -> None:
@@ -159,17 +164,23 @@ class Connections:
         """See Connection.let_in."""
         if connection.session == session:
             return True
-        mine = self._known.get(session, {})
-        is_crowded = is_bounded and len(mine) >= self.limits.per_session
-        if is_crowded or sum(map(len, self._known.values())) >= self.limits.known:
-            pool: Iterable[Connection] = mine if is_crowded else self._all_known()
-            idle = next((one for one in pool if one.is_idle and one is not connection), None)
-            if idle is None:
-                return False
+        most = self.limits.per_session if is_bounded else self.limits.jobs
+        if len(self._known.get(session, ())) >= most:
+            pool: Iterable[Connection] = self._known[session]
+        elif token and self._num_of_token[token] >= self.limits.per_token:
+            pool = (one for one in self._all_known() if one.token == token)
+        else:
+            is_full = sum(map(len, self._known.values())) >= self.limits.known
+            pool = self._all_known() if is_full else (connection,)
+        idle = next((one for one in pool if one is connection or one.is_idle), None)
+        if idle is None:
+            return False
+        if idle is not connection:
             idle.drop()
         self.forget(connection)
         connection.session, connection.token = session, token
         self._known[session][connection] = None
+        self._num_of_token[token] += 1
         return True
 
     def forget(self, connection: Connection) -> None:
@@ -177,7 +188,9 @@ class Connections:
         self._unknown.pop(connection, None)
         if connection.session is not None:
             mine = self._known[connection.session]
-            mine.pop(connection, None)
+            if connection in mine:
+                del mine[connection]
+                self._num_of_token[connection.token] -= 1
             if not mine:
                 del self._known[connection.session]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -16,6 +15,7 @@ from app.access_files import LONGEST_S
 from app.settings import Settings
 
 _VISITOR = re.compile(r"[\w-]{32}", re.ASCII)
+_MOST_OF_ONE_NAME = 8
 
 
 def cookie_name(request: HTTPConnection) -> str:
@@ -24,14 +24,15 @@ def cookie_name(request: HTTPConnection) -> str:
     return f"rankscope_{port or 'default'}"
 
 
-def cookie_of(request: HTTPConnection) -> str:
-    """What the browser sent, '' for nothing."""
+def cookies_of(request: HTTPConnection) -> list[str]:
+    """What the browser sent under our name.
+
+    Servers on other ports of the same host may set cookies that no parser takes, or one of our name
+    for a part of our paths: neither keeps a browser out that has a valid one as well.
+    """
     name = cookie_name(request)
-    try:
-        morsel = SimpleCookie(request.headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return morsel.value if morsel else ""
+    pairs = (pair.partition("=") for pair in ";".join(request.headers.getlist("cookie")).split(";"))
+    return [value.strip() for key, _, value in pairs if key.strip() == name][:_MOST_OF_ONE_NAME]
 
 
 def set_cookie(
@@ -51,8 +52,7 @@ def set_cookie(
 
 def visitor_of(request: HTTPConnection) -> str | None:
     """The id of a browser that has no token because none is needed."""
-    value = cookie_of(request)
-    return value if _VISITOR.fullmatch(value) else None
+    return next(filter(_VISITOR.fullmatch, cookies_of(request)), None)
 
 
 def add_visitor(request: HTTPConnection, settings: Settings, send: Send) -> tuple[str, Send]:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.live_rank import Hello
-from app.received_files import has_ended
+from app.received_files import has_ended, require_room
 from ingest.errors import UserError, disk_error
 from ingest.run_files import is_run_folder
 from ingest.unfinished import shown_runs
@@ -31,6 +31,8 @@ from trace_hooks.job_claims import (
 
 MOST_VARIABLE, MOST_OPENED = "RANKSCOPE_MOST_JOB_RUNS", 1_000
 """Runs of a folder that hellos have opened."""
+MOST_ATTEMPTS = 4_096
+"""Attempts of one run that hellos have claimed."""
 FORGOTTEN_S = 7 * 86_400.0
 """A run that was opened, has no data and was not connected for so long makes room for others."""
 
@@ -100,15 +102,20 @@ class Claims:
             )
         self._make_room()
         try:
+            require_room(folder.parent)
             folder.mkdir()
             return first_text(folder / DIGEST_FILE, digest, 0o600)
         except OSError as error:
+            _remove_opened(folder)  # else it would be nobody's, also when there is room again
             raise disk_error(f"the folder of {folder.name}", error) from error
 
     def _check_start(self, folder: Path, hello: Hello) -> None:
         key = hello.run, hello.attempt
         try:
-            start = first_text(attempt_file(folder, hello.attempt), hello.start)
+            path = attempt_file(folder, hello.attempt)
+            if not path.exists():
+                self._require_room_for(path)
+            start = first_text(path, hello.start)
         except OSError:  # the ranks' own folder, which this server only reads
             start = self._starts.setdefault(key, hello.start)
         if start != hello.start:
@@ -116,6 +123,13 @@ class Claims:
                 f"another start has attempt {hello.attempt}; keep TRACE_HOOKS_FOLDER, or change "
                 "TRACE_HOOKS_RUN"
             )
+
+    @staticmethod
+    def _require_room_for(path: Path) -> None:
+        """Return where one more attempt may be claimed; raises TooMany, UserError, OSError."""
+        require_room(path.parent.parent)
+        if path.parent.exists() and sum(1 for _ in path.parent.iterdir()) >= MOST_ATTEMPTS:
+            raise TooMany(f"this run has {MOST_ATTEMPTS} attempts; change TRACE_HOOKS_RUN")
 
     def _make_room(self) -> None:
         opened = [path.parent for path in self._runs.glob(f"*/{DIGEST_FILE}")]
@@ -126,6 +140,13 @@ class Claims:
             raise TooMany(
                 f"jobs have opened {most} runs here; remove some, or raise {MOST_VARIABLE}"
             )
+
+
+def _remove_opened(folder: Path) -> None:
+    """Undo what opened a run that could not be opened."""
+    with suppress(OSError):
+        (folder / DIGEST_FILE).unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def _most_opened() -> int:

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from trace_hooks.job_claims import VERSION
@@ -24,7 +25,8 @@ _MOST_WAITING = 64
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
 _SECRET = re.compile(r"[\x21-\x7e]{32,200}")
 _START = re.compile(r"[A-Za-z0-9-]{8,64}")
-_LONGEST_TEXT = 500
+_LONGEST_TEXT, _LONGEST_NAME = 500, 40
+_MOST_LAYERS, _MOST_COSTS = 1_024, 16
 
 
 class OtherVersion(ValueError):
@@ -71,9 +73,29 @@ class Hello:
         return cls(
             run, _whole(told, "attempt", 0, (1 << 15) - 1), _whole(told, "rank", 0, world_size - 1),
             world_size, told.get("allow_content") is True, told.get("allow_perturbation") is True,
-            what, tuple(Watch.from_json(one) for one in watches[:MAX_WATCHES]),
+            _layers_and_heads(what), tuple(Watch.from_json(one) for one in watches[:MAX_WATCHES]),
             _matching(told, "start", _START), _matching(told, "secret", _SECRET),
         )  # fmt: skip
+
+
+def _layers_and_heads(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What can be watched on a rank, without anything else: it is kept for every rank."""
+    layers, found = told.get("layers"), {}
+    if isinstance(layers, list) and len(layers) <= _MOST_LAYERS and set(map(type, layers)) <= {int}:
+        found["layers"] = layers
+    if type(told.get("heads")) is int:
+        found["heads"] = told["heads"]
+    return found
+
+
+def _cost(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What a watch costs, by a sign of life: its id, a text and some numbers."""
+    texts = {name: str(told[name])[:_LONGEST_TEXT] for name in ("id", "text") if name in told}
+    numbers = {
+        name: value for name, value in told.items() if type(value) in (int, float)
+        and len(name) <= _LONGEST_NAME and name not in texts
+    }  # fmt: skip
+    return texts | dict(islice(numbers.items(), _MOST_COSTS))
 
 
 def _whole(told: Mapping[str, Any], name: str, least: int, most: int) -> int:
@@ -141,7 +163,7 @@ class LiveRank:
         costs = told.get("watches", [])
         if not isinstance(costs, list):
             raise ValueError("the heartbeat's watches are no list")
-        self.costs = [one for one in costs[:MAX_WATCHES] if isinstance(one, dict)]
+        self.costs = [_cost(one) for one in costs[:MAX_WATCHES] if isinstance(one, dict)]
         asked = told.get("perturbations", [])
         if not isinstance(asked, list):
             raise ValueError("the heartbeat's perturbations are no list")

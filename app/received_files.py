@@ -34,6 +34,12 @@ Check = Callable[[Path, SegmentName], str]
 """What is wrong with a file that shall be this segment, in one sentence; '' for nothing."""
 
 
+def require_room(folder: Path, num_bytes: int = 0) -> None:
+    """Raise UserError where so many bytes leave too little of the disk; raises OSError."""
+    if shutil.disk_usage(folder).free < LEAST_FREE + num_bytes:
+        raise UserError(f"the disk of {folder} is full; make room there")
+
+
 class Closed(UserError):
     """A file of an attempt that its rank has ended."""
 
@@ -88,8 +94,7 @@ class ReceivedFiles:
 
     def _store(self, parcel: Parcel) -> str:
         self._open()
-        if shutil.disk_usage(self._folder).free < LEAST_FREE + len(parcel.data):
-            raise UserError(f"the disk of {self._folder} is full; make room there")
+        require_room(self._folder, len(parcel.data))
         if parcel.segment is None:
             return self._store_json(parcel)
         return self._store_segment(parcel.segment, parcel.data)

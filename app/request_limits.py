@@ -10,14 +10,26 @@ LONGEST_QUERY = 32_768
 MOST_PARAMETERS = 200
 
 
+_TWO_LENGTHS = (
+    "This request has Content-Length and Transfer-Encoding, which may differ; send one of them."
+)
+
+
 class BoundedAddress:
-    """Refuses a query string that is too long, with a sentence, before anybody takes it apart."""
+    """Refuses two lengths, and a query string that is too long, before anybody takes it apart."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request on, or refuse it."""
+        names = {name for name, _ in scope.get("headers", ())}
+        if {b"content-length", b"transfer-encoding"} <= names:
+            # a proxy may have seen another end of this request than this server
+            close = {"Connection": "close"}
+            answer = JSONResponse({"error": _TWO_LENGTHS}, 400, close)
+            await refuse(answer, scope, receive, send)
+            return
         query = scope.get("query_string", b"")
         num_parameters = query.count(b"&") + 1
         if len(query) <= LONGEST_QUERY and num_parameters <= MOST_PARAMETERS:

@@ -48,6 +48,7 @@ from app.safe_headers import SafeHeaders
 from app.sessions import Sessions
 from app.settings import Settings
 from app.shell import make_dash
+from app.whole_bodies import WholeBodies
 from ingest.errors import UserError
 
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -90,7 +91,7 @@ def make_app(
         *model.routes(hub),
         *perturbing.routes(hub, jobs),
         Route("/api/{path:path}", _unknown, methods=_METHODS),
-        Mount("/", KeptPages(WSGIMiddleware(pages, workers=8))),
+        Mount("/", KeptPages(WholeBodies(WSGIMiddleware(pages, workers=8), _MOST_POSTED))),
     ]
     templates = {route.endpoint: route.path for route in routes if isinstance(route, Route)} | {
         routes[-1].app: "pages"

@@ -6,19 +6,29 @@ import hmac
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from app.access_files import AccessFiles, ServedToken, Session, digest_of
 from app.settings import Token
 
 MOST_SESSIONS = 1_000
-"""Sessions kept; the oldest goes first."""
+"""Sessions kept; the oldest of the token that has the most of them goes first."""
 LOOK_EVERY_S = 1.0
 """A revocation takes effect after so long at most."""
 _NOTE_AGAIN_S = 86_400.0
 _SETTLED_NS = 2_000_000_000
 """A folder that changed no later than so long before it was read holds nothing newer."""
+
+
+def _crowd(sessions: Iterable[Session]) -> list[Session]:
+    """Those that are too many: nobody ends the sessions of other tokens by opening more."""
+    by_token: dict[str, list[Session]] = defaultdict(list)
+    for session in sorted(sessions, key=lambda one: -one.began_s):
+        by_token[session.token].append(session)
+    num_over = sum(map(len, by_token.values())) - MOST_SESSIONS
+    return [max(by_token.values(), key=len).pop() for _ in range(num_over)]
 
 
 class Sessions:
@@ -47,7 +57,7 @@ class Sessions:
         with self._lock:
             self._num_opened += 1
             self._sessions[session.digest] = session
-            crowd = sorted(self._sessions.values(), key=lambda one: one.began_s)[:-MOST_SESSIONS]
+            crowd = _crowd(self._sessions.values())
         for oldest in crowd:
             self._end(oldest)
         return secret

@@ -83,7 +83,7 @@ class FileHead:
 def parse_list(entries: object, limit: int) -> list[FileHead]:
     """The list [{"name", "size"}, ...]; raises UserError: damaged, empty or too big."""
     try:
-        heads = [FileHead(str(e["name"])[:_LONGEST_TOLD], e["size"]) for e in entries]  # type: ignore[attr-defined]
+        heads = [FileHead(_told(e["name"]), e["size"]) for e in entries]  # type: ignore[attr-defined]
     except (ValueError, TypeError, KeyError):
         raise UserError(
             'the list of files is damaged; give {"files": [{"name", "size"}]}'
@@ -96,6 +96,11 @@ def parse_list(entries: object, limit: int) -> list[FileHead]:
             raise UserError(f"the size of {head.name[:80]} is not a whole number of bytes")
     check_size(sum(head.num_bytes for head in heads), limit)
     return heads
+
+
+def _told(name: object) -> str:
+    """A name as it can be shown: file systems know halves of characters."""
+    return str(name)[:_LONGEST_TOLD].encode("utf-8", "replace").decode()
 
 
 def parse_body(content: bytes, limit: int) -> list[FileHead]:

@@ -22,6 +22,8 @@ from ingest.errors import UserError, printable
 from ingest.run_files import is_run_folder
 
 MOST_UNDER_WAY = 64
+MOST_OF_ONE_TOKEN = 32
+"""Uploads under way: those of one token leave room for the others'."""
 QUIET_S = 5.0
 """A connection that sent nothing for so long gives way to another one of the same upload."""
 _KEPT_RESULTS = 64
@@ -40,8 +42,9 @@ class Upload:
     One connection writes at a time: the one that claimed the upload last.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, token: str = "") -> None:
         self.place = place
+        self.token = token
         self.state = "queued" if place.files.is_whole else "receiving"
         self.result = Import(num_bytes=place.files.num_bytes)
         self.cancelled = False
@@ -123,8 +126,8 @@ class Uploads:
         self.sweep()
         threading.Thread(target=self._sweep_on, name="upload sweeper", daemon=True).start()
 
-    def create(self, heads: Sequence[FileHead]) -> Upload:
-        """A new upload of these files; raises UserError."""
+    def create(self, heads: Sequence[FileHead], token: str = "") -> Upload:
+        """A new upload of these files by a holder of this token ('': of any); raises UserError."""
         if is_run_folder(self.runs):
             raise UserError("this server shows one run; serve a folder of runs to add others")
         with self._lock:
@@ -133,9 +136,13 @@ class Uploads:
             unfinished = [one for one in self._uploads.values() if one.state == "receiving"]
             if len(unfinished) >= MOST_UNDER_WAY:
                 raise TooMany(f"{MOST_UNDER_WAY} uploads are under way; wait for one of them")
+            if sum(bool(token) and one.token == token for one in unfinished) >= MOST_OF_ONE_TOKEN:
+                raise TooMany(
+                    f"{MOST_OF_ONE_TOKEN} uploads with your token are under way; wait for one"
+                )
             missing = sum(one.place.files.num_bytes - one.offset for one in unfinished)
             check_room(self.runs, missing + sum(head.num_bytes for head in heads))
-            upload = Upload(new_place(self.runs, heads))
+            upload = Upload(new_place(self.runs, heads), token)
             self._uploads[upload.place.id] = upload
         return upload
 

@@ -11,7 +11,6 @@ comes back by itself, training does not notice.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -29,6 +28,7 @@ from app.live_frames import key_of
 from app.live_jobs import LiveJobs
 from app.live_rank import ENDED, Hello, LiveRank, OtherVersion
 from app.live_ranks import Crowded
+from app.plain_json import loads
 from app.received_files import Closed, ReceivedFiles
 from app.segment_checks import SegmentChecks
 from ingest.errors import UserError
@@ -189,7 +189,7 @@ class _Line:
 
     def _told(self, message: str | bytes) -> dict[str, Any]:
         try:
-            told = json.loads(message) if isinstance(message, str) else None
+            told = loads(message) if isinstance(message, str) else None
         except (ValueError, RecursionError):
             told = None
         if not isinstance(told, dict):

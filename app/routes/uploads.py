@@ -8,6 +8,7 @@ the upload up. Once all bytes have come the import begins by itself; GET tells h
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 
@@ -16,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.auth import require
+from app.auth import TOKEN, require
 from app.hub import Hub
 from app.routes.answering import GONE
 from app.settings import Role
@@ -36,6 +37,7 @@ VERSION = "1.0.0"
 MEDIA_TYPE = "application/offset+octet-stream"
 AT_ONCE = 16
 """Connections that may send at the same time: each holds a MB or two of memory."""
+AT_ONCE_OF_ONE_TOKEN = 8
 STALL_S = 60.0
 """A connection that sends nothing for so long is ended; its browser comes back."""
 _WRITE_BYTES = 1 << 20
@@ -85,7 +87,7 @@ def _guarded(endpoint: Endpoint) -> Endpoint:
 class _Answers:
     def __init__(self, uploads: Uploads) -> None:
         self._uploads = uploads
-        self._sending = 0
+        self._sending: Counter[str] = Counter()
 
     async def _upload(self, request: Request) -> Upload:
         return await run_in_threadpool(self._uploads.get, request.path_params["id"])
@@ -97,7 +99,7 @@ class _Answers:
             if len(content) > MAX_LIST_BYTES:
                 raise TooBig("the list of files is too long; pack them into a tar file")
         heads = parse_body(bytes(content), limit_bytes())
-        upload = await run_in_threadpool(self._uploads.create, heads)
+        upload = await run_in_threadpool(self._uploads.create, heads, _token_of(request))
         # relative: whatever prefix a proxy has put before it stays there
         where = {"Location": f"uploads/{upload.place.id}", **_offsets(upload)}
         return JSONResponse({"id": upload.place.id}, 201, where)
@@ -112,16 +114,18 @@ class _Answers:
         offset = _number(headers.get("upload-offset", ""))
         if offset is None:
             raise WrongOffset("the header Upload-Offset is missing or not a number of bytes")
-        if self._sending >= AT_ONCE:
-            raise Stopping(f"{AT_ONCE} uploads are being sent; this one goes on when one has ended")
+        token = _token_of(request)
+        most = AT_ONCE_OF_ONE_TOKEN if token else AT_ONCE
+        if self._sending.total() >= AT_ONCE or self._sending[token] >= most:
+            raise Stopping(f"{most} uploads are being sent; this one goes on when one has ended")
         upload = await self._upload(request)
-        self._sending += 1
+        self._sending[token] += 1
         try:
             num_bytes = _number(headers.get("content-length", ""))
             writer = await run_in_threadpool(upload.claim, offset, num_bytes)
             await self._write(request.state.body, upload, writer)
         finally:
-            self._sending -= 1
+            self._sending[token] -= 1
         return Response(status_code=204, headers=_offsets(upload))
 
     async def _write(self, body: _Body, upload: Upload, writer: object) -> None:
@@ -150,6 +154,12 @@ class _Answers:
     async def end(self, request: Request) -> Response:
         await run_in_threadpool(self._uploads.end, request.path_params["id"])
         return Response(status_code=204)
+
+
+def _token_of(request: Request) -> str:
+    """Whose upload it is; '' where the server has no tokens."""
+    token: str = request.scope.get(TOKEN, "")
+    return token
 
 
 def _number(text: str) -> int | None:

@@ -10,7 +10,6 @@ what it has drawn (app/frame_rounds.py).
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -25,6 +24,7 @@ from app.live_frames import Reader, Wanted
 from app.live_jobs import LiveJobs
 from app.live_prompts import begin_prompt
 from app.metrics import METRICS
+from app.plain_json import loads
 from app.routes.answering import body_of
 from app.settings import Role
 from ingest.errors import UserError
@@ -111,9 +111,9 @@ async def _posted(request: Request, answering: Answering) -> Response:
     too_long = f"this is longer than {_MOST_POSTED} bytes; ask for less at once"
     content = await body_of(request, _MOST_POSTED, too_long)
     try:
-        told = json.loads(content)
-    except (ValueError, RecursionError):
-        raise UserError("this is no JSON; send an object") from None
+        told = loads(content)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"this is no JSON; send an object ({str(error)[:80]})") from None
     if not isinstance(told, dict):
         raise UserError("this is no JSON object; send one")
     try:

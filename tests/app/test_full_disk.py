@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from app.hub import Hub
+from app.live_claims import Claims
+from app.live_rank import Hello
 from app.pulse import pulse
 from app.received_files import ReceivedFiles
 from app.server import make_app
@@ -26,8 +28,8 @@ from ingest.imports import import_paths
 from sample_traces import RECORDED
 from tests.app.server.asgi import Client
 from tests.app.uploads.sending import trace
+from tests.hostile.test_job_tokens import rank_file
 from tests.runs_builder import RunBuilder, two_rank_run
-from trace_hooks.parcels import Parcel
 
 WAIT_S = 60.0
 
@@ -150,8 +152,8 @@ def test_an_import_works_again(disk: Disk, tmp_path: Path) -> None:
 
 def test_files_of_ranks_are_stored_again(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.received_files.LEAST_FREE", 0)
-    files = ReceivedFiles(disk.folder / "job", 0)
-    parcel = Parcel("ranks/0000-00000.json", b'{"started_ns": 1}')
+    files = ReceivedFiles(disk.folder / "job", 0, lambda _path, _segment: "")
+    parcel = rank_file(0)
     disk.fill()
     with pytest.raises(UserError, match="make room"):
         files.store(parcel)
@@ -182,3 +184,22 @@ def test_what_failed_after_all_was_indexed_is_told_no_longer_than_it_holds(
         soon(lambda: not hub.problems())
     finally:
         hub.close()
+
+
+def test_a_run_that_was_refused_for_want_of_room_is_opened_when_there_is_room(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.received_files.LEAST_FREE", 0)
+    told = Hello("job", 0, 0, 1, start="start-of-this", secret="x" * 32)
+    disk.fill()
+    with pytest.raises(UserError, match="No space left"):
+        Claims(disk.folder).check(told)
+    disk.make_room()
+    Claims(disk.folder).check(told)
+    assert (disk.folder / "job" / "attempts" / "0000").read_text("utf-8").strip() == told.start
+
+
+def test_no_run_is_opened_where_the_disk_is_almost_full(disk: Disk) -> None:
+    with pytest.raises(UserError, match="is full; make room there"):
+        Claims(disk.folder).check(Hello("job", 0, 0, 1, start="start-of-this", secret="x" * 32))
+    assert list(disk.folder.iterdir()) == []

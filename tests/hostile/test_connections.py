@@ -238,3 +238,19 @@ def test_a_peer_that_has_left_is_not_counted(server: Flooded, opened: ExitStack)
     while server.num_files() > NUM_FILES // 2:
         assert time.monotonic() < deadline_s
         time.sleep(0.1)
+
+
+@pytest.mark.parametrize("path", ["/api/uploads", "/healthz", "/_dash-update-component"])
+def test_a_request_with_two_lengths_is_refused_and_ends_the_connection(
+    server: Flooded, opened: ExitStack, path: str
+) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {SECRET}\r\n"
+    both = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    hidden = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    (one,) = server.half_open(opened, 1, (head + both + hidden).encode())
+    answer = b""
+    while piece := one.recv(65_536):
+        answer += piece
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b"Content-Length and Transfer-Encoding" in answer
+    assert answer.count(b"HTTP/1.1") == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.upload_files import FileHead, Files, run_name, safe_name, safe_place, title
+from app.upload_files import FileHead, Files, parse_list, run_name, safe_name, safe_place, title
 
 
 @pytest.mark.parametrize(
@@ -87,3 +87,9 @@ def test_bytes_are_written_as_they_come_whatever_their_borders(tmp_path):
         files.append(bytes([byte]))
     assert files.is_whole
     assert [path.read_bytes() for path in files.paths] == [b"", b"123", b"", b"45"]
+
+
+def test_names_that_cannot_be_written_are_shown_all_the_same():
+    (head,) = parse_list([{"name": "a\ud800.json", "size": 1}], 10)
+    assert head.name == "a?.json"
+    assert title([head]).encode() == b"a?.json"
