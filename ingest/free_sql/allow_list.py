@@ -220,18 +220,13 @@ class _Walk:
     def _of_table(self, function: dict[str, Any], scope: Scope) -> None:
         """The table that is named as an argument, by a text or as a column is."""
         first, *others = _listed(function, "arguments") or [{}]
-        given = first.get("expression")
-        named = given if isinstance(given, dict) else {}
-        literal, path = named.get("literal"), named.get("column_names")
-        if named.get("class") == "CONSTANT" and isinstance(literal, dict):
-            path = [literal.get("text")] if literal.get("kind") == "STRING" else None
-        is_one = isinstance(path, list) and len(path) == 1 and isinstance(path[0], str)
-        # a text with a dot would be read as a schema and a name, or as a file
+        name = _name_given(first.get("expression"))
         is_first = _text(first, "name") in ("", "source")
-        if not is_one or not is_first or any(_text(o, "name") == "source" for o in others):
+        if not name or not is_first or any(_text(one, "name") == "source" for one in others):
             raise UserError("SQL: histogram needs the name of a table as its first argument")
-        if folded(path[0]) not in scope or not path[0].isidentifier():
-            raise UserError(f"SQL: {_no_table(path[0])}")
+        # a text with a dot would be read as a schema and a name, or as a file
+        if folded(name) not in scope or not name.isidentifier():
+            raise UserError(f"SQL: {_no_table(name)}")
 
     def _show(self, node: dict[str, Any], scope: Scope) -> None:
         name, kind = _text(node, "table_name"), node.get("show_type")
@@ -239,6 +234,15 @@ class _Walk:
         is_table = kind in _TABLE_SHOWS and (not name or folded(name) in scope)
         if not (is_list or is_table) or node.get("schema_name") or node.get("catalog_name"):
             raise UserError("SQL: SHOW TABLES, DESCRIBE table and SUMMARIZE table are possible")
+
+
+def _name_given(expression: Any) -> str:
+    """The name that a text or a column stands for, empty where it is none."""
+    given = expression if isinstance(expression, dict) else {}
+    literal, path = given.get("literal"), given.get("column_names")
+    if given.get("class") == "CONSTANT" and isinstance(literal, dict):
+        return _text(literal, "text") if literal.get("kind") == "STRING" else ""
+    return str(path[0]) if isinstance(path, list) and len(path) == 1 else ""
 
 
 def folded(name: str) -> str:

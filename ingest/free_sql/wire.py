@@ -14,8 +14,8 @@ from typing import Any
 DATA, ERROR, END = b"D", b"E", b"Z"
 _HEAD = struct.Struct("=cI")
 _LENGTH = struct.Struct("=I")
-_MOST = 256 << 20
-"""Bytes of a frame or message: more is no answer of ours."""
+_MOST = 64 << 20
+"""Bytes of a frame or message: more is no answer of ours (portions.MOST_BYTES)."""
 
 LAYERS = frozenset({"tree", "connection", "kernel"})
 
