@@ -68,6 +68,14 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "quotactl": (179, 60), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
     "shmget": (29, 194), "shmat": (30, 196), "msgget": (68, 186), "semget": (64, 190),
     "mq_open": (240, 180), "setuid": (105, 146), "setgid": (106, 144),
+    "shmctl": (31, 195), "shmdt": (67, 197), "semop": (65, 193), "semctl": (66, 191),
+    "semtimedop": (220, 192), "msgsnd": (69, 189), "msgrcv": (70, 188), "msgctl": (71, 187),
+    "mq_unlink": (241, 181), "setpriority": (141, 140), "ioprio_set": (251, 30),
+    "sched_setparam": (142, 118), "sched_setscheduler": (144, 119), "sched_setattr": (314, 274),
+    "sched_setaffinity": (203, 122), "migrate_pages": (256, 238), "move_pages": (279, 239),
+    "process_mrelease": (448, 448), "setpgid": (109, 154), "setsid": (112, 157),
+    "sync": (162, 81), "syncfs": (306, 267), "flock": (73, 32), "open_tree_attr": (467, 467),
+    "file_setattr": (469, 469),
 }  # fmt: skip
 _UNKNOWN = {"openat2": (437, 437), "clone3": (435, 435)}
 """No filter sees their flags, which are behind a pointer: the C library takes the older calls."""
