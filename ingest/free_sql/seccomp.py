@@ -29,6 +29,9 @@ _OPENS = {"x86_64": {2: 1, 257: 2}, "aarch64": {56: 2}}
 """open and openat: number of the call -> which argument holds its flags."""
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _PRLIMIT = {"x86_64": 302, "aarch64": 261}
+_FCNTL = {"x86_64": 72, "aarch64": 25}
+_SIGNALS_BY_FILE = (8, 10, 15)
+"""F_SETOWN, F_SETSIG, F_SETOWN_EX: a file or socket would send a signal to any process."""
 _TGKILL = {"x86_64": 234, "aarch64": 131}
 
 # name: (x86-64, 64-bit Arm); None: the machine has no such call
@@ -117,6 +120,8 @@ def _program(machine: str, pid: int) -> list[Instruction]:
         program += _unless(number, [*_low(argument), (_ANY_OF, 0, 1, _WRITING)], errno.EACCES)
     program += _unless(_CLONE[machine], [*_low(0), (_ANY_OF, 1, 0, _CLONE_THREAD)], errno.EPERM)
     program += _unless(_TGKILL[machine], [*_low(0), (_EQUAL, 1, 0, pid)], errno.EPERM)
+    for command in _SIGNALS_BY_FILE:
+        program += _unless(_FCNTL[machine], [*_low(1), (_EQUAL, 0, 1, command)], errno.EPERM)
     for load in (_low(2), _high(2)):  # prlimit with new limits
         program += _unless(_PRLIMIT[machine], [*load, (_EQUAL, 1, 0, 0)], errno.EPERM)
     return [*program, (_RETURN, 0, 0, _ALLOW)]

@@ -34,6 +34,8 @@ OTHERS = {
     "messages": (71, 0, 0, 0),
     "a message queue": (241, 0),
     "the disks": (162,),
+    "signals by a file": (72, 1, 8, 1),
+    "which signal a file sends": (72, 1, 10, 9),
     "locks of files": (73, 0, 6),
 }
 
