@@ -60,7 +60,7 @@ async def answer(
         work = turns.run(computed, stop, session) if turns else run_in_threadpool(computed)
         return respond(await work)
     except Busy as error:
-        return JSONResponse({"error": str(error)}, 503, {"Retry-After": str(RETRY_S)})
+        return busy(error)
     except UserError as error:
         is_gone = isinstance(error, Interrupted) and stop.called
         status = 403 if isinstance(error, Forbidden) else GONE if is_gone else 400
@@ -68,6 +68,11 @@ async def answer(
     finally:
         _under_way.discard(stop)
         watcher.cancel()
+
+
+def busy(error: Busy) -> Response:
+    """What somebody gets for whom there is no place."""
+    return JSONResponse({"error": str(error)}, 503, {"Retry-After": str(RETRY_S)})
 
 
 async def body_of(request: Request, most_bytes: int, too_long: str) -> bytes:

@@ -13,12 +13,13 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from app.auth import SESSION, require_page_header
 from app.hub import Hub
-from app.routes.answering import answer, body_of
+from app.routes.answering import answer, body_of, busy
 from app.routes.tickets import Tickets
-from app.routes.turns import Turns
+from app.routes.turns import Busy, Turns
 from app.views.query import Query, answered, csv_pieces, prepared
 from ingest.errors import UserError
 from ingest.stopping import Stop
@@ -105,10 +106,38 @@ async def _csv(request: Request, asked: Callable[[], tuple[Run, Query]], turns: 
         name = f"{request.path_params['run']}-{request.query_params.get('q', 'sql')}"
         disposition = f'attachment; filename="{_NOT_IN_NAMES.sub("-", name)}.csv"'
         headers = {"Content-Disposition": disposition, **_NO_STORE}
-        body = _body(turns, session, *made)
-        return StreamingResponse(body, media_type="text/csv", headers=headers)
+        return _File(turns, session, made, headers)
 
-    return await answer(request, compute, respond, turns)
+    try:
+        turns.begin_file(session)
+    except Busy as error:
+        return busy(error)
+    made: Response | None = None
+    try:
+        made = await answer(request, compute, respond, turns)
+        return made
+    finally:
+        if not isinstance(made, _File):
+            turns.end_file(session)
+
+
+class _File(StreamingResponse):
+    """A CSV file; it has a place of `turns` until it was sent or its browser has left."""
+
+    def __init__(
+        self, turns: Turns, session: str, made: tuple[bytes, Iterator[bytes], Stop],
+        headers: dict[str, str],
+    ) -> None:  # fmt: skip
+        super().__init__(_body(turns, session, *made), media_type="text/csv", headers=headers)
+        self._turns, self._session, self._stop = turns, session, made[2]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._stop()
+            self._turns.end_file(self._session)
 
 
 def _saved(hub: Hub, request: Request) -> tuple[Run, Query]:

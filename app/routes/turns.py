@@ -21,6 +21,7 @@ T = TypeVar("T")
 AT_ONCE = 4
 """Pieces of one kind of work that are worked on at once."""
 OF_ONE_SESSION = 3
+"""Also of the files that are sent, which keep what computes them until their browser has all."""
 MOST_WAITING = 16
 """As many more wait for a place, at most half of one session; who comes then gets a sentence."""
 MOST_SESSIONS_WAITING = 100
@@ -41,11 +42,23 @@ class Turns:
         self.kind = kind
         self._running: Counter[str] = Counter()
         self._waiting: list[tuple[str, asyncio.Future[None]]] = []
+        self._sent: Counter[str] = Counter()
 
     @property
     def is_full(self) -> bool:
         """Whether somebody waits for a place."""
         return bool(self._waiting)
+
+    def begin_file(self, session: str) -> None:
+        """A file begins, which `end_file` has to end; raises Busy where too many are sent."""
+        if self._sent[session] >= OF_ONE_SESSION or self._sent.total() >= AT_ONCE:
+            raise Busy("as many files as the server can compute at once are being sent; ask again")
+        self._sent[session] += 1
+
+    def end_file(self, session: str) -> None:
+        """It was sent, or its browser has left."""
+        self._sent[session] -= 1
+        self._sent = +self._sent
 
     async def run(
         self, work: Callable[[], T], stop: Stop, session: str = "", is_new: bool = True

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -22,8 +23,10 @@ from ingest.store import TIME_LIMIT_S, Run
 
 MAX_ROWS = 10_000
 """Rows sent to the page; CSV has all."""
+_MOST_BYTES = 32 << 20
+"""What the rows of the page may take; fewer than MAX_ROWS are sent where they take more."""
 COUNT_FOR_S = 5.0
-"""The rows beyond MAX_ROWS are counted for so long at most."""
+"""The rows beyond those of the page are counted for so long at most."""
 CSV_LIMIT_S = 600.0
 NOW = "now_ns"
 """Parameter filled with the server's time where it is not given."""
@@ -94,7 +97,7 @@ def answered(
         with _reading(run, query, limit_s, stop, session) as reader:
             page.take(reader, time.monotonic)
     except Interrupted:
-        if len(page.rows) < MAX_ROWS or (stop is not None and stop.called):
+        if not page.is_full or (stop is not None and stop.called):
             raise
     return Answer(page.columns, page.rows, page.num_rows, page.is_counted, time.monotonic() - begun)
 
@@ -116,21 +119,33 @@ class _Page:
         self.rows: list[list[Any]] = []
         self.num_rows = 0
         self.is_counted = False
+        self._num_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has all rows that are sent."""
+        return len(self.rows) >= MAX_ROWS or self._num_bytes >= _MOST_BYTES
 
     def take(self, reader: pa.RecordBatchReader, now_s: Callable[[], float]) -> None:
         """Read to the end, or until counting took too long."""
         self.columns = [Column(field.name, _kind(field.type)) for field in reader.schema]
         count_until_s = math.inf
         for batch in reader:
-            missing = MAX_ROWS - len(self.rows)
-            if missing > 0:
-                self.rows += _rows(batch.slice(0, missing))
+            if not self.is_full:
+                self._add(batch.slice(0, MAX_ROWS - len(self.rows)))
             elif count_until_s == math.inf:
                 count_until_s = now_s() + COUNT_FOR_S
             self.num_rows += batch.num_rows
             if now_s() > count_until_s:
                 return
         self.is_counted = True
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        for row in _rows(batch):
+            if self.is_full:
+                return
+            self.rows.append(row)
+            self._num_bytes += sum(map(sys.getsizeof, row))
 
 
 def _rows(batch: pa.RecordBatch) -> list[list[Any]]:

@@ -8,6 +8,7 @@ is not listed is refused, be it a node, a table or a function that a later versi
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Iterable
 from functools import cache
 from importlib import resources
@@ -49,6 +50,8 @@ _TABLE_FUNCTIONS = frozenset({
     "chosen_steps", "chosen_kinds", "chosen_collectives", "collectives_of", "slowdowns",
 })  # fmt: skip
 """DuckDB's own, and this project's questions over the index (sql/index/views.sql)."""
+_OF_A_TABLE = ("histogram", "histogram_values")
+"""Those whose first argument names a table."""
 _TABLE_SHOWS = ("DESCRIBE", "SUMMARY", "SHOW")
 _LISTS = ('"tables"', "__show_tables_expanded")
 """What SHOW TABLES and DESCRIBE without a table look at."""
@@ -102,14 +105,15 @@ def _refusal(tree: Any) -> str:
 
 _UNKNOWN_FORM = "SQL: this statement has a form that is not known here"
 Scope = frozenset[str]
-"""Names of tables and CTEs that can be seen, case folded as DuckDB compares them."""
+"""Names of tables and CTEs that can be seen, `folded`."""
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 class _Walk:
     """One walk over a tree; every method raises UserError at the first node that is not listed."""
 
     def __init__(self, tables: Iterable[str]) -> None:
-        self._tables = frozenset(name.casefold() for name in tables)
+        self._tables = frozenset(folded(name) for name in tables)
 
     def query(self, node: Any, scope: Scope | None = None) -> None:
         """A query and what is nested in it; its CTEs are seen by it, and by later ones of them."""
@@ -121,7 +125,7 @@ class _Walk:
         unaware = {"RECURSIVE_CTE_NODE": "left", "CTE_NODE": "query"}.get(node["type"])
         if unaware:  # this part of it does not see the name: there it would be a table, or a file
             self.query(parts.pop(unaware, None), inside)
-            inside |= {_text(node, "cte_name").casefold()}
+            inside |= {folded(_text(node, "cte_name"))}
         self._parts(parts, inside)
 
     def _ctes(self, node: dict[str, Any], scope: Scope) -> Scope:
@@ -132,7 +136,7 @@ class _Walk:
                 raise UserError(_UNKNOWN_FORM)
             rest = dict(value)
             self.query(rest.pop("query_node", None), scope)
-            scope |= {_text(entry, "key").casefold()}
+            scope |= {folded(_text(entry, "key"))}
             self._parts(rest, scope)
         return scope
 
@@ -173,8 +177,8 @@ class _Walk:
 
     def _function(self, node: dict[str, Any], listed: frozenset[str]) -> None:
         path = _path(node)
-        name = path[-1].casefold()
-        if len(path) != 1 or name not in listed or _text(node, "function_name").casefold() != name:
+        name = folded(path[-1])
+        if len(path) != 1 or name not in listed or folded(_text(node, "function_name")) != name:
             raise UserError(
                 f"SQL: the function {'.'.join(path)[:100]} is not among those that may be used "
                 "here; docs/data-model.md says which are"
@@ -195,6 +199,8 @@ class _Walk:
             if not isinstance(function, dict) or function.get("class") != "FUNCTION":
                 raise UserError(_UNKNOWN_FORM)
             self._function(function, _TABLE_FUNCTIONS)
+            if folded(_text(function, "function_name")) in _OF_A_TABLE:
+                self._of_table(function, scope)
             self._parts(function, scope)
             self._parts({key: part for key, part in node.items() if key != "function"}, scope)
             return
@@ -203,24 +209,49 @@ class _Walk:
     def _named_table(self, node: dict[str, Any], scope: Scope) -> None:
         path = _path(node)
         name = path[-1]
-        if len(path) > 1 and [part.casefold() for part in path[:-1]] != ["main"]:
+        if len(path) > 1 and [folded(part) for part in path[:-1]] != ["main"]:
             raise UserError(f"SQL: write {name[:100]} without a schema")
         seen = scope if len(path) == 1 else self._tables  # a CTE has no schema
-        if name.casefold() not in seen or _text(node, "table_name") != name:
+        if folded(name) not in seen or _text(node, "table_name") != name:
             raise UserError(f"SQL: {_no_table(name)}")
         if node.get("at_clause") is not None:
             raise UserError("SQL: AT is not possible here")
 
+    def _of_table(self, function: dict[str, Any], scope: Scope) -> None:
+        """The table that is named as an argument, by a text or as a column is."""
+        first, *others = _listed(function, "arguments") or [{}]
+        name = _name_given(first.get("expression"))
+        is_first = _text(first, "name") in ("", "source")
+        if not name or not is_first or any(_text(one, "name") == "source" for one in others):
+            raise UserError("SQL: histogram needs the name of a table as its first argument")
+        # a text with a dot would be read as a schema and a name, or as a file
+        if folded(name) not in scope or not name.isidentifier():
+            raise UserError(f"SQL: {_no_table(name)}")
+
     def _show(self, node: dict[str, Any], scope: Scope) -> None:
         name, kind = _text(node, "table_name"), node.get("show_type")
         is_list = kind == "SHOW_SPECIAL" and name in _LISTS
-        is_table = kind in _TABLE_SHOWS and (not name or name.casefold() in scope)
+        is_table = kind in _TABLE_SHOWS and (not name or folded(name) in scope)
         if not (is_list or is_table) or node.get("schema_name") or node.get("catalog_name"):
             raise UserError("SQL: SHOW TABLES, DESCRIBE table and SUMMARIZE table are possible")
 
 
+def _name_given(expression: Any) -> str:
+    """The name that a text or a column stands for, empty where it is none."""
+    given = expression if isinstance(expression, dict) else {}
+    literal, path = given.get("literal"), given.get("column_names")
+    if given.get("class") == "CONSTANT" and isinstance(literal, dict):
+        return _text(literal, "text") if literal.get("kind") == "STRING" else ""
+    return str(path[0]) if isinstance(path, list) and len(path) == 1 else ""
+
+
+def folded(name: str) -> str:
+    """A name as DuckDB compares it: letters of ASCII only have no case."""
+    return name.translate(_LOWER)
+
+
 def _no_table(name: str) -> str:
-    if name.casefold() in CONTENT:
+    if folded(name) in CONTENT:
         return (
             f"{name} holds content of the model, which SQL does not see; the page Model shows it, "
             "and `rankscope query --content` reads it on this machine"

@@ -29,6 +29,9 @@ _OPENS = {"x86_64": {2: 1, 257: 2}, "aarch64": {56: 2}}
 """open and openat: number of the call -> which argument holds its flags."""
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _PRLIMIT = {"x86_64": 302, "aarch64": 261}
+_FCNTL = {"x86_64": 72, "aarch64": 25}
+_SIGNALS_BY_FILE = (8, 10, 15)
+"""F_SETOWN, F_SETSIG, F_SETOWN_EX: a file or socket would send a signal to any process."""
 _TGKILL = {"x86_64": 234, "aarch64": 131}
 
 # name: (x86-64, 64-bit Arm); None: the machine has no such call
@@ -68,6 +71,14 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "quotactl": (179, 60), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
     "shmget": (29, 194), "shmat": (30, 196), "msgget": (68, 186), "semget": (64, 190),
     "mq_open": (240, 180), "setuid": (105, 146), "setgid": (106, 144),
+    "shmctl": (31, 195), "shmdt": (67, 197), "semop": (65, 193), "semctl": (66, 191),
+    "semtimedop": (220, 192), "msgsnd": (69, 189), "msgrcv": (70, 188), "msgctl": (71, 187),
+    "mq_unlink": (241, 181), "setpriority": (141, 140), "ioprio_set": (251, 30),
+    "sched_setparam": (142, 118), "sched_setscheduler": (144, 119), "sched_setattr": (314, 274),
+    "sched_setaffinity": (203, 122), "migrate_pages": (256, 238), "move_pages": (279, 239),
+    "process_mrelease": (448, 448), "setpgid": (109, 154), "setsid": (112, 157),
+    "sync": (162, 81), "syncfs": (306, 267), "flock": (73, 32), "open_tree_attr": (467, 467),
+    "file_setattr": (469, 469),
 }  # fmt: skip
 _UNKNOWN = {"openat2": (437, 437), "clone3": (435, 435)}
 """No filter sees their flags, which are behind a pointer: the C library takes the older calls."""
@@ -112,6 +123,8 @@ def _program(machine: str, pid: int) -> list[Instruction]:
         program += _unless(number, [*_low(argument), (_ANY_OF, 0, 1, _WRITING)], errno.EACCES)
     program += _unless(_CLONE[machine], [*_low(0), (_ANY_OF, 1, 0, _CLONE_THREAD)], errno.EPERM)
     program += _unless(_TGKILL[machine], [*_low(0), (_EQUAL, 1, 0, pid)], errno.EPERM)
+    for command in _SIGNALS_BY_FILE:
+        program += _unless(_FCNTL[machine], [*_low(1), (_EQUAL, 0, 1, command)], errno.EPERM)
     for load in (_low(2), _high(2)):  # prlimit with new limits
         program += _unless(_PRLIMIT[machine], [*load, (_EQUAL, 1, 0, 0)], errno.EPERM)
     return [*program, (_RETURN, 0, 0, _ALLOW)]

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import duckdb
@@ -21,6 +22,7 @@ from ingest.errors import UserError
 from ingest.free_sql import kernel, wire
 from ingest.free_sql.allow_list import check_text, check_tree, functions
 from ingest.free_sql.connection import NUM_THREADS, ONE_THREAD, RunDatabase, memory_bytes
+from ingest.free_sql.portions import check_schema, portions
 from ingest.free_sql.sentences import sentence
 from ingest.index_sql import index_sql
 
@@ -91,8 +93,10 @@ def rehearse() -> None:
 def _rehearse(connection: Connection) -> None:
     """Go through all that a statement goes through, so that it is in memory when one comes."""
     connection.execute(_TREE, {"text": _REHEARSAL}).fetchall()
-    for batch in connection.sql(_REHEARSAL).to_arrow_reader(_BATCH_ROWS):
-        _packed(batch)
+    reader = connection.sql(_REHEARSAL).to_arrow_reader(_BATCH_ROWS)
+    check_schema(reader.schema)
+    for portion in chain.from_iterable(map(portions, reader)):
+        _packed(portion)
 
 
 def _packed(batch: pa.RecordBatch) -> bytes:
@@ -136,10 +140,11 @@ def _send_rows(
             reader = connection.execute(text).to_arrow_reader(_BATCH_ROWS)
     if reader is None:
         raise UserError("SQL: give exactly one SELECT; nothing else is possible here")
+    check_schema(reader.schema)
     frames = io.BufferedWriter(_Frames(file), _BUFFER_BYTES)
     with pa.ipc.new_stream(frames, reader.schema) as stream:
-        for batch in reader:
-            stream.write_batch(batch)
+        for portion in chain.from_iterable(map(portions, reader)):
+            stream.write_batch(portion)
             frames.flush()
     frames.flush()
 

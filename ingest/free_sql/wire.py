@@ -16,8 +16,8 @@ REUSABLE = b"+"
 """Content of an END after which the process takes another statement of the same session."""
 _HEAD = struct.Struct("=cI")
 _LENGTH = struct.Struct("=I")
-_MOST = 256 << 20
-"""Bytes of a frame or message: more is no answer of ours."""
+_MOST = 64 << 20
+"""Bytes of a frame or message: more is no answer of ours (portions.MOST_BYTES)."""
 
 LAYERS = frozenset({"tree", "connection", "kernel"})
 
