@@ -57,7 +57,10 @@ class Run:
                 try:
                     found = self._snapshot = Snapshot(path, self.folder, found)
                 except (duckdb.Error, OSError) as error:  # the run is being deleted, the disk full
-                    raise UserError(f"the index {path} cannot be opened: {error}") from error
+                    reason = str(error).replace(str(path), path.name)
+                    raise UserError(
+                        f"the index of {self.folder.name} cannot be opened: {reason}"
+                    ) from error
             return found
 
     def _newest(self) -> Path:
@@ -65,7 +68,7 @@ class Run:
         require_no_links(self.folder)
         path = current_snapshot(self._index)
         if path is None:
-            raise UserError(f"{self.folder} is not indexed yet; run `rankscope index` on it")
+            raise UserError(f"{self.folder.name} is not indexed yet; run `rankscope index` on it")
         return path
 
     def refresh(self) -> bool:

@@ -20,8 +20,8 @@ from ingest.manifest import Manifest
 from trace_hooks.schema import TABLES
 
 SHARE_OF_MEMORY = 10
-"""Percent of the machine's memory that one statement may take: four at once leave more than half of
-it to everything else.
+"""Percent of the machine's memory that one statement may take. Four run at once, and four files may
+be sent meanwhile: at the very worst a fifth is left to everything else.
 """
 NUM_THREADS = max(1, num_cores() // 2)
 ONE_THREAD: Config = {"threads": 1, "async_threads": 0}

@@ -83,9 +83,7 @@ def test_sockets_without_a_token_keep_nobody_out(server: Flooded, opened: ExitSt
 def test_no_request_with_a_token_is_dropped_for_sockets_that_say_nothing(
     server: Flooded, opened: ExitStack
 ) -> None:
-    handshake = (
-        UPGRADE.format(path="/agent") + "Authorization: Bearer wrong-job-token-0\r\n\r\n"
-    )
+    handshake = UPGRADE.format(path="/agent") + "Authorization: Bearer wrong-job-token-0\r\n\r\n"
     server.half_open(opened, 200, handshake.encode())
     for _ in range(25):
         assert server.ask("/healthz") == 200

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from app.routes.tickets import MOST, Tickets
 from app.routes.turns import AT_ONCE, MOST_WAITING, OF_ONE_SESSION, Busy, Turns
 from ingest.stopping import Interrupted, Stop
 
@@ -120,21 +119,3 @@ def test_a_question_that_is_given_up_gives_its_place_back() -> None:
         assert await asyncio.gather(*results) == [3] * 8
 
     on_a_loop(steps)
-
-
-def test_a_ticket_is_valid_once_for_its_session_and_run() -> None:
-    tickets = Tickets()
-    first, second = (tickets.give("a", "run", "SELECT 1") for _ in range(2))
-    assert tickets.take(first, "a", "run") == "SELECT 1"
-    assert tickets.take(first, "a", "run") is None
-    assert tickets.take(second, "b", "run") is None
-    assert tickets.take(second, "a", "run") is None  # whoever had it, has used it
-    assert tickets.take(tickets.give("a", "run", "SELECT 1"), "a", "other") is None
-
-
-def test_tickets_are_bounded_and_grow_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    tickets = Tickets()
-    given = [tickets.give("a", "run", "SELECT 1") for _ in range(MOST + 1)]
-    assert tickets.take(given[0], "a", "run") is None
-    monkeypatch.setattr("app.routes.tickets.VALID_S", -1.0)
-    assert tickets.take(given[1], "a", "run") is None

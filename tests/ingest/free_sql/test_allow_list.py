@@ -41,6 +41,7 @@ def check(text: str) -> None:
         "FROM slowdowns(NULL, 0, 9)",
         "FROM spans USING SAMPLE 10%", "SELECT count(*) FROM spans TABLESAMPLE 5 ROWS",
         "SELECT rank, kind FROM spans GROUP BY ROLLUP (rank, kind) ORDER BY ALL LIMIT 10%",
+        "SELECT kind.upper(), s.kind.length() FROM spans s", "SELECT alias(rank) FROM spans",
         "SELECT 'copy', 'read_text(1)' AS \"delete\" -- COPY spans TO 'x'",
     ],
 )  # fmt: skip
