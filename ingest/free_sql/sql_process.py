@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -82,15 +82,19 @@ class SqlProcess:
         kind = (session, snapshot, limit_s)
         statement = self._rested(kind) or self._statement(snapshot)
         over = Stop()
-        over.attach(statement)
+        stops = [over, stop] if stop is not None else [over]
         ends = partial(_ends_as_sentence, over, limit_s, stop)
         try:
             with _limits.limit(limit_s, over):
-                if stop is not None:
-                    stop.attach(statement)
                 with ends():
-                    statement.send(text, limit_s)
-                    stream = statement.stream()
+                    try:
+                        stream = statement.begin(text, limit_s, stops)
+                    except (wire.Ended, OSError):
+                        if not statement.has_rested or any(one.called for one in stops):
+                            raise
+                        statement.end()  # it has ended while it waited
+                        statement = self._statement(snapshot)
+                        stream = statement.begin(text, limit_s, stops)
                 batches = _checked(stream, statement, ends)
                 yield pa.RecordBatchReader.from_batches(stream.schema, batches)
         finally:
@@ -291,13 +295,15 @@ class _Statement:
         self._frames: _Frames | None = None
         self._rests_since_s: float | None = None
         self._is_interrupted = False
+        self.has_rested = False
 
-    def send(self, text: str, limit_s: float | None) -> None:
-        """Hand it its text."""
+    def begin(
+        self, text: str, limit_s: float | None, stops: Sequence[Stop]
+    ) -> pa.RecordBatchReader:
+        """Hand it its text; its rows. Raises UserError, Ended, ArrowException, also while read."""
+        for stop in stops:
+            stop.attach(self)
         wire.write_message(self._line.fileno(), {"text": text, "limit_s": limit_s})
-
-    def stream(self) -> pa.RecordBatchReader:
-        """Its rows; reading raises UserError, Ended, ArrowException."""
         self._frames = _Frames(self._file.read)
         return pa.ipc.open_stream(io.BufferedReader(self._frames, _BUFFER_BYTES))
 
@@ -315,6 +321,7 @@ class _Statement:
     def rest(self) -> None:
         """It waits for a further statement, and is let go where its holder has to make room."""
         self._rests_since_s = time.monotonic()
+        self.has_rested = True
         self._holder.left()
 
     def is_ready_again(self) -> bool:
@@ -340,6 +347,8 @@ class _Statement:
 
     def end(self) -> None:
         """It is not needed any more."""
+        if self._file.closed:
+            return
         self._holder.kill(self._pid)
         self._file.close()
         self._line.close()

@@ -87,10 +87,12 @@ def test_whose_session_has_fewest_places_is_next() -> None:
             for name in "aabc"
         ]
         await asyncio.sleep(0.1)
+        works[0].release()
+        await later[-1]
+        assert order[0] == "c"
         for work in works:
             work.release()
         await asyncio.gather(*running, *later)
-        assert order[0] == "c"
 
     on_a_loop(steps)
 
