@@ -46,8 +46,8 @@ class Turns:
 
     @property
     def is_full(self) -> bool:
-        """Whether somebody waits for a place."""
-        return bool(self._waiting)
+        """Whether somebody waits for a place, or no further file would be sent."""
+        return bool(self._waiting) or self._sent.total() >= AT_ONCE
 
     def begin_file(self, session: str) -> None:
         """A file begins, which `end_file` has to end; raises Busy where too many are sent."""

@@ -21,6 +21,7 @@ from tests.hostile.malformed import BAD_TEXTS, DIGITS, mutants
 from tests.runs_builder import two_rank_run
 
 VALID = {
+    "ticket": "x",
     "run": "job", "attempt": "0", "steps": "0..1", "rank": "0", "ranks": "0,1", "near": "0..1",
     "rows": "0..1", "height": "100", "width": "100", "quick": "1", "order": "rank",
     "metric": "step_ms", "sort": "rank", "dir": "asc", "filter": "0", "page": "overview",

@@ -18,7 +18,7 @@ _CALLS = """
 import ctypes, errno, os, sys
 from ingest.free_sql import kernel
 libc = ctypes.CDLL(None, use_errno=True)
-kernel.filter_calls()
+kernel.prepared_filter()()
 number, *rest = map(int, sys.argv[1:])
 found = libc.syscall(number, *(ctypes.c_long(one) for one in rest))
 print(found, ctypes.get_errno() == errno.EPERM)

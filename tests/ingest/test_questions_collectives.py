@@ -162,14 +162,14 @@ def test_collectives_by_group(run):
 )  # fmt: skip
 def test_bytes_moved_follow_the_algorithm(run, op, factor):
     """num_bytes is a member's input: a quarter of all_gather's total, all of reduce_scatter's."""
-    moved = run.sql("SELECT bus_bytes($op, 1000, 4) AS b", {"op": op}).to_pylist()[0]["b"]
+    moved = run.execute("SELECT bus_bytes($op, 1000, 4) AS b", {"op": op}).to_pylist()[0]["b"]
     assert moved == (None if factor is None else pytest.approx(1000 * factor))
 
 
 @pytest.mark.parametrize(("num_bytes", "members"), [(-1, 4), (0, 4), (10, 1), (10, None)])
 def test_unknown_sizes_give_no_bandwidth(run, num_bytes, members):
     values = {"b": num_bytes, "n": members}
-    assert run.sql("SELECT bus_bytes('all_reduce', $b, $n::INT) AS b", values).to_pylist() == [
+    assert run.execute("SELECT bus_bytes('all_reduce', $b, $n::INT) AS b", values).to_pylist() == [
         {"b": None}
     ]
 

@@ -117,7 +117,7 @@ def test_the_median_of_the_others(run, count):
     rng = random.Random(count)
     for _ in range(5):
         values = [rng.randint(0, 4) for _ in range(count)]
-        rows = run.sql(
+        rows = run.execute(
             "SELECT median_of_others(own, middle(list_sort($v::DOUBLE[]))) AS m"
             " FROM (SELECT unnest($v::DOUBLE[]) AS own)",
             {"v": values},

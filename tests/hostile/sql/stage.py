@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from pathlib import Path
 
 import duckdb
@@ -115,6 +116,9 @@ class Stage:
         shutil.rmtree(self._pristine, ignore_errors=True)
 
 
+_merging_two = threading.Lock()  # stages are made by several threads
+
+
 def _job(folder: Path) -> None:
     """A run of four ranks (PP 2 x TP 2) on two hosts; merged files, segments, and one damaged."""
     hosts = ["node-a", "node-a", "node-b", "node-b"]
@@ -127,14 +131,13 @@ def _job(folder: Path) -> None:
             _add_step(run, rank, step, hosts[rank])
     run.rank_files()
     run.publish()
-    before = compaction.FIRST_FAN_IN
-    compaction.FIRST_FAN_IN = 2  # so that there are merged files
-    try:
-        with Indexer(folder) as indexer:
+    with _merging_two, Indexer(folder) as indexer:  # so that there are merged files
+        before, compaction.FIRST_FAN_IN = compaction.FIRST_FAN_IN, 2
+        try:
             indexer.compaction.grace_s = 0.0
             indexer.refresh()
-    finally:
-        compaction.FIRST_FAN_IN = before
+        finally:
+            compaction.FIRST_FAN_IN = before
     _publish(folder, "marks", [{"attempt": 0, "rank": 1, "step": 5, "ts_ns": T0, "kind": "fault",
                                 "text": "slow rank", "args": '{"x": 1.6}'}])  # fmt: skip
     _publish(folder, "frames", [{"attempt": 0, "rank": 0, "step": 1} | _FRAME])
