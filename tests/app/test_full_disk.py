@@ -176,7 +176,9 @@ def test_what_failed_after_all_was_indexed_is_told_no_longer_than_it_holds(
         return delete(own)
 
     monkeypatch.setattr(Compaction, "delete_retired", fails_at_first)
-    shutil.copytree(RECORDED / "healthy", tmp_path / "healthy", ignore=NO_INDEX)
+    shutil.copytree(
+        RECORDED / "healthy", tmp_path / "healthy", ignore=shutil.ignore_patterns("index")
+    )
     hub = Hub(tmp_path)
     try:
         hub.run("healthy", wait_s=WAIT_S)
