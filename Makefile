@@ -36,7 +36,7 @@ test:
 	$(MAKE) --no-print-directory -j2 lint pytest
 
 pytest: $(VENV)/.ready browser
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -m "not faults" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 browser:
 	tests/browser/install_chromium.sh
