@@ -102,7 +102,7 @@ class RunDatabase:
 
 
 def _empty(table: str) -> str:
-    """A file of the table without rows (ingest.sandbox makes it beside the snapshot)."""
+    """A file of the table without rows (ingest.sandbox makes it next to the snapshot)."""
     return f"empty/{table}.parquet"
 
 
