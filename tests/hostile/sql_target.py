@@ -56,6 +56,10 @@ class Engine(Protocol):
         """Give back what it holds."""
 
 
+_KEPT_BYTES = 64 << 20
+"""Of an answer, looked through for what must not be in it."""
+
+
 class _SqlProcess:
     """`ingest.free_sql`: a process of its own for each statement."""
 
@@ -70,7 +74,7 @@ class _SqlProcess:
         """Rows of a statement."""
         path = self._run.snapshot.path
         with self._process.reading(text, path, self.limits.seconds, session="one") as reader:
-            return reader.read_all()
+            return _first(reader, _KEPT_BYTES)
 
     def close(self) -> None:
         """End its processes."""
@@ -97,6 +101,17 @@ class _Unprotected:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _first(reader: pa.RecordBatchReader, max_bytes: int) -> pa.Table:
+    """What a reader gives, to its end; of it the first `max_bytes` are kept, as a page does."""
+    kept: list[pa.RecordBatch] = []
+    num_bytes = 0
+    for batch in reader:
+        if num_bytes < max_bytes:
+            kept.append(batch)
+            num_bytes += batch.nbytes
+    return pa.Table.from_batches(kept, reader.schema)
 
 
 _STOPPED = re.compile(r"took longer than|was interrupted|was stopped|more memory than|too much")
