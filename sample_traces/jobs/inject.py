@@ -20,6 +20,9 @@ from sample_traces.jobs.model import Stage
 MARK_WRITTEN_S = 2.0
 """Hooks hand over what they have within about a second."""
 
+MOST_COLLECTIONS = 10
+"""Calls until one has collected something."""
+
 MUTEX_BYTES = 64
 """At least sizeof(pthread_mutex_t); 40 on x86-64 Linux, 48 on AArch64."""
 
@@ -145,12 +148,17 @@ class ExtraWork:
 
 
 def _collect_garbage(fault: Fault) -> None:
-    """Objects in cycles, and a full collection that must look through them."""
+    """Objects in cycles, and a full collection that must look through them.
+
+    gc.collect() does nothing while another thread collects: then it is called again.
+    """
     cycles = [[None] for _ in range(fault.objects)]
     for cycle in cycles:
         cycle[0] = cycle  # type: ignore[call-overload]
     del cycles
-    gc.collect()
+    for _ in range(MOST_COLLECTIONS):
+        if gc.collect() > 0:
+            break
 
 
 def _hang(fault: Fault) -> None:

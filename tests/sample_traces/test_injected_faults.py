@@ -71,7 +71,7 @@ def test_faults_act_in_their_step_and_leave_a_mark(
         "hold-gil=1@2,s=1": (1, 2),
         "late-rank=1,ms=100,from=3,to=3": (1, 3),
         "slow-loader=1,ms=500,from=4,to=4": (1, 4),
-        "gc,objects=300000,from=5,to=5": (0, 5),
+        "gc,objects=1000000,from=5,to=5": (0, 5),
         "nan=0@6": (0, 6),
     }
     options = [word for fault in planted for word in ("--fault", fault)]
