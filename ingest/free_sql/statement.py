@@ -36,8 +36,6 @@ _TREE = "SELECT json_serialize_sql($text::VARCHAR)"
 _REHEARSAL = "SELECT 1 AS number, 'a' AS text"
 _SPARE_S = 5
 """Time that the kernel gives beyond the limit, after which it ends the process."""
-
-
 _MOST_STATEMENTS = 50
 _MOST_CPU_S = 2.0
 """A process that has done more than this takes no further statement."""
@@ -125,19 +123,7 @@ def _answer(
 def _send_rows(
     file: int, connection: Connection, text: str, names: list[str], is_checked: bool
 ) -> None:
-    if is_checked:
-        check_text(text)
-        [[serialized]] = connection.execute(_TREE, {"text": text}).fetchall()
-        try:
-            check_tree(serialized, names)
-        except UserError:
-            connection.extract_statements(text)  # where it is not SQL at all, DuckDB says the place
-            raise
-        asked = connection.sql(text)
-        reader = asked.to_arrow_reader(_BATCH_ROWS) if asked is not None else None
-    else:
-        with warnings.catch_warnings(action="ignore"):  # of an extra copy of the rows
-            reader = connection.execute(text).to_arrow_reader(_BATCH_ROWS)
+    reader = _checked(connection, text, names) if is_checked else _unchecked(connection, text)
     if reader is None:
         raise UserError("SQL: give exactly one SELECT; nothing else is possible here")
     check_schema(reader.schema)
@@ -147,6 +133,26 @@ def _send_rows(
             stream.write_batch(portion)
             frames.flush()
     frames.flush()
+
+
+def _checked(connection: Connection, text: str, names: list[str]) -> pa.RecordBatchReader | None:
+    """Rows of a text whose tree holds listed parts only; None for no statement."""
+    check_text(text)
+    [[serialized]] = connection.execute(_TREE, {"text": text}).fetchall()
+    try:
+        check_tree(serialized, names)
+    except UserError:
+        connection.extract_statements(text)  # where it is not SQL at all, DuckDB says the place
+        raise
+    relation = connection.sql(text)
+    return None if relation is None else relation.to_arrow_reader(_BATCH_ROWS)
+
+
+def _unchecked(connection: Connection, text: str) -> pa.RecordBatchReader | None:
+    """Rows of any text; None for no statement. Only tests leave the tree out."""
+    with warnings.catch_warnings(action="ignore"):  # of an extra copy of the rows
+        executed = connection.execute(text)
+        return None if executed is None else executed.to_arrow_reader(_BATCH_ROWS)
 
 
 @contextmanager

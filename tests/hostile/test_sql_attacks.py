@@ -162,6 +162,13 @@ def test_limits_hold(whole_site: Site, load: str) -> None:
     assert whole_site.run("SELECT count(*) FROM spans")[0].kind == "rows"
 
 
+@pytest.mark.parametrize("text", ["", ";", "-- nothing"])
+def test_an_empty_statement_is_refused_by_every_layer(site: Site, text: str) -> None:
+    reply, found = attacked(site, text)
+    assert reply.kind == "refused"
+    assert found == []
+
+
 @pytest.mark.parametrize(
     "text", ["update extensions", "update extensions (httpfs)", "\x00", "pivot"]
 )
