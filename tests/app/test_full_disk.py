@@ -6,11 +6,9 @@ On a small disk of its own (a tmpfs); where none may be mounted these tests are 
 from __future__ import annotations
 
 import errno
-import os
 import shutil
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,50 +25,19 @@ from ingest.errors import UserError
 from ingest.imports import import_paths
 from sample_traces import RECORDED
 from tests.app.server.asgi import Client
+from tests.app.server.ranks import wait_until
 from tests.app.uploads.sending import trace
+from tests.faults.disks import Disk, mounted
 from tests.hostile.test_job_tokens import rank_file
 from tests.runs_builder import RunBuilder, two_rank_run
 
 WAIT_S = 60.0
 
 
-class Disk:
-    """A file system of 24 MB."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._balloon = folder / "balloon"
-
-    def fill(self) -> None:
-        """Leave no byte of it free."""
-        file = os.open(self._balloon, os.O_WRONLY | os.O_CREAT)
-        for size in (1 << 16, 1 << 12):
-            try:
-                while True:
-                    os.write(file, bytes(size))
-            except OSError:
-                continue
-        os.close(file)
-
-    def make_room(self) -> None:
-        self._balloon.unlink()
-
-
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = shutil.which("mount")
-    if mount is None:
-        pytest.skip("there is no command mount to make a small disk with")
-    made = subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if made.returncode:
-        pytest.skip(f"no small disk may be mounted here: {made.stderr.strip()}")
-    yield Disk(folder)
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with mounted(tmp_path / "disk", 24) as small:
+        yield small
 
 
 @pytest.fixture
@@ -78,13 +45,6 @@ def hub(disk: Disk) -> Iterator[Hub]:
     opened = Hub(disk.folder)
     yield opened
     opened.close()
-
-
-def soon(holds: Callable[[], object]) -> None:
-    until_s = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < until_s
-        time.sleep(0.02)
 
 
 def grow(run: RunBuilder, is_finished: bool) -> None:
@@ -105,12 +65,12 @@ def test_a_run_that_could_not_be_indexed_is(disk: Disk, hub: Hub, is_finished: b
     assert pulse(hub, "job").last_step == 2
     grow(run, is_finished)
     disk.fill()
-    soon(hub.problems)
+    wait_until(hub.problems)
     assert "No space left on device; check the disk's free space" in hub.problems()[0]
     assert client.get("/healthz").json()["status"] == "degraded"
     disk.make_room()
-    soon(lambda: not hub.problems())
-    soon(lambda: pulse(hub, "job").last_step == 42)
+    wait_until(lambda: not hub.problems())
+    wait_until(lambda: pulse(hub, "job").last_step == 42)
     assert pulse(hub, "job").problem is None
     assert client.get("/healthz").json()["status"] == "ok"
 
@@ -121,14 +81,14 @@ def test_a_first_index_that_had_no_room_is_made(disk: Disk, hub: Hub) -> None:
     with pytest.raises(UserError, match="No space left on device"):
         hub.run("job", wait_s=WAIT_S)
     disk.make_room()
-    soon(lambda: not hub.problems())
+    wait_until(lambda: not hub.problems())
     assert pulse(hub, "job").last_step == 2
 
 
 def test_the_list_of_runs_goes_on(disk: Disk, hub: Hub) -> None:
     board = RunBoard(hub)
     run = two_rank_run(disk.folder / "job")
-    soon(lambda: [row.last_step for row in board.rows()] == [2])
+    wait_until(lambda: [row.last_step for row in board.rows()] == [2])
     grow(run, is_finished=True)
     disk.fill()
     deadline_s = time.monotonic() + 3  # rounds that find no room
@@ -136,7 +96,7 @@ def test_the_list_of_runs_goes_on(disk: Disk, hub: Hub) -> None:
         board.rows()
         time.sleep(0.2)
     disk.make_room()
-    soon(lambda: [(row.problem, row.last_step) for row in board.rows()] == [(None, 42)])
+    wait_until(lambda: [(row.problem, row.last_step) for row in board.rows()] == [(None, 42)])
     board.close()
 
 
@@ -182,8 +142,8 @@ def test_what_failed_after_all_was_indexed_is_told_no_longer_than_it_holds(
     hub = Hub(tmp_path)
     try:
         hub.run("healthy", wait_s=WAIT_S)
-        soon(lambda: hub.passes.failed >= 1)
-        soon(lambda: not hub.problems())
+        wait_until(lambda: hub.passes.failed >= 1)
+        wait_until(lambda: not hub.problems())
     finally:
         hub.close()
 

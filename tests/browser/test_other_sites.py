@@ -85,7 +85,7 @@ def answered() -> dict[str, int]:
     return {
         f"{route} {status}": number
         for (route, status), number in METRICS.requests.items()
-        if route.startswith(("/api", "/live", "/metrics", "/healthz"))
+        if route.startswith(("/api", "/live", "/metrics", "/healthz", "_dash"))
     }
 
 

@@ -84,29 +84,17 @@ class Walk:
         self, method: str, target: str, body: bytes = b"", headers: dict[str, str] | None = None
     ) -> tuple[int, bytes]:
         """Status and body of the answer."""
-        sent: list[Message] = []
-        scope = Client(self.app)._scope("http", target, headers or {}) | {"method": method}
-        given = iter([{"type": "http.request", "body": body, "more_body": False}])
-
-        async def receive() -> Message:
-            message = next(given, None)
-            if message is None:
-                await asyncio.Event().wait()
-            return message  # type: ignore[return-value]
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-
-        wrong = None
+        exchange = Client(self.app).exchange(method, target, body, headers)
+        status, content, wrong = 0, b"", ""
         try:
-            self._loop.run_until_complete(asyncio.wait_for(self.app(scope, receive, send), 60))
+            answer = self._loop.run_until_complete(asyncio.wait_for(exchange, 60))
+            status, content = answer.status, answer.body
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a traceback of the server
             wrong = repr(error)[:200]
-        status = sent[0]["status"] if sent else 0
         if wrong or not 0 < status < 500:
             what = f"{status} {wrong}: {method} {target[:200]} {headers} {body[:300]!r}"
             self.failed.setdefault(f"{method} {target.partition('?')[0][:60]} {wrong}", what)
-        return status, b"".join(message.get("body", b"") for message in sent[1:])
+        return status, content
 
     def names(self, route: Route, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """Parameters that a route reads, where they are there and where they are not."""
@@ -221,7 +209,7 @@ def test_no_malformed_socket_fails(app: Starlette, loop: asyncio.AbstractEventLo
 
 async def _opened(app: Starlette, target: str) -> None:
     """Open a socket, say something malformed, and leave."""
-    scope = Client(app)._scope("websocket", target, {}) | {"subprotocols": []}
+    scope = Client(app).scope("websocket", target, {}) | {"subprotocols": []}
     messages: list[Message] = [
         {"type": "websocket.connect"},
         {"type": "websocket.receive", "text": f"drawn {DIGITS}"},

@@ -1,4 +1,4 @@
-"""Asks an ASGI app in process, byte for byte as told: no client tidies hosts or paths up."""
+"""Asks an ASGI app in process, byte for byte as given: no client tidies up hosts or paths."""
 
 from __future__ import annotations
 
@@ -43,40 +43,45 @@ class Client:
         return self.request("POST", target, body, **headers)
 
     def request(self, method: str, target: str, body: bytes = b"", **headers: str) -> Answer:
-        scope = self._scope("http", target, headers) | {"method": method}
+        exchange = self.exchange(method, target, body, headers)
+        answer = asyncio.run(asyncio.wait_for(exchange, LIMIT_S))
+        for name, morsel in SimpleCookie(answer.headers.get("set-cookie", "")).items():
+            self.cookies[name] = morsel.value
+        return answer
+
+    async def exchange(
+        self, method: str, target: str, body: bytes = b"", headers: dict[str, str] | None = None,
+        left: asyncio.Event | None = None,
+    ) -> Answer:  # fmt: skip
+        """The whole answer, in the loop of the caller; a browser that goes when `left` is set."""
+        scope = self.scope("http", target, headers or {}) | {"method": method}
+        requests = [{"type": "http.request", "body": body, "more_body": False}]
         sent: list[Message] = []
 
-        async def exchange() -> None:
-            given = iter([{"type": "http.request", "body": body, "more_body": False}])
+        async def receive() -> Message:
+            if requests:
+                return requests.pop()
+            await (left or asyncio.Event()).wait()
+            return {"type": "http.disconnect"}
 
-            async def receive() -> Message:
-                message = next(given, None)
-                if message is None:
-                    await asyncio.Event().wait()
-                return message  # type: ignore[return-value]
+        async def send(message: Message) -> None:
+            sent.append(message)
 
-            async def send(message: Message) -> None:
-                sent.append(message)
-
-            await asyncio.wait_for(self.app(scope, receive, send), LIMIT_S)
-
-        asyncio.run(exchange())
-        found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        for name, morsel in SimpleCookie(found.get("set-cookie", "")).items():
-            self.cookies[name] = morsel.value
+        await self.app(scope, receive, send)
+        named = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
         content = b"".join(message.get("body", b"") for message in sent[1:])
-        return Answer(sent[0]["status"], found, content)
+        return Answer(sent[0]["status"], named, content)
 
     def opens(self, target: str, **headers: str) -> bool:
         """Whether a WebSocket is accepted."""
-        scope = self._scope("websocket", target, headers) | {"subprotocols": []}
+        scope = self.scope("websocket", target, headers) | {"subprotocols": []}
         sent: list[str] = []
 
         async def exchange() -> None:
-            told = iter(["websocket.connect", "websocket.disconnect"])
+            messages = iter(["websocket.connect", "websocket.disconnect"])
 
             async def receive() -> Message:
-                return {"type": next(told), "code": 1000}
+                return {"type": next(messages), "code": 1000}
 
             async def send(message: Message) -> None:
                 sent.append(message["type"])
@@ -86,7 +91,8 @@ class Client:
         asyncio.run(exchange())
         return sent[0] == "websocket.accept"
 
-    def _scope(self, kind: str, target: str, headers: dict[str, str]) -> dict[str, Any]:
+    def scope(self, kind: str, target: str, headers: dict[str, str]) -> dict[str, Any]:
+        """What an ASGI server would give the app; `kind`: http or websocket."""
         path, _, query = target.partition("?")
         named = {"host": LOCAL} | {k.replace("_", "-"): v for k, v in headers.items()}
         if self.cookies:

@@ -286,7 +286,7 @@ def test_a_bug_is_a_sentence_too(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(hub, "problems", buggy)
     sent: list[dict[str, Any]] = []
-    scope = Client(None)._scope("http", "/healthz", {}) | {"method": "GET"}  # type: ignore[arg-type]
+    scope = Client(None).scope("http", "/healthz", {}) | {"method": "GET"}  # type: ignore[arg-type]
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b""}
@@ -318,7 +318,7 @@ def query_app(hub: Hub, ended: list[str]) -> Starlette:
 def leave(app: Starlette, after_s: float) -> list[dict[str, Any]]:
     """Ask and go away after a moment; what the app sent to nobody."""
     sent: list[dict[str, Any]] = []
-    scope = Client(app)._scope("http", "/", {}) | {"method": "GET"}
+    scope = Client(app).scope("http", "/", {}) | {"method": "GET"}
 
     async def exchange() -> None:
         begun_s = time.monotonic()
@@ -357,21 +357,9 @@ async def exchanged(
     """Status and body of an answer; the browser goes when `left` is set."""
     client = Client(app)
     client.cookies = cookies or {}
-    scope = client._scope("http", target, PAGE) | {"method": "POST" if sql else "GET"}
-    sent: list[Any] = []
-    bodies = [json.dumps({"sql": sql}).encode()] if sql else []
-
-    async def receive() -> dict[str, Any]:
-        if bodies:
-            return {"type": "http.request", "body": bodies.pop(), "more_body": False}
-        await left.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    await app(scope, receive, send)
-    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
+    method, body = ("POST", json.dumps({"sql": sql}).encode()) if sql else ("GET", b"")
+    answer = await client.exchange(method, target, body, PAGE, left)
+    return answer.status, answer.body
 
 
 @pytest.mark.parametrize(
@@ -423,7 +411,7 @@ def test_a_server_that_stops_ends_its_queries(hub: Hub) -> None:
 
     async def exchange() -> None:
         app = query_app(hub, ended)
-        scope = Client(app)._scope("http", "/", {}) | {"method": "GET"}
+        scope = Client(app).scope("http", "/", {}) | {"method": "GET"}
 
         async def receive() -> dict[str, Any]:
             await asyncio.sleep(30)

@@ -19,6 +19,7 @@ from app.auth import ANONYMOUS_SESSION, SESSION, Guard
 from app.sessions import MOST_SESSIONS, Sessions
 from app.settings import Settings, Token
 from tests.app.server.asgi import Client
+from tests.app.server.ranks import wait_until
 
 SECRET = "correct-horse-battery"
 VIEW = "only-to-look-at-it"
@@ -94,8 +95,7 @@ def test_a_revoked_session_or_token_opens_nothing_while_the_server_runs(files: A
     assert first.get("/api/runs").status == 401
     assert second.get("/api/runs").status == 200
     with sessions.followed(SETTINGS.tokens, "http://127.0.0.1:8050/"):
-        while len(files.tokens()) < 2:
-            pass
+        wait_until(lambda: len(files.tokens()) == 2)
     files.revoke(digest_of(VIEW))
     sessions.refresh()
     assert second.get("/api/runs").status == 401
@@ -108,8 +108,7 @@ def test_no_secret_is_on_disk_and_nobody_else_can_read_it(files: AccessFiles) ->
     sessions = Sessions(files)
     browser = logged_in(sessions)
     with sessions.followed(SETTINGS.tokens, "http://127.0.0.1:8050/"):
-        while len(files.tokens()) < 2:
-            pass
+        wait_until(lambda: len(files.tokens()) == 2)
     assert stat.S_IMODE(files.folder.stat().st_mode) == 0o700
     written = list(files.folder.iterdir())
     assert len(written) == 3
