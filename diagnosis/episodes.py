@@ -63,30 +63,28 @@ def may_be_slow(excess_RS: Floats, threshold_R: Floats) -> Bools:
 def episodes(excess_S: Floats, threshold: float) -> list[Episode]:
     """Episodes of one rank, in order of time.
 
-    What lies between two quiet stretches is searched by itself: the cost grows with the number of
-    steps, not with the number of steps times that of episodes.
+    The greatest sum is one; what lies before and after it is searched in the same way.
     """
     found: list[Episode] = []
-    for low, high in _between_quiet(votes(excess_S, threshold)):
-        _search(excess_S, threshold, low, high, found)
+    ranges = [(0, len(excess_S))]
+    while ranges:
+        low, high = ranges.pop()
+        first, last, score = greatest_sum(votes(excess_S[low:high], threshold))
+        if score < MIN_VOTES:
+            continue
+        middle = float(np.nanmedian(excess_S[low + first : low + last + 1]))
+        halfway = max(middle / 2, threshold)
+        begin, end, _ = greatest_sum(votes(excess_S[low:high], halfway))
+        if end < first or begin > last:  # a short, higher peak elsewhere: its own episode later
+            begin, end = first, last
+        begin, end = low + begin, low + end
+        pause = _pause(excess_S[begin : end + 1], halfway)
+        if pause is not None:
+            ranges += [(low, begin + pause[0]), (begin + pause[1] + 1, high)]
+        else:
+            found.append(Episode(begin, end, float(np.nanmedian(excess_S[begin : end + 1]))))
+            ranges += [(low, begin), (end + 1, high)]
     return sorted(found, key=lambda episode: episode.first)
-
-
-def _between_quiet(vote_S: Floats) -> list[tuple[int, int]]:
-    """Ranges of steps between stretches that no episode spans: without any vote for one, and with
-    as many against it as the steps before them have for it.
-    """
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], vote_S <= 0, [0])).astype(np.int8)))
-    total_S = np.concatenate(([0.0], np.cumsum(vote_S)))
-    ranges, begin = [], 0
-    for low, high in edges.reshape(-1, 2).tolist():
-        against = total_S[low] - total_S[high]
-        before = total_S[low] - total_S[begin : low + 1].min()
-        if against >= max(before, MIN_VOTES):
-            ranges.append((begin, low))
-            begin = high
-    ranges.append((begin, vote_S.size))
-    return [(low, high) for low, high in ranges if low < high]
 
 
 def may_recur(excess_RS: Floats, threshold_R: Floats) -> Bools:
@@ -152,27 +150,6 @@ def begun(excess_S: Floats, threshold: float) -> Episode | None:
     return Episode(first, last, float(np.nanmedian(excess_S[first:])))
 
 
-def _search(excess_S: Floats, threshold: float, low: int, high: int, found: list[Episode]) -> None:
-    ranges = [(low, high)]
-    while ranges:
-        low, high = ranges.pop()
-        first, last, score = greatest_sum(votes(excess_S[low:high], threshold))
-        if score < MIN_VOTES:
-            continue
-        middle = float(np.nanmedian(excess_S[low + first : low + last + 1]))
-        halfway = max(middle / 2, threshold)
-        begin, end, _ = greatest_sum(votes(excess_S[low:high], halfway))
-        if end < first or begin > last:  # a short, higher peak elsewhere: its own episode later
-            begin, end = first, last
-        begin, end = low + begin, low + end
-        pause = _pause(excess_S[begin : end + 1], halfway)
-        if pause is not None:
-            ranges += [(low, begin + pause[0]), (begin + pause[1] + 1, high)]
-        else:
-            found.append(Episode(begin, end, float(np.nanmedian(excess_S[begin : end + 1]))))
-            ranges += [(low, begin), (end + 1, high)]
-
-
 def _pause(excess_S: Floats, halfway: float) -> tuple[int, int] | None:
     """Where it stopped in between: as many votes against it as make an episode."""
     vote_S = votes(excess_S, halfway)
@@ -182,13 +159,23 @@ def _pause(excess_S: Floats, halfway: float) -> tuple[int, int] | None:
     return (first, last) if against >= MIN_VOTES and is_between else None
 
 
+_EQUAL = 1e-9
+"""Sums of votes that differ by less differ by rounding alone."""
+
+
 def greatest_sum(values: Floats) -> tuple[int, int, float]:
-    """First and last index (included) of the neighbours with the greatest sum, and the sum."""
-    best, running, start = (0, -1, 0.0), 0.0, 0
-    for index, value in enumerate(values.tolist()):
-        if running <= 0:
-            running, start = 0.0, index
-        running += value
-        if running > best[2]:
-            best = (start, index, running)
-    return best
+    """First and last index (included) of the neighbours with the greatest sum, and the sum.
+
+    Of equal ones the first and shortest; (0, -1, 0.0) where no sum is positive. Without a loop in
+    Python: a rank may have thousands of episodes.
+    """
+    if not values.size:
+        return 0, -1, 0.0
+    total = np.concatenate(([0.0], np.cumsum(values)))
+    lowest = np.minimum.accumulate(total[:-1])
+    sums = total[1:] - lowest
+    last = int((sums >= sums.max() - _EQUAL).argmax())
+    if sums[last] <= _EQUAL:
+        return 0, -1, 0.0
+    first = last - int((total[last::-1] <= lowest[last] + _EQUAL).argmax())
+    return first, last, round(float(sums[last]), 9)

@@ -17,6 +17,7 @@ from pathlib import Path
 import duckdb
 
 from ingest.cores import num_cores
+from ingest.index_catalog import ForeignIndex, require_own_tables
 from ingest.index_sql import index_sql
 
 Connection = duckdb.DuckDBPyConnection
@@ -106,13 +107,18 @@ class Database:
 
     def show(self, snapshot: Path | str) -> int:
         """Show another snapshot, from now on; queries under way go on with theirs. Returns its
-        number, raises duckdb.Error.
+        number; raises duckdb.Error, ForeignIndex for one that this program did not make.
         """
         with self._lock:
             number = self._num_shown
             self._num_shown += 1
             name = f"snapshot_{number}"
             self._connection.execute(f"ATTACH {quoted(snapshot)} AS {name} (READ_ONLY)")
+            try:
+                require_own_tables(self._connection, name)
+            except ForeignIndex:
+                self._connection.execute(f"DETACH {name}")
+                raise
             self._attached.append(name)
             with self._connection.cursor() as cursor:
                 cursor.begin()

@@ -2,6 +2,8 @@
 
 import errno
 
+from trace_hooks.plain_text import printable as printable  # for those who show text
+
 
 class UserError(Exception):
     """One sentence that says what is wrong, where, and what to do. Exit code 2, no traceback.
@@ -27,15 +29,3 @@ def disk_error(where: str, error: OSError) -> UserError:
 def is_full(error: OSError) -> bool:
     """Whether a disk, or somebody's share of it, has no room left."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
-
-
-def printable(text: str) -> str:
-    r"""The text with everything that is not plainly visible escaped (\n, \x1b, \u202e, ...).
-
-    File names, hosts and span names could otherwise move a terminal's cursor or rewrite its title.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )

@@ -17,7 +17,7 @@ from ingest.compaction import Compaction
 from ingest.corrected_axes import CorrectedAxes
 from ingest.database import Config
 from ingest.errors import UserError
-from ingest.index_catalog import require_own
+from ingest.index_catalog import SETUP, require_own
 from ingest.index_sql import index_sql
 from ingest.manifest import FileEntry, Manifest, read_entry
 from ingest.places import (
@@ -50,7 +50,6 @@ RECONNECT_EVERY = 8
 MEMORY = "512MB"
 """What DuckDB may hold of a pass before it puts some of it on disk, beside the index."""
 
-_SETUP = "".join(index_sql(name) for name in ("tables", "bus_bytes", "corrected_kinds"))
 _OF_THE_DISK = (duckdb.IOException, duckdb.FatalException, duckdb.TransactionException)
 """What DuckDB raises where a disk is full or a right is missing; the last where it commits."""
 _COORDS = ("pp", "dp", "cp", "tp", "ep")
@@ -138,7 +137,7 @@ class Indexer:
             path.with_name(path.name + ".wal").unlink(missing_ok=True)
             try:
                 connection = duckdb.connect(str(path), config=config)
-                connection.execute(_SETUP)
+                connection.execute(SETUP)
             except duckdb.Error as error:
                 raise UserError(f"the index {path} cannot be written: {error}") from error
         return connection
@@ -147,8 +146,8 @@ class Indexer:
     def _open_own(path: Path, config: Config) -> duckdb.DuckDBPyConnection:
         connection = duckdb.connect(str(path), config=config)
         try:
-            connection.execute(_SETUP)
-            require_own(connection, _SETUP)
+            require_own(connection, path.stem)
+            connection.execute(SETUP)
         except duckdb.Error:
             connection.close()
             raise

@@ -11,14 +11,14 @@ import time
 from pathlib import Path
 
 from ingest.errors import UserError
-from ingest.index_sql import index_sql
+from ingest.index_catalog import SETUP
 from ingest.run_paths import DATA, has_links
 from trace_hooks.schema import publish_json
 
 _RULES = 2
 """Goes up when rollups mean something else than before; an older index is simply built again."""
 
-INDEX_VERSION = f"{_RULES}-{hashlib.sha256(index_sql('tables').encode()).hexdigest()[:8]}"
+INDEX_VERSION = f"{_RULES}-{hashlib.sha256(SETUP.encode()).hexdigest()[:8]}"
 
 DATABASE = f"index-{INDEX_VERSION}.duckdb"
 _POINTER = f"snapshot-{INDEX_VERSION}.json"
@@ -120,6 +120,12 @@ def _pointer(folder: Path) -> tuple[Path, str] | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return (path, state) if path.parent == folder and path.is_file() else None
+
+
+def discard_published(folder: Path) -> None:
+    """Forget the published snapshot, so that the index is made again."""
+    (folder / _POINTER).unlink(missing_ok=True)
+    (folder / _LOOKED).unlink(missing_ok=True)
 
 
 def current_snapshot(folder: Path) -> Path | None:

@@ -104,8 +104,8 @@ class Pool:
         """Let one process write what was read into the folder of a run. Raises UserError."""
         while len(self._processes) > 1:
             self._part_with(self._processes[-1])
-        told = {"put_together": str(self._folder), "format": format_name, "run": str(run)}
-        self._waiting.append(Job(_LAST, "what was read", self._num_bytes, self._seconds, told))
+        order = {"put_together": str(self._folder), "format": format_name, "run": str(run)}
+        self._waiting.append(Job(_LAST, "what was read", self._num_bytes, self._seconds, order))
         self._work_off()
         return Findings.from_json(json.loads((self._folder / FINDINGS).read_text("utf-8")))
 
@@ -181,9 +181,11 @@ class Pool:
             process.source = answer["number"], answer["source"]
         elif "part" in answer:
             process.source = None
+            job.is_read |= not job.is_archive
             self.starts.tell(job.number, answer["number"], answer["start_ns"])
-            self._shows_something |= answer["shown"]
             self._note_format((job.number, answer["number"]), answer["part"], answer["format"])
+        elif "shown" in answer:
+            self._shows_something = True
         elif "done" in answer:
             process.job, process.until_s = None, math.inf
             self._end(job)
@@ -228,6 +230,8 @@ class Pool:
             self._end(job)
 
     def _note_loss(self, process: Process, job: Job, ending: str, is_end: bool) -> None:
+        if job.is_read or (process.source is None and not is_end):
+            return  # it ended after the last thing it read, so nothing is missing
         number, name = process.source or (_BEHIND_ALL - job.num_lost, job.order["read"])
         rest = f"; nothing behind it in {job.order['read']} was read"
         shelf = Shelf(self._folder)

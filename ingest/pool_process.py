@@ -36,6 +36,8 @@ class Job:
     order: dict[str, Any]
     read_bytes: int = 0
     is_archive: bool = False
+    is_read: bool = False
+    """whether a file that is no archive was read to its end"""
     num_lost: int = 0
     """readers that ended while they read it"""
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from ingest.errors import printable
 from ingest.manifest import Connection
+from ingest.run_paths import read_plain_file
+from ingest.transactions import transaction
 from trace_hooks.schema import publish_json
 
 FOLDER = "quarantine"
@@ -66,16 +68,11 @@ class Quarantine:
             "SELECT text FROM problems WHERE source = ? ORDER BY rowid", [FOLDER]
         ).fetchall()
         if [text for (text,) in known] != sentences:
-            connection.execute("BEGIN")
-            try:
+            with transaction(connection):
                 advance()
                 connection.execute("DELETE FROM problems WHERE source = ?", [FOLDER])
                 for text in sentences:
                     connection.execute("INSERT INTO problems VALUES (?, ?)", [FOLDER, text])
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
         self._stored = stamp
 
     def _has_room(self, num_bytes: int) -> bool:
@@ -91,8 +88,7 @@ class Quarantine:
 
     def _noted(self) -> tuple[list[str], int]:
         try:
-            with (self._folder / _SENTENCES).open("rb") as file:
-                noted = json.loads(file.read(_LONGEST_FILE))
+            noted = json.loads(read_plain_file(self._folder / _SENTENCES, _LONGEST_FILE))
             sentences = [printable(str(one)) for one in noted["sentences"]]
             return sentences[:MOST_FILES], int(noted["more"])
         except (OSError, ValueError, TypeError, KeyError, RecursionError):

@@ -19,6 +19,8 @@ from ingest.errors import UserError
 DATA = ("segments", "compacted")
 """Folders of a run that hold its tables."""
 _FOLDERS = (*DATA, "ranks")
+MOST_FOLDERS = 100
+"""In the folder of an index, which makes a handful."""
 _DATA_PATH = re.compile(rf"({'|'.join(DATA)})/[^/\0]+\.parquet")
 
 
@@ -45,7 +47,7 @@ def plain_file(path: Path) -> os.stat_result:
     if S_ISLNK(state.st_mode):
         raise Linked
     if not S_ISREG(state.st_mode):
-        raise OSError("it is no file")
+        raise OSError("it is not a file")
     return state
 
 
@@ -59,16 +61,23 @@ def read_plain_file(path: Path, most_bytes: int) -> bytes:
     with os.fdopen(number, "rb") as file:
         state = os.fstat(number)
         if not S_ISREG(state.st_mode):
-            raise OSError("it is no file")
+            raise OSError("it is not a file")
         if state.st_size > most_bytes:
             raise OSError(f"it has {state.st_size} bytes")
         return file.read(most_bytes)
 
 
-def no_link(path: str) -> str:
-    """The path of a file to read; raises UserError where a link has taken its place."""
-    if Path(path).is_symlink():
-        raise UserError(f"{path} cannot be read: {Linked()}; put the file itself there")
+def readable(path: str) -> str:
+    """The path of a regular file; raises UserError where a link or a pipe has taken its place.
+
+    One that is gone is left to whoever reads it.
+    """
+    try:
+        plain_file(Path(path))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error}; put the file itself there") from error
     return path
 
 
@@ -96,9 +105,23 @@ def is_data_path(path: str) -> bool:
 
 
 def has_links(folder: Path) -> bool:
-    """Whether a folder is a link, or holds one at any depth; raises OSError."""
+    """Whether a folder is a link, or holds one or more folders than MOST_FOLDERS; raises OSError.
+
+    Folders that others remove meanwhile had none.
+    """
     if folder.is_symlink():
         return True
-    with os.scandir(folder) as listing:
-        entries = list(listing)
-    return any(e.is_symlink() or (e.is_dir() and has_links(Path(e.path))) for e in entries)
+    left, num_folders = [str(folder)], 0
+    while left:
+        num_folders += 1
+        try:
+            with os.scandir(left.pop()) as listing:
+                entries = list(listing)
+        except FileNotFoundError:
+            if num_folders == 1:
+                raise
+            continue
+        if num_folders > MOST_FOLDERS or any(entry.is_symlink() for entry in entries):
+            return True
+        left += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return False

@@ -21,6 +21,7 @@ from ingest.database import Connection, Database
 from ingest.errors import UserError
 from ingest.free_sql.sentences import sentence
 from ingest.manifest import Manifest, Narrowing
+from ingest.run_paths import DATA, readable
 from ingest.stopping import Interrupted, Stop, interrupt
 from ingest.time_limits import TimeLimits
 from trace_hooks.schema import TABLES, publish_table
@@ -65,21 +66,24 @@ class Snapshot:
         self._rows: dict[tuple[str, tuple[tuple[str, Hashable], ...]], list[dict[str, Any]]] = {}
         if before is None or before._database.is_worn:
             self._database: Database = Database()
-            self._number = self._database.show(path)
             self._close_off(index_folder)
         else:
             self._database = before._database
-            self._number = self._database.show(path)
+        self._number = self._database.show(path)
 
     def _close_off(self, index_folder: Path) -> None:
-        folders = [self.run_folder / "segments", self.run_folder / "compacted", index_folder]
+        folders = [*(self.run_folder / name for name in DATA), index_folder]
         self._database.close_off("allowed_directories", [f"{folder}/" for folder in folders])
 
     def files(self, table: str, narrowing: Narrowing | None = None) -> list[str]:
-        """Absolute paths of the files a query over a raw table has to open; never none."""
+        """Absolute paths of the files a query over a raw table has to open; never none.
+
+        Raises UserError where a link or a pipe has taken the place of one.
+        """
         with self._database.cursor() as cursor:
             picked = Manifest(cursor).pick(table, narrowing)
-        return [str(self.run_folder / path) for path in picked] or [self._empty[table]]
+        paths = [readable(str(self.run_folder / path)) for path in picked]
+        return paths or [self._empty[table]]
 
     def show_raw_tables(self) -> None:
         """Make a view of every raw table, for SQL that names them; once."""

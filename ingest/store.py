@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from ingest.errors import UserError
 from ingest.free_sql.sql_process import SqlProcess
+from ingest.index_catalog import ForeignIndex
 from ingest.manifest import Narrowing
-from ingest.places import current_snapshot, index_folder, is_up_to_date
+from ingest.places import current_snapshot, discard_published, index_folder, is_up_to_date
 from ingest.questions import Question, question
 from ingest.rank_files import RankFiles, is_told
 from ingest.readers import native
 from ingest.run_files import RUN_FILE, dense_decoder, existing, is_run_folder, read_run_info
-from ingest.run_paths import no_link, require_no_links
+from ingest.run_paths import require_no_links
 from ingest.sandbox import Snapshot
 from ingest.stopping import Stop
 from trace_hooks.layout import ParallelLayout
@@ -56,6 +57,12 @@ class Run:
             if found is None or found.path != path:
                 try:
                     found = self._snapshot = Snapshot(path, self.folder, found)
+                except ForeignIndex as error:
+                    discard_published(self._index)
+                    raise UserError(
+                        f"the index of {self.folder.name} cannot be opened: {error}; it was "
+                        "discarded, and is made again when the run is opened next"
+                    ) from error
                 except (duckdb.Error, OSError) as error:  # the run is being deleted, the disk full
                     reason = str(error).replace(str(path), path.name)
                     raise UserError(
@@ -222,9 +229,7 @@ class Run:
             ts_min=values.get("from_ns"),
             ts_max=values.get("to_ns"),
         )
-        return {
-            table: list(map(no_link, snapshot.files(table, narrowing))) for table in asked.reads
-        }
+        return {table: snapshot.files(table, narrowing) for table in asked.reads}
 
     def sql(
         self, text: str, limit_s: float | None = TIME_LIMIT_S, stop: Stop | None = None,

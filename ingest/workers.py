@@ -5,8 +5,8 @@ Orders and answers are lines of JSON on stdin and stdout::
     {"temporary": FOLDER}, the first one, where temporary files belong; no answer
     {"read": PATH, "bytes": SIZE, "into": FOLDER, "show": FOLDER or ""}
         -> {"bytes": SO FAR} now and then, for every file of an archive {"source": NAME, "number":
-           N} and {"part": NAME, "number": N, "format": FORMAT, "start_ns": when its first rank
-           began or null, "shown": whether it can be looked at}, {"done": true} at the end
+           N}, {"part": NAME, "number": N, "format": FORMAT, "start_ns": when its first rank began
+           or null} and perhaps {"shown": true} once it can be looked at, {"done": true} at the end
     {"put_together": FOLDER, "format": FORMAT, "run": FOLDER} -> {"done": true}
     what no file is to blame for (a full disk, files that make no run) -> {"refused": TEXT,
            "disk_full": whether there was no room}
@@ -90,8 +90,8 @@ class Worker:
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         except OSError as error:  # a full disk; what files raise has become a problem of theirs
-            told = disk_error("the import", error)
-            self.tell(refused=str(told), disk_full=isinstance(told, DiskFull))
+            failure = disk_error("the import", error)
+            self.tell(refused=str(failure), disk_full=isinstance(failure, DiskFull))
 
     def tell(self, **answer: Any) -> None:
         """One line."""
@@ -113,9 +113,9 @@ class Worker:
             for number, part in parts_of(Path(order["read"]), folder, self._on_bytes, is_mine):
                 kept.keep(part, number)
                 start_ns = start_of(part)
-                shown = bool(order["show"]) and _show(part, Path(order["show"]))
-                told = {"format": part.format, "start_ns": start_ns, "shown": shown}
-                self.tell(part=part.name, number=number, **told)
+                self.tell(part=part.name, number=number, format=part.format, start_ns=start_ns)
+                if order["show"] and _show(part, Path(order["show"])):
+                    self.tell(shown=True)
 
     def _put_together(self, folder: Path, format_name: str, run: str) -> None:
         writer = RunWriter(Path(run))

@@ -33,6 +33,14 @@ disabled: set[str] = set()
 """Names of hooks that raised once and are off until the next start."""
 
 
+def _text(error: BaseException, text_of: Callable[[object], str]) -> str:
+    """What an exception says; the name of its kind where its own code raises."""
+    try:
+        return plain(text_of(error))
+    except Exception:  # noqa: BLE001 - the boundary, see the module's docstring
+        return type(error).__name__
+
+
 class Account:
     """What hooks have cost and how they failed, for this process."""
 
@@ -51,11 +59,11 @@ class Account:
             disabled.add(name)
         if first:
             # a server's or a file's words may be in it
-            self.news.append((name, f"{type(error).__name__}: {plain(error)}"))
+            self.news.append((name, f"{type(error).__name__}: {_text(error, str)}"))
             outcome = "is off from now on" if switch_off else "was left out"
             log.warning(
                 "trace_hooks: hook %s failed and %s, training goes on: %s", name, outcome,
-                plain(repr(error)),
+                _text(error, repr),
             )  # fmt: skip
 
     def take_news(self) -> list[tuple[str, str]]:

@@ -5,13 +5,19 @@ from __future__ import annotations
 LONGEST = 200
 
 
+def printable(text: str) -> str:
+    r"""The text with everything that is not plainly visible escaped (\n, \x1b, \u202e, ...)."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
 def plain(value: object, longest: int = LONGEST) -> str:
     r"""The text of a value, at most `longest` characters of it, with escapes (\n, \x1b, \u202e) for
     what would break a line, move a terminal's cursor or turn the direction of reading.
     """
     text = value if isinstance(value, str) else str(value)
-    shown = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text[: longest + 1]
-    )
+    shown = printable(text[: longest + 1])
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"

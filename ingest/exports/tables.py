@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from ingest.errors import UserError
 from ingest.exports.csv_cells import harmless_column
 from ingest.exports.window import Window, published
-from ingest.run_paths import no_link
+from ingest.run_paths import readable
 from ingest.store import Run
 from trace_hooks.schema import TABLES, column_encodings, dictionary_columns
 
@@ -63,7 +63,7 @@ def table_batches(run: Run, table: str, window: Window) -> Iterator[pa.RecordBat
     clocks = Clocks(run) if window.t is not None and table not in _NO_TIME else None
     for path in run.snapshot.files(table, window.narrowing()):
         try:
-            with pq.ParquetFile(no_link(path)) as file:
+            with pq.ParquetFile(readable(path)) as file:
                 for rows in file.iter_batches(_ROWS_AT_ONCE):
                     kept = _kept(_as_schema(rows, table), window, run, clocks)
                     if kept.num_rows:
@@ -163,9 +163,8 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 def _plain_column(column: Any) -> Any:
     """A column CSV can hold: lists with spaces between, bytes in base64, texts no formulas."""
     if column.type == pa.binary():
-        column = pa.array([base64.b64encode(one).decode() for one in column.to_pylist()])
-    elif pa.types.is_list(column.type):
-        column = pc.binary_join(column.cast(pa.list_(pa.string())), " ")
-    else:
-        column = column.cast(_plain(column.type))
+        return pa.array([base64.b64encode(one).decode() for one in column.to_pylist()])
+    if pa.types.is_list(column.type):
+        return pc.binary_join(column.cast(pa.list_(pa.string())), " ")
+    column = column.cast(_plain(column.type))
     return harmless_column(column) if column.type == pa.string() else column

@@ -24,6 +24,7 @@ from ingest.free_sql.allow_list import check_text, check_tree, functions
 from ingest.free_sql.connection import NUM_THREADS, ONE_THREAD, RunDatabase, memory_bytes
 from ingest.free_sql.portions import check_schema, portions
 from ingest.free_sql.sentences import sentence
+from ingest.index_catalog import own_catalog
 from ingest.index_sql import index_sql
 
 _BATCH_ROWS = 8192
@@ -82,6 +83,7 @@ def _cpu_s() -> float:
 def rehearse() -> None:
     """Load all that a statement needs, while files may still be opened."""
     functions()
+    own_catalog()
     for name in SHARED_SQL:
         index_sql(name)
     with duckdb.connect(":memory:", config=ONE_THREAD) as connection:

@@ -96,3 +96,23 @@ def test_thousands_of_episodes_are_all_found() -> None:
     found = episodes(np.tile(one, 2000), 0.06)
     expected = [(16 * number, 16 * number + 7) for number in range(2000)]
     assert [(each.first, each.last) for each in found] == expected
+
+
+def added_up(values: np.ndarray) -> tuple[int, int, float]:
+    """As greatest_sum, one value after the other."""
+    best, running, start = (0, -1, 0.0), 0.0, 0
+    for index, value in enumerate(values.tolist()):
+        if running <= 0:
+            running, start = 0.0, index
+        running += value
+        if running > best[2]:
+            best = (start, index, running)
+    return best
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_greatest_sum_is_that_of_a_loop(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    for size in range(60):
+        values = random.choice([-1.0, -0.5, 0.0, 0.5, 1.0], size)  # sums without rounding
+        assert greatest_sum(values) == added_up(values)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -205,3 +207,59 @@ def test_an_index_that_names_files_elsewhere_leads_nowhere(mine: Path, secret: P
 def test_a_run_folder_that_is_a_link_is_read(mine: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(mine)
     assert steps(tmp_path / "link") == [1]
+
+
+@pytest.mark.parametrize("damage", ["pipe", "link"])
+def test_a_pipe_or_link_in_the_place_of_a_file_is_not_opened(
+    mine: Path, secret: Path, damage: str
+) -> None:
+    with Run(mine) as run:
+        (path,) = (mine / "segments").glob("steps-*")
+        path.unlink()
+        if damage == "pipe":
+            os.mkfifo(path)
+        else:
+            path.symlink_to(next((secret / "segments").glob("steps-*")))
+        for ask in (
+            lambda: run.execute("SELECT count(*) FROM steps", {}),
+            lambda: list(table_batches(run, "steps", Window())),
+        ):
+            with pytest.raises(UserError, match=r"cannot be read: it is (not a file|a link)"):
+                ask()
+
+
+def test_a_pipe_in_the_place_of_the_notes_of_a_quarantine_stops_no_pass(mine: Path) -> None:
+    (mine / "quarantine").mkdir()
+    os.mkfifo(mine / "quarantine" / "sentences.json")
+    with Indexer(mine) as indexer:
+        indexer.refresh()
+        assert indexer.connection.execute("SELECT * FROM problems").fetchall() == []
+
+
+def test_folders_without_end_in_an_index_make_it_another_elsewhere(
+    mine: Path, tmp_path: Path
+) -> None:
+    deep = mine / "index"
+    for _ in range(700):
+        deep /= "a"
+        deep.mkdir()
+    assert index_folder(mine).is_relative_to(tmp_path / "cache")
+
+
+def test_a_folder_that_comes_and_goes_in_an_index_is_no_link(mine: Path) -> None:
+    """DuckDB has one there while it needs the disk."""
+    ends = threading.Event()
+
+    def come_and_go() -> None:
+        folder = mine / "index" / "index.duckdb.tmp"
+        while not ends.is_set():
+            folder.mkdir()
+            folder.rmdir()
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        assert {index_folder(mine) for _ in range(5_000)} == {mine / "index"}
+    finally:
+        ends.set()
+        thread.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from app.cli import main
 from app.views.query import csv_pieces
 from ingest.exports.csv_cells import harmless, harmless_column
-from ingest.exports.tables import write_csv
+from ingest.exports.tables import _plain_column, write_csv
 from ingest.exports.window import Window
 from ingest.store import open_run
 from tests.runs_builder import two_rank_run
@@ -100,3 +101,14 @@ def test_of_exports(folder: Path, tmp_path: Path) -> None:
     with open_run(folder) as run:
         write_csv(run, "spans", Window(), tmp_path / "a.csv")
     check((tmp_path / "a.csv").read_bytes().decode())
+
+
+def test_bytes_and_numbers_stay_as_they_are() -> None:
+    content = [b"\xfb\xff", b"\xff\xff\xff", b"x"]  # the first ones are +/ and / in base64
+    (data, shape) = (
+        _plain_column(pa.array(content)),
+        _plain_column(pa.array([[-1, 0], [2]], pa.list_(pa.int32()))),
+    )
+    assert [base64.b64decode(one) for one in data.to_pylist()] == content
+    assert data[0].as_py().startswith("+")
+    assert shape.to_pylist() == ["-1 0", "2"]

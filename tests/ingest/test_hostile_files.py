@@ -65,7 +65,7 @@ def test_a_run_with_hostile_files_answers_and_lists_them(folder):
         assert run.ask("run_summary").to_pylist()[0]["num_spans"] == 10
         aside = [text for text in run.problems if "set aside" in text]
         assert len(aside) == 6
-        assert sum("it is no file" in text for text in aside) == 2
+        assert sum("it is not a file" in text for text in aside) == 2
         assert sum("it is a link" in text for text in aside) == 1
         assert sum("its name" in text for text in aside) == 2
         assert all(text.isprintable() for text in run.problems)

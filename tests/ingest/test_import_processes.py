@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from ingest import pool
+from ingest import imports, pool
 from ingest.errors import UserError
 from ingest.imports import HERE_VARIABLE, import_paths
 from ingest.places import OwnerLock
@@ -188,6 +188,24 @@ def test_the_members_of_one_archive_are_read_at_once(tmp_path: Path) -> None:
     run = import_paths([archive], tmp_path / "runs")
     assert _told(run)["problems"] == []
     assert _ranks(run) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("is_archive", [False, True])
+def test_what_was_read_is_not_lost_with_the_process_that_shows_it(
+    tmp_path: Path, is_archive: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imports, "_SHOWN_FROM_BYTES", 0)
+    (tmp_path / "1.txt").write_text("planted 777 fine")
+    (tmp_path / "2.txt").write_text("planted 2 fine")
+    given = [tmp_path / "1.txt", tmp_path / "2.txt"]
+    if is_archive:
+        given = [tmp_path / "all.tar"]
+        with tarfile.open(given[0], "w") as tar:
+            for number in (1, 2):
+                tar.add(tmp_path / f"{number}.txt", f"{number}.txt")
+    run = import_paths(given, tmp_path / "runs")
+    assert _ranks(run) == [2, 777]
+    assert _told(run)["problems"] == []
 
 
 def test_nothing_but_bad_files_is_one_sentence(tmp_path: Path) -> None:

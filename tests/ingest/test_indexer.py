@@ -11,11 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest import indexer as indexer_module
+from ingest.errors import UserError
 from ingest.index_catalog import require_own
 from ingest.indexer import Busy, Indexer
 from ingest.manifest import Narrowing
-from ingest.places import DATABASE
-from ingest.store import open_run
+from ingest.places import DATABASE, current_snapshot
+from ingest.store import Run, open_run
 from tests.runs_builder import T0, US, RunBuilder, table, two_rank_run
 from trace_hooks.schema import publish_table
 
@@ -213,6 +214,10 @@ def test_the_database_is_opened_anew_at_times_and_nothing_is_lost(tmp_path, monk
         " (source VARCHAR DEFAULT current_setting('temp_directory'), text VARCHAR)",
         "CREATE OR REPLACE MACRO bus_bytes(op, num_bytes, members) AS 1",
         "CREATE SCHEMA other",
+        "CREATE TRIGGER spying AFTER INSERT ON generation FOR EACH STATEMENT"
+        " INSERT INTO problems SELECT '', content FROM read_text('{secret}')",
+        "CREATE TRIGGER stopping AFTER INSERT ON generation FOR EACH STATEMENT"
+        " INSERT INTO problems SELECT '', error('a trigger ran')",
     ],
 )
 def test_an_index_of_a_stranger_is_made_again(tmp_path, planted):
@@ -229,4 +234,29 @@ def test_an_index_of_a_stranger_is_made_again(tmp_path, planted):
         assert not [one for one in run.problems if "secret" in one]
         assert run.ask("steps").num_rows == 4
     with duckdb.connect(str(path), read_only=True) as connection:
-        require_own(connection, indexer_module._SETUP)
+        require_own(connection, path.stem)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "DROP TABLE files; CREATE VIEW files AS SELECT error('a view ran') AS is_partial",
+        "DROP TABLE problems; CREATE VIEW problems AS FROM read_text('{secret}')",
+        "DROP TABLE files",
+    ],
+)
+def test_a_snapshot_of_a_stranger_is_not_read_and_made_again(tmp_path, planted):
+    (tmp_path / "secret.txt").write_text("a secret of the machine")
+    builder = two_rank_run(tmp_path / "job")
+    with Indexer(builder.folder) as indexer:
+        indexer.refresh()
+        path = current_snapshot(indexer.index_folder)
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(planted.format(secret=tmp_path / "secret.txt"))
+    with (
+        Run(builder.folder) as run,
+        pytest.raises(UserError, match=r"job cannot be opened: .* not its own; it was discarded"),
+    ):
+        run.index_rows("SELECT 1 AS one")
+    with open_run(builder.folder) as run:
+        assert run.ask("steps").num_rows == 3

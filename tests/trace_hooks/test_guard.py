@@ -95,3 +95,20 @@ def test_a_hook_that_stays_on_goes_on_after_an_error():
 
     assert [stays("x"), stays(3), stays(None)] == [None, 3, None]
     assert guard.account.errors == {"test_guard.stays": 2}
+
+
+@pytest.mark.parametrize("text", ["__str__", "__repr__"])
+def test_an_error_whose_own_text_raises_does_not_reach_training(text):
+    def fails(_error):
+        raise RuntimeError("no text")
+
+    kind = type("Speechless", (Exception,), {text: fails})
+    guard.account.reset()
+
+    @guard.guarded("test_guard.speechless")
+    def hook():
+        raise kind("x")
+
+    assert hook() is None
+    assert guard.account.errors == {"test_guard.speechless": 1}
+    assert "Speechless" in guard.account.take_news()[0][1]
