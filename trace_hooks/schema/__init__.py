@@ -48,6 +48,6 @@ from trace_hooks.schema.words import (
 
 __all__ = ["BEFORE_FIRST_STEP", "COMM_KINDS", "COMPUTE_KINDS", "CONTENT_TABLES", "FRAME_KINDS",
     "INT", "KINDS", "MODES", "OTHER_KINDS", "SCHEMA_MAJOR", "SCHEMA_MINOR", "SCHEMA_VERSION",
-    "TABLES", "TENSORS", "TEXT", "UNKNOWN", "VERSION_BYTES", "Column", "LayoutInfo",
-    "RankInfo", "RunInfo", "SegmentName", "Table", "check_version", "column_encodings", "dictionary_columns",
+    "TABLES", "TENSORS", "TEXT", "UNKNOWN", "VERSION_BYTES", "Column", "LayoutInfo", "RankInfo",
+    "RunInfo", "SegmentName", "Table", "check_version", "column_encodings", "dictionary_columns",
     "publish_json", "publish_table", "rank_file_name"]  # fmt: skip
