@@ -37,8 +37,13 @@ INDEX_TABLES = (
     "kind_rollup", "collective_rollup", "problems",
 )  # fmt: skip
 """Tables of the index that SQL may use, beside the raw ones of trace_hooks.schema.TABLES."""
-SHARED_SQL = ("bus_bytes", "device_peaks", "corrected_kinds", "newest_steps", "views")
-"""Texts of sql/index that every database runs."""
+_SQL_BEFORE = ("bus_bytes", "device_peaks", "corrected_kinds")
+_SQL_OF_EACH = "newest_steps"
+_SQL_AFTER = "views"
+SHARED_SQL = (*_SQL_BEFORE, _SQL_OF_EACH, _SQL_AFTER)
+"""Texts of sql/index that every database runs: those before and after once, the one between for
+each snapshot it shows.
+"""
 INDEX_VIEWS = ("device_peaks", "corrected_kinds", "newest_steps", "crossing_groups")
 """What sql/index makes of them for every database, which SQL may use as well."""
 
@@ -94,9 +99,10 @@ class Database:
         """Whether the next snapshot had better have a database of its own."""
         return self._num_shown >= MOST_SHOWN
 
-    def close_off(self, setting: str, paths: Sequence[str]) -> None:
-        """Let SQL reach these paths (allowed_paths or allowed_directories) and nothing else."""
-        self._connection.execute(f"SET {setting} = [{', '.join(map(quoted, paths))}]")
+    def close_off(self, folders: Sequence[str]) -> None:
+        """Let SQL reach what is in these folders and nothing else."""
+        listed = ", ".join(map(quoted, folders))
+        self._connection.execute(f"SET allowed_directories = [{listed}]")
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET lock_configuration = true")
 
@@ -146,16 +152,14 @@ class Database:
     def _make_views(self, cursor: Connection, name: str) -> None:
         cursor.execute(_VIEWS.format(snapshot=name))
         if not self._shown:
-            cursor.execute(
-                "\n".join(map(index_sql, ("bus_bytes", "device_peaks", "corrected_kinds")))
-            )
+            cursor.execute("\n".join(map(index_sql, _SQL_BEFORE)))
         kinds = is_partial, is_corrected = cursor.execute(_KINDS_OF_FILES).fetchall()[0]
         if kinds != self._kinds_of_files:
             spans = _CORRECTED_SPANS if is_corrected else _SPANS
             cursor.execute(_ROWS_OF.format(is_partial=is_partial, spans=spans))
-        cursor.execute(index_sql("newest_steps"))
+        cursor.execute(index_sql(_SQL_OF_EACH))
         if not self._shown:
-            cursor.execute(index_sql("views"))
+            cursor.execute(index_sql(_SQL_AFTER))
         self._kinds_of_files = kinds
 
     def _let_go(self) -> None:

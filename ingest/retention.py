@@ -1,4 +1,4 @@
-"""How long content is kept: rows of sandbox.CONTENT, what went through a model.
+"""How long content is kept: rows of schema.CONTENT_TABLES, what went through a model.
 
 Everything else of a run is kept until somebody deletes the run.
 """
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingest.free_sql.allow_list import CONTENT
 from ingest.manifest import FileEntry, read_entry
 from ingest.run_paths import DATA, listed
 from ingest.transactions import transaction
+from trace_hooks.schema import CONTENT_TABLES
 
 if TYPE_CHECKING:
     from ingest.indexer import Indexer
@@ -66,7 +66,7 @@ class Keep:
         least_ns = -math.inf if self.seconds is None else now_ns - self.seconds * 1e9
         left = math.inf if self.num_bytes is None else self.num_bytes
         found = []
-        content = [one for one in entries if one.table_name in CONTENT]
+        content = [one for one in entries if one.table_name in CONTENT_TABLES]
         for one in sorted(content, key=lambda one: (one.ts_max or 0, one.path), reverse=True):
             left -= one.num_bytes
             if left < 0 or (one.ts_max or 0) < least_ns:
@@ -84,7 +84,7 @@ def let_go(owner: Indexer, keep: Keep) -> int:
     if not keep.is_bounded:
         return 0
     now_ns = time.time_ns()
-    entries = [one for table in CONTENT for one in owner.manifest.entries(table)]
+    entries = [one for table in CONTENT_TABLES for one in owner.manifest.entries(table)]
     paths = keep.too_much(entries, now_ns)
     if paths:
         with transaction(owner.connection):
@@ -95,7 +95,7 @@ def let_go(owner: Indexer, keep: Keep) -> int:
 
 def content_files(run_folder: Path) -> list[FileEntry]:
     """The sound files of content that lie in a run's folder, as their footers tell."""
-    names = tuple(f"{table}-" for table in CONTENT)
+    names = tuple(f"{table}-" for table in CONTENT_TABLES)
     paths: list[str] = []
     for folder in DATA:
         with suppress(OSError):

@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from ingest.database import Connection, Database
 from ingest.errors import UserError
-from ingest.free_sql.sentences import sentence
+from ingest.free_sql.sentences import interrupted, sentence
 from ingest.manifest import Manifest, Narrowing
 from ingest.run_paths import DATA, readable
-from ingest.stopping import Interrupted, Stop, interrupt
+from ingest.stopping import Stop, interrupt
 from ingest.time_limits import TimeLimits
 from trace_hooks.schema import TABLES, publish_table
 
@@ -73,7 +73,7 @@ class Snapshot:
 
     def _close_off(self, index_folder: Path) -> None:
         folders = [*(self.run_folder / name for name in DATA), index_folder]
-        self._database.close_off("allowed_directories", [f"{folder}/" for folder in folders])
+        self._database.close_off([f"{folder}/" for folder in folders])
 
     def files(self, table: str, narrowing: Narrowing | None = None) -> list[str]:
         """Absolute paths of the files a query over a raw table has to open; never none.
@@ -136,8 +136,7 @@ class Snapshot:
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             if not isinstance(error, duckdb.InterruptException) and "INTERRUPT" not in str(error):
                 raise UserError(sentence(error)) from error
-            why = "was interrupted" if stop and stop.called else f"took longer than {limit_s} s"
-            raise Interrupted(f"the query {why}; ask for fewer ranks or steps") from error
+            raise interrupted(limit_s, stop) from error
 
     def close(self) -> None:
         """Close the database; cursors in use finish first."""

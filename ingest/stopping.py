@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from typing import Protocol
 
@@ -27,18 +28,26 @@ class Stop:
     def __init__(self) -> None:
         self.called = False
         self._query: Interruptible | None = None
+        self._lock = threading.Lock()
 
     def attach(self, query: Interruptible) -> None:
         """Called by the query when it starts."""
-        self._query = query
-        if self.called:
-            query.interrupt()
+        with self._lock:
+            self._query = query
+            if self.called:
+                query.interrupt()
+
+    def detach(self) -> None:
+        """Called by the query when it has ended: what it ran on is not interrupted from now on."""
+        with self._lock:
+            self._query = None
 
     def __call__(self) -> None:
         """Stop the query, now or as soon as it starts."""
-        self.called = True
-        if self._query is not None:
-            interrupt(self._query)
+        with self._lock:
+            self.called = True
+            if self._query is not None:
+                interrupt(self._query)
 
 
 def interrupt(query: Interruptible) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ingest.errors import UserError
+from trace_hooks.schema import CONTENT_TABLES
 
 LONGEST_TEXT = 1_000_000
 _DEEPEST = 1000
@@ -42,8 +43,6 @@ _OPERATORS = frozenset({
     "<->", "<<", "<=", "<=>", "<@", "=", ">", ">=", ">>", "@", "@>", "^", "^@", "|", "||", "~",
     "~~", "~~*", "~~~",
 })  # fmt: skip
-CONTENT = ("frames",)
-"""Tables that hold what went through the model: SQL sees them only where that was asked for."""
 _OWN_FUNCTIONS = frozenset({"bus_bytes", "middle", "median_of_others", "peak_tflops_of"})
 _TABLE_FUNCTIONS = frozenset({
     "range", "generate_series", "unnest", "json_each", "json_tree", "histogram", "histogram_values",
@@ -241,9 +240,9 @@ class _Walk:
 
 def _name_given(expression: Any) -> str:
     """The name that a text or a column stands for, empty where it is none."""
-    given = expression if isinstance(expression, dict) else {}
-    literal, path = given.get("literal"), given.get("column_names")
-    if given.get("class") == "CONSTANT" and isinstance(literal, dict):
+    node = expression if isinstance(expression, dict) else {}
+    literal, path = node.get("literal"), node.get("column_names")
+    if node.get("class") == "CONSTANT" and isinstance(literal, dict):
         return _text(literal, "text") if literal.get("kind") == "STRING" else ""
     return str(path[0]) if isinstance(path, list) and len(path) == 1 else ""
 
@@ -254,7 +253,7 @@ def folded(name: str) -> str:
 
 
 def _no_table(name: str) -> str:
-    if folded(name) in CONTENT:
+    if folded(name) in CONTENT_TABLES:
         return (
             f"{name} holds content of the model, which SQL does not see; the page Model shows it, "
             "and `rankscope query --content` reads it on this machine"
@@ -268,14 +267,14 @@ def _enums(node: dict[str, Any]) -> bool:
 
 def _listed(node: dict[str, Any], *keys: str) -> list[dict[str, Any]]:
     """A list below these keys; raises UserError where something else is there."""
-    found: Any = node
+    nodes: Any = node
     for key in keys:
-        found = found.get(key) if isinstance(found, dict) else None
-    if found is None:
+        nodes = nodes.get(key) if isinstance(nodes, dict) else None
+    if nodes is None:
         return []
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    if not isinstance(nodes, list) or not all(isinstance(one, dict) for one in nodes):
         raise UserError(_UNKNOWN_FORM)
-    return found
+    return nodes
 
 
 def _path(node: dict[str, Any]) -> list[str]:
@@ -288,8 +287,8 @@ def _path(node: dict[str, Any]) -> list[str]:
 
 
 def _text(node: dict[str, Any], key: str) -> str:
-    found = node.get(key)
-    return found if isinstance(found, str) else ""
+    text = node.get(key)
+    return text if isinstance(text, str) else ""
 
 
 def _named(node: Any) -> str:

@@ -1,7 +1,8 @@
 """A connection that shows one snapshot of a run to SQL of strangers and can write nowhere.
 
-All files are reached as `run://NAME` through run_files, which opens the run's own files for reading
-and has no others. The operating system's files are switched off, so no path of the machine is seen.
+All files are reached as `run://NAME` through run_file_system, which opens the run's own files for
+reading and has no others. The operating system's files are switched off, so no path of the machine
+is seen.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ import duckdb
 
 from ingest.cores import num_cores
 from ingest.database import INDEX_TABLES, INDEX_VIEWS, Config, Connection, Database, quoted
-from ingest.free_sql.allow_list import CONTENT
-from ingest.free_sql.run_files import SCHEME, RunFiles
+from ingest.free_sql.run_file_system import SCHEME, RunFiles
 from ingest.free_sql.sentences import sentence
 from ingest.manifest import Manifest
-from trace_hooks.schema import TABLES
+from trace_hooks.schema import CONTENT_TABLES, TABLES
 
 SHARE_OF_MEMORY = 10
-"""Percent of the machine's memory that one statement may take. Four run at once, and four files may
-be sent meanwhile: at the very worst a fifth is left to everything else.
+"""Percent of the machine's memory that DuckDB gives one statement. The server runs four of pages at
+once and sends four CSV files meanwhile (app.routes.turns.AT_ONCE): together four fifths of it. The
+rest is for the server, for the process ready in each holder, and for the up to eight of a run that
+wait for their session; those have answered cheap statements only. The kernel bounds addresses, by
+kernel.limit_memory: the same share and 512 MiB beyond what the process begins with.
 """
 NUM_THREADS = max(1, num_cores() // 2)
 ONE_THREAD: Config = {"threads": 1, "async_threads": 0}
@@ -36,7 +39,7 @@ def memory_bytes() -> int:
 
 def tables(with_content: bool) -> list[str]:
     """The raw tables that SQL may name."""
-    return [name for name in TABLES if with_content or name not in CONTENT]
+    return [name for name in TABLES if with_content or name not in CONTENT_TABLES]
 
 
 class RunDatabase:
@@ -84,12 +87,19 @@ class RunDatabase:
             try:
                 self._database.show_files({table: addresses}, number)
             except duckdb.Error as error:  # a file of it is damaged or gone: the others answer
-                self._show_problem(table, sentence(error))
+                self._show_problem(table, sentence(error).removeprefix("SQL: "))
 
     def _show_problem(self, table: str, problem: str) -> None:
-        text = quoted(f"{table} cannot be read: {problem.removeprefix('SQL: ')}")
+        """Make a view with the table's columns that raises the problem, whatever is asked of it:
+        each column does, and so do its rows where no column is named.
+        """
+        raised = f"error({quoted(f'{table} cannot be read: {problem}')})"
         connection = self._database.connection
-        connection.execute(f"CREATE OR REPLACE VIEW {table} AS SELECT error({text}) AS problem")
+        rows = connection.execute(f"DESCRIBE FROM rows_of([{quoted(_address(_empty(table)))}])")
+        columns = ", ".join(f"{raised}::{kind} AS {name}" for name, kind, *_ in rows.fetchall())
+        connection.execute(
+            f"CREATE OR REPLACE VIEW {table} AS SELECT {columns} WHERE {raised} IS NULL"
+        )
 
     def for_statement(self) -> Connection:
         """The connection on which the one statement runs, in the process made for it."""

@@ -14,17 +14,17 @@ import os
 import selectors
 import signal
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from ingest.free_sql import kernel
+from ingest.free_sql import kernel, wire
 from ingest.free_sql.connection import RunDatabase
 from ingest.free_sql.sentences import sentence
 from ingest.free_sql.statement import rehearse, run_statements
 
-_LONGEST_MESSAGE = 1 << 16
 _IDLE_S = 600.0
 """Nobody asked for so long: it ends, and is started again when somebody does."""
 _MOST_SHOWN = 100
@@ -33,11 +33,13 @@ _MOST_SHOWN = 100
 
 class _Holder:
     def __init__(
-        self, control: socket.socket, database: RunDatabase, layers: frozenset[str]
-    ) -> None:
+        self, control: socket.socket, database: RunDatabase, layers: frozenset[str],
+        addresses: kernel.Addresses,
+    ) -> None:  # fmt: skip
         self._control = control
         self._layers = layers
         self._database = database
+        self._addresses = addresses
         self._snapshot: Path | None = None
         self._ready: tuple[int, socket.socket] | None = None
         self._children: set[int] = set()
@@ -65,25 +67,33 @@ class _Holder:
 
     def _take(self) -> bool:
         """One request; False where the server has gone."""
-        content = self._control.recv(_LONGEST_MESSAGE)
+        content = self._control.recv(wire.LONGEST_PACKET)
         if not content:
             return False
-        asked = json.loads(content)
-        if "kill" in asked:
-            if asked["kill"] in self._children:  # not waited for yet: the number is still its own
-                os.kill(asked["kill"], signal.SIGKILL)
-            return True
+        request = json.loads(content)
+        if "kill" not in request:
+            self._hand_out(Path(request["snapshot"]))
+        elif request["kill"] in self._children:  # not waited for yet: the number is still its own
+            os.kill(request["kill"], signal.SIGKILL)
+        return True
+
+    def _hand_out(self, snapshot: Path) -> None:
+        """Answer with a process for a statement, and have the next one ready."""
         try:
-            self._show(Path(asked["snapshot"]))
+            self._show(snapshot)
         except (duckdb.Error, OSError) as error:
-            self._send({"error": sentence(error)})
-            return True
-        pid, theirs = self._ready or self._forked()
+            reason = sentence(error).removeprefix("SQL: ")
+            return self._send({"error": f"the index cannot be opened: {reason}"})
+        try:
+            pid, theirs = self._ready or self._forked()
+        except OSError as error:
+            reason = f"no process can be started for the query ({error.strerror})"
+            return self._send({"error": f"{reason}; ask again in a moment"})
         self._ready = None
         self._send({"pid": pid, "is_worn": self._database.num_shown >= _MOST_SHOWN}, theirs)
         theirs.close()
-        self._ready = self._forked()
-        return True
+        with suppress(OSError):  # the next statement tries again, and says why it fails
+            self._ready = self._forked()
 
     def _send(self, answer: dict[str, Any], theirs: socket.socket | None = None) -> None:
         files = [theirs.fileno()] if theirs else []
@@ -107,15 +117,21 @@ class _Holder:
 
     def _forked(self) -> tuple[int, socket.socket]:
         """A process that waits for a statement, and the server's end of its socket."""
+        taken_bytes = self._addresses.bytes_taken()
         own, theirs = socket.socketpair()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            own.close()
+            theirs.close()
+            raise
         if not pid:
             kernel.die_with_parent()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._control.close()
             theirs.close()
-            run_statements(own.fileno(), self._database, self._layers)
+            run_statements(own.fileno(), self._database, self._layers, taken_bytes)
         own.close()
         self._children.add(pid)
         return pid, theirs
@@ -143,10 +159,12 @@ def main() -> None:
     os.chdir("/")
     rehearse()
     database = RunDatabase(arguments.run_folder, arguments.with_content, "connection" in layers)
+    addresses = kernel.Addresses()
     if "kernel" in layers:
+        kernel.end_first()
         kernel.only_read([arguments.run_folder, arguments.index_folder])
     with socket.socket(fileno=arguments.control) as control:
-        _Holder(control, database, layers).serve()
+        _Holder(control, database, layers, addresses).serve()
     os._exit(0)
 
 

@@ -39,8 +39,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def landlock_version() -> int:
     """Version of the kernel's Landlock, 0 without."""
-    found: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
-    return max(0, found)
+    version: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
+    return max(0, version)
 
 
 def missing_layers() -> list[str]:
@@ -85,15 +85,39 @@ def only_read(folders: Sequence[Path]) -> None:
         os.close(ruleset)
 
 
-def limit_memory(more_bytes: int) -> None:
-    """From now on this process takes this much memory more at most and writes no byte of any file;
-    where the machine's memory is short, it ends first.
+def end_first() -> None:
+    """Have the kernel end this process and its children first where the machine's memory is short.
+    To be called before only_read, which keeps them from /proc.
     """
-    with suppress(OSError):
+    with suppress(OSError):  # no /proc
         Path("/proc/self/oom_score_adj").write_text("1000", "ascii")
+
+
+class Addresses:
+    """How many addresses this process has taken, to be asked also once only_read holds; in a child
+    those of the parent.
+    """
+
+    def __init__(self) -> None:
+        """To be made before only_read."""
+        self._statm: int | None = None
+        with suppress(OSError):  # no /proc
+            self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+
+    def bytes_taken(self) -> int:
+        """Now; where there is no /proc, more than a process takes that has opened a snapshot."""
+        if self._statm is None:
+            return 1 << 30
+        return int(os.pread(self._statm, 64, 0).split()[0]) * resource.getpagesize()
+
+
+def limit_memory(taken_bytes: int, more_bytes: int) -> None:
+    """From now on this process, which has taken `taken_bytes` of addresses, takes this much memory
+    more at most and writes no byte of any file.
+    """
     _at_most(resource.RLIMIT_FSIZE, 0)
     _at_most(resource.RLIMIT_CORE, 0)
-    _at_most(resource.RLIMIT_AS, _addresses() + more_bytes + _STACKS_BYTES)
+    _at_most(resource.RLIMIT_AS, taken_bytes + more_bytes + _STACKS_BYTES)
 
 
 def limit_time(cpu_s: float) -> None:
@@ -107,13 +131,6 @@ def _at_most(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value, value))
 
 
-def _addresses() -> int:
-    try:
-        return int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
-    except OSError:  # no /proc
-        return 1 << 30
-
-
 def prepared_filter() -> Callable[[], None]:
     """What takes away the calls that seccomp.py lists, from all threads of this process; nothing
     without seccomp.
@@ -124,8 +141,8 @@ def prepared_filter() -> Callable[[], None]:
     return partial(seccomp.install, _libc, seccomp.program(os.getpid()))
 
 
-def _check(found: int) -> int:
-    if found < 0:
+def _check(result: int) -> int:
+    if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-    return found
+    return result

@@ -31,7 +31,18 @@ def check_schema(schema: pa.Schema) -> None:
 
 
 def portions(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in parts of at most MOST_BYTES; raises UserError where one row takes more."""
+    """The batch in parts of at most MOST_BYTES; raises UserError where one row takes more, or the
+    values of all ENUMs, which Arrow sends whole for each column whatever the rows use.
+    """
+    if sum(map(_dictionary_bytes, batch.columns)) > MOST_BYTES:
+        raise UserError(
+            f"SQL: the values of the answer's ENUMs take more than {MOST_BYTES >> 20} MB over all "
+            "of its columns; ask for fewer columns, or cast them to VARCHAR"
+        )
+    yield from _halves(batch)
+
+
+def _halves(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     if sum(map(_bytes_of, batch.columns)) <= MOST_BYTES:
         yield batch
         return
@@ -41,8 +52,30 @@ def portions(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             "texts or lists"
         )
     half = batch.num_rows // 2
-    yield from portions(batch.slice(0, half))
-    yield from portions(batch.slice(half))
+    yield from _halves(batch.slice(0, half))
+    yield from _halves(batch.slice(half))
+
+
+def _dictionary_bytes(values: pa.Array) -> int:
+    """Of the values of the ENUMs in a column, at any depth."""
+    kind = values.type
+    if isinstance(values, pa.ExtensionArray):
+        return _dictionary_bytes(values.storage)
+    if pa.types.is_dictionary(kind):
+        return len(values.dictionary) * _VALUE_BYTES + int(values.dictionary.nbytes)
+    return sum(map(_dictionary_bytes, _children(values)))
+
+
+def _children(values: pa.Array) -> list[pa.Array]:
+    """What a nested array is made of, without copies; none of one that is not nested."""
+    kind = values.type
+    if pa.types.is_map(kind):
+        return [values.keys, values.items]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return [values.values]
+    if pa.types.is_struct(kind) or pa.types.is_union(kind):
+        return [values.field(i) for i in range(kind.num_fields)]
+    return []
 
 
 def _bytes_of(values: pa.Array) -> int:

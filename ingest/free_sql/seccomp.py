@@ -13,6 +13,7 @@ import errno
 import os
 import platform
 import struct
+from collections.abc import Sequence
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_OF, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 """BPF_LD|W|ABS, BPF_JMP|JEQ|K, JGE, JSET, BPF_RET|K."""
@@ -30,8 +31,11 @@ _OPENS = {"x86_64": {2: 1, 257: 2}, "aarch64": {56: 2}}
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _PRLIMIT = {"x86_64": 302, "aarch64": 261}
 _FCNTL = {"x86_64": 72, "aarch64": 25}
-_SIGNALS_BY_FILE = (8, 10, 15)
-"""F_SETOWN, F_SETSIG, F_SETOWN_EX: a file or socket would send a signal to any process."""
+_FCNTL_COMMANDS = (0, 1, 2, 3, 4, 1030)
+"""Duplicates and flags of a descriptor (F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL,
+F_DUPFD_CLOEXEC). All others fail: locks and leases would keep the indexer from a file that is only
+read here, and owners of a file send signals to any process.
+"""
 _TGKILL = {"x86_64": 234, "aarch64": 131}
 
 # name: (x86-64, 64-bit Arm); None: the machine has no such call
@@ -78,7 +82,9 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "sched_setaffinity": (203, 122), "migrate_pages": (256, 238), "move_pages": (279, 239),
     "process_mrelease": (448, 448), "setpgid": (109, 154), "setsid": (112, 157),
     "sync": (162, 81), "syncfs": (306, 267), "flock": (73, 32), "open_tree_attr": (467, 467),
-    "file_setattr": (469, 469),
+    "file_setattr": (469, 469), "setresuid": (117, 147), "setreuid": (113, 145),
+    "setresgid": (119, 149), "setregid": (114, 143), "setgroups": (116, 159),
+    "setfsuid": (122, 151), "setfsgid": (123, 152), "capset": (126, 91),
 }  # fmt: skip
 _UNKNOWN = {"openat2": (437, 437), "clone3": (435, 435)}
 """No filter sees their flags, which are behind a pointer: the C library takes the older calls."""
@@ -123,8 +129,7 @@ def _program(machine: str, pid: int) -> list[Instruction]:
         program += _unless(number, [*_low(argument), (_ANY_OF, 0, 1, _WRITING)], errno.EACCES)
     program += _unless(_CLONE[machine], [*_low(0), (_ANY_OF, 1, 0, _CLONE_THREAD)], errno.EPERM)
     program += _unless(_TGKILL[machine], [*_low(0), (_EQUAL, 1, 0, pid)], errno.EPERM)
-    for command in _SIGNALS_BY_FILE:
-        program += _unless(_FCNTL[machine], [*_low(1), (_EQUAL, 0, 1, command)], errno.EPERM)
+    program += _unless(_FCNTL[machine], [*_low(1), *_one_of(_FCNTL_COMMANDS)], errno.EPERM)
     for load in (_low(2), _high(2)):  # prlimit with new limits
         program += _unless(_PRLIMIT[machine], [*load, (_EQUAL, 1, 0, 0)], errno.EPERM)
     return [*program, (_RETURN, 0, 0, _ALLOW)]
@@ -142,6 +147,11 @@ def _low(argument: int) -> list[Instruction]:
 
 def _high(argument: int) -> list[Instruction]:
     return [(_LOAD, 0, 0, 20 + 8 * argument)]
+
+
+def _one_of(values: Sequence[int]) -> list[Instruction]:
+    """Jumps over the instruction that follows where the value is one of these."""
+    return [(_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)]
 
 
 def _unless(number: int, test: list[Instruction], error: int) -> list[Instruction]:

@@ -6,10 +6,25 @@ import re
 
 import duckdb
 
-MEMORY_SHORT = "the query needs more memory than it may use; ask for fewer ranks or steps"
+from ingest.stopping import Interrupted, Stop
+
+_REMEDY = "ask for fewer ranks or steps"
+_MEMORY_SHORT = f"the query needs more memory than it may use; {_REMEDY}"
+PROCESS_ENDED = (
+    "the query failed: its process ended before its answer did, mostly because it needs more "
+    f"memory than it may use; {_REMEDY}"
+)
 _POSITION = re.compile(r"^LINE (\d+): (.*)\n( *)\^", re.M)
+_PYTHON_ERROR = re.compile(r"^\w+Error: (\[Errno \d+\] )?")
 _LONGEST = 1000
 _SHORT = ("bad_alloc", "bad allocation", "failed to allocate", "Out of Memory", "malloc of size")
+
+
+def interrupted(limit_s: float | None, stop: Stop | None) -> Interrupted:
+    """Why a query ended that `stop`, or else its time limit, interrupted."""
+    is_stopped = stop is not None and stop.called
+    why = "was interrupted" if is_stopped else f"took longer than {limit_s} s"
+    return Interrupted(f"the query {why}; {_REMEDY}")
 
 
 def sentence(error: BaseException) -> str:
@@ -17,7 +32,7 @@ def sentence(error: BaseException) -> str:
     text = str(error)
     is_short = isinstance(error, MemoryError | duckdb.OutOfMemoryException)
     if is_short or any(sign in text for sign in _SHORT):
-        return MEMORY_SHORT
+        return _MEMORY_SHORT
     return f"SQL: {_said(text)}"[:_LONGEST]
 
 
@@ -25,8 +40,9 @@ def _said(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return "it failed"
-    if lines[0].startswith("Traceback"):  # from a file of the run: its last line tells
-        return lines[-1]
+    if lines[0].startswith("Traceback"):  # of run_file_system: its last line says what is wrong
+        traced = text.partition("\n\nLINE ")[0].splitlines()
+        return _PYTHON_ERROR.sub("", traced[-1].strip())
     hint = next((line for line in lines[1:] if line.startswith(("Did you mean", "Candidate"))), "")
     found = _POSITION.search(text)
     where = ""

@@ -20,17 +20,15 @@ from ingest.errors import UserError
 from ingest.free_sql import wire
 from ingest.free_sql.allow_list import check_text
 from ingest.free_sql.holder_handle import HolderHandle
+from ingest.free_sql.sentences import PROCESS_ENDED, interrupted
 from ingest.free_sql.statement_handle import StatementHandle
-from ingest.stopping import Interrupted, Stop
+from ingest.stopping import Stop
 from ingest.time_limits import TimeLimits
 
 _MOST_RESTING = 8
 """Processes of one run that wait for a further statement of their session."""
-_REMEDY = "ask for fewer ranks or steps"
-_ENDED = (
-    "the query failed: its process ended before its answer did, mostly because it needs more "
-    f"memory than it may use; {_REMEDY}"
-)
+_GONE = (wire.Ended, OSError, ValueError)
+"""What is raised where a process has ended, or does not answer."""
 _limits = TimeLimits()
 
 
@@ -52,6 +50,7 @@ class SqlProcess:
         self._lock = threading.Lock()
         self._holder: HolderHandle | None = None
         self._resting: OrderedDict[_Kind, list[StatementHandle]] = OrderedDict()
+        self._is_closed = False
 
     @contextmanager
     def reading(
@@ -66,36 +65,49 @@ class SqlProcess:
         if "tree" in self._layers:
             check_text(text)
         kind = (session, snapshot, limit_s)
-        statement = self._rested(kind) or self._statement(snapshot)
         over = Stop()
-        stops = [over, stop] if stop is not None else [over]
+        stops = _Stops(over, stop)
         ends = partial(_ends_as_sentence, over, limit_s, stop)
-        try:
-            with _limits.limit(limit_s, over):
-                with ends():
-                    try:
-                        stream = statement.begin(text, limit_s, stops)
-                    except (wire.Ended, OSError):
-                        if not statement.has_rested or any(one.called for one in stops):
-                            raise
-                        statement.end()  # it has ended while it waited
-                        statement = self._statement(snapshot)
-                        stream = statement.begin(text, limit_s, stops)
-                batches = _checked(stream, statement, ends)
+        with _limits.limit(limit_s, over):
+            with ends():
+                statement, stream = self._begun(kind, text, stops)
+            try:
+                batches = _validated(stream, statement, ends)
                 yield pa.RecordBatchReader.from_batches(stream.schema, batches)
-        finally:
-            if session is not None and statement.may_follow:
-                self._rest(kind, statement)
-            else:
-                statement.end()
+            finally:
+                stops.detach()
+                self._finished(kind, statement)
+
+    def _begun(
+        self, kind: _Kind, text: str, stops: _Stops
+    ) -> tuple[StatementHandle, pa.RecordBatchReader]:
+        """A process that computes the statement, and its rows."""
+        rested = self._rested(kind)
+        if rested is not None:
+            try:
+                return rested, _begin(rested, kind, text, stops)
+            except (wire.Ended, OSError):  # it has ended while it waited
+                if stops.are_called():
+                    raise
+        statement = self._statement(kind[1], stops.are_called)
+        return statement, _begin(statement, kind, text, stops)
+
+    def _finished(self, kind: _Kind, statement: StatementHandle) -> None:
+        session, *_ = kind
+        if session is not None and statement.may_follow:
+            self._rest(kind, statement)
+        else:
+            statement.end()
 
     def _rested(self, kind: _Kind) -> StatementHandle | None:
         """A process that has answered a statement of this kind before, and lives."""
         with self._lock:
             kept = self._resting.get(kind)
-            statement = kept.pop() if kept else None
-        if statement is None:
-            return None
+            if not kept:
+                return None
+            statement = kept.pop()
+            if not kept:
+                del self._resting[kind]
         if statement.is_ready_again():
             return statement
         statement.end()
@@ -107,51 +119,102 @@ class SqlProcess:
         with self._lock:
             self._resting.setdefault(kind, []).append(statement)
             self._resting.move_to_end(kind)
-            surplus = []
-            while sum(map(len, self._resting.values())) > _MOST_RESTING:
-                oldest = next(iter(self._resting))
-                surplus += self._resting.pop(oldest)[:]
+            surplus = self._resting_beyond(0 if self._is_closed else _MOST_RESTING)
         for one in surplus:
             one.end()
 
+    def _resting_beyond(self, most: int) -> list[StatementHandle]:
+        """Take out those of the oldest kinds until no more than this many rest."""
+        surplus = []
+        while sum(map(len, self._resting.values())) > most:
+            _, oldest = self._resting.popitem(last=False)
+            surplus += oldest
+        return surplus
+
     def get_ready(self, snapshot: Path) -> None:
         """Start what the first statement would wait for."""
-        self._statement(snapshot).end()
+        self._statement(snapshot, lambda: False).end()
 
-    def _statement(self, snapshot: Path) -> StatementHandle:
-        with self._lock:
-            try:
-                return self._held().statement(snapshot)
-            except (OSError, wire.Ended, ValueError):  # it ended while nobody asked
-                self._close_holder()
-            try:
-                return self._held().statement(snapshot)
-            except (OSError, wire.Ended, ValueError) as error:
-                self._close_holder()
-                raise UserError(
-                    "the process that runs SQL does not start; the server's output says why"
-                ) from error
+    def _statement(self, snapshot: Path, is_over: Callable[[], bool]) -> StatementHandle:
+        try:
+            return self._handed_out(snapshot, is_over)
+        except _GONE:  # it ended while nobody asked
+            if is_over():
+                raise
+        try:
+            return self._handed_out(snapshot, is_over)
+        except _GONE as error:
+            if is_over():
+                raise
+            raise UserError(
+                "the process that runs SQL does not start; the server's output says why"
+            ) from error
+
+    def _handed_out(self, snapshot: Path, is_over: Callable[[], bool]) -> StatementHandle:
+        holder = self._held()
+        try:
+            return holder.statement(snapshot, is_over)
+        except _GONE:
+            if not is_over():
+                self._close_holder(holder)
+            raise
 
     def _held(self) -> HolderHandle:
-        if self._holder is None or self._holder.is_worn:
-            if self._holder is not None:
-                self._holder.retire()
-            self._holder = HolderHandle(*self._folders, self._with_content, self._layers)
-        return self._holder
+        with self._lock:
+            if self._is_closed:
+                raise UserError("the run was closed; open it again")
+            if self._holder is None or self._holder.is_worn:
+                if self._holder is not None:
+                    self._holder.retire()
+                self._holder = HolderHandle(*self._folders, self._with_content, self._layers)
+            return self._holder
 
-    def _close_holder(self) -> None:
-        if self._holder is not None:
-            self._holder.close()
-            self._holder = None
+    def _close_holder(self, holder: HolderHandle) -> None:
+        """Close one that does not answer; the next statement starts another."""
+        with self._lock:
+            if self._holder is holder:
+                self._holder = None
+        holder.close()
 
     def close(self) -> None:
-        """End all of its processes."""
+        """End all of its processes; statements that wait for one get a sentence."""
         with self._lock:
-            resting = [one for kept in self._resting.values() for one in kept]
-            self._resting.clear()
-            self._close_holder()
+            self._is_closed = True
+            holder, self._holder = self._holder, None
+            resting = self._resting_beyond(0)
+        if holder is not None:
+            holder.close()
         for one in resting:
             one.end()
+
+
+class _Stops:
+    """What may end a statement: its time limit, and whoever asked for it."""
+
+    def __init__(self, over: Stop, stop: Stop | None) -> None:
+        self.all = [over] if stop is None else [over, stop]
+
+    def are_called(self) -> bool:
+        """Whether one of them was."""
+        return any(one.called for one in self.all)
+
+    def detach(self) -> None:
+        """None of them ends what comes later."""
+        for one in self.all:
+            one.detach()
+
+
+def _begin(
+    statement: StatementHandle, kind: _Kind, text: str, stops: _Stops
+) -> pa.RecordBatchReader:
+    """Rows of the statement; the process ends where it gives none."""
+    _, _, limit_s = kind
+    try:
+        return statement.begin(text, limit_s, stops.all)
+    except BaseException:
+        stops.detach()
+        statement.end()
+        raise
 
 
 @contextmanager
@@ -159,17 +222,13 @@ def _ends_as_sentence(over: Stop, limit_s: float | None, stop: Stop | None) -> I
     """Say why a process ended before its answer did."""
     try:
         yield
-    except (wire.Ended, OSError, ValueError, pa.ArrowException) as error:
-        if stop is not None and stop.called:
-            why: UserError = Interrupted(f"the query was interrupted; {_REMEDY}")
-        elif over.called:
-            why = Interrupted(f"the query took longer than {limit_s} s; {_REMEDY}")
-        else:
-            why = UserError(_ENDED)
-        raise why from error
+    except (*_GONE, pa.ArrowException) as error:
+        if over.called or (stop is not None and stop.called):
+            raise interrupted(limit_s, stop) from error
+        raise UserError(PROCESS_ENDED) from error
 
 
-def _checked(
+def _validated(
     stream: pa.RecordBatchReader,
     statement: StatementHandle,
     ends: Callable[[], AbstractContextManager[None]],

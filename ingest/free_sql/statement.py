@@ -44,30 +44,33 @@ _IDLE_S = 120.0
 """Nobody sends a further statement for so long: the process ends."""
 
 
-def run_statements(file: int, database: RunDatabase, layers: frozenset[str]) -> None:
+def run_statements(
+    file: int, database: RunDatabase, layers: frozenset[str], taken_bytes: int
+) -> None:
     """Get ready, wait for a statement at the socket `file`, answer it there, end the process.
 
-    Where it was a SELECT of listed parts, and a cheap one, more of the same session may follow.
+    A cheap SELECT that passed the tree check may be followed by others of its session.
+    `taken_bytes`: addresses that the process has when it begins.
     """
     try:
         if "kernel" in layers:
-            kernel.limit_memory(memory_bytes())
+            kernel.limit_memory(taken_bytes, memory_bytes())
         connection = database.for_statement()
         _rehearse(connection)
         filters = kernel.prepared_filter()
-        asked = wire.read_message(partial(os.read, file))
+        request = wire.read_message(partial(os.read, file))
         if "kernel" in layers:
-            if asked["limit_s"] is not None:
-                kernel.limit_time((asked["limit_s"] + _SPARE_S) * NUM_THREADS)
+            if request["limit_s"] is not None:
+                kernel.limit_time((request["limit_s"] + _SPARE_S) * NUM_THREADS)
             filters()
         for number in range(1, _MOST_STATEMENTS + 1):
-            is_plain = _answer(file, connection, asked, database.table_names, "tree" in layers)
-            may_follow = is_plain and number < _MOST_STATEMENTS and _cpu_s() < _MOST_CPU_S
+            may_reuse = _answer(file, connection, request, database.table_names, "tree" in layers)
+            may_follow = may_reuse and number < _MOST_STATEMENTS and _cpu_s() < _MOST_CPU_S
             wire.write_frame(file, wire.END, wire.REUSABLE if may_follow else b"")
             if not may_follow:
                 break
             signal.setitimer(signal.ITIMER_REAL, _IDLE_S)
-            asked = wire.read_message(partial(os.read, file))
+            request = wire.read_message(partial(os.read, file))
     except (wire.Ended, BrokenPipeError, ConnectionResetError):  # nobody waits for it any more
         pass
     finally:
@@ -107,15 +110,15 @@ def _packed(batch: pa.RecordBatch) -> bytes:
 
 
 def _answer(
-    file: int, connection: Connection, asked: dict[str, Any], names: list[str], is_checked: bool
+    file: int, connection: Connection, request: dict[str, Any], names: list[str], is_checked: bool
 ) -> bool:
     """Send the rows of a statement, or what is wrong; whether it was a SELECT that went well."""
-    limit_s = asked["limit_s"]
+    limit_s = request["limit_s"]
     if limit_s is not None:
         signal.setitimer(signal.ITIMER_REAL, limit_s + _SPARE_S)  # its signal ends the process
     try:
         with _as_sentences():
-            _send_rows(file, connection, asked["text"], names, is_checked)
+            _send_rows(file, connection, request["text"], names, is_checked)
     except UserError as error:
         wire.write_frame(file, wire.ERROR, str(error).encode(errors="replace"))
         return False
@@ -129,7 +132,7 @@ def _send_rows(
     if reader is None:
         raise UserError("SQL: give exactly one SELECT; nothing else is possible here")
     check_schema(reader.schema)
-    frames = io.BufferedWriter(_Frames(file), _BUFFER_BYTES)
+    frames = io.BufferedWriter(_FrameWriter(file), _BUFFER_BYTES)
     with pa.ipc.new_stream(frames, reader.schema) as stream:
         for portion in chain.from_iterable(map(portions, reader)):
             stream.write_batch(portion)
@@ -167,7 +170,7 @@ def _as_sentences() -> Iterator[None]:
         raise UserError(sentence(error)) from error
 
 
-class _Frames(io.RawIOBase):
+class _FrameWriter(io.RawIOBase):
     """A file that sends what is written to it as frames, in pieces worth a call."""
 
     def __init__(self, file: int) -> None:

@@ -27,7 +27,7 @@ class Holder(Protocol):
         """Have a statement's process end, if it has not yet."""
 
     def entered(self) -> None:
-        """A statement is under way."""
+        """A statement is under way; raises OSError where it takes none any more."""
 
     def left(self) -> None:
         """A statement has ended."""
@@ -41,7 +41,7 @@ class StatementHandle:
         self._pid = pid
         self._line = line
         self._file = line.makefile("rb", buffering=_BUFFER_BYTES)
-        self._frames: _Frames | None = None
+        self._frames: _FrameReader | None = None
         self._rests_since_s: float | None = None
         self._is_interrupted = False
         self.has_rested = False
@@ -49,11 +49,14 @@ class StatementHandle:
     def begin(
         self, text: str, limit_s: float | None, stops: Sequence[Stop]
     ) -> pa.RecordBatchReader:
-        """Hand it its text; its rows. Raises UserError, Ended, ArrowException, also while read."""
+        """Hand it its text; its rows. Raises UserError, Ended, ArrowException, also while read.
+
+        The caller detaches the stops when the statement has ended.
+        """
         for stop in stops:
             stop.attach(self)
         wire.write_message(self._line.fileno(), {"text": text, "limit_s": limit_s})
-        self._frames = _Frames(self._file.read)
+        self._frames = _FrameReader(self._file.read)
         return pa.ipc.open_stream(io.BufferedReader(self._frames, _BUFFER_BYTES))
 
     def finish(self) -> None:
@@ -76,9 +79,12 @@ class StatementHandle:
     def is_ready_again(self) -> bool:
         """Whether it still waits; it counts as under way from now on."""
         rested_s = time.monotonic() - (self._rests_since_s or 0.0)
+        try:
+            self._holder.entered()
+        except OSError:  # it is being closed
+            return False
         self._rests_since_s = None
         self._frames = None
-        self._holder.entered()
         try:
             self._line.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -105,7 +111,7 @@ class StatementHandle:
             self._holder.left()
 
 
-class _Frames(io.RawIOBase):
+class _FrameReader(io.RawIOBase):
     """The data of the frames as a file for Arrow; an error among them is raised."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:

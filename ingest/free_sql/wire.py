@@ -1,6 +1,8 @@
-"""Messages between the server, the process that holds a snapshot, and the one with a statement.
+"""Messages between the server and the two kinds of processes that run its SQL.
 
-A message is a length and JSON. An answer is a row of frames: data is part of an Arrow stream.
+With the holder of a snapshot it exchanges JSON, a packet each (LONGEST_PACKET). The process of a
+statement gets a message, a length and JSON, and answers with a row of frames: data is part of an
+Arrow stream.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+LONGEST_PACKET = 1 << 16
 DATA, ERROR, END = b"D", b"E", b"Z"
 REUSABLE = b"+"
 """Content of an END after which the process takes another statement of the same session."""

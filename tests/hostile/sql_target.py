@@ -69,6 +69,7 @@ class _SqlProcess:
         self._run = open_run(run_folder)
         index = self._run.snapshot.path.parent
         self._process = SqlProcess(run_folder, index, layers=layers)
+        self._process.get_ready(self._run.snapshot.path)  # the limit of the first one covers it
 
     def execute(self, text: str) -> pa.Table:
         """Rows of a statement."""

@@ -49,6 +49,18 @@ TOO_LARGE = {
     "a map": "SELECT map_from_entries(list_zip(range(300000), range(300000))) AS x",
     "one text": "SELECT repeat('x', 100000000) AS x",
 }
+_DOUBLED = ", ".join(f"a{i + 1} AS (SELECT *, * FROM a{i})" for i in range(11)) + " FROM a11"
+_ENUM = f"'a'::ENUM('a', '{'b' * 900_000}')"
+LONG_ENUMS = {
+    "in many columns": f"WITH a0 AS (SELECT {_ENUM} AS x), {_DOUBLED}",
+    "in many columns without rows": f"WITH a0 AS (SELECT {_ENUM} AS x WHERE false), {_DOUBLED}",
+    "in lists": f"WITH a0 AS (SELECT [{_ENUM}] AS x), {_DOUBLED}",
+    "in empty lists": f"WITH a0 AS (SELECT [{_ENUM}][2:] AS x), {_DOUBLED}",
+    "in arrays": f"WITH a0 AS (SELECT array_value(y) AS x FROM (SELECT {_ENUM} AS y)), {_DOUBLED}",
+    "in structs": f"WITH a0 AS (SELECT {{'k': {_ENUM}, 'l': NULL}} AS x), {_DOUBLED}",
+    "in maps": f"WITH a0 AS (SELECT map([1], [{_ENUM}]) AS x), {_DOUBLED}",
+    "in unions": f"WITH a0 AS (SELECT union_value(k := {_ENUM}) AS x), {_DOUBLED}",
+}
 
 
 def _read(tmp_path: Path, way: str, text: str) -> tuple[int | str, int]:
@@ -86,4 +98,15 @@ def test_names_of_columns_have_a_limit(tmp_path: Path) -> None:
     text = f'WITH a0 AS (SELECT true AS "{"x" * 500_000}"), {doubled} FROM a5'
     found, grown = _read(tmp_path, "page", text)
     assert "the names of the 32 columns" in str(found)
+    assert grown < _MOST_BYTES
+
+
+@pytest.mark.parametrize("where", LONG_ENUMS)
+def test_values_of_enums_have_a_limit_over_all_columns(tmp_path: Path, where: str) -> None:
+    found, grown = _read(tmp_path, "page", LONG_ENUMS[where])
+    if where != "in many columns without rows":
+        assert found == (
+            "SQL: the values of the answer's ENUMs take more than 32 MB over all of its columns; "
+            "ask for fewer columns, or cast them to VARCHAR"
+        )
     assert grown < _MOST_BYTES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,18 @@ OTHERS = {
     "signals by a file": (72, 1, 8, 1),
     "which signal a file sends": (72, 1, 10, 9),
     "locks of files": (73, 0, 6),
+    "leases on files": (72, 0, 1024, 0),
+    "records of files": (72, 0, 6, 0),
+    "records of files, by open file": (72, 0, 37, 0),
+    "signals of a folder": (72, 0, 1026, 1),
+    "users": (117, -1, -1, -1),
+    "users, by two": (113, -1, -1),
+    "groups": (119, -1, -1, -1),
+    "groups, by two": (114, -1, -1),
+    "more groups": (116, 0, 0),
+    "the user for files": (122, -1),
+    "the group for files": (123, -1),
+    "capabilities": (126, 0, 0),
 }
 
 
@@ -45,3 +58,25 @@ def test_nothing_of_others_is_changed(call: str) -> None:
     command = [sys.executable, "-c", _CALLS, *map(str, OTHERS[call])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == ["-1", "True"]
+
+
+_LEASE = """
+import fcntl, os, sys
+from pathlib import Path
+from ingest.free_sql import kernel
+folder = Path(sys.argv[1])
+kernel.only_read([folder])
+kernel.prepared_filter()()
+with (folder / "lock").open("rb") as file:
+    try:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except PermissionError:
+        print("refused")
+"""
+
+
+def test_no_lease_keeps_the_indexer_from_its_lock(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    command = [sys.executable, "-c", _LEASE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "refused\n"

@@ -10,10 +10,10 @@ import pytest
 
 from app.cli import main
 from ingest.errors import UserError
-from ingest.free_sql.allow_list import CONTENT
 from ingest.questions import all_questions
 from ingest.store import Run, open_run
 from tests.runs_builder import T0, RunBuilder, two_rank_run
+from trace_hooks.schema import CONTENT_TABLES
 
 FRAME = {
     "ts_ns": T0, "watch": "w1", "what": "mlp", "layer": 0, "head": -1, "shard": "", "sample": 0,
@@ -63,7 +63,8 @@ def test_sql_of_strangers_does_not_open_its_files(run: Run, function: str) -> No
 
 
 def test_no_ready_question_reads_content() -> None:
-    assert not [one.name for one in all_questions().values() if set(one.reads) & set(CONTENT)]
+    content = set(CONTENT_TABLES)
+    assert not [one.name for one in all_questions().values() if content & set(one.reads)]
 
 
 def test_on_this_machine_it_is_asked_for_with_an_option(

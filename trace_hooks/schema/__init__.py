@@ -26,7 +26,7 @@ from __future__ import annotations
 from trace_hooks.schema.columns import INT, TEXT, Column, Table
 from trace_hooks.schema.files import LayoutInfo, RankInfo, RunInfo, SegmentName, rank_file_name
 from trace_hooks.schema.publishing import publish_json, publish_table
-from trace_hooks.schema.tables import TABLES, column_encodings, dictionary_columns
+from trace_hooks.schema.tables import CONTENT_TABLES, TABLES, column_encodings, dictionary_columns
 from trace_hooks.schema.version import (
     SCHEMA_MAJOR,
     SCHEMA_MINOR,
@@ -46,8 +46,8 @@ from trace_hooks.schema.words import (
     UNKNOWN,
 )
 
-__all__ = ["BEFORE_FIRST_STEP", "COMM_KINDS", "COMPUTE_KINDS", "FRAME_KINDS", "INT", "KINDS",
-    "MODES", "OTHER_KINDS", "SCHEMA_MAJOR", "SCHEMA_MINOR", "SCHEMA_VERSION", "TABLES", "TENSORS",
-    "TEXT", "UNKNOWN", "VERSION_BYTES", "Column", "LayoutInfo", "RankInfo", "RunInfo",
-    "SegmentName", "Table", "check_version", "column_encodings", "dictionary_columns",
+__all__ = ["BEFORE_FIRST_STEP", "COMM_KINDS", "COMPUTE_KINDS", "CONTENT_TABLES", "FRAME_KINDS",
+    "INT", "KINDS", "MODES", "OTHER_KINDS", "SCHEMA_MAJOR", "SCHEMA_MINOR", "SCHEMA_VERSION",
+    "TABLES", "TENSORS", "TEXT", "UNKNOWN", "VERSION_BYTES", "Column", "LayoutInfo", "RankInfo",
+    "RunInfo", "SegmentName", "Table", "check_version", "column_encodings", "dictionary_columns",
     "publish_json", "publish_table", "rank_file_name"]  # fmt: skip

@@ -9,6 +9,8 @@ from trace_hooks.schema.model_tables import MODEL_TABLES
 from trace_hooks.schema.run_tables import RUN_TABLES
 
 TABLES: dict[str, Table] = {table.name: table for table in RUN_TABLES + MODEL_TABLES}
+CONTENT_TABLES = ("frames",)
+"""Tables that hold what went through the model: SQL sees them only where that was asked for."""
 
 
 def column_encodings(table: str) -> dict[str, str]:

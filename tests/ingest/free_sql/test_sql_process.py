@@ -14,11 +14,13 @@ import pytest
 
 from ingest.errors import UserError
 from ingest.free_sql import kernel
+from ingest.free_sql.sql_process import SqlProcess
+from ingest.stopping import Stop
 from ingest.store import Run, open_run
+from tests.ingest.free_sql.sql_processes import parent_of, processes, until_gone
 from tests.runs_builder import two_rank_run
 
 ENDLESS = "SELECT count(*) FROM range(10000000) a, range(10000000) b"
-HOLDER = "ingest.free_sql.holder"
 
 
 @pytest.fixture
@@ -28,35 +30,8 @@ def run(tmp_path: Path) -> Iterator[Run]:
         yield opened
 
 
-def command_of(pid: int) -> str:
-    try:
-        return (Path("/proc") / str(pid) / "cmdline").read_text().replace("\0", " ")
-    except OSError:
-        return ""
-
-
-def parent_of(pid: int) -> int:
-    try:
-        return int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
-def processes(run: Run) -> list[int]:
-    """The process that holds the snapshot of a run and those of its statements."""
-    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    return [pid for pid in pids if HOLDER in (text := command_of(pid)) and str(run.folder) in text]
-
-
 def num_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def until_gone(pids: list[int]) -> None:
-    deadline_s = time.monotonic() + 20
-    while any(command_of(pid) for pid in pids):
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
 
 
 def test_the_machine_has_what_it_is_said_to_have() -> None:
@@ -196,3 +171,28 @@ def test_a_greedy_statement_ends_at_its_limits(run: Run, text: str) -> None:
         run.sql(text, limit_s=1.0)
     assert time.monotonic() - begun_s < 20
     assert run.sql("SELECT 1 AS n").to_pylist() == [{"n": 1}]
+
+
+def test_the_stop_of_a_statement_ends_no_later_one_of_its_session(run: Run) -> None:
+    stop = Stop()
+    with run.sql_reading("FROM steps", stop=stop, session="a") as rows:
+        assert rows.read_all().num_rows == 6
+    before = set(processes(run))
+    with run.sql_reading("SELECT range FROM range(20000000)", session="a") as rows:
+        rows.read_next_batch()
+        assert set(processes(run)) <= before  # in the process of the first one
+        stop()
+        assert sum(batch.num_rows for batch in rows) > 19_000_000
+
+
+def test_sessions_that_have_gone_leave_nothing(run: Run) -> None:
+    path = run.snapshot.path
+    process = SqlProcess(run.folder, path.parent)
+    for limit_s in range(100, 120):
+        for _ in range(2):
+            with process.reading("FROM steps", path, float(limit_s), session="a") as rows:
+                assert rows.read_all().num_rows == 6
+        with pytest.raises(UserError), process.reading("FROM x", path, limit_s, session="a"):
+            pass
+    assert len(process._resting) <= 1
+    process.close()

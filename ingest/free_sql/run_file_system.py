@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -11,6 +13,8 @@ from typing import Any, BinaryIO
 from fsspec.spec import AbstractFileSystem
 
 SCHEME = "run"
+_OPENED = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Without waiting: a pipe in place of a file would wait for somebody who writes into it."""
 
 
 class RunFiles(AbstractFileSystem):  # type: ignore[misc]
@@ -40,10 +44,13 @@ class RunFiles(AbstractFileSystem):  # type: ignore[misc]
         if mode != "rb":
             raise PermissionError("files of a run are only read here")
         try:
-            number = os.open(self._file(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            return os.fdopen(number, "rb", buffering=0)
+            number = os.open(self._file(path), _OPENED)
         except OSError as error:  # less the path of the machine
             raise OSError(error.errno, error.strerror or "it cannot be opened") from None
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            os.close(number)
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        return os.fdopen(number, "rb", buffering=0)
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> BinaryIO:
         """A file to read; raises FileNotFoundError, PermissionError."""

@@ -1,0 +1,47 @@
+"""The processes that run SQL, as the machine lists them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from ingest.store import Run
+
+HOLDER = "ingest.free_sql.holder"
+
+
+def command_of(pid: int) -> str:
+    """Its command line, empty where it has ended."""
+    try:
+        return (Path("/proc") / str(pid) / "cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def parent_of(pid: int) -> int:
+    """The process that started it, 0 where it has ended."""
+    try:
+        return int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def processes(run: Run) -> list[int]:
+    """The process that holds the snapshot of a run and those of its statements."""
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if HOLDER in (text := command_of(pid)) and str(run.folder) in text]
+
+
+def holder_of(run: Run) -> int:
+    """The process that holds the snapshot of a run."""
+    [pid] = [pid for pid in processes(run) if parent_of(pid) == os.getpid()]
+    return pid
+
+
+def until_gone(pids: list[int]) -> None:
+    """Wait until all of them have ended."""
+    deadline_s = time.monotonic() + 20
+    while any(command_of(pid) for pid in pids):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
