@@ -219,7 +219,7 @@ def _removed(folder: Path) -> bool:
     """
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        names = os.listdir(number)
+        names = os.listdir(number)  # noqa: PTH208  # of what is open, whatever its path is now
         if any(name not in (DIGEST_FILE, _ATTEMPTS) and name[-4:] != ".tmp" for name in names):
             return False
         for name in sorted(names):  # the digest comes last

@@ -98,8 +98,8 @@ class ReceivedFiles:
         self._open()
         if self._num_unfit >= MOST_UNFIT:
             raise UserError(
-                f"{MOST_UNFIT} files of rank {self._rank} were not what they claimed to be; the next "
-                "ones stay with it"
+                f"{MOST_UNFIT} files of rank {self._rank} were not what they claimed to be; "
+                "the next ones stay with it"
             )
         require_room(self._folder, len(parcel.data))
         if parcel.segment is None:

@@ -105,9 +105,7 @@ class Agent:
         """Have a frame shown live; newer ones replace it until it is sent."""
         self._outbox.put(frame)
 
-    def stop(
-        self, status: str = "finished", is_written: Callable[[], bool] = lambda: True
-    ) -> None:
+    def stop(self, status: str = "finished", is_written: Callable[[], bool] = lambda: True) -> None:
         """Send what waits, say good-bye and end, within about STOP_S.
 
         `is_written`: whether the rank has written its last file. While it has not, the server

@@ -117,7 +117,7 @@ def _write_new(path: Path, text: str, mode: int) -> None:
 
 
 def read_line(path: Path) -> str:
-    """The only line of a small file; raises OSError, also where it is a link, a pipe or the like."""
+    """The only line of a small file; raises OSError, also for a link or a pipe."""
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         if not S_ISREG(os.fstat(file).st_mode):

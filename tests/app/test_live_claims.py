@@ -19,8 +19,7 @@ from trace_hooks.job_claims import DIGEST_FILE, SECRET_FILE, attempt_file, diges
 SECRET = "the-secret-that-the-ranks-of-one-run-share"
 ANOTHER = "what-somebody-else-has-who-knows-the-job-token"
 
-CLAIM = (
-    """
+CLAIM = """
 import os, resource, signal, sys
 from pathlib import Path
 
@@ -45,10 +44,8 @@ else:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     if limit == "killed at its first byte":
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-claims.check(Hello("night", 0, 0, 8, start="a-start-of-it", secret="%s"))
+claims.check(Hello("night", 0, 0, 8, start="a-start-of-it", secret=sys.argv[4]))
 """
-    % SECRET
-)  # noqa: UP031
 
 
 def hello(run: str = "night", **more: object) -> Hello:
@@ -58,7 +55,7 @@ def hello(run: str = "night", **more: object) -> Hello:
 
 def server_claims(runs: Path, limit: str, number: int = 0) -> int:
     """Exit status of a server that takes a hello, and is killed before one of its changes, say."""
-    order = [sys.executable, "-c", CLAIM, str(runs), limit, str(number)]
+    order = [sys.executable, "-c", CLAIM, str(runs), limit, str(number), SECRET]
     return subprocess.run(order, capture_output=True, check=False, timeout=60).returncode
 
 

@@ -216,8 +216,10 @@ def test_what_is_not_a_segment_is_set_aside_once_and_the_next_one_is_stored(tmp_
     assert len(Quarantine(tmp_path).sentences()) == 1
 
 
-@pytest.mark.parametrize(("call", "number"), [("unlink", 1), ("open", 1), ("replace", 1), ("replace", 2),
-                                              ("replace", 3)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [("unlink", 1), ("open", 1), ("replace", 1), ("replace", 2), ("replace", 3)],
+)
 def test_a_server_that_is_killed_at_any_moment_shows_no_file_that_is_unfit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:

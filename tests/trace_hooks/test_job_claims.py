@@ -86,6 +86,6 @@ def test_what_is_not_a_plain_file_is_neither_read_nor_written(tmp_path: Path, ki
     else:
         path.mkdir()
     for call in (lambda: read_line(path), lambda: first_text(path, "text")):
-        with pytest.raises(OSError, match="claim|regular"):
+        with pytest.raises(OSError, match=r"claim|regular"):
             call()
     assert secret.read_text() == "secret"
