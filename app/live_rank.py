@@ -27,6 +27,8 @@ _SECRET = re.compile(r"[\x21-\x7e]{32,200}")
 _START = re.compile(r"[A-Za-z0-9-]{8,64}")
 _LONGEST_TEXT, _LONGEST_NAME = 500, 40
 _MOST_LAYERS, _MOST_COSTS = 1_024, 16
+_LARGEST_COST = 1e15
+"""Costs of all ranks are added up, and the sum must be a number of JSON."""
 
 
 class OtherVersion(ValueError):
@@ -57,56 +59,59 @@ class Hello:
         return self.run, self.attempt, self.rank, self.start
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Hello:
+    def from_json(cls, message: Mapping[str, Any]) -> Hello:
         """The hello of what an agent sent; raises OtherVersion, ValueError."""
-        if told.get("version") != VERSION:
+        if message.get("version") != VERSION:
             raise OtherVersion(
-                f"these hooks speak version {str(told.get('version', 1))[:9]}, the server "
+                f"these hooks speak version {str(message.get('version', 1))[:9]}, the server "
                 f"{VERSION}; install the server's version of rankscope-hooks"
             )
-        run, what, watches = told.get("run"), told.get("what", {}), told.get("watches", [])
+        run, what = message.get("run"), message.get("what", {})
+        watches = message.get("watches", [])
         if not isinstance(run, str) or not _RUN_NAME.fullmatch(run):
             raise ValueError("the hello names no run; rank and server may differ in version")
-        world_size = _whole(told, "world_size", 1, 1 << 20)
+        world_size = _whole(message, "world_size", 1, 1 << 20)
         if not isinstance(what, dict) or not isinstance(watches, list):
             raise ValueError("the hello's what or watches are malformed")
         return cls(
-            run, _whole(told, "attempt", 0, (1 << 15) - 1), _whole(told, "rank", 0, world_size - 1),
-            world_size, told.get("allow_content") is True, told.get("allow_perturbation") is True,
+            run, _whole(message, "attempt", 0, (1 << 15) - 1),
+            _whole(message, "rank", 0, world_size - 1), world_size,
+            message.get("allow_content") is True, message.get("allow_perturbation") is True,
             _layers_and_heads(what), tuple(Watch.from_json(one) for one in watches[:MAX_WATCHES]),
-            _matching(told, "start", _START), _matching(told, "secret", _SECRET),
+            _matching(message, "start", _START), _matching(message, "secret", _SECRET),
         )  # fmt: skip
 
 
-def _layers_and_heads(told: Mapping[str, Any]) -> dict[str, Any]:
+def _layers_and_heads(what: Mapping[str, Any]) -> dict[str, Any]:
     """What can be watched on a rank, without anything else: it is kept for every rank."""
-    layers, found = told.get("layers"), {}
+    layers = what.get("layers")
+    watchable: dict[str, Any] = {}
     if isinstance(layers, list) and len(layers) <= _MOST_LAYERS and set(map(type, layers)) <= {int}:
-        found["layers"] = layers
-    if type(told.get("heads")) is int:
-        found["heads"] = told["heads"]
-    return found
+        watchable["layers"] = layers
+    if type(what.get("heads")) is int:
+        watchable["heads"] = what["heads"]
+    return watchable
 
 
-def _cost(told: Mapping[str, Any]) -> dict[str, Any]:
+def _cost(cost: Mapping[str, Any]) -> dict[str, Any]:
     """What a watch costs, by a sign of life: its id, a text and some numbers."""
-    texts = {name: str(told[name])[:_LONGEST_TEXT] for name in ("id", "text") if name in told}
+    texts = {name: str(cost[name])[:_LONGEST_TEXT] for name in ("id", "text") if name in cost}
     numbers = {
-        name: value for name, value in told.items() if type(value) in (int, float)
-        and len(name) <= _LONGEST_NAME and name not in texts
+        name: value for name, value in cost.items() if type(value) in (int, float)
+        and abs(value) <= _LARGEST_COST and len(name) <= _LONGEST_NAME and name not in texts
     }  # fmt: skip
     return texts | dict(islice(numbers.items(), _MOST_COSTS))
 
 
-def _whole(told: Mapping[str, Any], name: str, least: int, most: int) -> int:
-    value = told.get(name)
+def _whole(message: Mapping[str, Any], name: str, least: int, most: int) -> int:
+    value = message.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise ValueError(f"{name} is {str(value)[:40]!r}; it must be a number {least} to {most}")
     return value
 
 
-def _matching(told: Mapping[str, Any], name: str, pattern: re.Pattern[str]) -> str:
-    value = told.get(name)
+def _matching(message: Mapping[str, Any], name: str, pattern: re.Pattern[str]) -> str:
+    value = message.get(name)
     if not isinstance(value, str) or not pattern.fullmatch(value):
         raise ValueError(
             f"the hello's {name} is malformed; is TRACE_HOOKS_SERVER set on all ranks?"
@@ -126,7 +131,7 @@ class Ack:
     """ids of watches that it does not take"""
 
     def as_json(self) -> dict[str, Any]:
-        """What is told to who gave the command."""
+        """What the page that gave the command gets."""
         return {"attempt": self.attempt, "rank": self.rank, "ok": self.ok, "text": self.text}
 
 
@@ -142,7 +147,7 @@ class LiveRank:
         self.sent = self.thinned = self.received = 0
         self.costs: list[dict[str, Any]] = []
         self.perturbations: tuple[Perturbation, ...] = ()
-        """asked for and not over, as the last sign of life told"""
+        """asked for and not over, by the last sign of life"""
         self.commands: asyncio.Queue[dict[str, Any]] = asyncio.Queue(_MOST_WAITING)
         self.replaced = asyncio.Event()
         """the rank has come again on another socket"""
@@ -154,17 +159,17 @@ class LiveRank:
         """Attempt and rank."""
         return self.hello.attempt, self.hello.rank
 
-    def beat(self, told: Mapping[str, Any]) -> None:
+    def beat(self, message: Mapping[str, Any]) -> None:
         """Take over what a heartbeat says; raises ValueError."""
-        self._count_steps(_whole(told, "step", -1, (1 << 62)))
-        self.sent = _whole(told, "sent", 0, 1 << 62)
-        self.thinned = _whole(told, "thinned", 0, 1 << 62)
-        self.phase = str(told.get("phase", ""))[:40]
-        costs = told.get("watches", [])
+        self._count_steps(_whole(message, "step", -1, (1 << 62)))
+        self.sent = _whole(message, "sent", 0, 1 << 62)
+        self.thinned = _whole(message, "thinned", 0, 1 << 62)
+        self.phase = str(message.get("phase", ""))[:40]
+        costs = message.get("watches", [])
         if not isinstance(costs, list):
             raise ValueError("the heartbeat's watches are no list")
         self.costs = [_cost(one) for one in costs[:MAX_WATCHES] if isinstance(one, dict)]
-        asked = told.get("perturbations", [])
+        asked = message.get("perturbations", [])
         if not isinstance(asked, list):
             raise ValueError("the heartbeat's perturbations are no list")
         self.perturbations = tuple(map(Perturbation.from_json, asked[:MAX_PERTURBATIONS]))
@@ -185,16 +190,16 @@ class LiveRank:
         """Seconds since something came."""
         return time.monotonic() - self._seen_s
 
-    def heard(self, told: Mapping[str, Any]) -> None:
+    def heard(self, message: Mapping[str, Any]) -> None:
         """An ack has come; one that nobody waits for any more is dropped."""
-        waiting = self._waiting.get(str(told.get("id")))
+        waiting = self._waiting.get(str(message.get("id")))
         if waiting is not None and not waiting.done():
-            text = str(told.get("text", ""))[:_LONGEST_TEXT]
-            refused = told.get("refused", [])
+            text = str(message.get("text", ""))[:_LONGEST_TEXT]
+            refused = message.get("refused", [])
             if not isinstance(refused, list):
                 raise ValueError("the refused watches of an ack are no list")
             ids = frozenset(str(one)[:_LONGEST_TEXT] for one in refused[:MAX_WATCHES])
-            waiting.set_result(Ack(*self.key, told.get("ok") is True, text, ids))
+            waiting.set_result(Ack(*self.key, message.get("ok") is True, text, ids))
 
     async def ask(self, command: dict[str, Any]) -> Ack | None:
         """Send a command and wait for its ack; None where none came in time."""

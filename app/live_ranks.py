@@ -38,8 +38,6 @@ class LiveRun:
         self.newest_attempt = 0
         self.files: dict[int, ReceivedFiles] = {}
         """of ranks that send theirs, by rank"""
-        self.num_unfit = 0
-        """files that were not what they claimed to be"""
         self.watches: dict[str, Watch] = {}
         self.is_set = False
         """somebody has said here what is watched; until then the ranks' own watches hold, such as
@@ -145,6 +143,11 @@ class LiveRanks:
         if hello.claim != rank.hello.claim:
             raise ValueError("a rank that has said who it is cannot become another one")
         rank.hello = replace(hello, secret="")
+
+    def is_connected(self, name: str) -> bool:
+        """Whether a rank of this run is connected; also for other threads."""
+        run = self.runs.get(name)
+        return run is not None and any(one.state == CONNECTED for one in list(run.ranks.values()))
 
     def leave(self, rank: LiveRank) -> None:
         """A rank's socket has closed."""

@@ -5,7 +5,8 @@ A file is written whole to `incoming/` and looked at there; what is not what it 
 the indexer may merge and remove it at any time. Who is killed in between finds after the note
 either the file in `incoming/`, and moves it, or not, and then it was moved: what comes again is
 known by its number, which goes up within a table. (A power failure may cost what came in the
-seconds before it; nothing is flushed to the disk by force.)
+seconds before it; nothing is flushed to the disk by force.) A file of an attempt that its rank has
+ended goes to `quarantine/` as well: the attempt stays as it is, and the rank can go on.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ from typing import Any
 from ingest.errors import UserError, disk_error
 from ingest.quarantine import Quarantine
 from ingest.run_files import RUN_FILE, read_rank_info, read_run_info
+from ingest.run_paths import RECEIVING, read_plain_file, require_no_links, write_new_file
 from trace_hooks.job_claims import SECRET_FILE
 from trace_hooks.parcels import Parcel
 from trace_hooks.schema import SegmentName, publish_json, rank_file_name
 
 LEAST_FREE = 256 << 20
 MOST_JSON_BYTES = 1 << 20
+MOST_UNFIT = 100
+"""Files of a rank that are not what they claim to be; the next ones stay with it."""
+_LONGEST_NOTE = 64 << 20
 _INCOMING, _RECEIVED = "incoming", "received"
 _COUNTED = 10_000_000
 _ENDED = "ended"
@@ -40,18 +45,14 @@ def require_room(folder: Path, num_bytes: int = 0) -> None:
         raise UserError(f"the disk of {folder} is full; make room there")
 
 
-class Closed(UserError):
-    """A file of an attempt that its rank has ended."""
-
-
 def has_ended(folder: Path, attempt: int, rank: int) -> bool:
     """Whether a rank has ended an attempt, by what the folder of its run says."""
     try:
-        noted = json.loads(_note(folder, rank).read_text("utf-8"))
+        noted = _read_json(_note(folder, rank))
         return isinstance(noted, dict) and _ended(attempt) in noted
     except FileNotFoundError:  # it sends no files: it writes them here itself
         pass
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     try:
         return bool(read_rank_info(folder / "ranks" / rank_file_name(attempt, rank)).get("end"))
@@ -68,12 +69,13 @@ class ReceivedFiles:
         self._quarantine = Quarantine(folder)
         self._note = _note(folder, rank)
         self._last: dict[str, int] = {}  # number of the last segment, by table and attempt
+        self._num_unfit = 0
         self._is_open = False
         self._lock = threading.Lock()  # a thread may still store what came on the last connection
 
     def store(self, parcel: Parcel) -> str:
         """Store a file, unless it was stored before; why it was set aside instead, '' where it was
-        not. Raises UserError where neither can be, Closed where its attempt has ended.
+        not. Raises UserError where neither can be.
         """
         try:
             with self._lock:
@@ -94,13 +96,19 @@ class ReceivedFiles:
 
     def _store(self, parcel: Parcel) -> str:
         self._open()
+        if self._num_unfit >= MOST_UNFIT:
+            raise UserError(
+                f"{MOST_UNFIT} files of rank {self._rank} were not what they claimed to be; "
+                "the next ones stay with it"
+            )
         require_room(self._folder, len(parcel.data))
         if parcel.segment is None:
             return self._store_json(parcel)
         return self._store_segment(parcel.segment, parcel.data)
 
     def _open(self) -> None:
-        """Take up what the last server left."""
+        """Take up what the last server left, where no folder of the run is a link."""
+        require_no_links(self._folder, *RECEIVING)
         if self._is_open and self._note.parent.exists():
             return
         if (self._folder / SECRET_FILE).exists():
@@ -111,10 +119,10 @@ class ReceivedFiles:
             (self._folder / name).mkdir(parents=True, exist_ok=True)
         self._last = {}
         try:
-            self._last = {k: int(n) for k, n in json.loads(self._note.read_text("utf-8")).items()}
+            self._last = {key: int(number) for key, number in _read_json(self._note).items()}
         except FileNotFoundError:
             pass
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             raise UserError(
                 f"{self._note} is damaged: what of rank {self._rank} was stored is not known; "
                 "remove the file, then some of it may be stored twice"
@@ -133,43 +141,50 @@ class ReceivedFiles:
     def _store_segment(self, segment: SegmentName, data: bytes) -> str:
         if self._is_known(segment):
             return ""
-        self._require_open(segment.attempt)
         incoming = self._folder / _INCOMING / str(segment)
-        incoming.write_bytes(data)
-        problem = self._check(incoming, segment)
+        write_new_file(incoming, data)
+        late = self._late(str(segment), segment.attempt)
+        problem = late or self._check(incoming, segment)
         if problem:
-            self._quarantine.set_aside(incoming, problem)
+            self._set_aside(incoming, problem, is_unfit=not late)
         self._last[_key(segment)] = segment.number
         publish_json(self._last, self._note)
         if not problem:
             incoming.replace(self._folder / "segments" / str(segment))
         return problem
 
-    def _require_open(self, attempt: int) -> None:
-        if _ended(attempt) in self._last:
-            raise Closed(f"rank {self._rank} has ended attempt {attempt}; nothing is added to it")
+    def _late(self, name: str, attempt: int | None) -> str:
+        """What is wrong with a file of an attempt that the rank has ended; '' for others."""
+        if attempt is None or _ended(attempt) not in self._last:
+            return ""
+        return f"{name} came after rank {self._rank} had ended attempt {attempt}"
 
     def _store_json(self, parcel: Parcel) -> str:
         path = self._folder / parcel.name
         if parcel.name == RUN_FILE and path.exists():
             return ""
         incoming = self._folder / _INCOMING / f"{self._rank:05d}" / Path(parcel.name).name
+        require_no_links(incoming.parent.parent, incoming.parent.name)
         incoming.parent.mkdir(exist_ok=True)
-        incoming.write_bytes(parcel.data[: MOST_JSON_BYTES + 1])
+        write_new_file(incoming, parcel.data[: MOST_JSON_BYTES + 1])
         problem = self._problem_of_json(parcel, incoming)
         if problem:
             about = f"{parcel.name}, sent by rank {self._rank}, {problem}"
-            self._quarantine.set_aside(incoming, about)
-            return about
-        told = json.loads(parcel.data)
+            return self._set_aside(incoming, about, is_unfit=True)
+        info, known = json.loads(parcel.data), self._known(path)
+        late = self._late(parcel.name, parcel.attempt)
+        if late and info != known:
+            return self._set_aside(incoming, late, is_unfit=False)
         incoming.unlink()
-        if self._is_same(path, told):
-            return ""
-        if parcel.attempt is not None:
-            self._require_open(parcel.attempt)
-        self._require_same_start(path, told)
-        publish_json(told, path)
+        if info != known:
+            self._require_same_start(path, info, known)
+            publish_json(info, path)
         return ""
+
+    def _set_aside(self, incoming: Path, problem: str, *, is_unfit: bool) -> str:
+        self._quarantine.set_aside(incoming, problem)
+        self._num_unfit += is_unfit
+        return problem
 
     def _problem_of_json(self, parcel: Parcel, incoming: Path) -> str:
         """What is wrong with run.json or a rank's file; '' for nothing."""
@@ -187,26 +202,31 @@ class ReceivedFiles:
             return f"is not read: {str(error).replace(str(incoming), 'it')}"
 
     @staticmethod
-    def _is_same(path: Path, told: Any) -> bool:
-        """Whether a file says this already."""
+    def _known(path: Path) -> Any:
+        """What a file says already; None where there is none, or a crash has damaged it."""
         try:
-            return bool(json.loads(path.read_text("utf-8")) == told)
-        except FileNotFoundError:
-            return False
+            return _read_json(path)
+        except (FileNotFoundError, ValueError, RecursionError):
+            return None
 
-    def _require_same_start(self, path: Path, told: Any) -> None:
+    @staticmethod
+    def _require_same_start(path: Path, info: Any, known: Any) -> None:
         """Raise UserError where another start of the job took the same number of attempt.
 
         A node that is new to the run counts from 0 again; the rows of both would look the same.
         """
-        if path.name == RUN_FILE or not path.exists():
+        if path.name == RUN_FILE or not isinstance(known, dict):
             return
-        before = json.loads(path.read_text("utf-8"))
-        if before.get("started_ns") != told.get("started_ns"):
+        if known.get("started_ns") != info.get("started_ns"):
             raise UserError(
                 f"another start of this job was {path.stem} already; keep TRACE_HOOKS_FOLDER from "
                 "one start to the next, or name the run of each start"
             )
+
+
+def _read_json(path: Path) -> Any:
+    """What a JSON file says; raises OSError, ValueError, RecursionError."""
+    return json.loads(read_plain_file(path, _LONGEST_NOTE))
 
 
 def _note(folder: Path, rank: int) -> Path:

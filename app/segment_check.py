@@ -3,7 +3,8 @@
 Run as a process of its own (app.segment_checks), because bytes of strangers meet a decoder here::
 
     python -m app.segment_check BYTES     of memory that decoding a file may take
-    {"path": PATH, "name": NAME OF THE SEGMENT} -> {"problem": SENTENCE, '' where it is sound}
+    {"path": PATH, "name": NAME OF THE SEGMENT, "seconds": OF THE PROCESSOR'S TIME}
+        -> {"problem": SENTENCE, '' where it is sound}, {"failed": WHY} where it cannot be read
 
 Sizes are read from the footer before anything is decoded. A footer may lie, so all of the file is
 then decoded within the memory that the process may have, and compared with it.
@@ -15,6 +16,7 @@ import gc
 import json
 import os
 import resource
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -40,7 +42,10 @@ class Unfit(Exception):
 
 
 def problem_of(path: Path, name: SegmentName) -> str:
-    """What is wrong with a file that shall be this segment, in one sentence; '' for nothing."""
+    """What is wrong with a file that shall be this segment, in one sentence; '' for nothing.
+
+    Raises OSError where the disk fails, which tells nothing about the file.
+    """
     try:
         _check(path, name)
     except MemoryError:  # pyarrow's is one, too
@@ -48,6 +53,8 @@ def problem_of(path: Path, name: SegmentName) -> str:
     except Unfit as error:
         return _about(name, str(error))
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # without: pyarrow's, of bytes
+            raise
         return _about(name, f"cannot be read as Parquet ({' '.join(str(error).split())})")
     return ""
 
@@ -104,13 +111,13 @@ def _check_columns(schema: pa.Schema, table: str, is_newer: bool) -> None:
         if column.name in schema.names or not column.nullable
     ]  # fmt: skip
     more = schema.names[len(expected) :]
-    if schema.names[: len(expected)] != expected or any(found in columns for found in more):
+    if schema.names[: len(expected)] != expected or any(column in columns for column in more):
         raise Unfit(f"lacks columns of the table {table}, or has others among them")
     if more and not is_newer:
-        raise Unfit(f"has a column {more[0][:40]!r}, which the table {table} has not")
-    for found, right in ((schema.field(column), columns[column].type) for column in expected):
-        if found.type != right:
-            raise Unfit(f"has {found.name} as {str(found.type)[:60]}, not {right}")
+        raise Unfit(f"has a column {more[0][:40]!r}, which the table {table} does not have")
+    for field, right in ((schema.field(column), columns[column].type) for column in expected):
+        if field.type != right:
+            raise Unfit(f"has {field.name} as {str(field.type)[:60]}, not {right}")
 
 
 def _check_rows(rows: pa.Table, footer: pq.FileMetaData, name: SegmentName) -> None:
@@ -133,9 +140,9 @@ def _check_statistics(rows: pa.Table, footer: pq.FileMetaData, index: int, colum
     """What the footer says of a column is what later decides who reads it, and as whose."""
     extents = []
     for group in range(footer.num_row_groups):
-        found = footer.row_group(group).column(index).statistics
-        if found is not None and found.has_min_max:
-            extents.append((found.min, found.max))
+        statistics = footer.row_group(group).column(index).statistics
+        if statistics is not None and statistics.has_min_max:
+            extents.append((statistics.min, statistics.max))
         elif column in _MUST_HAVE_STATISTICS and rows.num_rows:
             raise Unfit(f"has no statistics of {column}")
     if not extents:
@@ -146,8 +153,8 @@ def _check_statistics(rows: pa.Table, footer: pq.FileMetaData, index: int, colum
 
 
 def _extent(rows: pa.Table, column: str) -> tuple[int | None, int | None]:
-    found = pc.min_max(rows.column(column)).as_py()
-    return found["min"], found["max"]
+    extent = pc.min_max(rows.column(column)).as_py()
+    return extent["min"], extent["max"]
 
 
 def limit_this_process(memory_bytes: int) -> None:
@@ -171,7 +178,13 @@ def main() -> None:
         order = json.loads(line)
         name = SegmentName.parse(order["name"])
         assert name is not None
-        print(json.dumps({"problem": problem_of(Path(order["path"]), name)}), flush=True)
+        signal.setitimer(signal.ITIMER_PROF, order["seconds"])  # its signal ends the process
+        try:
+            answer = {"problem": problem_of(Path(order["path"]), name)}
+        except OSError as error:
+            answer = {"failed": os.strerror(error.errno or 0)}
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        print(json.dumps(answer), flush=True)
         gc.collect(0)
 
 

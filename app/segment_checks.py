@@ -1,7 +1,8 @@
 """Processes that look at received segments (app.segment_check), each under limits of its own.
 
-A file that takes too long, too much memory or ends its process is not a segment: whoever sent it
-hears so, and the server goes on.
+A file that takes too much time of the processor, too much memory or ends its process is not a
+segment: its rank gets a sentence, and the server goes on. Where the server's own machine is too
+slow or its disk fails, nothing is known about the file, and the rank sends it again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +23,9 @@ from trace_hooks.schema import SegmentName
 
 MEMORY_BYTES = 768 << 20
 LONGEST_S = 10.0
+"""Of the processor's time, for one file."""
+LONGEST_WAIT_S = 60.0
+"""For its answer, as disk and processor may be busy with other things."""
 START_S = 60.0
 """What a process gets to load its libraries, on top of that."""
 AT_ONCE = min(2, os.cpu_count() or 1)
@@ -48,7 +53,7 @@ class SegmentChecks:
     def problem_of(self, path: Path, name: SegmentName) -> str:
         """What is wrong with a file that shall be this segment; '' for nothing.
 
-        Raises UserError where no process can be started.
+        Raises UserError where no process can be started, or none gets to read the file.
         """
         with self._places:
             for _ in range(_TRIES):
@@ -57,8 +62,13 @@ class SegmentChecks:
                     problem = process.problem_of(path, name)
                 except _Ended:  # perhaps the system ended it, for want of memory elsewhere
                     continue
+                except _OutOfTime:
+                    return _about(name, f"takes more than {LONGEST_S:g} s to decode")
                 except TimeoutError:
-                    return _about(name, f"takes more than {LONGEST_S:.0f} s to decode")
+                    raise UserError(
+                        f"the server did not get to look at {name} within {LONGEST_WAIT_S:g} s; "
+                        "the rank sends it again"
+                    ) from None
                 self._idle.append(process)
                 return problem
             return _about(name, "ends the process that decodes it")
@@ -70,6 +80,10 @@ def _about(name: SegmentName, what: str) -> str:
 
 class _Ended(Exception):
     """The process has ended."""
+
+
+class _OutOfTime(Exception):
+    """The process has used up its time of the processor."""
 
 
 class _Process:
@@ -89,34 +103,41 @@ class _Process:
         self._more_s = START_S  # to start
 
     def problem_of(self, path: Path, name: SegmentName) -> str:
-        """What it says of a file; raises _Ended, TimeoutError, and has ended then."""
-        until_s = time.monotonic() + LONGEST_S + self._more_s
+        """What it says of a file; raises _Ended, _OutOfTime, TimeoutError, and has ended then;
+        raises UserError where the file cannot be read from the disk.
+        """
+        until_s = time.monotonic() + LONGEST_WAIT_S + self._more_s
         self._more_s = 0.0
         assert self._process.stdin is not None
-        order = json.dumps({"path": str(path.absolute()), "name": str(name)})
+        order = {"path": str(path.absolute()), "name": str(name), "seconds": LONGEST_S}
         try:
-            self._process.stdin.write(order.encode() + b"\n")
-            answer = self._answer(until_s)
+            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            line = self._line(until_s)
         except BrokenPipeError:
-            answer = b""
-        if answer.endswith(b"\n"):
-            return printable(str(json.loads(answer)["problem"]))
+            line = b""
+        if line.endswith(b"\n"):
+            answer = json.loads(line)
+            if "failed" in answer:
+                raise UserError(f"{name} cannot be read back on the server ({answer['failed']})")
+            return printable(str(answer["problem"]))
         self._end()
+        if self._process.returncode == -signal.SIGPROF:
+            raise _OutOfTime
         raise TimeoutError if time.monotonic() >= until_s else _Ended
 
-    def _answer(self, until_s: float) -> bytes:
+    def _line(self, until_s: float) -> bytes:
         """A line, or less where the process has ended or its time is over."""
         assert self._process.stdout is not None
-        poll, found = select.poll(), b""
+        poll, line = select.poll(), b""
         poll.register(self._process.stdout, select.POLLIN)
-        while not found.endswith(b"\n"):
+        while not line.endswith(b"\n"):
             if not poll.poll(1000 * max(0.0, until_s - time.monotonic())):
                 break
             piece = os.read(self._process.stdout.fileno(), 1 << 16)
             if not piece:
                 break
-            found += piece
-        return found
+            line += piece
+        return line
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

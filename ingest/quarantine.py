@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ingest.errors import printable
 from ingest.manifest import Connection
-from ingest.run_paths import read_plain_file
+from ingest.run_paths import read_plain_file, require_no_links
 from ingest.transactions import transaction
 from trace_hooks.schema import publish_json
 
@@ -29,15 +29,20 @@ class Quarantine:
     """The quarantine of one run."""
 
     def __init__(self, run_folder: Path) -> None:
+        self._run_folder = run_folder
         self._folder = run_folder / FOLDER
         self._stored: tuple[int, int] | None = None
 
     def set_aside(self, path: Path, problem: str) -> None:
-        """Move a file here, where there is room, and note what is wrong with it; raises OSError."""
+        """Move a file here, where there is room, and note what is wrong with it.
+
+        Raises OSError, UserError where this folder is a link.
+        """
         with _writing:
+            require_no_links(self._run_folder, FOLDER)
             self._folder.mkdir(exist_ok=True)
             sentences, num_more = self._noted()
-            if self._has_room(path.stat().st_size):
+            if self._has_room(path.lstat().st_size):
                 path.replace(self._folder / path.name)
                 sentence = f"{problem}; it was set aside in {FOLDER}/"
             else:
@@ -76,20 +81,22 @@ class Quarantine:
         self._stored = stamp
 
     def _has_room(self, num_bytes: int) -> bool:
-        sizes = [one.stat().st_size for one in self._folder.iterdir() if one.name != _SENTENCES]
+        sizes = [one.lstat().st_size for one in self._folder.iterdir() if one.name != _SENTENCES]
         return len(sizes) < MOST_FILES and sum(sizes) + num_bytes <= MOST_BYTES
 
     def _stamp(self) -> tuple[int, int] | None:
         try:
-            state = (self._folder / _SENTENCES).stat()
+            state = (self._folder / _SENTENCES).lstat()
         except OSError:
             return None
         return state.st_mtime_ns, state.st_ino
 
     def _noted(self) -> tuple[list[str], int]:
+        if self._folder.is_symlink():
+            return [], 0
         try:
             noted = json.loads(read_plain_file(self._folder / _SENTENCES, _LONGEST_FILE))
             sentences = [printable(str(one)) for one in noted["sentences"]]
             return sentences[:MOST_FILES], int(noted["more"])
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return [], 0

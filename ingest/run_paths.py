@@ -21,6 +21,8 @@ DATA = ("segments", "compacted")
 _FOLDERS = (*DATA, "ranks")
 MOST_FOLDERS = 100
 """In the folder of an index, which makes a handful."""
+RECEIVING = ("attempts", "incoming", "received", "quarantine")
+"""Folders of a run into which a server writes for ranks on other disks."""
 _DATA_PATH = re.compile(rf"({'|'.join(DATA)})/[^/\0]+\.parquet")
 
 
@@ -31,9 +33,11 @@ class Linked(OSError):
         super().__init__("it is a link, and links below a run folder are not followed")
 
 
-def require_no_links(run_folder: Path) -> None:
-    """Raise UserError where one of the folders of a run is a link."""
-    for name in _FOLDERS:
+def require_no_links(run_folder: Path, *more: str) -> None:
+    """Raise UserError where one of the folders of a run is a link; `more`: folders besides those
+    that are read.
+    """
+    for name in (*_FOLDERS, *more):
         if (run_folder / name).is_symlink():
             raise UserError(
                 f"{run_folder / name} is a link, and links below a run folder are not followed; "
@@ -65,6 +69,13 @@ def read_plain_file(path: Path, most_bytes: int) -> bytes:
         if state.st_size > most_bytes:
             raise OSError(f"it has {state.st_size} bytes")
         return file.read(most_bytes)
+
+
+def write_new_file(path: Path, data: bytes) -> None:
+    """Write a file in the place of whatever has its name, a link included; raises OSError."""
+    path.unlink(missing_ok=True)
+    with path.open("xb") as file:  # fails where a link has taken the name meanwhile
+        file.write(data)
 
 
 def readable(path: str) -> str:

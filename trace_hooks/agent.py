@@ -15,6 +15,7 @@ import random
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -72,6 +73,8 @@ class Agent:
         self._last_s = math.inf  # when files that were not sent by then are left
         self._placed = threading.Event()
         self._stopping = threading.Event()
+        self._is_written: Callable[[], bool] = lambda: True
+        self._has_left = False  # it has said good-bye
         self._connection: ClientConnection | None = None
         self._status = "finished"
         self._told = ""  # the last hello
@@ -102,9 +105,13 @@ class Agent:
         """Have a frame shown live; newer ones replace it until it is sent."""
         self._outbox.put(frame)
 
-    def stop(self, status: str = "finished") -> None:
-        """Send what waits, say good-bye and end, within about STOP_S."""
-        self._status = status
+    def stop(self, status: str = "finished", is_written: Callable[[], bool] = lambda: True) -> None:
+        """Send what waits, say good-bye and end, within about STOP_S.
+
+        `is_written`: whether the rank has written its last file. While it has not, the server
+        learns that more comes with the next start, and keeps the attempt open.
+        """
+        self._status, self._is_written = status, is_written
         self._last_s = time.monotonic() + LAST_FILES_S
         self._stopping.set()
         self._placed.set()
@@ -135,7 +142,7 @@ class Agent:
     def _run(self) -> None:
         self._placed.wait()
         pause_s = FIRST_PAUSE_S
-        while not self._stopping.is_set() or self._owes_files():
+        while not self._has_left and (not self._stopping.is_set() or self._owes_files()):
             begun_s = time.monotonic()
             guard.attempt("agent.connection", self._connected, switch_off=False)
             steady = time.monotonic() - begun_s > STEADY_S
@@ -205,8 +212,10 @@ class Agent:
         self._send_last_files(connection)
         self._beat_due_s = 0.0
         self._beat(connection)
-        complete = self._spool is None or self._spool.is_empty()
+        is_written = self._is_written()  # before the look at what waits
+        complete = is_written and (self._spool is None or self._spool.is_empty())
         self._send(connection, {"type": "bye", "status": self._status, "complete": complete})
+        self._has_left = True
 
     def _say_hello(self, connection: ClientConnection) -> None:
         """Who this is and what can be watched here; said again when that has changed."""

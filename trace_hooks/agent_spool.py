@@ -27,7 +27,7 @@ class Spool:
         self._folder, self._rank = folder, rank
         self._largest = 0  # bytes that the server takes at once
         self._waiting: list[SegmentName] = []
-        self._told: dict[str, bytes] = {}  # JSON files as the server has them
+        self._stored: dict[str, bytes] = {}  # JSON files as the server has them
         self._sent: Parcel | None = None
         self._due_s = 0.0
         self._left: set[SegmentName] = set()  # that stay here
@@ -38,10 +38,10 @@ class Spool:
         now_s = time.monotonic()
         if now_s < self._due_s:
             return None
-        found = self._changed_json() or self._next_segment()
-        self._sent = found
-        self._due_s = now_s + (LOOK_S if found is None else AGAIN_S)
-        return found
+        parcel = self._changed_json() or self._next_segment()
+        self._sent = parcel
+        self._due_s = now_s + (LOOK_S if parcel is None else AGAIN_S)
+        return parcel
 
     def stored(self, name: str) -> None:
         """The server has a file."""
@@ -49,7 +49,7 @@ class Spool:
         if sent is None or sent.name != name:
             return
         if sent.segment is None:
-            self._told[name] = sent.data
+            self._stored[name] = sent.data
         else:
             self._waiting = self._waiting[1:]
             if sent.segment.number < FIRST_NUMBER:
@@ -80,7 +80,7 @@ class Spool:
         for path in files:
             with suppress(OSError):  # not yet there
                 name, data = path.relative_to(self._folder).as_posix(), path.read_bytes()
-                if self._told.get(name) != data:
+                if self._stored.get(name) != data:
                     return Parcel(name, data)
         return None
 

@@ -63,6 +63,7 @@ class Drain:
         self._last_flush_s = time.monotonic()
         self._cpu_ns = 0  # of this thread, as far as it is in the account
         self._stopping = False
+        self.finished = threading.Event()  # the last turn is over: nothing more is written
         self._thread = threading.Thread(target=self._run, name="trace_hooks drain", daemon=True)
 
     def start(self) -> None:
@@ -95,6 +96,7 @@ class Drain:
         guard.attempt("drain.end", lambda: self.at_end(), switch_off=False)
         guard.attempt("drain.flush", lambda: self._flush(last=True), switch_off=False)
         guard.attempt("drain.after_end", lambda: self.after_end(), switch_off=False)
+        self.finished.set()
 
     def _run(self) -> None:
         while not self._stopping:

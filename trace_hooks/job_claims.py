@@ -13,12 +13,15 @@ of the first hello, and who took which attempt, in the folder that it serves.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISREG
 
 VERSION = 2
 """Of what passes between agent and server."""
@@ -51,33 +54,81 @@ def attempt_file(folder: Path, attempt: int) -> Path:
 def first_text(path: Path, text: str, mode: int = 0o666) -> str:
     """The text of a file that only its first writer makes; raises OSError.
 
-    Who comes second gets what the first one wrote, or '' where nothing was written within a second.
+    The second writer gets what the first one wrote. The file appears whole or not at all, also
+    where a write fails or the process is killed; one that stays empty counts as not there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    known = _text_of(path)
+    if known:
+        return known
+    with _temporary(path, text, mode) as temporary:
+        if known is not None:  # a crash left an empty file
+            temporary.replace(path)
+            return text
+        try:
+            os.link(temporary, path)
+        except FileExistsError:  # on NFS also where our own link was made and its answer was lost
+            return _text_of(path) or ""
+        except OSError:
+            return _first_without_links(path, text, mode)
+    return text
+
+
+def _first_without_links(path: Path, text: str, mode: int) -> str:
+    """As first_text, where the file system has no hard links: a crash may leave an empty file."""
     try:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        _write_new(path, text, mode)
     except FileExistsError:
-        return _text_of(path)
-    with os.fdopen(file, "w", encoding="utf-8") as opened:
-        opened.write(text + "\n")
+        return _text_of(path) or ""
     return text
 
 
-def _text_of(path: Path) -> str:
+def _text_of(path: Path) -> str | None:
+    """The text of a file, '' where it stays empty for a second, None where there is no file."""
     until_s = time.monotonic() + _WRITTEN_S
-    while not (text := read_line(path)) and time.monotonic() < until_s:
-        time.sleep(0.02)
+    try:
+        while not (text := read_line(path)) and time.monotonic() < until_s:
+            time.sleep(0.02)
+    except FileNotFoundError:
+        return None
     return text
+
+
+@contextmanager
+def _temporary(path: Path, text: str, mode: int = 0o666) -> Iterator[Path]:
+    """A file next to `path` that holds a text and is gone in the end; raises OSError."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        _write_new(temporary, text, mode)
+        yield temporary
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _write_new(path: Path, text: str, mode: int) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(file, "w", encoding="utf-8") as opened:
+            opened.write(text + "\n")
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def read_line(path: Path) -> str:
-    """The only line of a small file; raises OSError."""
-    with path.open("rb") as file:
-        return file.read(_LONGEST_FILE).decode("utf-8", "replace").strip()
+    """The only line of a small file; raises OSError, also for a link or a pipe."""
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if not S_ISREG(os.fstat(file).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        return os.read(file, _LONGEST_FILE).decode("utf-8", "replace").strip()
+    finally:
+        os.close(file)
 
 
 def run_secret(folder: Path) -> str:
-    """The secret of the run in a folder, made by who asks first, with its digest next to it.
+    """The secret of the run in a folder, made by the first caller, with its digest next to it.
 
     Where the folder cannot be written or read, it is a new one that holds for this start alone.
     """
@@ -94,6 +145,5 @@ def _publish_digest(folder: Path, digest: str) -> None:
     with suppress(OSError):
         if read_line(path) == digest:
             return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(digest + "\n", encoding="utf-8")
-    temporary.replace(path)
+    with _temporary(path, digest) as temporary:
+        temporary.replace(path)

@@ -90,7 +90,7 @@ class Recording:
         if not self._drain.stop(STOP_TIMEOUT_S):
             log.warning("the last rows could not be written within %s s", STOP_TIMEOUT_S)
         if self._agent is not None:
-            self._agent.stop(status)
+            self._agent.stop(status, self._drain.finished.is_set)
         self._exits.uninstall()
         if not self._exits.owns_wakeup_fd:  # a signal must not be written to a number used anew
             self._drain.close()

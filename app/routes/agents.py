@@ -3,9 +3,9 @@
 `{base}/agent`, opened with the job token (app.auth) and, by the hello, with the secret of a run: it
 says which rank of which attempt the connection may write (app.live_claims). Text is JSON: hello,
 heartbeat, ack, bye from the rank; welcome, watch, command to it. Binary is one frame
-(trace_hooks.frames) or one file (trace_hooks.parcels). Whoever sends
-what is malformed, too much or nothing at all is let go with a close code and one sentence; a rank
-comes back by itself, training does not notice.
+(trace_hooks.frames) or one file (trace_hooks.parcels). The server closes a connection that sends
+what is malformed, too much or nothing at all, with a close code and one sentence; the rank connects
+again by itself, and training does not notice.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from app.live_jobs import LiveJobs
 from app.live_rank import ENDED, Hello, LiveRank, OtherVersion
 from app.live_ranks import Crowded
 from app.plain_json import loads
-from app.received_files import Closed, ReceivedFiles
+from app.received_files import ReceivedFiles
 from app.segment_checks import SegmentChecks
 from ingest.errors import UserError
 from trace_hooks import parcels
@@ -50,8 +50,6 @@ TEXTS_PER_S, MOST_TEXTS = 20.0, 400.0
 LONGEST_TEXT = 1 << 16
 _LONGEST_REASON = 120
 _DISK_THREADS = 4
-_MOST_UNFIT = 100
-"""Files of a run that are not what they claim to be; the next ones stay with their ranks."""
 
 T = TypeVar("T")
 
@@ -67,8 +65,8 @@ class _Refused(Exception):
 class _Disk:
     """What sockets of ranks do on disk, in threads that nobody else waits for."""
 
-    def __init__(self, runs: Path) -> None:
-        self.claims = Claims(runs)
+    def __init__(self, runs: Path, is_connected: Callable[[str], bool]) -> None:
+        self.claims = Claims(runs, is_connected)
         self.checks = SegmentChecks()
         self._limiters: dict[str, CapacityLimiter] = {}
 
@@ -80,7 +78,7 @@ class _Disk:
 
 def routes(jobs: LiveJobs, runs: Path) -> list[WebSocketRoute]:
     """The socket of the ranks of all runs; `runs` is where the files are stored that they send."""
-    disk = _Disk(runs)
+    disk = _Disk(runs, jobs.ranks.is_connected)
 
     async def agent(websocket: WebSocket) -> None:
         await websocket.accept()
@@ -125,13 +123,15 @@ class _Line:
 
     async def serve(self) -> None:
         """Take what the rank sends and give it its commands, until one of both ends it."""
-        rank = await self._welcome()
-        tasks = [
-            asyncio.create_task(self._take(rank)),
-            asyncio.create_task(self._give(rank)),
-            asyncio.create_task(self._until_replaced(rank)),
-        ]
+        rank = await self._entered(await self._hello())
+        tasks: list[asyncio.Task[None]] = []
         try:
+            await self._welcome()
+            tasks = [
+                asyncio.create_task(self._take(rank)),
+                asyncio.create_task(self._give(rank)),
+                asyncio.create_task(self._until_replaced(rank)),
+            ]
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
@@ -141,21 +141,23 @@ class _Line:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _welcome(self) -> LiveRank:
-        told = self._told(await self._message(HELLO_S))
-        if told.get("type") != "hello":
+    async def _hello(self) -> dict[str, Any]:
+        hello = self._object(await self._message(HELLO_S))
+        if hello.get("type") != "hello":
             raise _Refused(MALFORMED, "the first message of a rank must be its hello")
-        rank = await self._entered(told)
-        await self._websocket.send_json({
+        return hello
+
+    async def _welcome(self) -> None:
+        welcome = {
             "type": "welcome", "messages_per_s": MESSAGES_PER_S, "bytes_per_s": BYTES_PER_S,
             "message_bytes": MAX_FRAME_BYTES,
-        })  # fmt: skip
-        return rank
+        }  # fmt: skip
+        await asyncio.wait_for(self._websocket.send_json(welcome), SEND_S)
 
-    async def _entered(self, told: dict[str, Any]) -> LiveRank:
+    async def _entered(self, message: dict[str, Any]) -> LiveRank:
         """The rank that a hello claims to be; raises _Refused where it may not be."""
         try:
-            hello = Hello.from_json(told)
+            hello = Hello.from_json(message)
             await self._disk.run("claims", self._disk.claims.check, hello)
             return self._jobs.ranks.enter(replace(hello, secret=""))
         except OtherVersion as error:
@@ -184,17 +186,17 @@ class _Line:
             raise _Refused(FLOOD, "messages come faster than the server takes them")
         if text is not None and size > LONGEST_TEXT:
             raise _Refused(MALFORMED, f"a text of a rank has {LONGEST_TEXT} characters at most")
-        found: str | bytes = text if text is not None else content or b""
-        return found
+        received: str | bytes = text if text is not None else content or b""
+        return received
 
-    def _told(self, message: str | bytes) -> dict[str, Any]:
+    def _object(self, message: str | bytes) -> dict[str, Any]:
         try:
-            told = loads(message) if isinstance(message, str) else None
+            value = loads(message) if isinstance(message, str) else None
         except (ValueError, RecursionError):
-            told = None
-        if not isinstance(told, dict):
-            raise _Refused(MALFORMED, "this text of a rank is no JSON object")
-        return told
+            value = None
+        if not isinstance(value, dict):
+            raise _Refused(MALFORMED, "this text of a rank is not a JSON object")
+        return value
 
     async def _take(self, rank: LiveRank) -> None:
         while True:
@@ -205,8 +207,8 @@ class _Line:
                     await self._take_file(rank, parcels.decode(message))
                 elif isinstance(message, bytes):
                     self._take_frame(rank, message)
-                elif not self._take_text(rank, told := self._told(message)):
-                    await self._end(rank, told.get("complete") is True)
+                elif not self._take_text(rank, value := self._object(message)):
+                    await self._end(rank, value.get("complete") is True)
                     return
             except ValueError as error:
                 raise _Refused(MALFORMED, str(error)) from error
@@ -219,19 +221,14 @@ class _Line:
 
     async def _take_file(self, rank: LiveRank, parcel: parcels.Parcel) -> None:
         """Store a file of a rank that shares no disk with this server, and say so."""
-        hello, run = rank.hello, self._jobs.ranks.runs[rank.hello.run]
+        hello = rank.hello
         if not _may_send(hello, parcel):
             raise _Refused(NOT_YOURS, f"{parcel.name} is no file of rank {hello.rank}")
         answer = {"type": "stored", "name": parcel.name}
         try:
-            if run.num_unfit >= _MOST_UNFIT:
-                raise UserError(f"{_MOST_UNFIT} files of this run were not what they claimed to be")
             problem = await self._disk.run("files", self._files(hello).store, parcel)
             if problem:
-                run.num_unfit += 1
                 answer["text"] = problem
-        except Closed as error:
-            raise _Refused(NOT_YOURS, str(error)) from error
         except UserError as error:
             answer = {"type": "not_stored", "name": parcel.name, "text": str(error)}
         await asyncio.wait_for(self._websocket.send_json(answer), SEND_S)
@@ -252,15 +249,15 @@ class _Line:
             with suppress(UserError):  # the disk is full, and the attempt stays open
                 await self._disk.run("files", files.end, rank.hello.attempt)
 
-    def _take_text(self, rank: LiveRank, told: dict[str, Any]) -> bool:
+    def _take_text(self, rank: LiveRank, message: dict[str, Any]) -> bool:
         """Take one text; False where the rank says good-bye."""
-        kind = told.get("type")
+        kind = message.get("type")
         if kind == "heartbeat":
-            rank.beat(told)
+            rank.beat(message)
         elif kind == "ack":
-            rank.heard(told)
+            rank.heard(message)
         elif kind == "hello":
-            self._jobs.ranks.again(rank, Hello.from_json(told))
+            self._jobs.ranks.again(rank, Hello.from_json(message))
         elif kind == "bye":
             return False
         else:

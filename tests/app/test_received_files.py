@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from app.received_files import Closed, ReceivedFiles, has_ended
+from app.received_files import ReceivedFiles, has_ended
 from app.segment_check import problem_of
 from ingest.errors import UserError
 from ingest.quarantine import Quarantine
@@ -107,16 +107,18 @@ def interrupted_at(
     """Have one call of a method of Path fail, as if the process were killed before it, say."""
     real, left = getattr(Path, call), [number]
 
-    def fails(self: Path, *given: Any) -> Any:
+    def fails(self: Path, *given: Any, **more: Any) -> Any:
         left[0] -= 1
         if left[0] == 0:
             raise error
-        return real(self, *given)
+        return real(self, *given, **more)
 
     monkeypatch.setattr(Path, call, fails)
 
 
-@pytest.mark.parametrize(("call", "number"), [("write_bytes", 1), ("replace", 1), ("replace", 2)])
+@pytest.mark.parametrize(
+    ("call", "number"), [("unlink", 1), ("open", 1), ("replace", 1), ("replace", 2)]
+)
 def test_a_server_that_is_killed_at_any_moment_stores_it_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
@@ -132,7 +134,9 @@ def test_a_server_that_is_killed_at_any_moment_stores_it_once(
     assert not list((tmp_path / "incoming").iterdir())
 
 
-@pytest.mark.parametrize(("call", "number"), [("write_bytes", 1), ("replace", 1), ("replace", 2)])
+@pytest.mark.parametrize(
+    ("call", "number"), [("unlink", 1), ("open", 1), ("replace", 1), ("replace", 2)]
+)
 def test_a_disk_that_was_full_at_any_moment_stores_it_once_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
@@ -144,13 +148,6 @@ def test_a_disk_that_was_full_at_any_moment_stores_it_once_there_is_room(
             files.store(segment(1))
     files.store(segment(1))
     assert len(stored(tmp_path)) == 2
-
-
-def test_a_damaged_note_is_told(tmp_path: Path) -> None:
-    received(tmp_path).store(segment(0))
-    (tmp_path / "received" / "00003.json").write_text("")
-    with pytest.raises(UserError, match="is damaged"):
-        received(tmp_path).store(segment(1))
 
 
 def rank_file(attempt: int = 0, rank: int = 3, **more: Any) -> Parcel:
@@ -219,8 +216,10 @@ def test_what_is_not_a_segment_is_set_aside_once_and_the_next_one_is_stored(tmp_
     assert len(Quarantine(tmp_path).sentences()) == 1
 
 
-@pytest.mark.parametrize(("call", "number"), [("write_bytes", 1), ("replace", 1), ("replace", 2),
-                                              ("replace", 3)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [("unlink", 1), ("open", 1), ("replace", 1), ("replace", 2), ("replace", 3)],
+)
 def test_a_server_that_is_killed_at_any_moment_shows_no_file_that_is_unfit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
@@ -253,7 +252,7 @@ def test_the_quarantine_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not list((tmp_path / "other" / "incoming").glob("*.parquet"))
 
 
-def test_nothing_is_added_to_an_attempt_that_its_rank_has_ended(tmp_path: Path) -> None:
+def test_what_comes_after_a_rank_has_ended_an_attempt_is_set_aside(tmp_path: Path) -> None:
     files = received(tmp_path)
     last = rank_file(end={"ts_ns": 1})
     for parcel in (segment(0), last):
@@ -263,11 +262,56 @@ def test_nothing_is_added_to_an_attempt_that_its_rank_has_ended(tmp_path: Path) 
     for later in (files, received(tmp_path)):  # as well of a server that was started since
         assert has_ended(tmp_path, 0, 3)
         assert later.store(segment(0)) == later.store(last) == ""  # they were sent again
-        for more in (segment(1), rank_file(end={"ts_ns": 2})):
-            with pytest.raises(Closed, match="has ended attempt 0"):
-                later.store(more)
-        later.store(segment(0, attempt=1))
+    late = "came after rank 3 had ended attempt 0"
+    assert late in files.store(segment(1))
+    assert late in received(tmp_path).store(rank_file(end={"ts_ns": 2}))
+    assert json.loads((tmp_path / last.name).read_text())["end"] == {"ts_ns": 1}
+    assert files.store(segment(0, attempt=1)) == ""
     assert len(stored(tmp_path)) == 2
+    assert sum(late in sentence for sentence in Quarantine(tmp_path).sentences()) == 2
+
+
+def test_late_files_do_not_keep_a_rank_from_sending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.received_files.MOST_UNFIT", 2)
+    files = received(tmp_path)
+    files.end(0)
+    for number in range(5):
+        assert "had ended attempt 0" in files.store(segment(number))
+    assert files.store(segment(0, attempt=1)) == ""
+
+
+def test_one_rank_of_bad_files_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.received_files.MOST_UNFIT", 2)
+    bad, other = received(tmp_path), received(tmp_path, 4)
+    for number in range(2):
+        bad.store(segment(number, data=b"rows"))
+    with pytest.raises(UserError, match="2 files of rank 3 were not what they claimed to be"):
+        bad.store(segment(2))
+    assert other.store(Parcel("ranks/0000-00004.json", rank_file(rank=4).data)) == ""
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "5", "[" * 100_000])
+def test_a_rank_file_that_a_crash_has_damaged_is_written_again(
+    tmp_path: Path, content: str
+) -> None:
+    files = received(tmp_path)
+    files.store(rank_file(started_ns=5))
+    (tmp_path / rank_file().name).write_text(content)
+    assert files.store(rank_file(started_ns=5)) == ""
+    assert json.loads((tmp_path / rank_file().name).read_text())["started_ns"] == 5
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"steps": []}', '{"steps": 1e999}', "[" * 100_000])
+def test_a_note_that_is_damaged_gets_a_sentence(tmp_path: Path, content: str) -> None:
+    received(tmp_path).store(segment(0))
+    (tmp_path / "received" / "00003.json").write_text(content)
+    with pytest.raises(UserError, match="is damaged"):
+        received(tmp_path).store(segment(1))
+    assert not has_ended(tmp_path, 0, 3)
 
 
 def test_ranks_that_write_into_the_served_folder_send_nothing(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from app import segment_check, segment_checks
 from app.segment_check import problem_of
 from app.segment_checks import SegmentChecks
+from ingest.errors import UserError
 from tests.runs_builder import DEFAULTS, table
 from trace_hooks.clock import Anchor
 from trace_hooks.columns import placed, row_table
@@ -186,10 +187,33 @@ def test_a_process_that_was_ended_is_replaced(tmp_path: Path, checks: SegmentChe
 def test_a_file_that_takes_too_long_is_told(
     tmp_path: Path, checks: SegmentChecks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segment_checks, "LONGEST_S", 0.0)
-    monkeypatch.setattr(segment_checks, "START_S", 0.0)
+    monkeypatch.setattr(segment_checks, "LONGEST_S", 0.001)
     path = tmp_path / str(NAME)
-    path.write_bytes(written(steps()))
-    assert "takes more than 0 s" in checks.problem_of(path, NAME)
+    path.write_bytes(written(steps(200_000)))
+    assert "takes more than 0.001 s" in checks.problem_of(path, NAME)
     monkeypatch.undo()
     assert checks.problem_of(path, NAME) == ""
+
+
+def test_a_sound_file_on_a_slow_machine_is_not_set_aside(
+    tmp_path: Path, checks: SegmentChecks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process is stopped: it waits for a disk, say, and uses no time of the processor."""
+    path = tmp_path / str(NAME)
+    path.write_bytes(written(steps()))
+    assert checks.problem_of(path, NAME) == ""
+    os.kill(checks._idle[0]._process.pid, signal.SIGSTOP)
+    monkeypatch.setattr(segment_checks, "LONGEST_WAIT_S", 0.2)
+    monkeypatch.setattr(segment_checks, "LONGEST_S", 0.2)
+    with pytest.raises(UserError, match=r"did not get to look at .* the rank sends it again"):
+        checks.problem_of(path, NAME)
+    monkeypatch.undo()
+    assert checks.problem_of(path, NAME) == ""
+
+
+def test_a_disk_that_fails_says_nothing_about_the_file(
+    tmp_path: Path, checks: SegmentChecks
+) -> None:
+    with pytest.raises(UserError, match="No such file or directory") as raised:
+        checks.problem_of(tmp_path / str(NAME), NAME)
+    assert str(tmp_path) not in str(raised.value)

@@ -204,9 +204,14 @@ def test_a_rank_that_has_ended_does_not_come_back(server: Served, runs: Path) ->
         for one in (server, later):
             code, reason = tried(one, hello("night"), steps_file(number=1))
             assert (code, "has ended attempt 0" in reason) == (agents.NOT_YOURS, True)
-        # what a later start sends of it is refused as well
-        code, _ = tried(later, hello("night", attempt=1, start="next-start"), steps_file(number=1))
-        assert code == agents.NOT_YOURS
+        with line(later) as opened:  # what a later start sends of it is set aside
+            opened.send(hello("night", attempt=1, start="next-start"))
+            opened.recv(WAIT_S)
+            late, own = answers(opened, steps_file(number=1), steps_file(1))
+    assert late["type"] == own["type"] == "stored"  # the rank goes on with its next file
+    assert "came after rank 0 had ended attempt 0" in late["text"]
+    kept = [path.name for path in (runs / "night" / "segments").iterdir()]
+    assert kept.count(str(SegmentName("steps", 0, 0, 1))) == 0
 
 
 def test_a_rank_whose_file_says_that_it_has_ended_does_not_come_back(
@@ -338,10 +343,14 @@ def test_a_file_that_is_not_a_segment_becomes_a_problem_of_the_run(
 def test_files_that_are_none_do_not_come_for_ever(
     server: Served, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents, "_MOST_UNFIT", 2)
-    with line(server) as opened:
+    monkeypatch.setattr("app.received_files.MOST_UNFIT", 2)
+    with line(server) as opened, line(server) as other:
         opened.send(hello("night"))
         opened.recv(WAIT_S)
         told = answers(opened, *(segment(b"rows", number=number) for number in range(3)))
         assert [one["type"] for one in told] == ["stored", "stored", "not_stored"]
+        other.send(hello("night", rank=1))
+        other.recv(WAIT_S)
+        (answer,) = answers(other, steps_file(rank=1))
+        assert answer == {"type": "stored", "name": steps_file(rank=1).name}
     assert len(list((runs / "night" / "quarantine").glob("*.parquet"))) == 2

@@ -16,7 +16,7 @@ from app.live_rank import Hello, LiveRank
 from app.routes import agents
 from app.settings import Settings
 from app.wrong_tokens import MOST_AT_ONCE
-from tests.app.server.ranks import BEARER, JOB_TOKEN, hello, line, post, refusal, state
+from tests.app.server.ranks import BEARER, JOB_TOKEN, hello, line, post, refusal, state, wait_until
 from tests.app.server.served import WAIT_S, Served, served
 from tests.runs_builder import two_rank_run
 
@@ -84,6 +84,15 @@ def test_a_rank_has_little_to_say_of_itself() -> None:
     told = rank.as_json()
     assert told["what"] == {"layers": [0, 1], "heads": 4}
     assert told["watches"] == [{"id": "w", "text": "t", "cost_ms_per_step": 1.5, "frames": 3}]
+
+
+def test_costs_whose_sum_is_no_number_of_json_keep_nobody_from_the_state(server: Served) -> None:
+    with line(server) as opened:
+        opened.send(hello())
+        opened.recv(WAIT_S)
+        huge = {"id": "w", "bytes": 1e308}
+        opened.send(json.dumps({**BEAT, "step": 7, "watches": [huge, huge]}))
+        wait_until(lambda: strictly(server.ask("/api/watch?run=raw")[1])["step"] == 7)
 
 
 def test_commands_that_are_no_json_get_a_sentence(server: Served) -> None:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,48 @@ def test_it_says_good_bye_and_sends_what_waits() -> None:
             agent.stop("failed")
         assert decode(server.next_frame()).step == 5
         assert server.next("bye")["status"] == "failed"
+
+
+@contextmanager
+def shipping(port: int, folder: Path) -> Iterator[Agent]:
+    """An agent that sends the files of its run in `folder`."""
+    agent = Agent(Address(f"ws://127.0.0.1:{port}", "secret-secret"), Recorder(), ships=True)
+    agent.place(replace(IDENTITY, folder=folder))
+    agent.start()
+    try:
+        yield agent
+    finally:
+        agent.stop()
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_what_a_rank_still_writes_is_not_called_complete(tmp_path: Path, is_written: bool) -> None:
+    with listening() as server, shipping(server.port, tmp_path) as agent:
+        wait_until(lambda: agent._rates is not None)
+        agent.stop("finished", lambda: is_written)
+        assert server.next("bye")["complete"] is is_written
+
+
+@pytest.mark.usefixtures("soon_again")
+def test_it_does_not_come_back_after_its_good_bye(tmp_path: Path) -> None:
+    """The drain thread of a slow disk writes its last file later; it goes with the next start."""
+    path = tmp_path / "segments" / "steps-0002-00003-00000000.parquet"
+    path.parent.mkdir()
+    with listening() as server, shipping(server.port, tmp_path) as agent:
+        wait_until(lambda: agent._rates is not None)
+        sent = agent._send
+
+        def write_after_bye(connection: Any, message: dict[str, Any]) -> None:
+            sent(connection, message)
+            if message["type"] == "bye":
+                path.write_bytes(b"rows")
+
+        agent._send = write_after_bye  # type: ignore[method-assign]
+        agent.stop()
+        assert server.next("bye")["type"] == "bye"
+        assert not agent._thread.is_alive()
+    assert len(server.tokens) == 1  # connections
+    assert path.exists()
 
 
 def test_a_forked_child_does_not_hold_the_connection() -> None:

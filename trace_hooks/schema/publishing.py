@@ -21,6 +21,7 @@ def publish_table(rows: pa.Table, path: Path, row_group_size: int | None = None)
     name = (rows.schema.metadata or {})[b"rankscope.table"].decode()
     is_dense = name == "frames"  # digits of numbers: zstd takes three times as long for little
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)  # a link there would be written through
     try:
         pq.write_table(
             rows,
@@ -41,8 +42,10 @@ def publish_table(rows: pa.Table, path: Path, row_group_size: int | None = None)
 def publish_json(data: Any, path: Path) -> None:
     """Write a JSON file whole under a temporary name, then rename it to `path`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)  # a link there would be written through
     try:
-        temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        with temporary.open("x", encoding="utf-8") as file:
+            file.write(json.dumps(data, indent=1) + "\n")
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import struct
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +15,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from app.live_claims import Claims
 from app.live_frames import LiveFrames
 from app.live_rank import Hello
 from app.live_ranks import Crowded, LiveRanks
@@ -92,13 +96,14 @@ def test_pages_of_other_sites_open_no_socket(server: Served) -> None:
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ("{", "no JSON object"), ("[1]", "no JSON object"), ('{"type": "heartbeat"}', "its hello"),
-        ("[" * 5_000, "no JSON object"),
+        ("{", "not a JSON object"), ("[1]", "not a JSON object"),
+        ('{"type": "heartbeat"}', "its hello"),
+        ("[" * 5_000, "not a JSON object"),
         (hello(run="../x"), "names no run"), (hello(run=5), "names no run"),
         (hello(rank=8), "rank is '8'"), (hello(rank=True), "rank is"),
         (hello(attempt=-1), "attempt is"), (hello(world_size=1 << 40), "world_size is"),
         (hello(what=[]), "malformed"), (hello(watches=[{"what": "eval"}]), "a watch's what"),
-        (b"RSF1", "no JSON object"),
+        (b"RSF1", "not a JSON object"),
     ],
 )  # fmt: skip
 def test_who_does_not_say_who_it_is_is_let_go(
@@ -149,6 +154,28 @@ def test_a_flood_is_cut_off(
                 opened.send(content)
         assert opened.close_code in (agents.FLOOD, 1006)
     wait_until(lambda: state(server, "flood")["connected"] == 0)
+
+
+def test_a_rank_that_leaves_before_its_welcome_is_not_connected(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server still looks at its hello, on a slow disk."""
+    check, has_left = Claims.check, threading.Event()
+
+    def check_slowly(claims: Claims, hello: Hello) -> None:
+        assert has_left.wait(WAIT_S)
+        check(claims, hello)
+
+    monkeypatch.setattr(Claims, "check", check_slowly)
+    with line(server) as opened:
+        opened.send(hello("leaving"))
+        opened.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        opened.socket.shutdown(socket.SHUT_RDWR)
+        opened.socket.close()
+    time.sleep(0.5)  # until the server knows
+    has_left.set()
+    wait_until(lambda: state(server, "leaving").get("gone") == 1)
+    assert state(server, "leaving")["connected"] == 0
 
 
 def test_giant_messages_are_cut_off(server: Served) -> None:

@@ -117,6 +117,53 @@ def test_a_restart_goes_on_with_its_run_and_a_stranger_of_that_name_does_not(
         assert run.problems == []
 
 
+SLOW_DISK = """
+import time
+import trace_hooks as th
+from pathlib import Path
+from trace_hooks import recording
+from trace_hooks.segments import SegmentWriter
+
+recording.STOP_TIMEOUT_S = 0.1
+tracer, write = th.start(run="job"), SegmentWriter.write
+
+def write_slowly(*given):
+    time.sleep(2.0)
+    write(*given)
+
+with tracer.step():
+    pass
+while not Path("stop").exists():
+    time.sleep(0.1)
+SegmentWriter.write = write_slowly
+with tracer.step():
+    pass
+tracer.stop()
+while not tracer._recording._drain.finished.wait(0.1):
+    pass
+"""
+
+
+def test_what_a_slow_disk_writes_after_the_end_goes_with_the_next_start(
+    tmp_path: Path, runs: Path, port: int
+) -> None:
+    node = tmp_path / "node"
+    with serving(runs, port):
+        for number, code in enumerate((SLOW_DISK, TRAIN)):
+            job = shipping(node, port, code)
+            try:
+                came = f"segments/steps-{number:04d}-*"
+                wait_until(lambda came=came: list((runs / "job").glob(came)))  # type: ignore[misc]
+            finally:
+                (node / "stop").touch()
+                ended(job)
+    with open_run(runs / "job") as run:
+        steps = run.sql("SELECT step FROM steps WHERE attempt = 0 ORDER BY step").to_pylist()
+        assert steps == [{"step": 0}, {"step": 1}]
+        assert run.attempts == [0, 1]
+        assert run.problems == []
+
+
 NODES = """
 import os, sys, time
 import torch, torch.distributed as dist
