@@ -48,6 +48,11 @@ class ServedToken:
     url: str
     seen_s: float
 
+    @property
+    def ends_s(self) -> float:
+        """When it is no longer listed, unless a server notes it again."""
+        return self.seen_s + LONGEST_S
+
 
 def digest_of(secret: str) -> str:
     """What stands for a secret in files, names of sessions and answers."""
@@ -64,7 +69,11 @@ def state_folder() -> Path:
 
 
 class AccessFiles:
-    """The folder of those files; its methods raise OSError where it cannot be written."""
+    """The folder of those files; its methods raise OSError where it cannot be read or written.
+
+    A file that is removed meanwhile, is damaged or belongs to another account opens nothing. Where
+    reading fails in any other way (no descriptor is free, the disk fails), nothing is known.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -81,24 +90,20 @@ class AccessFiles:
         """When an entry came or went last, by the clock of the file system; 0 without a folder."""
         try:
             return self.folder.stat().st_mtime_ns
-        except OSError:
+        except FileNotFoundError:
             return 0
 
     def sessions(self) -> dict[str, Session]:
         """Sessions that have not ended, by digest."""
-        now_s = time.time()
-        found = self._entries(_SESSION, Session)
-        return {one.digest: one for one in found if one.ends_s > now_s}
+        return {entry.digest: entry for entry in self._entries(_SESSION, Session)}
 
     def tokens(self) -> dict[str, ServedToken]:
         """Tokens that were served lately, by digest."""
-        oldest_s = time.time() - LONGEST_S
-        found = self._entries(_TOKEN, ServedToken)
-        return {one.digest: one for one in found if one.seen_s > oldest_s}
+        return {entry.digest: entry for entry in self._entries(_TOKEN, ServedToken)}
 
     def revoked(self) -> frozenset[str]:
         """Digests of the tokens that were revoked."""
-        return frozenset(path.name.removeprefix(_REVOKED) for path in self._named(_REVOKED))
+        return frozenset(self._digests(_REVOKED))
 
     def add(self, entry: Session | ServedToken) -> None:
         """Write one."""
@@ -115,21 +120,49 @@ class AccessFiles:
         (self.folder / f"{_TOKEN}{token}").unlink(missing_ok=True)
 
     def remove_ended(self) -> None:
-        """Remove sessions that have ended and tokens that nobody serves any more."""
-        known = self.sessions().keys() | self.tokens().keys()
-        for path in [*self._named(_SESSION), *self._named(_TOKEN)]:
-            if path.name.partition("-")[2] not in known:
-                path.unlink(missing_ok=True)
+        """Remove damaged files, sessions that have ended and tokens that nobody serves any more."""
+        for digest in self._digests(_SESSION):
+            self._remove_if_ended(_SESSION, digest, Session)
+        for digest in self._digests(_TOKEN):
+            self._remove_if_ended(_TOKEN, digest, ServedToken)
 
-    def _named(self, kind: str) -> list[Path]:
-        return sorted(self.folder.glob(f"{kind}*"))
+    def _remove_if_ended(
+        self, kind: str, digest: str, entry_type: type[Session | ServedToken]
+    ) -> None:
+        with suppress(OSError):  # what cannot be read now may be valid
+            try:
+                has_ended = self._read(kind, digest, entry_type).ends_s <= time.time()
+            except ValueError:
+                has_ended = True
+            if has_ended:
+                (self.folder / f"{kind}{digest}").unlink(missing_ok=True)
 
-    def _entries(self, kind: str, entry: type[Entry]) -> Iterator[Entry]:
-        for path in self._named(kind):
-            with suppress(OSError, ValueError):  # removed meanwhile, or damaged: it opens nothing
-                content = json.loads(path.read_text(encoding="utf-8"))
-                if _fits(content, entry) and path.name == kind + content["digest"]:
-                    yield entry(**content)
+    def _digests(self, kind: str) -> list[str]:
+        try:
+            names = [path.name for path in self.folder.iterdir()]
+        except FileNotFoundError:
+            return []
+        return sorted(name.removeprefix(kind) for name in names if name.startswith(kind))
+
+    def _entries(self, kind: str, entry_type: type[Entry]) -> Iterator[Entry]:
+        """Those that have not ended."""
+        now_s = time.time()
+        for digest in self._digests(kind):
+            with suppress(FileNotFoundError, PermissionError, ValueError):
+                entry = self._read(kind, digest, entry_type)
+                if entry.ends_s > now_s:
+                    yield entry
+
+    def _read(self, kind: str, digest: str, entry_type: type[Entry]) -> Entry:
+        """Raises OSError, ValueError where the file is damaged."""
+        text = (self.folder / f"{kind}{digest}").read_text(encoding="utf-8")
+        try:
+            content = json.loads(text)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+        if not _fits(content, entry_type) or content["digest"] != digest:
+            raise ValueError("not an entry of this kind")
+        return entry_type(**content)
 
     def _write(self, name: str, text: str) -> None:
         temporary = self.folder / f".{name}.{os.getpid()}.tmp"

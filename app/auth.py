@@ -20,7 +20,7 @@ from app.access_files import digest_of
 from app.connections import connection_of
 from app.cookies import add_visitor, cookies_of, set_cookie, visitor_of
 from app.origins import is_foreign, is_page
-from app.request_limits import refuse
+from app.refusals import refuse, sentence
 from app.sessions import Sessions
 from app.settings import Role, Settings
 from app.token_page import asking_page, coming_again_page
@@ -34,7 +34,9 @@ ROLE = "rankscope.role"
 AGENT_PATH = "/agent"
 """Socket of the ranks: no token of people opens it, and the job token opens nothing else."""
 JOB = "rankscope.job"
-"""Key in the ASGI scope that says whether the job token was given."""
+"""Key in the ASGI scope that says whether a socket came with the job token."""
+JOB_SESSION = "job"
+"""The session of all ranks, which have one bound on their connections."""
 PAGE_HEADER = "x-rankscope"
 """Header, with any text, of the dashboard's own requests that run something: a page of another site
 cannot send it, since this server answers no CORS preflight."""
@@ -52,7 +54,7 @@ _AGAIN = "rankscope_again"
 
 
 class Forbidden(UserError):
-    """Somebody known asked for what his role does not allow."""
+    """Somebody known asked for what their role does not allow."""
 
 
 def require(request: HTTPConnection, role: Role) -> None:
@@ -120,24 +122,24 @@ class Guard:
         headers = request.headers
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self.settings.is_ours(hosts[0]):
-            return _sentence(
+            return sentence(
                 403, f"This server does not answer as {' '.join(hosts)[:100]!r}. Use an address it "
                 "was started for; behind a proxy start it with --public-url."
             )  # fmt: skip
         if is_foreign(request.scope, headers, self.settings):
-            return _sentence(
+            return sentence(
                 403, "This request came from a page of another site, which may only link to pages. "
                 "Behind a proxy start the server with --public-url and the address that people see."
             )  # fmt: skip
         return None
 
     def _rank(self, request: HTTPConnection) -> Response | None:
-        given = _bearer(request.headers)
-        is_job = _is_same(given, self.settings.job_token)
+        bearer = _bearer(request.headers)
+        is_job = _is_same(bearer, self.settings.job_token)
         request.scope[JOB] = is_job
         if is_job:
-            return self._count(request, JOB, "", is_bounded=False)
-        if given is None or self.wrong_tokens.count(request):
+            return self._count(request, JOB_SESSION, is_rank=True)
+        if bearer is None or self.wrong_tokens.count(request):
             return None
         return _too_many_wrong()
 
@@ -151,19 +153,24 @@ class Guard:
 
     async def _with_token(self, request: HTTPConnection) -> Response | None:
         """Let in whoever has a valid token, or opens what needs none."""
-        given = request.query_params.get("token")
+        secret = request.query_params.get("token")
         opens_page = _is_visit(request) and is_page(request.scope["path"])
-        if given is not None and opens_page:
-            token = self._token_of(given)
+        if secret is not None and opens_page:
+            token = self._token_of(secret)
             return await self._log_in(request, token) if token else self._wrong(request)
         bearer = _bearer(request.headers)
+        is_anonymous = request.scope["path"] in ANONYMOUS
+        if is_anonymous and bearer and self.wrong_tokens.are_too_many(request):
+            return None  # the token is not looked at: the answer would tell a right one
         caller = self._program(bearer) if bearer is not None else self._browser(request)
         if caller is not None:
             refusal = self._let_in(request, caller)
             if refusal is None and opens_page and _AGAIN in request.query_params:
                 return RedirectResponse(self._address(request), 303)
             return refusal
-        if request.scope["path"] in ANONYMOUS:
+        if is_anonymous:
+            if bearer:
+                self.wrong_tokens.count(request)
             return None
         return self._wrong(request) if bearer else self._ask(request)
 
@@ -175,21 +182,21 @@ class Guard:
         return self._count(request, caller.session, caller.token)
 
     def _count(
-        self, request: HTTPConnection, session: str, token: str, is_bounded: bool = True
+        self, request: HTTPConnection, session: str, token: str = "", is_rank: bool = False
     ) -> Response | None:
         """Count the connection for its session; a sentence where it has too many."""
         connection = connection_of(request.scope)
-        if connection is None or connection.let_in(session, token, is_bounded):
+        if connection is None or connection.let_in(session, token, is_rank):
             return None
-        return _sentence(
+        return sentence(
             503, "You have as many connections to this server open as it can give you; close some "
             "pages or programs, then try again."
         )  # fmt: skip
 
     def _token_of(self, secret: str) -> str | None:
         """Digest of the token that this is; all are compared, so that time reveals nothing."""
-        given = digest_of(secret)
-        matches = [digest for digest in self._tokens if hmac.compare_digest(given, digest)]
+        digest = digest_of(secret)
+        matches = [known for known in self._tokens if hmac.compare_digest(digest, known)]
         return next((one for one in matches if not self.sessions.is_revoked(one)), None)
 
     def _program(self, bearer: str) -> _Caller | None:
@@ -197,8 +204,8 @@ class Guard:
         return _Caller(self._tokens[token].role, token, token, True) if token else None
 
     def _browser(self, request: HTTPConnection) -> _Caller | None:
-        found = map(self.sessions.find, cookies_of(request))
-        session = next((one for one in found if one and one.token in self._tokens), None)
+        sessions = map(self.sessions.find, cookies_of(request))
+        session = next((one for one in sessions if one and one.token in self._tokens), None)
         if session is None:
             return None
         return _Caller(self._tokens[session.token].role, session.digest, session.token)
@@ -256,9 +263,9 @@ def _bearer(headers: Headers) -> str | None:
     return secret.strip() if scheme.lower() == "bearer" else None
 
 
-def _is_same(given: str | None, known: str) -> bool:
-    same = hmac.compare_digest(digest_of(given or ""), digest_of(known))
-    return given is not None and bool(known) and same
+def _is_same(secret: str | None, known: str) -> bool:
+    is_same = hmac.compare_digest(digest_of(secret or ""), digest_of(known))
+    return secret is not None and bool(known) and is_same
 
 
 def _other_parameters(request: HTTPConnection) -> list[tuple[str, str]]:
@@ -268,17 +275,13 @@ def _other_parameters(request: HTTPConnection) -> list[tuple[str, str]]:
 
 
 def _too_many_wrong() -> Response:
-    answer = _sentence(
-        429, f"More than {PER_MINUTE} wrong tokens a minute came from where you are; wait a "
+    answer = sentence(
+        429, f"More than {PER_MINUTE} wrong tokens a minute came from your address; wait a "
         "minute. A valid token is taken at any time."
     )  # fmt: skip
     answer.headers["Retry-After"] = "60"
     answer.headers["Connection"] = "close"
     return answer
-
-
-def _sentence(status: int, text: str) -> Response:
-    return JSONResponse({"error": text}, status)
 
 
 class Everybody:

@@ -48,25 +48,25 @@ class Limits:
         """For a process that may have this many file descriptors."""
         unknown = max(8, min(256, num_files // 8))
         known = num_files - unknown - min(512, num_files // 2)
-        some = max(8, known // 4)
-        return Limits(unknown, known, some, max(8, known // 2), known - min(1_024, some))
+        quarter = max(8, known // 4)
+        return Limits(unknown, known, quarter, max(8, known // 2), known - min(1_024, quarter))
 
 
 def allowed_files() -> int:
     """File descriptors this process may have, once it has raised its own limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-        soft = most
+    raised = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < raised:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+        soft = raised
     return min(soft, _MOST_FILES) if soft != resource.RLIM_INFINITY else _MOST_FILES
 
 
 class Connection:
     """One accepted socket and what is known of it."""
 
-    def __init__(self, of_server: Connections, accepted: socket.socket, now_s: float) -> None:
-        self.of_server = of_server
+    def __init__(self, connections: Connections, accepted: socket.socket, now_s: float) -> None:
+        self.connections = connections
         self.socket = accepted
         self.transport: asyncio.Transport | None = None  # None during a TLS handshake
         self.deadline_s: float | None = now_s + HEAD_S
@@ -83,20 +83,26 @@ class Connection:
         return self.socket.fileno() != -1
 
     def drop(self) -> None:
-        """Close it at once; its file descriptor is free after the next turn of the event loop."""
+        """Close it at once; its file descriptor is free after the next turn of the event loop.
+
+        A session's connection makes room for one other at once; one that is unknown is counted
+        until it is closed, since the descriptors of those are what is bounded.
+        """
+        if self.session is not None:
+            self.connections.forget(self)
         if self.transport is not None:
             self.transport.abort()
         else:
             with suppress(OSError):  # gone already
                 self.socket.shutdown(socket.SHUT_RDWR)
 
-    def let_in(self, session: str, token: str = "", is_bounded: bool = True) -> bool:
+    def let_in(self, session: str, token: str = "", is_rank: bool = False) -> bool:
         """Count it for a session from now on, opened with the token of this digest.
 
-        False where the session, its token or the server has too many. `is_bounded`: not of ranks,
-        which leave some to people.
+        False where the session, its token or the server has too many. A person's session has
+        `per_session` connections at most, all ranks together have `jobs`.
         """
-        return self.of_server.let_in(self, session, token, is_bounded)
+        return self.connections.let_in(self, session, token, is_rank)
 
     def is_late(self, now_s: float) -> bool:
         """Whether it has used up its time."""
@@ -160,12 +166,12 @@ class Connections:
         connection.transport = transport
         return connection
 
-    def let_in(self, connection: Connection, session: str, token: str, is_bounded: bool) -> bool:
+    def let_in(self, connection: Connection, session: str, token: str, is_rank: bool) -> bool:
         """See Connection.let_in."""
         if connection.session == session:
             return True
-        most = self.limits.per_session if is_bounded else self.limits.jobs
-        if len(self._known.get(session, ())) >= most:
+        share = self.limits.jobs if is_rank else self.limits.per_session
+        if len(self._known.get(session, ())) >= share:
             pool: Iterable[Connection] = self._known[session]
         elif token and self._num_of_token[token] >= self.limits.per_token:
             pool = (one for one in self._all_known() if one.token == token)
@@ -247,5 +253,5 @@ class Listener(socket.socket):
 
 def connection_of(scope: Scope) -> Connection | None:
     """The connection that carries a request; None in a test without a socket."""
-    found: Connection | None = scope.get("state", {}).get(CONNECTION)
-    return found
+    connection: Connection | None = scope.get("state", {}).get(CONNECTION)
+    return connection

@@ -27,8 +27,8 @@ class JobSockets(WebSocketsSansIOProtocol):
     @property
     def connection(self) -> Connection:
         """The connection that app.bounded_http handed over with its state."""
-        found: Connection = self.app_state[CONNECTION]
-        return found
+        connection: Connection = self.app_state[CONNECTION]
+        return connection
 
     def connection_made(self, transport: Any) -> None:
         """Take a connection over from HTTP; until it is let in it has a deadline."""
@@ -39,10 +39,10 @@ class JobSockets(WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is no longer counted."""
         super().connection_lost(exc)
-        self.connection.of_server.forget(self.connection)
+        self.connection.connections.forget(self.connection)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; a head that the parser gives up is refused: uvicorn would wait for ever."""
+        """Take bytes; a head that the parser gives up is refused: uvicorn would wait forever."""
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             self.transport.write(

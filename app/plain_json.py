@@ -1,7 +1,7 @@
-"""JSON of strangers that can be answered with: what Python reads beyond JSON is refused.
+"""JSON that strangers send, without what Python reads beyond JSON and cannot write again.
 
-Python takes NaN, Infinity, 1e999, numbers of thousands of digits and halves of surrogate pairs, and
-fails where it is to write them.
+Python reads NaN, Infinity, 1e999, numbers of thousands of digits and halves of surrogate pairs, and
+fails when an answer repeats them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _LONGEST_NUMBER = 19
 
 def loads(text: str | bytes) -> Any:
     """As json.loads; raises ValueError or RecursionError."""
-    found = json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole)
+    value = json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole)
     if not isinstance(text, str) or "\\u" in text:
-        json.dumps(found, ensure_ascii=False).encode()  # UnicodeEncodeError is a ValueError
-    return found
+        json.dumps(value, ensure_ascii=False).encode()  # UnicodeEncodeError is a ValueError
+    return value
 
 
 def _refuse(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a number in JSON")
 
 
 def _finite(text: str) -> float:

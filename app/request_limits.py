@@ -1,22 +1,21 @@
-"""How long an address may be: one bound for every route and every socket."""
+"""What every route and every socket refuses: an address that is too long, a body of two lengths."""
 
 from __future__ import annotations
 
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.refusals import refuse, sentence
 
 LONGEST_QUERY = 32_768
 """Bytes; the longest link that the dashboard makes names 4,096 lanes."""
 MOST_PARAMETERS = 200
-
-
 _TWO_LENGTHS = (
     "This request has Content-Length and Transfer-Encoding, which may differ; send one of them."
 )
 
 
-class BoundedAddress:
-    """Refuses two lengths, and a query string that is too long, before anybody takes it apart."""
+class RequestLimits:
+    """Refuses such requests before anything takes them apart."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -26,8 +25,8 @@ class BoundedAddress:
         names = {name for name, _ in scope.get("headers", ())}
         if {b"content-length", b"transfer-encoding"} <= names:
             # a proxy may have seen another end of this request than this server
-            close = {"Connection": "close"}
-            answer = JSONResponse({"error": _TWO_LENGTHS}, 400, close)
+            answer = sentence(400, _TWO_LENGTHS)
+            answer.headers["Connection"] = "close"
             await refuse(answer, scope, receive, send)
             return
         query = scope.get("query_string", b"")
@@ -35,18 +34,8 @@ class BoundedAddress:
         if len(query) <= LONGEST_QUERY and num_parameters <= MOST_PARAMETERS:
             await self.app(scope, receive, send)
             return
-        sentence = (
+        text = (
             f"This address has {num_parameters:,} parameters in {len(query):,} bytes; at most "
             f"{MOST_PARAMETERS} in {LONGEST_QUERY:,} bytes are taken. Ask for less at a time."
         )
-        await refuse(JSONResponse({"error": sentence}, 414), scope, receive, send)
-
-
-async def refuse(answer: JSONResponse, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send it; to a WebSocket before it is accepted, where the server can, else close it (403)."""
-    if scope["type"] == "websocket" and "websocket.http.response" not in scope.get(
-        "extensions", {}
-    ):
-        await send({"type": "websocket.close", "code": 1008})
-    else:
-        await answer(scope, receive, send)
+        await refuse(sentence(414, text), scope, receive, send)

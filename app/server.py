@@ -23,7 +23,7 @@ from app.hub import Hub
 from app.kept_pages import KeptPages
 from app.live_jobs import LiveJobs
 from app.metrics import Measured
-from app.request_limits import BoundedAddress
+from app.request_limits import RequestLimits
 from app.routes import (
     agents,
     findings,
@@ -101,7 +101,7 @@ def make_app(
         middleware=[
             Middleware(Measured, templates=templates, dash_paths=_dash_paths(pages)),
             Middleware(SafeHeaders, pages=pages, public_origin=public_origin),
-            Middleware(BoundedAddress),
+            Middleware(RequestLimits),
             Middleware(Prefix, base=settings.base if settings else base),
             Middleware(Guard, settings=settings, sessions=sessions)
             if settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import logging
 import secrets
 import threading
 import time
@@ -18,6 +19,7 @@ MOST_SESSIONS = 1_000
 LOOK_EVERY_S = 1.0
 """A revocation takes effect after so long at most."""
 _NOTE_AGAIN_S = 86_400.0
+_LOG = logging.getLogger(__name__)
 _SETTLED_NS = 2_000_000_000
 """A folder that changed no later than so long before it was read holds nothing newer."""
 
@@ -42,7 +44,8 @@ class Sessions:
         self._revoked: frozenset[str] = frozenset()
         self._num_opened = 0
         self._read_ns = (0, 0)
-        self.refresh()
+        self._is_failing = False
+        self._try_refresh()
 
     def open(self, token: str) -> str:
         """Log somebody in with the token of this digest; returns the id for the cookie."""
@@ -84,16 +87,16 @@ class Sessions:
         return session == token or (known is not None and known.ends_s > time.time())
 
     def refresh(self) -> None:
-        """Read the files again where they changed."""
+        """Read the files again where they changed; raises OSError, and keeps what was known."""
         if self._files is None:
             return
         changed_ns, now_ns = self._files.changed_ns(), time.time_ns()
         if changed_ns == self._read_ns[0] and changed_ns + _SETTLED_NS < self._read_ns[1]:
             return
         before = self._num_opened
-        sessions, revoked = self._files.sessions(), self._files.revoked()
+        self._revoked = self._files.revoked()  # also where a session cannot be read
+        sessions = self._files.sessions()
         with self._lock:
-            self._revoked = revoked
             if before == self._num_opened:  # else one that was just opened would be missing
                 self._sessions = sessions | self._unsaved
                 self._read_ns = (changed_ns, now_ns)
@@ -109,7 +112,7 @@ class Sessions:
                 if time.monotonic() - noted_s >= _NOTE_AGAIN_S:
                     noted_s = time.monotonic()
                     self._note(tokens, url)
-                self.refresh()
+                self._try_refresh()
                 if stopped.wait(LOOK_EVERY_S):
                     return
 
@@ -120,6 +123,17 @@ class Sessions:
         finally:
             stopped.set()
             thread.join()
+
+    def _try_refresh(self) -> None:
+        """Read the files; where they cannot be read say so once and leave it to the next time."""
+        try:
+            self.refresh()
+        except OSError as error:
+            if not self._is_failing:
+                _LOG.error("sessions cannot be read (%s); those known last go on", error)
+            self._is_failing = True
+        else:
+            self._is_failing = False
 
     def _note(self, tokens: Sequence[Token], url: str) -> None:
         if self._files is not None:

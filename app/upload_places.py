@@ -44,8 +44,12 @@ def keep_s() -> float:
 class Place:
     """One upload's folder, locked by this server."""
 
-    def __init__(self, folder: Path, lock: OwnerLock, heads: Sequence[FileHead]) -> None:
+    def __init__(
+        self, folder: Path, lock: OwnerLock, heads: Sequence[FileHead], token: str = ""
+    ) -> None:
+        """`token`: the digest of that which the upload counts for, '' where there was none."""
         self.folder = folder
+        self.token = token
         self._lock = lock
         self.files = Files(folder / _FILES, heads)
 
@@ -80,18 +84,19 @@ class Place:
         self._lock.release()
 
 
-def new_place(runs: Path, heads: Sequence[FileHead]) -> Place:
+def new_place(runs: Path, heads: Sequence[FileHead], token: str = "") -> Place:
     """A locked folder for an upload of these files; raises NoRoom where it cannot be made."""
+    content = {"files": [asdict(head) for head in heads], "token": token}
     place = runs / PLACE
     name = secrets.token_hex(_ID_BYTES)
     try:
         place.mkdir(exist_ok=True)
         unlocked = place / f"new-{name}"
         unlocked.mkdir(mode=0o700)
-        publish_json({"files": [asdict(head) for head in heads]}, unlocked / _LIST)
+        publish_json(content, unlocked / _LIST)
         lock = OwnerLock(unlocked)
         lock.acquire()
-        return Place(unlocked.rename(place / f"{_PREFIX}{name}"), lock, heads)
+        return Place(unlocked.rename(place / f"{_PREFIX}{name}"), lock, heads, token)
     except OSError as error:
         raise no_room(error) from None
 
@@ -108,9 +113,10 @@ def taken_over(runs: Path, upload_id: str) -> Place | None:
     try:
         if not lock.acquire():
             return None
-        told = json.loads((folder / _LIST).read_text(encoding="utf-8"))
-        heads = [{"name": e["name"], "size": e["num_bytes"]} for e in told["files"]]
-        return Place(folder, lock, parse_list(heads, sum(e["size"] for e in heads)))
+        content = json.loads((folder / _LIST).read_text(encoding="utf-8"))
+        heads = [{"name": e["name"], "size": e["num_bytes"]} for e in content["files"]]
+        token = str(content.get("token", ""))
+        return Place(folder, lock, parse_list(heads, sum(e["size"] for e in heads)), token)
     except (OSError, ValueError, TypeError, KeyError, UserError):
         shutil.rmtree(folder, ignore_errors=True)
         lock.release()

@@ -42,9 +42,8 @@ class Upload:
     One connection writes at a time: the one that claimed the upload last.
     """
 
-    def __init__(self, place: Place, token: str = "") -> None:
+    def __init__(self, place: Place) -> None:
         self.place = place
-        self.token = token
         self.state = "queued" if place.files.is_whole else "receiving"
         self.result = Import(num_bytes=place.files.num_bytes)
         self.cancelled = False
@@ -136,13 +135,13 @@ class Uploads:
             unfinished = [one for one in self._uploads.values() if one.state == "receiving"]
             if len(unfinished) >= MOST_UNDER_WAY:
                 raise TooMany(f"{MOST_UNDER_WAY} uploads are under way; wait for one of them")
-            if sum(bool(token) and one.token == token for one in unfinished) >= MOST_OF_ONE_TOKEN:
+            if token and [one.place.token for one in unfinished].count(token) >= MOST_OF_ONE_TOKEN:
                 raise TooMany(
                     f"{MOST_OF_ONE_TOKEN} uploads with your token are under way; wait for one"
                 )
             missing = sum(one.place.files.num_bytes - one.offset for one in unfinished)
             check_room(self.runs, missing + sum(head.num_bytes for head in heads))
-            upload = Upload(new_place(self.runs, heads), token)
+            upload = Upload(new_place(self.runs, heads, token))
             self._uploads[upload.place.id] = upload
         return upload
 

@@ -25,12 +25,26 @@ class WrongTokens:
 
     def count(self, request: HTTPConnection) -> bool:
         """Note a wrong token; False where this client has sent too many lately."""
-        client = _network(client_address(request, self._settings))
+        client = _client(request, self._settings)
         rate = self._rates.pop(client, None) or Rate(PER_MINUTE / 60, MOST_AT_ONCE)
         self._rates[client] = rate
         while len(self._rates) > _MOST_CLIENTS:
             self._rates.popitem(last=False)
         return rate.take()
+
+    def are_too_many(self, request: HTTPConnection) -> bool:
+        """Whether the next wrong token of this client would be one too many."""
+        rate = self._rates.get(_client(request, self._settings))
+        return rate is not None and rate.wait_s() > 0
+
+
+def _client(request: HTTPConnection, settings: Settings) -> str:
+    """Whom wrong tokens count for: an address, or the /64 that an IPv6 customer has."""
+    text = client_address(request, settings)
+    address = _parsed(text)
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((int(address), 64), strict=False))
+    return text[:45] if address is None else str(address)
 
 
 def client_address(request: HTTPConnection, settings: Settings) -> str:
@@ -42,21 +56,19 @@ def client_address(request: HTTPConnection, settings: Settings) -> str:
     return address
 
 
-def _is_proxy(address: str, settings: Settings) -> bool:
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    mapped = getattr(parsed, "ipv4_mapped", None) or parsed
-    return any(mapped in network for network in settings.proxy_networks)
+def _is_proxy(text: str, settings: Settings) -> bool:
+    address = _parsed(text)
+    return address is not None and any(address in net for net in settings.proxy_networks)
 
 
-def _network(address: str) -> str:
-    """An IPv6 customer has a /64 of addresses, and no text here is longer than an address."""
+def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address, without brackets and port; None where it is not one."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
     try:
-        parsed = ipaddress.ip_address(address)
+        address = ipaddress.ip_address(text)
     except ValueError:
-        return address[:45]
-    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is None:
-        return str(ipaddress.ip_network((parsed, 64), strict=False))
-    return str(parsed)
+        return None
+    return getattr(address, "ipv4_mapped", None) or address

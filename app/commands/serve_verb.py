@@ -68,8 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         url = settings.url(port)
         print(url + (f"?token={quote(generated)}" if generated else ""), flush=True)
         if not _given_job_token(arguments):
-            told = f"{SERVER}={settings.job_server(port)} {TOKEN}={settings.job_token}"
-            print(f"live from jobs started with {told}", flush=True)
+            variables = f"{SERVER}={settings.job_server(port)} {TOKEN}={settings.job_token}"
+            print(f"live from jobs started with {variables}", flush=True)
         if not settings.is_local and not settings.is_encrypted:
             print("the connection is not encrypted: whoever is on the way can read the token and "
                   "all data; give --certfile and --keyfile, or use a tunnel", file=sys.stderr,

@@ -51,13 +51,13 @@ def _list(files: AccessFiles, as_json: bool) -> None:
         }))  # fmt: skip
         return
     for token in tokens_shown:
-        print(f"token {token.digest[:_SHOWN]}  {token.role}, served at {token.url} "
-              f"since {_time(token.seen_s)}")  # fmt: skip
+        print(f"token {token.digest[:_SHOWN]}  {token.role}, last served at {token.url}, "
+              f"seen {_time(token.seen_s)}")  # fmt: skip
         _print_sessions([one for one in sessions if one.token == token.digest])
     known = {token.digest for token in tokens_shown}
     others = [one for one in sessions if one.token not in known]
     if others:
-        print("of tokens that no server has taken for 30 days")
+        print("of tokens that are revoked, or that no server has taken for 30 days")
         _print_sessions(others)
     if not tokens_shown and not others:
         print("No server of this user has taken a token in the last 30 days.")
@@ -77,7 +77,7 @@ def _revoke(files: AccessFiles, ids: list[str]) -> None:
     """All of them, or none where one is not known."""
     if not ids:
         raise UserError("give the ID of a token or a session; `rankscope token list` shows them")
-    for entry in [_entry(files, given) for given in ids]:
+    for entry in [_entry(files, id_prefix) for id_prefix in ids]:
         if isinstance(entry, Session):
             files.remove(entry)
             print(f"session {entry.digest[:_SHOWN]} is revoked")
@@ -86,16 +86,22 @@ def _revoke(files: AccessFiles, ids: list[str]) -> None:
         sessions = [one for one in files.sessions().values() if one.token == entry.digest]
         for session in sessions:
             files.remove(session)
-        print(f"token {entry.digest[:_SHOWN]} and its {len(sessions)} sessions are revoked")
+        print(f"token {entry.digest[:_SHOWN]}{_with_sessions(len(sessions))} revoked")
 
 
-def _entry(files: AccessFiles, given: str) -> ServedToken | Session:
+def _with_sessions(number: int) -> str:
+    if number == 0:
+        return " is"
+    return f" and its {number} sessions are" if number > 1 else " and its session are"
+
+
+def _entry(files: AccessFiles, id_prefix: str) -> ServedToken | Session:
     """The one token or session whose digest begins so; raises UserError."""
     entries = [*files.tokens().values(), *files.sessions().values()]
-    found = [one for one in entries if one.digest.startswith(given)]
-    if len(given) < _FEWEST or len(found) != 1:
+    matches = [entry for entry in entries if entry.digest.startswith(id_prefix)]
+    if len(id_prefix) < _FEWEST or len(matches) != 1:
         raise UserError(
-            f"there is no token or session {given!r}, or more than one; give an ID as "
+            f"there is no token or session {id_prefix!r}, or more than one; give an ID as "
             "`rankscope token list` shows it"
         )
-    return found[0]
+    return matches[0]

@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.answers import asked_by
-from app.auth import SESSION, Forbidden
+from app.auth import Forbidden
 from app.hub import Hub
-from app.routes.turns import RETRY_S, Busy, Turns
+from app.routes.turns import RETRY_S, Busy, Turns, owner_of
 from ingest.errors import UserError
 from ingest.stopping import Interrupted, Stop
 from ingest.store import Run
@@ -23,6 +23,8 @@ from ingest.store import Run
 T = TypeVar("T")
 _LOOK_EVERY_S = 0.1
 _WORTH_GZIP_BYTES = 500
+BUSY = 503
+"""Status of an answer to somebody for whom there is no place."""
 GONE = 499
 """Status of an answer that nobody waits for any more (as nginx logs it)."""
 
@@ -56,8 +58,8 @@ async def answer(
     watcher = asyncio.create_task(watch())
     _under_way.add(stop)
     try:
-        session = request.scope.get(SESSION, "")
-        work = turns.run(computed, stop, session) if turns else run_in_threadpool(computed)
+        owner = owner_of(request.scope)
+        work = turns.run(computed, stop, owner) if turns else run_in_threadpool(computed)
         return respond(await work)
     except Busy as error:
         return busy(error)
@@ -71,8 +73,8 @@ async def answer(
 
 
 def busy(error: Busy) -> Response:
-    """What somebody gets for whom there is no place."""
-    return JSONResponse({"error": str(error)}, 503, {"Retry-After": str(RETRY_S)})
+    """An answer with the status BUSY."""
+    return JSONResponse({"error": str(error)}, BUSY, {"Retry-After": str(RETRY_S)})
 
 
 async def body_of(request: Request, most_bytes: int, too_long: str) -> bytes:

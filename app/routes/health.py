@@ -20,7 +20,7 @@ def routes(hub: Hub, places: Sequence[Turns]) -> list[Route]:
     async def healthz(request: Request) -> Response:
         problems = hub.problems()
         full = [turns.kind for turns in places if turns.is_full]
-        told: dict[str, object] = {
+        health: dict[str, object] = {
             "status": "degraded" if problems or full else "ok",
             "uptime_s": round(METRICS.uptime_s, 1),
             "num_runs_open": hub.num_open,
@@ -28,8 +28,8 @@ def routes(hub: Hub, places: Sequence[Turns]) -> list[Route]:
             "waited_for": full,
         }
         if request.scope.get(ROLE) is not None:  # they name runs and paths
-            told["problems"] = problems
-        return JSONResponse(told, headers={"Cache-Control": "no-store"})
+            health["problems"] = problems
+        return JSONResponse(health, headers={"Cache-Control": "no-store"})
 
     async def metrics(_request: Request) -> Response:
         lines = METRICS.lines()

@@ -10,17 +10,19 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from anyio import move_on_after
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from app.auth import SESSION, require_page_header
+from app.connections import connection_of
 from app.hub import Hub
-from app.routes.answering import answer, body_of, busy
+from app.routes.answering import BUSY, answer, body_of, busy
 from app.routes.tickets import Tickets
-from app.routes.turns import Busy, Turns
-from app.views.query import Query, answered, csv_pieces, prepared
+from app.routes.turns import Busy, Owner, Turns, owner_of
+from app.views.query import CSV_LIMIT_S, Query, answered, csv_pieces, prepared
 from ingest.errors import UserError
 from ingest.stopping import Stop
 from ingest.store import Run
@@ -28,6 +30,9 @@ from ingest.store import Run
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+", re.ASCII)
 _NO_STORE = {"Cache-Control": "no-store"}
 _MOST_BYTES = 4 << 20
+_CSV = "text/csv"
+FILE_LIMIT_S = CSV_LIMIT_S + 60.0
+"""Time for a CSV file to arrive: a reader of a few bytes a minute does not keep its place."""
 _PATH = "/api/run/{run}/query"
 _BY_ADDRESS = (
     'SQL is sent as POST with the JSON {"sql": ...} and the header X-Rankscope: an address alone '
@@ -52,10 +57,18 @@ def routes(hub: Hub, questions: Turns, sql: Turns) -> list[Route]:
         ticket = request.query_params.get("ticket")
         if ticket is None:
             return await _csv(request, lambda: _saved(hub, request), questions)
-        text = tickets.take(ticket, request.scope.get(SESSION, ""), request.path_params["run"])
-        if text is None:
+        is_probe = request.method == "HEAD"  # as of a download manager: it runs nothing
+        kept = (tickets.find if is_probe else tickets.take)(
+            ticket, request.scope.get(SESSION, ""), request.path_params["run"]
+        )
+        if kept is None:
             raise UserError("this link to a CSV file was used or is old; ask for the file again")
-        return await _csv(request, lambda: _written(hub, request, text), sql)
+        if is_probe:
+            return Response(media_type=_CSV, headers=_headers_of_file(request))
+        response = await _csv(request, lambda: _written(hub, request, kept.text), sql)
+        if response.status_code == BUSY:
+            tickets.put_back(ticket, kept)
+        return response
 
     async def written_csv(request: Request) -> Response:
         text = await _sql_of(request)
@@ -68,10 +81,11 @@ def routes(hub: Hub, questions: Turns, sql: Turns) -> list[Route]:
 
     async def ready(request: Request) -> Response:
         require_page_header(request)
-        run = hub.run(request.path_params["run"])
+        name = request.path_params["run"]
         return await answer(
-            request, lambda _stop: run.get_sql_ready(), lambda _: Response(status_code=204), sql
-        )
+            request, lambda _stop: hub.run(name).get_sql_ready(),
+            lambda _: Response(status_code=204), sql,
+        )  # fmt: skip
 
     return [
         Route(_PATH, saved, methods=["GET"]),
@@ -96,20 +110,17 @@ async def _page(request: Request, asked: Callable[[], tuple[Run, Query]], turns:
 
 
 async def _csv(request: Request, asked: Callable[[], tuple[Run, Query]], turns: Turns) -> Response:
-    session = request.scope.get(SESSION, "")
+    owner = owner_of(request.scope)
 
     def compute(stop: Stop) -> tuple[bytes, Iterator[bytes], Stop]:
         pieces = csv_pieces(*asked(), stop)
         return next(pieces), pieces, stop
 
     def respond(made: tuple[bytes, Iterator[bytes], Stop]) -> Response:
-        name = f"{request.path_params['run']}-{request.query_params.get('q', 'sql')}"
-        disposition = f'attachment; filename="{_NOT_IN_NAMES.sub("-", name)}.csv"'
-        headers = {"Content-Disposition": disposition, **_NO_STORE}
-        return _File(turns, session, made, headers)
+        return _File(turns, owner, made, _headers_of_file(request))
 
     try:
-        turns.begin_file(session)
+        turns.begin_file(owner)
     except Busy as error:
         return busy(error)
     made: Response | None = None
@@ -118,26 +129,38 @@ async def _csv(request: Request, asked: Callable[[], tuple[Run, Query]], turns: 
         return made
     finally:
         if not isinstance(made, _File):
-            turns.end_file(session)
+            turns.end_file(owner)
+
+
+def _headers_of_file(request: Request) -> dict[str, str]:
+    name = f"{request.path_params['run']}-{request.query_params.get('q', 'sql')}"
+    disposition = f'attachment; filename="{_NOT_IN_NAMES.sub("-", name)}.csv"'
+    return {"Content-Disposition": disposition, **_NO_STORE}
 
 
 class _File(StreamingResponse):
-    """A CSV file; it has a place of `turns` until it was sent or its browser has left."""
+    """A CSV file; it has a place of `turns` until it was sent, or its browser left or is slow."""
 
     def __init__(
-        self, turns: Turns, session: str, made: tuple[bytes, Iterator[bytes], Stop],
+        self, turns: Turns, owner: Owner, made: tuple[bytes, Iterator[bytes], Stop],
         headers: dict[str, str],
     ) -> None:  # fmt: skip
-        super().__init__(_body(turns, session, *made), media_type="text/csv", headers=headers)
-        self._turns, self._session, self._stop = turns, session, made[2]
+        super().__init__(_body(turns, owner, *made), media_type=_CSV, headers=headers)
+        self._turns, self._owner, self._stop = turns, owner, made[2]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
         try:
-            await super().__call__(scope, receive, send)
+            with move_on_after(FILE_LIMIT_S) as limit:
+                await super().__call__(scope, receive, send)
         finally:
             self._stop()
-            self._turns.end_file(self._session)
+            self._turns.end_file(self._owner)
+        connection = connection_of(scope)
+        if limit.cancelled_caught and connection is not None:
+            connection.drop()  # without its end a file is known to be cut
+            while (await receive())["type"] != "http.disconnect":
+                pass
 
 
 def _saved(hub: Hub, request: Request) -> tuple[Run, Query]:
@@ -171,14 +194,14 @@ class _Sql(msgspec.Struct):
 
 
 async def _body(
-    turns: Turns, session: str, first: bytes, pieces: Iterator[bytes], stop: Stop
+    turns: Turns, owner: Owner, first: bytes, pieces: Iterator[bytes], stop: Stop
 ) -> AsyncIterator[bytes]:
     """The pieces; what a browser that left does not want is not computed."""
     close: Any = getattr(pieces, "close", lambda: None)
     try:
         yield first
         following = partial(next, pieces, None)
-        while (piece := await turns.run(following, stop, session, is_new=False)) is not None:
+        while (piece := await turns.run(following, stop, owner, is_new=False)) is not None:
             yield piece
     finally:
         stop()

@@ -17,7 +17,9 @@ MOST_CHARACTERS = 8_000_000
 
 
 @dataclass(frozen=True)
-class _Kept:
+class Kept:
+    """What a ticket stands for: a text about a run, for the session that asked for it."""
+
     given_s: float
     session: str
     run: str
@@ -28,34 +30,42 @@ class Tickets:
     """What may be fetched once, soon, and by the session that asked for it."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, Kept] = OrderedDict()
 
     def give(self, session: str, run: str, text: str) -> str:
         """A ticket for this text about this run; raises UserError for a text that is too long."""
         check_text(text)
-        self._drop_old()
-        own = [ticket for ticket, kept in self._kept.items() if kept.session == session]
-        for ticket in own[: max(0, len(own) + 1 - MOST_OF_ONE_SESSION)]:
-            del self._kept[ticket]
-        while self._num_characters() + len(text) > MOST_CHARACTERS:
-            self._kept.popitem(last=False)
         ticket = secrets.token_urlsafe(24)
-        self._kept[ticket] = _Kept(time.monotonic(), session, run, text)
+        self.put_back(ticket, Kept(time.monotonic(), session, run, text))
         return ticket
 
-    def take(self, ticket: str, session: str, run: str) -> str | None:
-        """The text, once; None for a ticket that is old, used, unknown or somebody else's."""
+    def find(self, ticket: str, session: str, run: str) -> Kept | None:
+        """None for a ticket that is old, used, unknown or somebody else's."""
         self._drop_old()
         kept = self._kept.get(ticket)
-        if kept is None or (kept.session, kept.run) != (session, run):
-            return None
-        del self._kept[ticket]
-        return kept.text
+        return kept if kept and (kept.session, kept.run) == (session, run) else None
+
+    def take(self, ticket: str, session: str, run: str) -> Kept | None:
+        """As `find`, once."""
+        kept = self.find(ticket, session, run)
+        if kept is not None:
+            del self._kept[ticket]
+        return kept
+
+    def put_back(self, ticket: str, kept: Kept) -> None:
+        """Make a ticket valid that was taken and served nothing, until it would have ended."""
+        self._drop_old()
+        own = [key for key, other in self._kept.items() if other.session == kept.session]
+        for oldest in own[: max(0, len(own) + 1 - MOST_OF_ONE_SESSION)]:
+            del self._kept[oldest]
+        while self._num_characters() + len(kept.text) > MOST_CHARACTERS:
+            self._kept.popitem(last=False)
+        self._kept[ticket] = kept
 
     def _drop_old(self) -> None:
         begun_s = time.monotonic() - VALID_S
-        while self._kept and next(iter(self._kept.values())).given_s < begun_s:
-            self._kept.popitem(last=False)
+        for ticket in [key for key, kept in self._kept.items() if kept.given_s <= begun_s]:
+            del self._kept[ticket]
 
     def _num_characters(self) -> int:
         return sum(len(kept.text) for kept in self._kept.values())

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -114,19 +114,26 @@ class _Answers:
         offset = _number(headers.get("upload-offset", ""))
         if offset is None:
             raise WrongOffset("the header Upload-Offset is missing or not a number of bytes")
-        token = _token_of(request)
-        most = AT_ONCE_OF_ONE_TOKEN if token else AT_ONCE
-        if self._sending.total() >= AT_ONCE or self._sending[token] >= most:
-            raise Stopping(f"{most} uploads are being sent; this one goes on when one has ended")
-        upload = await self._upload(request)
-        self._sending[token] += 1
-        try:
+        with self._place(_token_of(request)):
+            upload = await self._upload(request)
             num_bytes = _number(headers.get("content-length", ""))
             writer = await run_in_threadpool(upload.claim, offset, num_bytes)
             await self._write(request.state.body, upload, writer)
+        return Response(status_code=204, headers=_offsets(upload))
+
+    @contextmanager
+    def _place(self, token: str) -> Iterator[None]:
+        """One of the connections that may send; raises Stopping where none is free."""
+        then = "this one goes on when one has ended"
+        if self._sending.total() >= AT_ONCE:
+            raise Stopping(f"{AT_ONCE} uploads are being sent; {then}")
+        if token and self._sending[token] >= AT_ONCE_OF_ONE_TOKEN:
+            raise Stopping(f"{AT_ONCE_OF_ONE_TOKEN} uploads with your token are being sent; {then}")
+        self._sending[token] += 1
+        try:
+            yield
         finally:
             self._sending[token] -= 1
-        return Response(status_code=204, headers=_offsets(upload))
 
     async def _write(self, body: _Body, upload: Upload, writer: object) -> None:
         """Append what comes; whatever came before the connection broke counts."""

@@ -62,12 +62,13 @@ export function mount(place, app, options) {
   }
 
   function showSql(text) {
-    app.post(app.api('query/ready'), {}).catch(() => {});  // a running query says what is wrong
     const input = element('textarea', {
       rows: '5', spellcheck: 'false', maxlength: '4000', 'aria-label': 'SQL', autocapitalize: 'off',
       placeholder: SQL_EXAMPLE,
     });
     input.value = text;
+    // not before: a link alone starts nothing. A query that runs says what is wrong
+    input.addEventListener('focus', () => app.post(app.api('query/ready'), {}).catch(() => {}), { once: true });
     const run = element('button', { class: 'primary', type: 'button', text: 'Run', title: 'Ctrl+Enter' });
     const send = () => {
       running = null;

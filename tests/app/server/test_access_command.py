@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import ssl
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,6 +16,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from app.access_files import AccessFiles, ServedToken, Session
 from app.cli import main
 from tests.app.server.served import WAIT_S, ask
 from tests.app.server.test_serving import Command, drain, until
@@ -70,7 +73,7 @@ def test_a_token_is_revoked_while_the_server_runs_with_all_it_opened(
     roles = {token["role"]: token["digest"] for token in listed(capsys)["tokens"]}
     assert set(roles) == {"operator", "viewer"}
     assert main(["token", "revoke", roles["viewer"][:12]]) == 0
-    assert "and its 1 sessions are revoked" in capsys.readouterr().out
+    assert f"token {roles['viewer'][:12]} and its session are revoked\n" == capsys.readouterr().out
     for headers in (bearer, cookie):
         until(lambda headers=headers: ask(address, "/api/runs", **headers)[0] == 401)  # type: ignore[misc]
     for one in sockets:
@@ -88,8 +91,30 @@ def test_a_session_is_revoked_alone(started: Command, capsys: pytest.CaptureFixt
     assert ask(address, "/api/runs", **second)[0] == 200
     assert main(["token", "list"]) == 0
     printed = capsys.readouterr().out
-    assert "operator, served at http://" in printed
+    assert re.search(
+        r"operator, last served at http://\S+, seen \d{4}-\d\d-\d\d \d\d:\d\d\n", printed
+    )
     assert printed.count("  session ") == 1
+
+
+def test_what_is_revoked_and_left_is_said_as_it_is(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files, now_s = AccessFiles(state / "rankscope" / "access"), time.time()
+    files.make()
+    for token, num_sessions in (("a" * 64, 0), ("b" * 64, 2)):
+        files.add(ServedToken(token, "viewer", "http://127.0.0.1:1/", now_s))
+        for number in range(num_sessions):
+            files.add(Session(f"{number}{token[1:]}", token, now_s))
+    files.add(Session("c" * 64, "d" * 64, now_s))  # one that began just as its token was revoked
+    assert main(["token", "list"]) == 0
+    assert "of tokens that are revoked, or that no server has" in capsys.readouterr().out
+    assert main(["token", "revoke", "a" * 12, "b" * 12]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [
+        "token aaaaaaaaaaaa is revoked",
+        "token bbbbbbbbbbbb and its 2 sessions are revoked",
+    ]
 
 
 def test_a_revoked_token_starts_no_server_again(

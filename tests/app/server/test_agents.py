@@ -268,7 +268,7 @@ def test_a_watch_that_a_rank_refuses_is_told_rank_by_rank(server: Served) -> Non
         ([], "no JSON object"), ({"watches": [{"what": "eval"}]}, "a watch's what"),
         ({"watches": [W1 | {"rows": 10**9}]}, "rows"),
         ({"watches": [W1 | {"code": "__import__('os')"}]}, "has no"),
-        ({"watches": [W1 | {"every": float("nan")}]}, "NaN is no number of JSON"),
+        ({"watches": [W1 | {"every": float("nan")}]}, "NaN is not a number in JSON"),
         ({"watches": [W1] * 17}, "at most 16"), ({"watches": [W1, W1]}, "two watches"),
         ({"watches": "w1"}, "give a list"), ({"end": "w1"}, "end is no list"),
         ({"wathces": []}, "there is no 'wathces' here"),

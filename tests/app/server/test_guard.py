@@ -15,6 +15,7 @@ from starlette.websockets import WebSocket
 
 from app.auth import (
     ANONYMOUS_SESSION,
+    ROLE,
     SESSION,
     Forbidden,
     Guard,
@@ -34,6 +35,10 @@ PAGE = {"sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
 
 async def told(request: Request) -> Response:
     return JSONResponse({"path": request.scope["path"]})
+
+
+async def health(request: Request) -> Response:
+    return JSONResponse({"is_known": ROLE in request.scope})
 
 
 async def for_uploaders(request: Request) -> Response:
@@ -59,7 +64,7 @@ async def socket(websocket: WebSocket) -> None:
 def client(settings: Settings) -> Client:
     app = Starlette(
         routes=[
-            Route("/healthz", told),
+            Route("/healthz", health),
             Route("/run-it", run_it, methods=["POST"]),
             Route("/upload", for_uploaders, methods=["POST"]),
             WebSocketRoute(SOCKET, socket),
@@ -368,6 +373,20 @@ def test_wrong_tokens_are_limited_and_a_valid_one_never_is(guarded: Client) -> N
     assert guarded.get("/p/api/runs").status == 200
 
 
+def test_guesses_at_an_address_that_answers_everybody_are_wrong_tokens_too(guarded: Client) -> None:
+    def is_known(secret: str) -> bool:
+        answer = guarded.get("/p/healthz", authorization=f"Bearer {secret}")
+        assert answer.status == 200
+        return bool(answer.json()["is_known"])
+
+    assert is_known(SECRET)
+    for number in range(MOST_AT_ONCE):
+        assert not is_known(f"wrong-{number}")
+    assert wrong(guarded, 1) == [429]
+    assert not is_known(SECRET)  # a right guess does not show any more
+    assert guarded.get("/p/api/runs", authorization=f"Bearer {SECRET}").status == 200
+
+
 def test_an_address_in_a_header_counts_behind_a_declared_proxy_only() -> None:
     tokens = (Token(SECRET),)
     for proxies, status in (((), 429), (("127.0.0.0/8", "10.0.0.7"), 401)):
@@ -389,6 +408,26 @@ def test_an_ipv6_network_is_one_client() -> None:
         assert wrong(tried, 1, x_forwarded_for=f"2001:db8::{number:x}") == [401]
     assert wrong(tried, 1, x_forwarded_for="2001:db8::ffff") == [429]
     assert wrong(tried, 1, x_forwarded_for="2001:db8:0:1::1") == [401]
+
+
+@pytest.mark.parametrize(
+    ("addresses", "other"),
+    [
+        (["203.0.113.9:{}", "203.0.113.9", "::ffff:203.0.113.9"], "203.0.113.8:1"),
+        (["[2001:db8::1]:{}", "[2001:db8::2]", "2001:db8::3"], "[2001:db8:0:1::1]:1"),
+    ],
+)
+def test_another_port_is_no_other_client(addresses: list[str], other: str) -> None:
+    proxies = ("127.0.0.1", "10.0.0.7")
+    settings = Settings(base="/p", tokens=(Token(SECRET),), trusted_proxies=proxies)
+    tried = client(settings)
+    for number in range(MOST_AT_ONCE):
+        address = addresses[number % len(addresses)].format(50_000 + number)
+        assert wrong(tried, 1, x_forwarded_for=address) == [401]
+    for address in addresses:
+        assert wrong(tried, 1, x_forwarded_for=address.format(1)) == [429]
+        assert wrong(tried, 1, x_forwarded_for=f"{address.format(1)}, 10.0.0.7:99") == [429]
+    assert wrong(tried, 1, x_forwarded_for=other) == [401]
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,18 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 from app import bounded_http, connections
+from app.routes import query
+from app.routes.turns import FILES_OF_ONE_SESSION
 from app.settings import Settings, Token
 from tests.app.server.served import WAIT_S, Served, served
 from tests.hostile.flooded import is_closed
+from tests.runs_builder import two_rank_run
 
 SECRET = "correct-horse-battery"
 KNOWN = f"Host: 127.0.0.1\r\nAuthorization: Bearer {SECRET}\r\n"
@@ -61,6 +65,43 @@ def test_a_stranger_keeps_no_connection_for_long_and_others_do(server: Served) -
     ):
         assert is_closed(stranger, 10 * SOON_S)
         assert not is_closed(known, SOON_S)
+
+
+def test_a_file_that_is_read_byte_by_byte_is_cut_and_gives_its_place_back(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query, "FILE_LIMIT_S", 3 * SOON_S)
+    monkeypatch.setattr(connections, "STALLED_S", WAIT_S)
+    two_rank_run(server.hub.store.folder / "job")
+    path = "/api/run/job/query.csv"
+    body = json.dumps({"sql": "SELECT range, repeat('x', 1000) FROM range(100000)"})
+    head = f"POST {path} HTTP/1.1\r\n{KNOWN}Content-Length: {len(body)}\r\n\r\n{body}"
+
+    def status() -> int:
+        one = json.dumps({"sql": "SELECT 1"}).encode()
+        return server.ask(path, "POST", one, Authorization=f"Bearer {SECRET}")[0]
+
+    with ExitStack() as files:
+        readers = [
+            files.enter_context(opened(server, head, receive_buffer=4096))
+            for _ in range(FILES_OF_ONE_SESSION)
+        ]
+        for reader in readers:
+            assert reader.recv(1)
+        assert status() == 503
+        until_s = time.monotonic() + 20 * SOON_S
+        while status() == 503:
+            for reader in readers:
+                with suppress(ConnectionResetError):
+                    reader.recv(1)  # it takes something all the time
+            time.sleep(SOON_S / 10)
+            assert time.monotonic() < until_s
+        for reader in readers:
+            received = b""
+            with suppress(ConnectionResetError):
+                while piece := reader.recv(65_536):
+                    received += piece
+            assert not received.endswith(b"0\r\n\r\n")  # the end of a file that is whole
 
 
 def test_a_client_that_takes_nothing_of_its_answer_is_dropped(server: Served) -> None:

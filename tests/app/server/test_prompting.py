@@ -63,7 +63,7 @@ def test_a_prompt_takes_all_ranks(server: Served) -> None:
         assert (status, heard) == (400, [[], []])
         assert "2 of 8 ranks are connected" in answer["error"]
         for more, words in (
-            ({"temperature": float("nan")}, "NaN is no number of JSON"),
+            ({"temperature": float("nan")}, "NaN is not a number in JSON"),
             ({"tokens": 10**9}, "tokens is 1000000000"), ({"text": "a" * 30_000}, "30000 charac"),
             ({"layers": "__import__('os')"}, "layers are"), ({"id": "p1"}, "the server's"),
             ({"step": 3}, "the server's"), ({"go": "p1"}, "has no 'go'"),

@@ -7,8 +7,10 @@ import base64
 import hashlib
 import json
 import re
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from starlette.types import ASGIApp
 from app.asset_files import assets_version
 from app.hub import Hub
 from app.routes.answering import answer, stop_all
-from app.routes.turns import MOST_WAITING, OF_ONE_SESSION
+from app.routes.turns import FILES_OF_ONE_SESSION, MOST_WAITING, OF_ONE_ACCOUNT
 from app.server import make_app
 from app.settings import Settings, Token
 from ingest.errors import UserError
@@ -365,8 +367,8 @@ async def exchanged(
 @pytest.mark.parametrize(
     ("route", "num_taken", "waited_for", "says"),
     [
-        ("query", OF_ONE_SESSION + MOST_WAITING // 2, ["SQL"], b"8 questions wait for an answer"),
-        ("query.csv", OF_ONE_SESSION, [], b"as many files as the server can compute"),
+        ("query", OF_ONE_ACCOUNT + MOST_WAITING // 2, ["SQL"], b"8 questions wait for an answer"),
+        ("query.csv", FILES_OF_ONE_SESSION, [], b"you are being sent 2 files; ask again"),
     ],
 )
 def test_slow_queries_of_one_session_hold_nobody_else_up(
@@ -404,6 +406,25 @@ def test_slow_queries_of_one_session_hold_nobody_else_up(
     for status, body in refused:
         assert status == 503
         assert says in body
+
+
+def test_getting_sql_ready_holds_nothing_else_up(tmp_path: Path) -> None:
+    two_rank_run(tmp_path / "job")
+
+    async def steps(app: ASGIApp, opening: threading.Lock) -> None:
+        async def status(target: str, sql: str = "") -> int:
+            return (await exchanged(app, target, asyncio.Event(), sql))[0]
+
+        opening.acquire()  # as while another run is opened
+        threading.Timer(3, opening.release).start()
+        ready = asyncio.create_task(status("/api/run/job/query/ready", "{}"))
+        await asyncio.sleep(0.2)
+        assert await status("/healthz") == 200
+        assert opening.locked()
+        assert await ready == 204
+
+    with closing(Hub(tmp_path)) as hub:
+        asyncio.run(steps(make_app(hub, settings=Settings()), hub._opening))
 
 
 def test_a_server_that_stops_ends_its_queries(hub: Hub) -> None:

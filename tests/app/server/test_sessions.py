@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 import stat
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,7 +122,9 @@ def test_no_secret_is_on_disk_and_nobody_else_can_read_it(files: AccessFiles) ->
         assert not any(one in content for one in (SECRET, VIEW, *browser.cookies.values()))
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"digest": 1}', "\udc80", "9" * 5000])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"digest": 1}', "\udc80", "9" * 5000, "[" * 100_000]
+)
 def test_a_damaged_file_opens_nothing_and_stops_nothing(files: AccessFiles, content: str) -> None:
     browser = logged_in(Sessions(files))
     (path,) = files.folder.iterdir()
@@ -168,3 +174,86 @@ def test_without_tokens_browsers_are_told_apart_by_a_cookie_that_opens_nothing()
     guarded = client(SETTINGS)
     guarded.cookies = {"rankscope_8050": value}
     assert guarded.get("/api/runs").status == 401
+
+
+def test_a_login_while_ended_sessions_are_removed_stays(files: AccessFiles) -> None:
+    for number in range(200):
+        files.add(Session(f"{number:064x}", digest_of(SECRET), time.time() - LONGEST_S - 1))
+    removing = threading.Thread(target=lambda: [files.remove_ended() for _ in range(20)])
+    removing.start()
+    sessions, secrets = Sessions(files), []
+    while removing.is_alive():
+        secrets.append(sessions.open(digest_of(SECRET)))
+        time.sleep(0.001)
+    removing.join()
+    assert files.sessions().keys() == {digest_of(secret) for secret in secrets}
+
+
+def cannot_be_read(path: Path) -> None:
+    """A link to itself stands for any file whose reading fails, as on a damaged disk."""
+    path.unlink()
+    path.symlink_to(path)
+
+
+def test_what_cannot_be_read_is_neither_removed_nor_taken_for_ended(files: AccessFiles) -> None:
+    sessions = Sessions(files)
+    browser, other = logged_in(sessions), logged_in(sessions)
+    first, second = (files.folder / f"session-{digest}" for digest in files.sessions())
+    content = first.read_text(encoding="utf-8")
+    cannot_be_read(first)
+    for refused in (files.sessions, sessions.refresh):
+        with pytest.raises(OSError, match="symbolic links"):
+            refused()
+    files.remove_ended()
+    assert first.is_symlink()
+    assert second.is_file()
+    assert [one.get("/api/runs").status for one in (browser, other)] == [200, 200]
+    first.unlink()
+    first.write_text(content, encoding="utf-8")
+    sessions.refresh()
+    assert browser.get("/api/runs").status == 200
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """Nothing can be opened in this process, as where all its descriptors are in use."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_without_descriptors_sessions_stay_and_revoking_goes_on_afterwards(
+    files: AccessFiles, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("app.sessions.LOOK_EVERY_S", 0.02)
+    sessions = Sessions(files)
+    browser, token = sessions.open(digest_of(SECRET)), digest_of(VIEW)
+    files.revoke(token)
+    with sessions.followed((), ""):
+        while not sessions.is_revoked(token):
+            time.sleep(0.01)
+        files.add(Session("0" * 64, token, time.time()))  # the folder is read again
+        with no_descriptors():
+            time.sleep(0.5)
+            assert sessions.find(browser) is not None
+            assert sessions.is_revoked(token)
+        files.revoke(digest_of(SECRET))
+        deadline_s = time.monotonic() + 10
+        while sessions.find(browser) is not None:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
+    assert caplog.text.count("cannot be read") == 1
+
+
+def test_a_server_that_starts_without_descriptors_learns_the_sessions_later(
+    files: AccessFiles,
+) -> None:
+    secret = Sessions(files).open(digest_of(SECRET))
+    with no_descriptors():
+        sessions = Sessions(files)
+    assert sessions.find(secret) is None
+    sessions.refresh()
+    assert sessions.find(secret) is not None

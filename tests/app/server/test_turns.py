@@ -5,10 +5,20 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
-from app.routes.turns import AT_ONCE, MOST_WAITING, OF_ONE_SESSION, Busy, Turns
+from app.routes.turns import (
+    AT_ONCE,
+    FILES_OF_ONE_SESSION,
+    MOST_SESSIONS_WAITING,
+    MOST_WAITING,
+    OF_ONE_ACCOUNT,
+    Busy,
+    Owner,
+    Turns,
+)
 from ingest.stopping import Interrupted, Stop
 
 
@@ -41,11 +51,11 @@ def test_one_session_leaves_a_place_to_others() -> None:
     turns, work = Turns("SQL"), Work()
 
     async def steps() -> None:
-        greedy = [asyncio.create_task(turns.run(work, Stop(), "a")) for _ in range(8)]
+        greedy = [asyncio.create_task(turns.run(work, Stop(), Owner("a"))) for _ in range(8)]
         await asyncio.sleep(0.1)
-        assert work.num_begun == OF_ONE_SESSION < AT_ONCE
+        assert work.num_begun == OF_ONE_ACCOUNT < AT_ONCE
         assert turns.is_full
-        assert await turns.run(lambda: 2, Stop(), "b") == 2
+        assert await turns.run(lambda: 2, Stop(), Owner("b")) == 2
         work.release()
         assert await asyncio.gather(*greedy) == [1] * 8
         assert not turns.is_full
@@ -58,13 +68,13 @@ def test_who_comes_when_too_many_wait_gets_a_sentence() -> None:
 
     async def steps() -> None:
         waiting = []
-        for session in "abcd":
-            waiting += [asyncio.create_task(turns.run(work, Stop(), session)) for _ in range(5)]
+        for owner in map(Owner, "abcd"):
+            waiting += [asyncio.create_task(turns.run(work, Stop(), owner)) for _ in range(5)]
         await asyncio.sleep(0.1)
         assert work.num_begun == AT_ONCE
         with pytest.raises(Busy, match=f"{MOST_WAITING} questions wait"):
-            await turns.run(work, Stop(), "a")
-        newcomer = asyncio.create_task(turns.run(lambda: 2, Stop(), "e"))
+            await turns.run(work, Stop(), Owner("a"))
+        newcomer = asyncio.create_task(turns.run(lambda: 2, Stop(), Owner("e")))
         await asyncio.sleep(0.1)
         work.release()
         assert await newcomer == 2
@@ -78,12 +88,12 @@ def test_whose_session_has_fewest_places_is_next() -> None:
 
     async def steps() -> None:
         running = [
-            asyncio.create_task(turns.run(work, Stop(), session))
+            asyncio.create_task(turns.run(work, Stop(), Owner(session)))
             for work, session in zip(works, "aabb", strict=True)
         ]
         await asyncio.sleep(0.1)
         later = [
-            asyncio.create_task(turns.run(lambda name=name: order.append(name), Stop(), name))
+            asyncio.create_task(turns.run(partial(order.append, name), Stop(), Owner(name)))
             for name in "aabc"
         ]
         await asyncio.sleep(0.1)
@@ -101,11 +111,11 @@ def test_a_question_that_is_given_up_gives_its_place_back() -> None:
     turns, work = Turns("SQL"), Work()
 
     async def steps() -> None:
-        running = [asyncio.create_task(turns.run(work, Stop(), s)) for s in "abcd"]
+        running = [asyncio.create_task(turns.run(work, Stop(), Owner(s))) for s in "abcd"]
         await asyncio.sleep(0.1)
         stop = Stop()
-        given_up = asyncio.create_task(turns.run(work, stop, "e"))
-        cut = asyncio.create_task(turns.run(work, Stop(), "f"))
+        given_up = asyncio.create_task(turns.run(work, stop, Owner("e")))
+        cut = asyncio.create_task(turns.run(work, Stop(), Owner("f")))
         await asyncio.sleep(0.1)
         stop()
         cut.cancel()
@@ -117,7 +127,91 @@ def test_a_question_that_is_given_up_gives_its_place_back() -> None:
         running[0].cancel()  # its thread goes on, and keeps its place until it ends
         work.release()
         await asyncio.gather(*running, return_exceptions=True)
-        results = [turns.run(lambda: 3, Stop(), s) for s in "abcdefgh"]
+        results = [turns.run(lambda: 3, Stop(), Owner(s)) for s in "abcdefgh"]
         assert await asyncio.gather(*results) == [3] * 8
 
     on_a_loop(steps)
+
+
+def test_sessions_of_one_token_leave_a_place_to_other_tokens() -> None:
+    turns, work = Turns("SQL"), Work()
+
+    async def steps() -> None:
+        greedy = [
+            asyncio.create_task(turns.run(work, Stop(), Owner(f"v{number}", "viewers")))
+            for number in range(8)
+        ]
+        await asyncio.sleep(0.1)
+        assert work.num_begun == OF_ONE_ACCOUNT
+        assert await turns.run(lambda: 2, Stop(), Owner("w", "others")) == 2
+        work.release()
+        await asyncio.gather(*greedy)
+
+    on_a_loop(steps)
+
+
+def test_whose_session_of_a_token_has_fewest_places_is_next() -> None:
+    turns, works, order = Turns("SQL"), [Work() for _ in range(OF_ONE_ACCOUNT)], []
+
+    async def steps() -> None:
+        running = [
+            asyncio.create_task(turns.run(work, Stop(), Owner(session, "viewers")))
+            for work, session in zip(works, "aab", strict=True)
+        ]
+        await asyncio.sleep(0.1)
+        later = [
+            asyncio.create_task(turns.run(partial(order.append, owner.session), Stop(), owner))
+            for owner in (Owner("a", "viewers"), Owner("c", "viewers"))
+        ]
+        await asyncio.sleep(0.1)
+        works[-1].release()
+        await asyncio.gather(*later)
+        for work in works:
+            work.release()
+        await asyncio.gather(*running)
+
+    on_a_loop(steps)
+    assert order == ["c", "a"]
+
+
+def test_sessions_of_one_token_fill_half_of_the_queue_at_most() -> None:
+    turns, work = Turns("SQL"), Work()
+
+    async def steps() -> None:
+        crowd = [
+            asyncio.create_task(turns.run(work, Stop(), Owner(f"v{number}", "viewers")))
+            for number in range(2 * MOST_SESSIONS_WAITING)
+        ]
+        await asyncio.sleep(0.1)
+        refused = [task for task in crowd if task.done()]
+        assert len(crowd) - len(refused) == OF_ONE_ACCOUNT + MOST_SESSIONS_WAITING // 2
+        assert all(isinstance(task.exception(), Busy) for task in refused)
+        mine = [
+            asyncio.create_task(turns.run(work, Stop(), Owner("w", "others"))) for _ in range(8)
+        ]
+        await asyncio.sleep(0.1)
+        assert work.num_begun == AT_ONCE
+        assert not any(task.done() for task in mine)
+        work.release()
+        assert await asyncio.gather(*mine) == [1] * 8
+        await asyncio.gather(*crowd, return_exceptions=True)
+
+    on_a_loop(steps)
+
+
+def test_files_have_places_by_session_and_by_token() -> None:
+    turns, first, second = Turns("SQL"), Owner("v1", "viewers"), Owner("v2", "viewers")
+    for _ in range(FILES_OF_ONE_SESSION):
+        turns.begin_file(first)
+    with pytest.raises(Busy):
+        turns.begin_file(first)
+    turns.begin_file(second)  # a colleague with the same token
+    assert FILES_OF_ONE_SESSION + 1 == OF_ONE_ACCOUNT == AT_ONCE - 1
+    for number in range(3, 9):
+        with pytest.raises(Busy):
+            turns.begin_file(Owner(f"v{number}", "viewers"))
+    turns.begin_file(Owner("w", "others"))
+    with pytest.raises(Busy):
+        turns.begin_file(Owner("x", "third"))
+    turns.end_file(first)
+    turns.begin_file(Owner("x", "third"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import app.uploads
 from app.hub import Hub
 from app.server import make_app
 from app.upload_files import FileHead
-from app.uploads import Uploads
+from app.uploads import MOST_OF_ONE_TOKEN, Uploads
 from ingest.errors import UserError
 from tests.app.in_process import Client
 from tests.app.uploads.sending import (
@@ -154,3 +155,27 @@ def test_a_server_that_stops_leaves_both_to_the_next_one(runs, monkeypatch):
         assert time.monotonic() < until, again.told()
         time.sleep(0.02)
     after.close()
+
+
+def test_uploads_count_for_their_token_after_a_restart(runs):
+    heads = [FileHead("a.json", 10)]
+    first = Uploads(runs)
+    for _ in range(MOST_OF_ONE_TOKEN):
+        first.create(heads, "digest")
+    first.close()
+    second = Uploads(runs)
+    with pytest.raises(UserError, match="with your token are under way"):
+        second.create(heads, "digest")
+    second.create(heads, "another")
+    second.close()
+
+
+def test_an_upload_without_a_note_of_its_token_goes_on(runs):
+    first = Uploads(runs)
+    place = first.create([FileHead("a.json", 10)], "digest").place
+    first.close()
+    listed = place.folder / "upload.json"
+    listed.write_text(json.dumps({"files": json.loads(listed.read_text())["files"]}))
+    second = Uploads(runs)
+    assert second.get(place.id).place.token == ""
+    second.close()
