@@ -150,7 +150,7 @@ def test_uploads_sent_at_once_pass_no_bound(tmp_path: Path) -> None:
             "authorization": f"Bearer {secret}", "tus-resumable": "1.0.0", "upload-offset": "0",
             "content-type": MEDIA_TYPE,
         }  # fmt: skip
-        scope = Client(app)._scope("http", f"/api/uploads/{upload.place.id}", headers)
+        scope = Client(app).scope("http", f"/api/uploads/{upload.place.id}", headers)
         half, answer = [b"x"], []
 
         async def receive() -> Message:
