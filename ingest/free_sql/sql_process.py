@@ -31,7 +31,6 @@ _GONE = (wire.Ended, OSError, ValueError)
 """What is raised where a process has ended, or does not answer."""
 _limits = TimeLimits()
 
-
 _Kind = tuple[str | None, Path, float | None]
 """Session, snapshot and time limit: what statements that share a process have in common."""
 

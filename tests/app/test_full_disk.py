@@ -25,11 +25,11 @@ from ingest.errors import UserError
 from ingest.imports import import_paths
 from sample_traces import RECORDED
 from tests.app.server.asgi import Client
-from tests.app.server.ranks import wait_until
 from tests.app.uploads.sending import trace
 from tests.faults.disks import Disk, mounted
 from tests.hostile.test_job_tokens import rank_file
 from tests.runs_builder import RunBuilder, two_rank_run
+from tests.waiting import wait_until
 
 WAIT_S = 60.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,17 +19,9 @@ from ingest.indexer import Indexer
 from ingest.places import OwnerLock, index_folder
 from sample_traces import RECORDED
 from tests.runs_builder import RunBuilder, remove_run, two_rank_run
+from tests.waiting import wait_until
 
 WAIT_S = 60.0
-
-
-def soon(holds: Callable[[], bool], within_s: float = WAIT_S) -> float:
-    """Seconds until it holds; fails after `within_s`."""
-    begun_s = time.monotonic()
-    while not holds():
-        assert time.monotonic() - begun_s < within_s
-        time.sleep(0.005)
-    return time.monotonic() - begun_s
 
 
 @pytest.fixture
@@ -57,13 +49,13 @@ def test_a_new_file_is_told_before_a_pass_is_due(
     run = two_rank_run(tmp_path / "job")
     heard = threading.Event()
     hub.run("job")
-    soon(lambda: hub.passes.number >= 2)  # the first look and the merge after it are over
+    wait_until(lambda: hub.passes.number >= 2)  # the first look and the merge after it are over
     end = hub.listen(lambda name, _version: heard.set() if name == "job" else None)
     for step in range(3, 5):
         heard.clear()
         more(run, step)
         assert heard.wait(WAIT_S)
-        soon(lambda step=step: last_step(hub, "job") == step)
+        wait_until(lambda step=step: last_step(hub, "job") == step)
         time.sleep(0.2)
     end()
 
@@ -80,7 +72,7 @@ def test_answers_are_kept_until_there_is_news(hub: Hub, tmp_path: Path) -> None:
 
     assert (count(), count()) == (1, 1)
     more(run, 3)
-    soon(lambda: hub.version("job") > version)
+    wait_until(lambda: hub.version("job") > version)
     assert len(hub.answers) == 0  # what was true before takes no memory
     assert count() == 2
 
@@ -116,12 +108,12 @@ def test_runs_that_come_and_go_are_told(hub: Hub, tmp_path: Path) -> None:
     hub.listen(lambda name, _version: told.append(name))
     time.sleep(1.5)  # the first look
     two_rank_run(tmp_path / "late")
-    soon(lambda: ALL_RUNS in told)
+    wait_until(lambda: ALL_RUNS in told)
     assert hub.names() == ["late"]
     hub.run("late")
     told.clear()
     remove_run(tmp_path / "late")
-    soon(lambda: ALL_RUNS in told and "late" in told)
+    wait_until(lambda: ALL_RUNS in told and "late" in told)
     with pytest.raises(UserError, match="no run 'late'"):
         hub.run("late")
     assert hub.num_open == 0
@@ -132,7 +124,7 @@ def test_a_run_that_came_again_under_its_name_is_another(hub: Hub, tmp_path: Pat
     two_rank_run(tmp_path / "job", num_steps=3)
     assert last_step(hub, "job") == 2
     remove_run(tmp_path / "job")
-    soon(lambda: hub.num_open == 0)
+    wait_until(lambda: hub.num_open == 0)
     two_rank_run(tmp_path / "job", num_steps=5)
     assert last_step(hub, "job") == 4
 
@@ -179,12 +171,12 @@ def test_an_error_becomes_a_problem_and_is_got_over(
 
     monkeypatch.setattr(Indexer, "refresh", failing)
     more(run, 3)
-    soon(lambda: hub.problems() == ["job: RuntimeError: the disk is on fire"])
+    wait_until(lambda: hub.problems() == ["job: RuntimeError: the disk is on fire"])
     assert pulse(hub, "job").problem == "RuntimeError: the disk is on fire"
     assert last_step(hub, "job") == 2  # what was published is still shown
     assert hub.passes.failed > 0
     monkeypatch.setattr(Indexer, "refresh", refresh)
-    soon(lambda: last_step(hub, "job") == 3)
+    wait_until(lambda: last_step(hub, "job") == 3)
     assert hub.problems() == []
 
 
@@ -214,10 +206,10 @@ def test_the_snapshots_of_another_owner_are_followed(hub: Hub, tmp_path: Path) -
         assert last_step(hub, "job") == 2
         more(run, 3)
         other.refresh()
-        soon(lambda: last_step(hub, "job") == 3)
+        wait_until(lambda: last_step(hub, "job") == 3)
         assert hub.passes.number == 0
     more(run, 4)
-    soon(lambda: last_step(hub, "job") == 4)  # the other has ended: the hub indexes by itself
+    wait_until(lambda: last_step(hub, "job") == 4)  # the other has ended: the hub indexes by itself
     assert hub.passes.number > 0
 
 
@@ -230,7 +222,7 @@ def test_a_finished_run_is_at_rest_and_its_index_free(hub: Hub, tmp_path: Path) 
         with OwnerLock(index_folder(tmp_path / "healthy")) as lock:
             return lock.acquire()
 
-    soon(is_free)
+    wait_until(is_free)
     passes = hub.passes.number
     time.sleep(0.5)
     assert hub.passes.number == passes
@@ -243,11 +235,11 @@ def test_a_finished_run_that_starts_again_is_followed_again(
     run = two_rank_run(tmp_path / "job")
     run.rank_files(end={"ts_ns": 5, "status": "finished", "error": None})
     hub.run("job")
-    soon(lambda: pulse(hub, "job").state == "finished")
+    wait_until(lambda: pulse(hub, "job").state == "finished")
     run.step(0, 3, 300, 400, attempt=1)
     run.rank_files(attempt=1)
     run.publish()
-    soon(lambda: pulse(hub, "job").state == "silent")  # rank 1 has not been heard of again
+    wait_until(lambda: pulse(hub, "job").state == "silent")  # rank 1 has not been heard of again
     assert hub.run("job").newest_attempt == 1
 
 
@@ -265,7 +257,7 @@ def test_only_so_many_runs_stay_open(tmp_path: Path) -> None:
         hub.run("job1")
         assert held.ask("steps").num_rows == 3  # who still has it may ask on
         assert last_step(hub, "job3") == 2  # and a run let go of opens again
-        soon(lambda: sum(t.name.startswith("follow") for t in threading.enumerate()) == 2)
+        wait_until(lambda: sum(t.name.startswith("follow") for t in threading.enumerate()) == 2)
     finally:
         hub.close()
 

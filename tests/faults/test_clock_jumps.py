@@ -11,28 +11,15 @@ from typing import Any
 
 import pytest
 
-from tests.app.server.ranks import wait_until
 from tests.app.uploads.sending import STREAM, TUS, listed, trace
 from tests.faults.faketime import Clock, needs_faketime
 from tests.faults.serving import LONG_ROUNDS, Server, serving
-from tests.trace_hooks.processes import begin, rank_files, rows, wait_for
+from tests.faults.training import TRAIN
+from tests.trace_hooks.processes import begin, rank_files, rows
+from tests.waiting import wait_until
 
 JUMPS = ("+1h", "-1h")
 HOUR_NS = 3_600_000_000_000
-
-TRAIN = """
-import time
-from pathlib import Path
-import trace_hooks as th
-tracer, step = th.start(run="job"), 0
-while not Path("stop").exists():
-    with tracer.step():
-        with tracer.span("work"):
-            time.sleep(0.02)
-    step += 1
-tracer.stop()
-print(step)
-"""
 
 
 def row_of(server: Server, run: str) -> dict[str, Any]:
@@ -56,7 +43,7 @@ def test_a_server_whose_clock_jumps_follows_its_run_and_its_uploads(
     job, clock = begin(tmp_path, TRAIN), Clock(tmp_path)
     content = trace(0)
     try:
-        wait_for(lambda: list(tmp_path.glob("runs/job/segments/*.parquet")))
+        wait_until(lambda: list(tmp_path.glob("runs/job/segments/*.parquet")))
         with serving(tmp_path / "runs", tmp_path, **clock.environ) as server:
             wait_until(lambda: row_of(server, "job").get("state") == "running")
             body = json.dumps(listed(("a.json", content))).encode()
@@ -98,7 +85,7 @@ def test_a_rank_whose_clock_jumps_records_every_step_once_and_in_order(
     job = begin(tmp_path, TRAIN, **clock.environ)
     try:
         with serving(tmp_path / "runs", tmp_path) as server:
-            wait_for(lambda: list(tmp_path.glob("runs/job/segments/*.parquet")))
+            wait_until(lambda: list(tmp_path.glob("runs/job/segments/*.parquet")))
             wait_until(lambda: row_of(server, "job").get("state") == "running")
             for jump in JUMPS[number % 2 :] + JUMPS[: number % 2]:
                 time.sleep(random.Random(number).uniform(0.2, 1.0))

@@ -11,27 +11,15 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.app.server.ranks import wait_until
 from tests.app.uploads.sending import TUS, listed, trace
 from tests.faults.disks import Disk, mounted
 from tests.faults.serving import ROUNDS, Server, serving
+from tests.faults.training import TRAIN
 from tests.runs_builder import RunBuilder, two_rank_run
-from tests.trace_hooks.processes import begin, rank_files, rows, wait_for
+from tests.trace_hooks.processes import begin, rank_files, rows
+from tests.waiting import wait_until
 from trace_hooks.schema import SegmentName
 
-TRAIN = """
-import time
-from pathlib import Path
-import trace_hooks as th
-tracer, step = th.start(run="job"), 0
-while not Path("stop").exists():
-    with tracer.step():
-        with tracer.span("work"):
-            time.sleep(0.01)
-    step += 1
-tracer.stop()
-print(step)
-"""
 ROOM_MB = 320
 """Uploads leave 256 MB of a disk to everything else."""
 
@@ -101,13 +89,13 @@ def test_training_goes_on_without_a_disk_and_writes_again_with_new_room(
         try:
             for _ in range(ROUNDS):
                 before = len(step_files(tmp_path))
-                wait_for(lambda before=before: len(step_files(tmp_path)) > before + 1, 60)
+                wait_until(lambda before=before: len(step_files(tmp_path)) > before + 1, 60)
                 disk.fill() if is_full else make_read_only(disk)
                 time.sleep(1.5)  # two flushes that fail
                 assert job.poll() is None
                 disk.make_room() if is_full else disk.make_writable()
             before = len(step_files(tmp_path))
-            wait_for(lambda: len(step_files(tmp_path)) > before + 1, 60)
+            wait_until(lambda: len(step_files(tmp_path)) > before + 1, 60)
             (tmp_path / "stop").touch()
             out, err = job.communicate(timeout=90)
         finally:
@@ -135,7 +123,7 @@ def make_read_only(disk: Disk) -> None:
             return False
         return True
 
-    wait_for(is_done)
+    wait_until(is_done)
 
 
 def step_files(folder: Path) -> list[Path]:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.app.server.ranks import wait_until
 from tests.app.uploads.sending import PLACE, STREAM, TUS, listed, trace
 from tests.faults.serving import Server, serving
+from tests.waiting import wait_until
 
 NUM = 1_000
 AT_ONCE = 100

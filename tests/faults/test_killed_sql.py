@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.app.server.ranks import wait_until
 from tests.faults.serving import ROUNDS, Server, serving
 from tests.runs_builder import two_rank_run
+from tests.waiting import wait_until
 
 PROCESS = "ingest.free_sql"
 SLOW = "SELECT count(*) FROM range(10000000) a, range(10000000) b"

@@ -11,21 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.serving import ROUNDS
-from tests.trace_hooks.processes import begin, rank_files, rows, wait_for
-
-TRAIN = """
-import time
-from pathlib import Path
-import trace_hooks as th
-tracer, step = th.start(run="job"), 0
-while not Path("stop").exists():
-    with tracer.step():
-        with tracer.span("work"):
-            time.sleep(0.01)
-    step += 1
-tracer.stop()
-print(step)
-"""
+from tests.faults.training import TRAIN
+from tests.trace_hooks.processes import begin, rank_files, rows
+from tests.waiting import wait_until
 
 
 def watchdogs_of(folder: Path) -> list[int]:
@@ -46,7 +34,7 @@ def watchdogs_of(folder: Path) -> list[int]:
 def test_a_rank_outlives_its_watchdog_and_loses_nothing(tmp_path: Path, number: int) -> None:
     job = begin(tmp_path, TRAIN)
     try:
-        wait_for(lambda: watchdogs_of(tmp_path))
+        wait_until(lambda: watchdogs_of(tmp_path))
         time.sleep(random.Random(number).uniform(0.0, 1.0))
         for pid in watchdogs_of(tmp_path):
             os.kill(pid, signal.SIGKILL)

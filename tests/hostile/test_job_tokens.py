@@ -31,10 +31,10 @@ from tests.app.server.ranks import (
     of_these_ranks,
     refusal,
     state,
-    wait_until,
 )
 from tests.app.server.served import WAIT_S, Served, served
 from tests.runs_builder import table
+from tests.waiting import wait_until
 from trace_hooks.job_claims import DIGEST_FILE, SECRET_FILE, run_secret
 from trace_hooks.parcels import Parcel
 from trace_hooks.schema import SCHEMA_VERSION, SegmentName

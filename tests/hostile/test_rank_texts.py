@@ -16,9 +16,10 @@ from app.live_rank import Hello, LiveRank
 from app.routes import agents
 from app.settings import Settings
 from app.wrong_tokens import MOST_AT_ONCE
-from tests.app.server.ranks import BEARER, JOB_TOKEN, hello, line, post, refusal, state, wait_until
+from tests.app.server.ranks import BEARER, JOB_TOKEN, hello, line, post, refusal, state
 from tests.app.server.served import WAIT_S, Served, served
 from tests.runs_builder import two_rank_run
+from tests.waiting import wait_until
 
 BEAT = {"type": "heartbeat", "step": 1, "sent": 0, "thinned": 0, "phase": ""}
 HALF = "\ud800"

@@ -14,7 +14,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
-from tests.trace_hooks.test_agent import WELCOME, listening, running, wait_until
+from tests.trace_hooks.test_agent import WELCOME, listening, running
+from tests.waiting import wait_until
 from trace_hooks import agent as agent_module
 from trace_hooks import guard
 from trace_hooks.recorder import Recorder

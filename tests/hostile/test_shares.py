@@ -26,7 +26,7 @@ from app.settings import Settings, Token
 from app.upload_files import FileHead
 from app.uploads import MOST_OF_ONE_TOKEN, MOST_UNDER_WAY, uploads_of
 from tests.app.server.asgi import Client
-from tests.app.server.served import ask
+from tests.app.server.served import ask, logged_in
 from tests.hostile.flooded import BEARER, Flooded, flooded
 
 NUM_FILES = 256
@@ -45,20 +45,11 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flooded]
         yield running
 
 
-def logged_in(server: Flooded, secret: str) -> str:
-    """The cookie of a new session."""
-    connection = http.client.HTTPConnection(server.address)
-    connection.request("GET", f"/?token={secret}")
-    cookie = connection.getresponse().getheader("Set-Cookie") or ""
-    connection.close()
-    return cookie.partition(";")[0]
-
-
 def test_many_sessions_of_one_token_leave_connections_to_the_others(server: Flooded) -> None:
     with ExitStack() as opened:
         num_refused = 0
         for _ in range(6):
-            cookie = {"Cookie": logged_in(server, OTHER)}
+            cookie = logged_in(server.address, OTHER)
             for _ in range(20):
                 try:
                     address = f"ws://{server.address}/api/live?run=job"

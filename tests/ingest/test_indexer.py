@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from pathlib import Path
 
 import duckdb
 import pyarrow.parquet as pq
@@ -204,6 +205,22 @@ def test_the_database_is_opened_anew_at_times_and_nothing_is_lost(tmp_path, monk
         )
 
 
+def _indexed(folder: Path) -> tuple[RunBuilder, Indexer]:
+    """A run in `folder`, and its indexer, which has ended."""
+    builder = two_rank_run(folder / "job")
+    with Indexer(builder.folder) as indexer:
+        indexer.refresh()
+    return builder, indexer
+
+
+def _plant(sql: str, database: Path) -> None:
+    """Writes a stranger's objects into a database; `{secret}` is a file of this machine."""
+    secret = database.parent / "secret.txt"
+    secret.write_text("a secret of the machine")
+    with duckdb.connect(str(database)) as connection:
+        connection.execute(sql.format(secret=secret))
+
+
 @pytest.mark.parametrize(
     "planted",
     [
@@ -221,13 +238,9 @@ def test_the_database_is_opened_anew_at_times_and_nothing_is_lost(tmp_path, monk
     ],
 )
 def test_an_index_of_a_stranger_is_made_again(tmp_path, planted):
-    (tmp_path / "secret.txt").write_text("a secret of the machine")
-    builder = two_rank_run(tmp_path / "job")
-    with Indexer(builder.folder) as indexer:
-        indexer.refresh()
-        path = indexer.index_folder / DATABASE
-    with duckdb.connect(str(path)) as connection:
-        connection.execute(planted.format(secret=tmp_path / "secret.txt"))
+    builder, indexer = _indexed(tmp_path)
+    path = indexer.index_folder / DATABASE
+    _plant(planted, path)
     builder.step(0, 3, 400, 500)
     builder.publish()
     with open_run(builder.folder) as run:
@@ -246,13 +259,8 @@ def test_an_index_of_a_stranger_is_made_again(tmp_path, planted):
     ],
 )
 def test_a_snapshot_of_a_stranger_is_not_read_and_made_again(tmp_path, planted):
-    (tmp_path / "secret.txt").write_text("a secret of the machine")
-    builder = two_rank_run(tmp_path / "job")
-    with Indexer(builder.folder) as indexer:
-        indexer.refresh()
-        path = current_snapshot(indexer.index_folder)
-    with duckdb.connect(str(path)) as connection:
-        connection.execute(planted.format(secret=tmp_path / "secret.txt"))
+    builder, indexer = _indexed(tmp_path)
+    _plant(planted, current_snapshot(indexer.index_folder))
     with (
         Run(builder.folder) as run,
         pytest.raises(UserError, match=r"job cannot be opened: .* not its own; it was discarded"),

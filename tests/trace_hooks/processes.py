@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,17 +62,6 @@ def run(
         process.send_signal(signal.SIGABRT)
         raise AssertionError(f"it hung: {process.communicate()[1]}") from None
     return process.returncode, out, err
-
-
-def wait_for(found: Callable[[], Any], seconds: float = 20.0) -> Any:
-    """Wait until `found` answers something true, and return it."""
-    until_s = time.monotonic() + seconds
-    while time.monotonic() < until_s:
-        answer = found()
-        if answer:
-            return answer
-        time.sleep(0.05)
-    raise AssertionError(f"nothing came of {found} within {seconds} s")
 
 
 def rows(folder: Path, table: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import Server, ServerConnection, serve
 
 from tests.trace_hooks.test_agent_parts import frame
+from tests.waiting import wait_until
 from trace_hooks import agent as agent_module
 from trace_hooks.agent import Agent
 from trace_hooks.agent_address import Address
@@ -93,13 +94,6 @@ def running(port: int, recorder: Recorder | None = None) -> Iterator[Agent]:
         yield found
     finally:
         found.stop()
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + WAIT_S
-    while not true():
-        assert time.monotonic() < until_s, "it did not come true"
-        time.sleep(0.01)
 
 
 def test_it_says_who_it_is_and_gives_signs_of_life() -> None:

@@ -6,8 +6,10 @@ import signal
 import sys
 from pathlib import Path
 
+from tests.waiting import wait_until
+
 sys.path.insert(0, str(Path(__file__).parent))
-from processes import begin, rank_files, rows, run, wait_for
+from processes import begin, rank_files, rows, run
 
 STEPS = """
 import sys, time
@@ -109,7 +111,7 @@ print("alive")
 
 def test_nothing_is_left_on_node_local_memory(tmp_path: Path) -> None:
     run(tmp_path, STEPS)
-    wait_for(lambda: not list((tmp_path / "rings").glob("trace_hooks-*/*")))
+    wait_until(lambda: not list((tmp_path / "rings").glob("trace_hooks-*/*")))
 
 
 def test_a_sigterm_handler_installed_after_the_hooks_gets_its_time(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from ingest.store import open_run
 from ingest.summary import info
 from tests.forks import fork, succeeded
+from tests.waiting import wait_until
 from trace_hooks.identity import GROUP_WAIT_S, IdentityFinder, Shared
 from trace_hooks.job_claims import DIGEST_FILE, SECRET_FILE, digest_of
 from trace_hooks.place import find_place, start_ticks
@@ -23,7 +24,7 @@ from trace_hooks.schema import publish_json, rank_file_name
 from trace_hooks.settings import Settings, read_settings
 
 sys.path.insert(0, str(Path(__file__).parent))
-from processes import begin, environment, rank_files, rows, run, wait_for
+from processes import begin, environment, rank_files, rows, run
 
 CLOCK = ("domain", 0, 0)
 
@@ -42,7 +43,7 @@ th.start()
 time.sleep(600)
 """
     process = begin(tmp_path, code)
-    wait_for(lambda: list(tmp_path.glob("runs/*/run.json")))
+    wait_until(lambda: list(tmp_path.glob("runs/*/run.json")))
     assert process.poll() is None
     process.kill()
     process.communicate()
@@ -259,7 +260,7 @@ def test_a_pid_given_anew_is_another_process() -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     assert start_ticks(process.pid) is not None
     process.kill()
-    wait_for(lambda: start_ticks(process.pid) is None)  # a zombie counts as gone
+    wait_until(lambda: start_ticks(process.pid) is None)  # a zombie counts as gone
     process.communicate()
 
 

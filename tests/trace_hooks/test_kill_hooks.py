@@ -11,8 +11,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests.waiting import wait_until
+
 sys.path.insert(0, str(Path(__file__).parent))
-from processes import begin, wait_for
+from processes import begin
 
 from trace_hooks.ring import read_ring
 from trace_hooks.schema import SegmentName
@@ -41,7 +43,7 @@ def test_a_killed_rank_leaves_whole_segments_and_a_ring(tmp_path: Path, number: 
     process = begin(tmp_path, BUSY)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    wait_for(lambda: list(tmp_path.glob("runs/busy/segments/steps-*.parquet")))
+    wait_until(lambda: list(tmp_path.glob("runs/busy/segments/steps-*.parquet")))
     time.sleep(random.Random(number).uniform(0.0, 1.5))
     process.kill()
     process.communicate()
@@ -64,10 +66,10 @@ def test_a_killed_rank_leaves_whole_segments_and_a_ring(tmp_path: Path, number: 
     assert all(found == list(range(len(found))) for found in numbers.values())  # no gap
     assert steps == list(range(len(steps)))  # nothing lost in between, nothing twice
 
-    ring = wait_for(lambda: (run / "rings" / "0000-00000.ring").exists() and run / "rings")
+    ring = wait_until(lambda: (run / "rings" / "0000-00000.ring").exists() and run / "rings")
     header, records = read_ring(ring / "0000-00000.ring")
     assert (header.run, header.attempt, header.rank, header.ended) == ("busy", 0, 0, False)
     seqs = [record.seq for record in records]
     assert seqs == list(range(seqs[0], seqs[-1] + 1))
     assert seqs[-1] >= 200 * len(steps)  # it knows at least what was published
-    wait_for(lambda: list((run / "segments").glob("marks-0000-00000-5*.parquet")))
+    wait_until(lambda: list((run / "segments").glob("marks-0000-00000-5*.parquet")))

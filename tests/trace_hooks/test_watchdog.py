@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import wait_until
 from trace_hooks.clock import now
 from trace_hooks.place import start_ticks
 from trace_hooks.ring import Ring
@@ -19,7 +20,7 @@ from trace_hooks.watchdog import Watchdog, claimed, remove_leftovers
 from trace_hooks.watching import meeting_folder
 
 sys.path.insert(0, str(Path(__file__).parent))
-from processes import begin, rank_files, rows, run, wait_for
+from processes import begin, rank_files, rows, run
 
 HOLD_GIL = """
 import ctypes, sys, time
@@ -46,11 +47,11 @@ def watchdog_state(folder: Path) -> dict[str, Any]:
 def test_stacks_of_a_rank_that_holds_the_gil(tmp_path: Path) -> None:
     process = begin(tmp_path, HOLD_GIL, TRACE_HOOKS_SILENT_S="2")
     stacks = tmp_path / "runs" / "held" / "stacks" / "0000-00000-0.txt"
-    wait_for(stacks.exists)
+    wait_until(stacks.exists)
     assert process.poll() is None
     assert "stuck_in_c" in stacks.read_text()
     assert "Current thread" in stacks.read_text()
-    silent = wait_for(lambda: watchdog_state(tmp_path).get("0000-00000"))
+    silent = wait_until(lambda: watchdog_state(tmp_path).get("0000-00000"))
     assert (silent["rank"], silent["step"], silent["phase"]) == (0, 6, "step")
     assert (tmp_path / "runs" / "held" / silent["ring"]).exists()
     process.communicate(timeout=90)
@@ -63,11 +64,11 @@ def test_stacks_of_a_rank_that_holds_the_gil(tmp_path: Path) -> None:
 def test_stacks_are_fetched_on_request(tmp_path: Path) -> None:
     code = "import time\nimport trace_hooks as th\nth.start(run='r')\ntime.sleep(60)\n"
     process = begin(tmp_path, code)
-    (meeting,) = wait_for(lambda: list((tmp_path / "rings").glob("trace_hooks-*/*")))
-    wait_for((tmp_path / "runs" / "r" / "ranks" / "0000-00000.json").exists)
+    (meeting,) = wait_until(lambda: list((tmp_path / "rings").glob("trace_hooks-*/*")))
+    wait_until((tmp_path / "runs" / "r" / "ranks" / "0000-00000.json").exists)
     (meeting / "stacks.request").touch()
     stacks = tmp_path / "runs" / "r" / "stacks" / "0000-00000-0.txt"
-    wait_for(stacks.exists)
+    wait_until(stacks.exists)
     assert "script.py" in stacks.read_text()
     assert not rows(tmp_path, "marks")
     process.terminate()
@@ -120,8 +121,8 @@ def test_first_steps_and_pauses_made_before_are_no_stall() -> None:
 def test_it_ends_with_its_ranks_and_leaves_nothing(tmp_path: Path) -> None:
     code, _, _ = run(tmp_path, "import os\nimport trace_hooks as th\nth.start()\nos._exit(9)\n")
     assert code == 9
-    wait_for(lambda: not list((tmp_path / "rings").glob("trace_hooks-*/*")))
-    wait_for(lambda: not _watchdogs_of(tmp_path))
+    wait_until(lambda: not list((tmp_path / "rings").glob("trace_hooks-*/*")))
+    wait_until(lambda: not _watchdogs_of(tmp_path))
 
 
 def test_any_first_rank_of_a_host_starts_it(tmp_path: Path) -> None:
@@ -130,10 +131,10 @@ def test_any_first_rank_of_a_host_starts_it(tmp_path: Path) -> None:
         tmp_path, "import time\nimport trace_hooks as th\nth.start()\ntime.sleep(60)\n",
         RANK="3", LOCAL_RANK="3", WORLD_SIZE="8",
     )  # fmt: skip
-    wait_for(lambda: _watchdogs_of(tmp_path))
+    wait_until(lambda: _watchdogs_of(tmp_path))
     process.kill()
     process.communicate(timeout=90)
-    wait_for(lambda: not _watchdogs_of(tmp_path))
+    wait_until(lambda: not _watchdogs_of(tmp_path))
 
 
 def ring_in(folder: Path, pid_ticks: int, hours_old: float) -> Ring:

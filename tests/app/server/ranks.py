@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
 from tests.app.server.served import WAIT_S, Served
+from tests.waiting import wait_until
 from trace_hooks.agent import Agent
 from trace_hooks.agent_address import Address
 from trace_hooks.agent_commands import Refused
@@ -133,10 +133,3 @@ def refusal(opened: ClientConnection) -> tuple[int | None, str | None]:
             opened.recv(WAIT_S)
     except ConnectionClosed:
         return opened.close_code, opened.close_reason
-
-
-def wait_until(true: Callable[[], Any], seconds: float = WAIT_S) -> None:
-    until_s = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until_s, "it did not come true"
-        time.sleep(0.02)

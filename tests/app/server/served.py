@@ -47,6 +47,17 @@ def ask(
         connection.close()
 
 
+def logged_in(address: str, secret: str) -> dict[str, str]:
+    """The cookie of a browser that has opened a link with the token."""
+    connection = http.client.HTTPConnection(address, timeout=WAIT_S)
+    try:
+        connection.request("GET", f"/?token={secret}")
+        given = connection.getresponse().headers["Set-Cookie"]
+        return {"Cookie": given.partition(";")[0]}
+    finally:
+        connection.close()
+
+
 @contextmanager
 def served(runs: Path, settings: Settings) -> Iterator[Served]:
     listener = take_port(settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 import ssl
@@ -18,9 +17,10 @@ from websockets.sync.client import connect
 
 from app.access_files import AccessFiles, ServedToken, Session
 from app.cli import main
-from tests.app.server.served import WAIT_S, ask
-from tests.app.server.test_serving import Command, drain, until
+from tests.app.server.served import WAIT_S, ask, logged_in
+from tests.app.server.test_serving import Command, drain
 from tests.runs_builder import two_rank_run
+from tests.waiting import wait_until
 
 TLS = Path(__file__).parent / "tls"
 CERTIFICATE, KEY = TLS / "certificate.pem", TLS / "key.pem"
@@ -51,31 +51,22 @@ def listed(capsys: pytest.CaptureFixture[str]) -> dict[str, list[dict[str, str]]
     return told
 
 
-def log_in(address: str, secret: str) -> dict[str, str]:
-    """The cookie of a browser that has opened a link with the token."""
-    connection = http.client.HTTPConnection(address, timeout=WAIT_S)
-    connection.request("GET", f"/?token={secret}")
-    given = connection.getresponse().headers["Set-Cookie"]
-    connection.close()
-    return {"Cookie": given.partition(";")[0]}
-
-
 def test_a_token_is_revoked_while_the_server_runs_with_all_it_opened(
     started: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
     address = urlsplit(started.url()).netloc
-    bearer, cookie = {"Authorization": f"Bearer {VIEW}"}, log_in(address, VIEW)
+    bearer, cookie = {"Authorization": f"Bearer {VIEW}"}, logged_in(address, VIEW)
     sockets = [
         connect(f"ws://{address}/api/live?run=job", additional_headers=headers)
         for headers in (bearer, cookie)
     ]
-    until(lambda: len(listed(capsys)["tokens"]) == 2)
+    wait_until(lambda: len(listed(capsys)["tokens"]) == 2)
     roles = {token["role"]: token["digest"] for token in listed(capsys)["tokens"]}
     assert set(roles) == {"operator", "viewer"}
     assert main(["token", "revoke", roles["viewer"][:12]]) == 0
     assert f"token {roles['viewer'][:12]} and its session are revoked\n" == capsys.readouterr().out
     for headers in (bearer, cookie):
-        until(lambda headers=headers: ask(address, "/api/runs", **headers)[0] == 401)  # type: ignore[misc]
+        wait_until(lambda headers=headers: ask(address, "/api/runs", **headers)[0] == 401)  # type: ignore[misc]
     for one in sockets:
         with one, pytest.raises(ConnectionClosed):
             drain(one)
@@ -84,10 +75,10 @@ def test_a_token_is_revoked_while_the_server_runs_with_all_it_opened(
 
 def test_a_session_is_revoked_alone(started: Command, capsys: pytest.CaptureFixture[str]) -> None:
     address = urlsplit(started.url()).netloc
-    first, second = log_in(address, SECRET), log_in(address, SECRET)
+    first, second = logged_in(address, SECRET), logged_in(address, SECRET)
     oldest, _ = sorted(listed(capsys)["sessions"], key=lambda one: one["began_s"])
     assert main(["token", "revoke", oldest["digest"][:12]]) == 0
-    until(lambda: ask(address, "/api/runs", **first)[0] == 401)
+    wait_until(lambda: ask(address, "/api/runs", **first)[0] == 401)
     assert ask(address, "/api/runs", **second)[0] == 200
     assert main(["token", "list"]) == 0
     printed = capsys.readouterr().out
@@ -121,7 +112,7 @@ def test_a_revoked_token_starts_no_server_again(
     started: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     started.url()
-    until(lambda: len(listed(capsys)["tokens"]) == 2)
+    wait_until(lambda: len(listed(capsys)["tokens"]) == 2)
     for token in listed(capsys)["tokens"]:
         assert main(["token", "revoke", token["digest"]]) == 0
     assert main(["serve", str(tmp_path / "runs"), "--port", "0", "--token", SECRET]) == 2

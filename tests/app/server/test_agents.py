@@ -31,9 +31,9 @@ from tests.app.server.ranks import (
     ranks,
     refusal,
     state,
-    wait_until,
 )
 from tests.app.server.served import WAIT_S, Served, served
+from tests.waiting import wait_until
 from trace_hooks.frames import MAX_FRAME_BYTES
 
 OPERATOR, VIEWER = "correct-horse-battery", "only-to-look-at-it"

@@ -12,10 +12,11 @@ from app.first_step import AHEAD_STEPS, with_first_step
 from app.live_rank import Hello, LiveRank
 from app.settings import Settings
 from ingest.imports import import_paths
-from tests.app.server.ranks import JOB_TOKEN, post, state, wait_until
+from tests.app.server.ranks import JOB_TOKEN, post, state
 from tests.app.server.served import Served, served
 from tests.forks import Fork, fork, succeeded
 from tests.trace_hooks.processes import REPO, environment, rows
+from tests.waiting import wait_until
 
 RANKS, STEPS = 4, 3
 START_S = 90.0

@@ -15,8 +15,9 @@ from app.frame_rounds import MOST_ROUND_BYTES, PATIENCE_S, Rounds
 from app.live_frames import Key, LiveFrames, Wanted
 from app.routes import watching
 from app.settings import Settings, Token
-from tests.app.server.ranks import JOB_TOKEN, frame, ranks, state, wait_until
+from tests.app.server.ranks import JOB_TOKEN, frame, ranks, state
 from tests.app.server.served import WAIT_S, Served, served
+from tests.waiting import wait_until
 from trace_hooks.frames import Frame, decode
 
 OPERATOR, VIEWER = "correct-horse-battery", "only-to-look-at-it"

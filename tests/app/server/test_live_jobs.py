@@ -17,10 +17,11 @@ from websockets.sync.client import connect
 
 from app.serving import take_port
 from app.settings import Settings
-from tests.app.server.ranks import JOB_TOKEN, wait_until
+from tests.app.server.ranks import JOB_TOKEN
 from tests.app.server.served import WAIT_S, ask
 from tests.app.server.test_live_frames import next_frame, next_state
 from tests.trace_hooks.processes import begin, rows
+from tests.waiting import wait_until
 
 W1 = {"id": "w1", "what": "mlp", "layers": [0]}
 NUM_BROWSERS = 20

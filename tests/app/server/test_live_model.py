@@ -12,11 +12,12 @@ import pytest
 from websockets.sync.client import ClientConnection
 
 from app.settings import Settings
-from tests.app.server.ranks import JOB_TOKEN, post, state, wait_until
+from tests.app.server.ranks import JOB_TOKEN, post, state
 from tests.app.server.served import Served, served
 from tests.app.server.test_live_frames import next_frame
 from tests.forks import fork
 from tests.trace_hooks.processes import environment
+from tests.waiting import wait_until
 from trace_hooks.frames import Frame
 
 pytestmark = pytest.mark.torch

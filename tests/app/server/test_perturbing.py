@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from app.settings import Settings
-from tests.app.server.ranks import JOB_TOKEN, post, ranks, state, wait_until
+from tests.app.server.ranks import JOB_TOKEN, post, ranks, state
 from tests.app.server.served import Served, served
 from tests.trace_hooks.tiny_models import ListedSteps, TinyGPT
+from tests.waiting import wait_until
 from trace_hooks.sources.perturbing import Perturbing
 
 pytestmark = pytest.mark.torch

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from ingest.store import open_run
-from tests.app.server.ranks import JOB_TOKEN, wait_until
+from tests.app.server.ranks import JOB_TOKEN
 from tests.app.server.test_live_jobs import connected, port, runs, serving
 from tests.trace_hooks.processes import begin
+from tests.waiting import wait_until
 
 __all__ = ["port", "runs"]
 AGAIN_S = 90.0

@@ -29,6 +29,7 @@ from ingest.errors import UserError
 from tests.app.server.served import WAIT_S, Served, ask, served
 from tests.browser.proxy import Proxy
 from tests.runs_builder import RunBuilder, two_rank_run
+from tests.waiting import wait_until
 
 SECRET = "correct-horse-battery"
 PREFIX = "/user/me/proxy/8050"
@@ -134,7 +135,7 @@ def test_sockets_that_end_leave_nothing_behind(server: Served) -> None:
     for _ in range(5):
         with server.socket("/api/live?run=job") as opened:
             heard(opened)
-    until(lambda: b"rankscope_live_sockets 0" in server.ask("/metrics")[1])
+    wait_until(lambda: b"rankscope_live_sockets 0" in server.ask("/metrics")[1])
     assert server.hub._listeners == []
 
 
@@ -145,19 +146,12 @@ def endless_query(address: str) -> bytes:
     return f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
-
-
 def test_a_connection_that_is_cut_ends_its_query(server: Served) -> None:
     before = num_given_up(server)
     with socket.create_connection(("127.0.0.1", server.port)) as raw:
         raw.sendall(endless_query(server.address))
         time.sleep(0.5)
-    until(lambda: num_given_up(server) == before + 1)
+    wait_until(lambda: num_given_up(server) == before + 1)
 
 
 def num_given_up(server: Served) -> int:
@@ -359,7 +353,7 @@ def test_an_upload_under_way_is_kept_when_it_stops(
             + b"x" * (4 << 20)
         )
         written = tmp_path / f".uploads/up-{made['id']}/files/a.json"
-        until(lambda: written.is_file() and written.stat().st_size >= 3 << 20)
+        wait_until(lambda: written.is_file() and written.stat().st_size >= 3 << 20)
         code, _, errors = running_one.end(signal.SIGTERM)
     assert (code, errors) == (0, "")
     assert written.stat().st_size >= 3 << 20

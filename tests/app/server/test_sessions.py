@@ -23,7 +23,7 @@ from app.auth import ANONYMOUS_SESSION, SESSION, Guard
 from app.sessions import MOST_SESSIONS, Sessions
 from app.settings import Settings, Token
 from tests.app.server.asgi import Client
-from tests.app.server.ranks import wait_until
+from tests.waiting import wait_until
 
 SECRET = "correct-horse-battery"
 VIEW = "only-to-look-at-it"
