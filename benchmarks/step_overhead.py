@@ -139,13 +139,13 @@ def _measured(step: Callable[[], object]) -> Measured:
     """STEPS steps after one to warm up."""
     step()
     thread = []
-    process_begun, self_begun = time.process_time_ns(), guard.account.self_ns
+    process_begun, self_begun = time.process_time_ns(), guard.account.training_ns
     for _ in range(STEPS):
         begun = time.thread_time_ns()
         step()
         thread.append((time.thread_time_ns() - begun) / 1e6)
     process = (time.process_time_ns() - process_begun) / STEPS / 1e6
-    return Measured(min(thread), process, (guard.account.self_ns - self_begun) / STEPS / 1e6)
+    return Measured(min(thread), process, (guard.account.training_ns - self_begun) / STEPS / 1e6)
 
 
 def _cost(turns: list[Turn]) -> Cost:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from diagnosis.episodes import OVER_AFTER_STEPS, Episode, episodes
 from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
@@ -29,7 +30,7 @@ from diagnosis.places import place_of
 from diagnosis.slow_worker_evidence import in_ms
 
 NAME = "monitor_overhead"
-QUESTIONS = ("hook_cost", "hook_cost_by_step", "rank_phases", "rank_places")
+QUESTIONS = ("hook_cost", "hook_cost_by_step", "hook_cost_by_source", "rank_phases", "rank_places")
 
 MOST_COST = 0.03
 """Share of the time. Steps vote fully here, and begin to at half of it."""
@@ -53,6 +54,7 @@ class _Cost:
     step_S: Ints
     share_S: Floats
     step_ms: float
+    by_source: pa.Table  # hook_cost_by_source
 
     @property
     def costly(self) -> list[dict[str, Any]]:
@@ -74,7 +76,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         said = "No heartbeats over five seconds: what the hooks cost is not known of this run."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
     shares = _by_step(tables["hook_cost_by_step"], step_S)
-    cost = _Cost(rows, step_S, shares, middle(cells["step_ms"]))
+    cost = _Cost(rows, step_S, shares, middle(cells["step_ms"]), tables["hook_cost_by_source"])
     told = [e for e in episodes(shares, MOST_COST / 2) if e.excess >= MOST_COST]
     whole = Episode(0, step_S.size - 1, max(row["cost_ratio"] for row in rows))
     is_settled = max(row["elapsed_ms"] for row in rows) >= SETTLED_MS
@@ -158,6 +160,7 @@ def _evidence(cost: _Cost, episode: Episode, attempt: int) -> tuple[Evidence, ..
             round(worst["cost_ratio"], 5), "share", "hook_cost", params, link,
         )
     ]  # fmt: skip
+    told += _by_source(cost.by_source, rank, params, link)
     if np.isfinite(share_S).any():
         told.append(
             Evidence(
@@ -177,6 +180,25 @@ def _evidence(cost: _Cost, episode: Episode, attempt: int) -> tuple[Evidence, ..
     return tuple(told)
 
 
+def _by_source(
+    by_source: pa.Table, rank: int, params: tuple[Any, ...], link: tuple[Any, ...]
+) -> list[Evidence]:
+    """What most of a rank's cost is; nothing where its sources were not counted."""
+    rows = by_source.filter(pc.equal(by_source["rank"], rank)).to_pylist()[:_MOST_SOURCES]
+    if not rows or rows[0]["share"] is None:
+        return []
+    parts = [
+        f"{row['source']} on thread {row['thread']} {100 * row['share']:.0f} %" for row in rows
+    ]
+    return [
+        Evidence(
+            f"Most of it on rank {rank}: {', '.join(parts)}.",
+            round(rows[0]["share"], 5), "share", "hook_cost_by_source", params, link,
+        )
+    ]  # fmt: skip
+
+
+_MOST_SOURCES = 3
 _MOST_LISTED = 5
 
 

@@ -23,12 +23,12 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from websockets.sync.client import ClientConnection, connect
 
 from trace_hooks import guard
+from trace_hooks.account import AGENT, Stretch
 from trace_hooks.agent_address import Address
 from trace_hooks.agent_log import SILENT_LOGGER, FewWarnings
 from trace_hooks.agent_messages import Inbox, Malformed, limits_of, refusal
 from trace_hooks.agent_outbox import Frame, Outbox
 from trace_hooks.agent_spool import Spool
-from trace_hooks.clock import thread_cpu
 from trace_hooks.identity import Identity
 from trace_hooks.job_claims import VERSION
 from trace_hooks.rates import Rate
@@ -87,8 +87,8 @@ class Agent:
         )
         self._said = FewWarnings(f"the dashboard at {address.server} says")
         self._inbox = Inbox()
-        self._cpu_ns = 0
-        self._thread = threading.Thread(target=self._run, name="trace_hooks agent", daemon=True)
+        self._time = Stretch(guard.account, AGENT)
+        self._thread = threading.Thread(target=self._run, name=AGENT, daemon=True)
 
     def start(self) -> None:
         """Start the thread; it connects once the rank knows its place."""
@@ -272,9 +272,7 @@ class Agent:
         if now_s < self._beat_due_s:
             return
         self._beat_due_s = now_s + BEAT_S
-        cpu_ns = thread_cpu()
-        guard.account.agent_cpu_ns += cpu_ns - self._cpu_ns
-        self._cpu_ns = cpu_ns
+        self._time.charge("agent")
         self._say_hello(connection)
         recorder = self._recorder
         self._send(connection, {

@@ -85,7 +85,7 @@ class Batches:
     def _track_of(self, thread: int) -> str:
         if thread == _DEVICE_TRACK:
             return self._recorder.device_clock.track
-        return self._recorder.thread_names.get(thread) or f"thread {thread}"
+        return self._recorder.thread_name(thread)
 
     def _hold_back(self, piece: list[Any]) -> list[Any]:
         """Put device spans aside; returns the others, flat."""

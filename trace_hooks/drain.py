@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trace_hooks import guard
+from trace_hooks.account import DRAIN, Stretch, source_of
 from trace_hooks.batches import Batches
 from trace_hooks.clock import Anchor, now, thread_cpu
 from trace_hooks.recorder import Recorder
@@ -32,6 +33,9 @@ IDLE_FLUSH_S = 5.0
 """Heartbeats alone are flushed this often."""
 
 BEAT_S = 1.0
+
+COSTS_S = 10.0
+"""What each source has cost is written so often."""
 
 MAX_HELD_ROWS = 300_000
 """Rows kept while run and attempt are unknown; beyond it they are dropped and counted."""
@@ -61,10 +65,10 @@ class Drain:
         self._batches = Batches(recorder, anchor)
         self._due_s: dict[str, float] = {}
         self._last_flush_s = time.monotonic()
-        self._cpu_ns = 0  # of this thread, as far as it is in the account
+        self._time = Stretch(guard.account, DRAIN)
         self._stopping = False
         self.finished = threading.Event()  # the last turn is over: nothing more is written
-        self._thread = threading.Thread(target=self._run, name="trace_hooks drain", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=DRAIN, daemon=True)
 
     def start(self) -> None:
         """Start the thread; raises RuntimeError where the system has none to give."""
@@ -93,6 +97,7 @@ class Drain:
     def finish(self) -> None:
         """The last turn (drain thread)."""
         guard.attempt("drain.beat", self._beat, switch_off=False)
+        guard.attempt("drain.costs", self._add_costs, switch_off=False)
         guard.attempt("drain.end", lambda: self.at_end(), switch_off=False)
         guard.attempt("drain.flush", lambda: self._flush(last=True), switch_off=False)
         guard.attempt("drain.after_end", lambda: self.after_end(), switch_off=False)
@@ -101,6 +106,7 @@ class Drain:
     def _run(self) -> None:
         while not self._stopping:
             signals = self.wakeup.wait(TICK_S)
+            self._time.charge("waiting")
             if signal.SIGTERM in signals:
                 guard.attempt("drain.terminate", lambda: self.on_terminate(), switch_off=False)
             self._turn()
@@ -110,11 +116,16 @@ class Drain:
         for chore in self.chores:
             if self._is_due(chore.name, chore.every_s):
                 guard.attempt(chore.name, chore.run, switch_off=not chore.stays_on)
+                self._time.charge(source_of(chore.name))
         if self._is_due("drain.beat", BEAT_S):
             guard.attempt("drain.beat", self._beat, switch_off=False)
+            if self._is_due("drain.costs", COSTS_S):
+                guard.attempt("drain.costs", self._add_costs, switch_off=False)
+            self._time.charge("heartbeats")
         busy = self._batches.waiting_rows() >= FLUSH_ROWS
         if busy or time.monotonic() - self._last_flush_s >= FLUSH_S:
             guard.attempt("drain.flush", self._flush, switch_off=False)
+            self._time.charge("writing")
 
     def _is_due(self, name: str, every_s: float) -> bool:
         seconds = time.monotonic()
@@ -125,9 +136,6 @@ class Drain:
 
     def _beat(self) -> None:
         account = guard.account
-        cpu_ns = thread_cpu()
-        account.drain_cpu_ns += cpu_ns - self._cpu_ns
-        self._cpu_ns = cpu_ns
         for hook, error in account.take_news():
             text = f"hook {hook} failed: {error}"
             self._recorder.add_row("marks", ts_ns=now(), kind="hook_error", text=text)
@@ -136,16 +144,25 @@ class Drain:
             ts_ns=now(),
             phase=self._recorder.phase,
             last_op=self._recorder.last_op,
-            self_ns=account.self_ns + account.drain_cpu_ns + account.agent_cpu_ns,
+            self_ns=account.total_ns,
             dropped=self.dropped,
             hook_errors=sum(account.errors.values()),
         )
+
+    def _add_costs(self) -> None:
+        at_ns, name_of = now(), self._recorder.thread_name
+        for spent in (guard.account.on_training, guard.account.beside):
+            for (thread, source), cpu_ns in spent.by_thread_and_source().items():
+                name = thread if isinstance(thread, str) else name_of(thread)
+                self._recorder.add_row(
+                    "hook_costs", ts_ns=at_ns, thread=name, source=source, cpu_ns=cpu_ns
+                )
 
     def _flush(self, last: bool = False) -> None:
         idle_s = time.monotonic() - self._last_flush_s
         self._batches.collect(last)
         tables = self._batches.tables
-        if not last and set(tables) <= {"heartbeats"} and idle_s < IDLE_FLUSH_S:
+        if not last and set(tables) <= {"heartbeats", "hook_costs"} and idle_s < IDLE_FLUSH_S:
             return
         self._last_flush_s = time.monotonic()
         if self.writer is None:

@@ -214,6 +214,10 @@ class Recorder:
             known = self._site_ids.setdefault(key, self.sites.index(site))
         return known
 
+    def thread_name(self, ident: int) -> str:
+        """What a thread is called: main, its name, autograd N, or thread and its ident."""
+        return self.thread_names.get(ident) or f"thread {ident}"
+
     def open(self) -> Mark:
         """Begin a span on this thread; spans opened before it closes lie inside it."""
         mark = Mark()

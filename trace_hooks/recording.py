@@ -119,10 +119,10 @@ class Recording:
 
     def _step_begins(self) -> None:
         guard.attempt("tracer.clock", self._choose_clock)
-        self.sources.step_begins()
+        _begin_step(self.sources)
 
     def _step_ends(self) -> None:
-        self.sources.step_ends()
+        _end_step(self.sources)
 
     def _choose_clock(self) -> None:
         """Take the accelerator's clock once the job uses one; waits for the device this once."""
@@ -144,6 +144,16 @@ class Recording:
         self._session.write_files()
         if self._watching is not None:
             self._watching.end()
+
+
+@guard.guarded("tracer.sources_begin", stays_on=True, exact=True)
+def _begin_step(sources: InstalledSources) -> None:
+    sources.step_begins()
+
+
+@guard.guarded("tracer.sources_end", stays_on=True, exact=True)
+def _end_step(sources: InstalledSources) -> None:
+    sources.step_ends()
 
 
 def _recorder(settings: Settings) -> Recorder:

@@ -25,12 +25,18 @@ _COLUMNS = pa.schema([
 ])  # fmt: skip
 
 
+_NOT_COUNTED = pa.schema([
+    ("rank", pa.int32()), ("thread", pa.string()), ("source", pa.string()),
+    ("share", pa.float64()),
+]).empty_table()  # fmt: skip
+
+
 STEPS, FROM = 30, 10
 
 
 def judged(
     costs: dict[int, dict[str, Any]], elapsed_ms: float = 60_000.0,
-    by_step: list[float] | None = None,
+    by_step: list[float] | None = None, by_source: pa.Table = _NOT_COUNTED,
 ) -> Verdict:  # fmt: skip
     rows = []
     for rank in range(8):
@@ -46,7 +52,10 @@ def judged(
         "step": np.arange(1, STEPS, 2), "cost_ratio": np.array(shares)[1::2],
         "num_beats": np.full(STEPS // 2, 8),
     })  # fmt: skip
-    answers = {"hook_cost": pa.Table.from_pylist(rows, _COLUMNS), "hook_cost_by_step": beats}
+    answers = {
+        "hook_cost": pa.Table.from_pylist(rows, _COLUMNS), "hook_cost_by_step": beats,
+        "hook_cost_by_source": by_source,
+    }  # fmt: skip
     return detect({**tables, **answers}, attempt=0)
 
 
@@ -58,6 +67,25 @@ def test_a_rank_whose_hooks_cost_too_much(ratio: float) -> None:
     assert finding.cost is not None
     assert finding.cost.ms_per_step == pytest.approx(200.0 * ratio)
     assert finding.evidence[0].number == pytest.approx(ratio)
+
+
+def test_the_sources_that_cost_most_are_named() -> None:
+    rows = [
+        {"rank": rank, "thread": thread, "source": source, "share": share}
+        for rank in (2, 3)
+        for thread, source, share in (
+            ("trace_hooks drain", "writing", 0.5), ("main", f"statistics {rank}", 0.3),
+            ("main", "modules", 0.15), ("main", "collectives", 0.05),
+        )
+    ]  # fmt: skip
+    by_source = pa.Table.from_pylist(rows, _NOT_COUNTED.schema)
+    (finding,) = judged({3: {"cost_ratio": 0.3}}, by_source=by_source).findings
+    (told,) = [e for e in finding.evidence if e.question == "hook_cost_by_source"]
+    assert told.sentence == (
+        "Most of it on rank 3: writing on thread trace_hooks drain 50 %, statistics 3 on thread "
+        "main 30 %, modules on thread main 15 %."
+    )
+    assert told.number == 0.5
 
 
 def test_hooks_that_cost_too_much_everywhere_name_the_job() -> None:

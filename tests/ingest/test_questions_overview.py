@@ -151,6 +151,31 @@ def test_hook_cost_by_step(tmp_path):
     assert [r["cost_ratio"] for r in ends] == pytest.approx([10 / 1000, 30 / 1000])
 
 
+def test_hook_cost_by_source(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 2)
+    for count, (step, main_us, drain_us) in enumerate([(-1, 10, 5), (3, 30, 5), (9, 110, 25)]):
+        spent = [("main", "modules", main_us), ("trace_hooks drain", "writing", drain_us)]
+        spent += [("main", "statistics", 25)] if count == 2 else []  # it began later
+        for thread, source, own_us in spent:
+            builder.add(
+                "hook_costs", 1, step, ts_ns=T0 + count * 1000 * US, thread=thread, source=source,
+                cpu_ns=own_us * US,
+            )  # fmt: skip
+    builder.add("hook_costs", 0, 3, ts_ns=T0, thread="main", source="modules", cpu_ns=5 * US)
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as run:
+        rows = run.ask("hook_cost_by_source").to_pylist()
+        later = run.ask("hook_cost_by_source", step_min=4).to_pylist()
+    assert [tuple(row.values())[:3] for row in rows] == [
+        (1, "main", "modules"), (1, "main", "statistics"), (1, "trace_hooks drain", "writing"),
+    ]  # fmt: skip
+    assert [row["self_ms"] for row in rows] == pytest.approx([0.1, 0.025, 0.02])
+    assert [row["self_ms_per_step"] for row in rows] == pytest.approx([0.01, 0.0025, 0.002])
+    assert [row["share"] for row in rows] == pytest.approx([100 / 145, 25 / 145, 20 / 145])
+    assert [row["self_ms"] for row in later] == pytest.approx([0.08, 0.025, 0.02])
+
+
 def test_checkpoint_steps(run):
     (row,) = run.ask("checkpoint_steps").to_pylist()
     assert (row["step"], row["num_ranks"]) == (1, 1)

@@ -228,6 +228,24 @@ def test_without_the_source_a_watch_is_answered(tmp_path: Path) -> None:
     tracer.stop()
 
 
+def test_what_each_source_has_cost_is_written_and_adds_up(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(Block(), Block())
+    tracer = start(tmp_path, model=model, sources=["modules", "optimizer", "gc"])
+    for number in range(200):
+        with tracer.step(number):
+            model(torch.ones(2, 3, 4)).sum().backward()
+    tracer.stop()
+    found = rows(tmp_path, "hook_costs")
+    last = {(r["thread"], r["source"]): r["cpu_ns"] for r in found}  # they only grow
+    assert {("main", "modules"), ("main", "tracer"), ("trace_hooks drain", "writing")} <= set(last)
+    assert {thread.rstrip("0123456789") for thread, _ in last} <= {
+        "main", "autograd ", "trace_hooks drain",
+    }  # fmt: skip
+    total = rows(tmp_path, "heartbeats")[-1]["self_ns"]
+    assert sum(last.values()) == pytest.approx(total, rel=0.05)
+    assert guard.account.errors == {}
+
+
 def test_what_was_dropped_is_in_the_heartbeats(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     folder.write_text("in the way")

@@ -102,6 +102,14 @@ RUN_TABLES: tuple[Table, ...] = (
         integer("hook_errors", "errors inside hooks so far"),
     ),
     table(
+        "hook_costs",
+        "what one source of the hooks has cost a thread so far, every ten seconds",
+        TS,
+        text("thread", "main, autograd 0, a thread of the job, trace_hooks drain or agent"),
+        text("source", "modules, collectives, statistics, writing, heartbeats, ..."),
+        integer("cpu_ns", "CPU time it has spent so far"),
+    ),
+    table(
         "marks",
         "something that happened to a run: a fault injected, a restart, an error",
         TS,
