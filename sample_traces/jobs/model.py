@@ -53,7 +53,7 @@ def rotated(x_BHTd: torch.Tensor) -> torch.Tensor:
     speed = 10_000.0 ** -(torch.arange(half, device=x_BHTd.device) / half)
     angle = position[:, None] * speed[None, :]
     first, second = x_BHTd.split(half, dim=-1)
-    cos, sin = angle.cos(), angle.sin()
+    cos, sin = angle.cos().to(x_BHTd.dtype), angle.sin().to(x_BHTd.dtype)
     return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
 
 

@@ -1,0 +1,1 @@
+"""What only a CUDA device can show of the hooks: `make gpu`, docs/gpu.md."""

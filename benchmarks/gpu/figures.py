@@ -1,0 +1,71 @@
+"""What a part of the kit finds, and the device that it finds it on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One thing that was measured or checked.
+
+    `holds`: whether what is promised of it was seen; None where nothing is promised. `note`: what a
+    reader needs to judge it, such as the aim.
+    """
+
+    name: str
+    value: float | str
+    unit: str = ""
+    holds: bool | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a part runs. A rehearsal runs the same code with small sizes on the CPU: it shows that
+    the code runs, and nothing of a GPU.
+    """
+
+    device: str  # cuda or cpu
+    folder: Path  # to write into; empty when the part begins
+    say: Callable[[Figure], None]
+    """Keeps a figure at once: what comes after it may crash the device or take too long."""
+
+    @property
+    def is_rehearsal(self) -> bool:
+        """Whether this is no GPU."""
+        return self.device == "cpu"
+
+    @property
+    def backend(self) -> str:
+        """Of torch.distributed."""
+        return "gloo" if self.is_rehearsal else "nccl"
+
+    def wait(self) -> None:
+        """Until the device has done all its work."""
+        if not self.is_rehearsal:
+            torch.cuda.synchronize()
+
+    def sized(self, real: int, rehearsed: int) -> int:
+        """A size: that of the measurement, or a small one for a rehearsal."""
+        return rehearsed if self.is_rehearsal else real
+
+
+class NotHere(Exception):
+    """Raised by a part that this device or this installation cannot run; its text says why."""
+
+
+def to_line(figure: Figure) -> str:
+    """One line of a file of figures."""
+    return json.dumps(asdict(figure)) + "\n"
+
+
+def read_figures(path: Path) -> list[Figure]:
+    """Those of a file; a last line that was cut off is left out."""
+    lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
+    return [Figure(**json.loads(line)) for line in lines if line.endswith("\n")]

@@ -1,0 +1,50 @@
+"""(e) Losses are bitwise the same with hooks on and off, with statistics, and with a watch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+from benchmarks.gpu.figures import Figure, Place
+from benchmarks.gpu.training import LARGE, SMALL, Training, Workload, hooked
+
+WATCH = {"id": "w", "what": "attention", "layers": [0], "every": 1}
+WAYS: dict[str, dict[str, Any]] = {
+    "level blocks": {"level": "blocks"},
+    "level layers": {"level": "layers"},
+    "statistics in every step": {"statistics": 1},
+    "attention of layer 0 watched in every step": {"allow_content": True, "watches": [WATCH]},
+}
+
+
+def measure(place: Place) -> None:
+    """For each model: two runs without hooks, then each way of recording against the first."""
+    for workload in (SMALL, LARGE):
+        alone = _losses(place, workload, None)
+        again = _losses(place, workload, None)
+        place.say(_compared(f"{workload.name}: again without hooks", alone, again))
+        for way, settings in WAYS.items():
+            found = _losses(place, workload, settings)
+            place.say(_compared(f"{workload.name}: {way}", alone, found))
+
+
+def _compared(name: str, alone: torch.Tensor, other: torch.Tensor) -> Figure:
+    num_other = int((alone.view(torch.int32) != other.view(torch.int32)).sum())
+    return Figure(name, num_other, f"of {len(alone)} losses differ", holds=num_other == 0)
+
+
+def _losses(place: Place, workload: Workload, settings: dict[str, Any] | None) -> torch.Tensor:
+    """Losses of the first steps, as float32 bits."""
+    training = Training(place, workload)
+    folder = place.folder / f"losses-{len(list(place.folder.iterdir()))}"
+    folder.mkdir()
+    with ExitStack() as opened:
+        step: Callable[[], torch.Tensor] = training.step
+        if settings is not None:
+            step = opened.enter_context(hooked(training, folder, **settings))
+        losses = [step() for _ in range(place.sized(20, 4))]
+        place.wait()
+        return torch.stack(losses).float().cpu()

@@ -1,0 +1,155 @@
+"""Runs parts in processes of their own, and keeps what they found."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.figures import Figure, read_figures
+from benchmarks.gpu.machine import Machine
+from benchmarks.gpu.parts import PARTS, Part
+from benchmarks.gpu.run_part import NOT_HERE
+
+LIMIT_S = 480
+REPO = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a part ended and what it found until then. States: passed (nothing that is promised was
+    missed), failed, stopped (it took too long, or its process died), skipped.
+    """
+
+    part: Part
+    state: str
+    why: str
+    figures: list[Figure]
+    seconds: float
+    date: str
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether somebody has to look at it."""
+        return self.state in ("failed", "stopped")
+
+    def in_words(self) -> str:
+        """For the last lines printed."""
+        checked = [figure for figure in self.figures if figure.holds is not None]
+        held = sum(bool(figure.holds) for figure in checked)
+        text = f"{held} of {len(checked)} checks hold, {len(self.figures)} figures"
+        return f"{self.state}: {self.why or text}"
+
+
+def run_part(part: Part, device: str, folder: Path) -> Result:
+    """Run a part; its process and all that it started are gone afterwards."""
+    print(f"\n({part.letter}) {part.shows}", flush=True)
+    path = folder / f"{part.module}.figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    begun_s = time.monotonic()
+    command = [sys.executable, "-m", "benchmarks.gpu.run_part", part.module, device, str(path)]
+    with subprocess.Popen(
+        command, cwd=REPO, start_new_session=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, errors="replace", env=_environment(),
+    ) as process:  # fmt: skip
+        said, code = _followed(process)
+    figures = read_figures(path)
+    state, why = _state(code, said, figures)
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    return Result(part, state, why, figures, round(time.monotonic() - begun_s, 1), date)
+
+
+def _environment() -> dict[str, str]:
+    """Without what would change how the hooks record; parts say themselves what they want."""
+    return {name: v for name, v in os.environ.items() if not name.startswith("TRACE_HOOKS")}
+
+
+def _followed(process: subprocess.Popen[str]) -> tuple[list[str], int | None]:
+    """Prints what it prints; the last lines, and its exit code, None where it took too long."""
+    was_late = threading.Event()
+
+    def end() -> None:
+        was_late.set()
+        _kill(process)
+
+    timer = threading.Timer(LIMIT_S, end)
+    timer.start()
+    said: list[str] = []
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            said = [*said[-19:], line.rstrip()]
+        code = process.wait()
+    finally:
+        timer.cancel()
+        _kill(process)
+    return said, None if was_late.is_set() else code
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _state(code: int | None, said: list[str], figures: list[Figure]) -> tuple[str, str]:
+    last = said[-1][:300] if said else "it printed nothing"
+    if code is None:
+        return "stopped", f"it took more than {LIMIT_S} s; what it had found is kept"
+    if code == NOT_HERE:
+        return "skipped", last
+    if code != 0:
+        return "stopped", f"its process ended with {code}: {last}"
+    missed = [figure.name for figure in figures if figure.holds is False]
+    if missed:
+        return "failed", f"does not hold: {'; '.join(missed)}"
+    return "passed", ""
+
+
+class ResultFiles:
+    """Results of one machine, a file for each part."""
+
+    def __init__(self, folder: Path, machine: Machine) -> None:
+        self.folder = folder / machine.slug
+        self._machine = machine
+
+    def keep(self, result: Result) -> None:
+        """Write it."""
+        told = asdict(result) | {"part": result.part.module, "machine": self._machine.to_json()}
+        path = self.folder / f"{result.part.module}.json"
+        path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+    def ended_well(self, part: Part) -> Result | None:
+        """What is kept of a part that need not run again."""
+        path = self.folder / f"{part.module}.json"
+        if not path.exists():
+            return None
+        result = _read(json.loads(path.read_text("utf-8")))
+        return None if result.is_bad else result
+
+    @staticmethod
+    def all_below(folder: Path) -> list[tuple[Machine, list[Result]]]:
+        """Every machine and its results, in order of the parts."""
+        found = []
+        for below in sorted(one for one in folder.iterdir() if one.is_dir()):
+            told = [json.loads(path.read_text("utf-8")) for path in below.glob("*.json")]
+            if told:
+                results = sorted(map(_read, told), key=lambda result: result.part.letter)
+                found.append((Machine(**told[0]["machine"]), results))
+        return found
+
+
+def _read(told: dict[str, Any]) -> Result:
+    part = next(one for one in PARTS if one.module == told["part"])
+    figures = [Figure(**figure) for figure in told["figures"]]
+    return Result(part, told["state"], told["why"], figures, told["seconds"], told["date"])

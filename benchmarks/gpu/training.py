@@ -1,0 +1,106 @@
+"""The models that the parts train: one of a billion parameters, and one that waits for launches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import nn
+
+import trace_hooks as th
+from benchmarks.gpu.figures import Place
+from sample_traces.jobs.model import GPTSizes, build_stage, token_loss
+from trace_hooks.schema import SegmentName
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model, its batch and its type; `rehearsed` replaces it on a CPU."""
+
+    name: str
+    sizes: GPTSizes
+    batch: int
+    dtype: torch.dtype
+
+
+_REHEARSED = GPTSizes(num_layers=2, width=64, num_heads=4, vocabulary=128, seq_len=32)
+LARGE = Workload(
+    "1 billion parameters, bf16",
+    GPTSizes(num_layers=24, width=1792, num_heads=14, vocabulary=32_000, seq_len=2048), 4,
+    torch.bfloat16,
+)  # fmt: skip
+SMALL = Workload(
+    "small, launch-bound",
+    GPTSizes(num_layers=4, width=256, num_heads=8, vocabulary=512, seq_len=128), 1, torch.float32,
+)  # fmt: skip
+
+
+class Training:
+    """A GPT trained in one process, the same way each time: seeds, data and order are fixed."""
+
+    def __init__(self, place: Place, workload: Workload) -> None:
+        self.place = place
+        self.sizes = _REHEARSED if place.is_rehearsal else workload.sizes
+        batch = 2 if place.is_rehearsal else workload.batch
+        torch.manual_seed(0)
+        model = build_stage(self.sizes, 0, 1, 0)
+        self.model: nn.Module = model.to(place.device, workload.dtype)
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=1e-4, fused=not place.is_rehearsal
+        )
+        shape = (8, batch, self.sizes.seq_len)
+        tokens = torch.randint(self.sizes.vocabulary, shape)
+        self.tokens = tokens.to(place.device)
+        self._number = 0
+
+    def step(self) -> torch.Tensor:
+        """One optimizer step; returns the loss, still on the device."""
+        tokens = self.tokens[self._number % len(self.tokens)]
+        self._number += 1
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = token_loss(self.model(tokens), tokens)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+
+@contextmanager
+def hooked(
+    training: Training, folder: Path, watches: Sequence[dict[str, Any]] = (), **settings: Any
+) -> Iterator[Callable[[], Any]]:
+    """Its step under the hooks, which write below `folder`; `settings`: what th.start takes."""
+    os.environ["TRACE_HOOKS_RING_DIR"] = str(folder / "rings")
+    tracer = th.start(folder, run="gpu", model=training.model, **settings)
+    for answer in tracer.inspect(*watches) if watches else ():
+        if not answer.ok:
+            raise ValueError(answer.text)
+
+    def step() -> torch.Tensor:
+        with tracer.step():
+            loss = training.step()
+            tracer.log(loss=loss)
+        return loss
+
+    try:
+        yield step
+    finally:
+        tracer.stop()
+
+
+def rows_of(folder: Path, table: str) -> pa.Table:
+    """All rows of a table that hooks wrote below `folder`; raises ValueError where it is empty."""
+    parts = [
+        pq.read_table(path)
+        for path in sorted(folder.glob("*/segments/*.parquet"))
+        if (name := SegmentName.parse(path.name)) is not None and name.table == table
+    ]
+    if not parts:
+        raise ValueError(f"the hooks wrote no table {table} below {folder}")
+    return pa.concat_tables(parts, promote_options="default")
