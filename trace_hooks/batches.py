@@ -5,13 +5,14 @@ Drain thread only. Source of the bounds: specs/hooks.md rules 1, 4 and 8.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict, deque
 from typing import Any
 
 import pyarrow as pa
 
 from trace_hooks import guard
-from trace_hooks.clock import Anchor
+from trace_hooks.clock import LOST, Anchor
 from trace_hooks.columns import PIECE_SPANS, collective_table, good_rows, span_table
 from trace_hooks.recorder import SPAN_FIELDS, Recorder, SpanRow
 from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS
@@ -19,13 +20,14 @@ from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS
 MAX_WAITING = 200_000
 """Device spans held back at most; beyond it the oldest are dropped and counted."""
 
-_GIVE_UP_AFTER = 256
-"""Unresolved device spans looked at in one pass: those behind them are hardly done."""
+LAST_WAIT_S = 2.0
+"""The end of a recording waits so long for the device to get where the host is; training has ended.
+"""
 
 _ON_DEVICE = frozenset(COMPUTE_KINDS + COMM_KINDS)
 """Kinds whose work the accelerator does; the others are the host's even in an accelerator job."""
 
-_DEVICE_TRACK = -1
+_FIRST_STREAM = -1  # in place of a thread: stream 0, then -2 for stream 1, ...
 _EVENT = SpanRow._fields.index("begin_event")
 
 
@@ -35,7 +37,8 @@ class Batches:
     def __init__(self, recorder: Recorder, anchor: Anchor) -> None:
         self._recorder = recorder
         self._anchor = anchor
-        self._waiting: deque[SpanRow] = deque()
+        self._waiting: dict[int, deque[SpanRow]] = defaultdict(deque)  # by stream
+        self._num_waiting = 0
         self.tables: dict[str, list[pa.Table]] = defaultdict(list)
 
     def num_rows(self) -> int:
@@ -58,9 +61,8 @@ class Batches:
             end -= size
             self._add_spans(piece)
         self._add_resolved()
-        if last and self._waiting:
-            self._recorder.dropped += len(self._waiting)
-            self._waiting.clear()
+        if last:
+            self._wait_for_device()
         self._collect_collectives()
         self._collect_rows()
 
@@ -83,49 +85,74 @@ class Batches:
             self.tables["spans"].append(table)
 
     def _track_of(self, thread: int) -> str:
-        if thread == _DEVICE_TRACK:
-            return self._recorder.device_clock.track
+        if thread <= _FIRST_STREAM:
+            return self._recorder.device_clock.track(_FIRST_STREAM - thread)
         return self._recorder.thread_name(thread)
 
     def _hold_back(self, piece: list[Any]) -> list[Any]:
         """Put device spans aside; returns the others, flat."""
+        clock = self._recorder.device_clock
         ready: list[Any] = []
         for at in range(0, len(piece), SPAN_FIELDS):
             row = SpanRow(*piece[at : at + SPAN_FIELDS])
             if row.begin_event is None or row.end_event is None:
                 ready += row
             elif self._recorder.sites[row.site].kind in _ON_DEVICE:
-                self._waiting.append(row)
+                self._waiting[clock.stream_of(row.end_event)].append(row)
+                self._num_waiting += 1
             else:
                 self._release(row)
                 ready += row
-        while len(self._waiting) > MAX_WAITING:
-            self._release(self._waiting.popleft())
-            self._recorder.dropped += 1
+        while self._num_waiting > MAX_WAITING:
+            self._drop(max(self._waiting.values(), key=len).popleft())
         return ready
 
     def _add_resolved(self) -> None:
+        done: list[Any] = []
+        for stream, waiting in self._waiting.items():
+            done += self._resolved(waiting, _FIRST_STREAM - stream)
+        if done:
+            self._add_spans(done)
+
+    def _resolved(self, waiting: deque[SpanRow], thread: int) -> list[Any]:
+        """Rows of one stream that the device has ended, flat: it gets to them in their order."""
         clock = self._recorder.device_clock
         done: list[Any] = []
-        unresolved: list[SpanRow] = []
-        while self._waiting and len(unresolved) < _GIVE_UP_AFTER:
-            row = self._waiting.popleft()
+        while waiting:
+            row = waiting[0]
             end_ns = clock.resolve(row.end_event)
             begin_ns = clock.resolve(row.begin_event) if end_ns is not None else None
             if begin_ns is None or end_ns is None:
-                unresolved.append(row)
+                break
+            waiting.popleft()
+            if LOST in (begin_ns, end_ns):
+                self._drop(row)
                 continue
+            self._num_waiting -= 1
             self._release(row)
             done += row._replace(
                 begin_ns=begin_ns,
                 end_ns=max(begin_ns, end_ns),
-                thread=_DEVICE_TRACK,
+                thread=thread,
                 begin_event=None,
                 end_event=None,
             )
-        self._waiting.extendleft(reversed(unresolved))
-        if done:
-            self._add_spans(done)
+        return done
+
+    def _wait_for_device(self) -> None:
+        """Give the device a moment to end what it was given; drop what it does not."""
+        until_s = time.monotonic() + LAST_WAIT_S
+        while self._num_waiting and time.monotonic() < until_s:
+            time.sleep(0.005)
+            self._add_resolved()
+        for waiting in self._waiting.values():
+            while waiting:
+                self._drop(waiting.popleft())
+
+    def _drop(self, row: SpanRow) -> None:
+        """Give up a row that was waiting; its events may be reached yet, so no mark uses them."""
+        self._num_waiting -= 1
+        self._recorder.dropped += 1
 
     def _release(self, row: SpanRow) -> None:
         clock = self._recorder.device_clock

@@ -38,11 +38,18 @@ class Anchor:
         return monotonic_ns + self.offset_ns
 
 
+LOST = -1
+"""In place of a time: the device failed, or had no event left; the time will never be known."""
+
+
 class DeviceClock(Protocol):
     """What a source needs of an accelerator's clock; CPU jobs have the one that says None."""
 
-    track: str
-    """Track of device spans, such as 'cuda:0 stream 7'; empty on CPU."""
+    def track(self, stream: int) -> str:
+        """Track of the spans of a stream, such as 'cuda:0 stream 1'; empty on CPU."""
+
+    def stream_of(self, event: Any) -> int:
+        """Stream that a stamp was taken on, numbered from 0 in order of their first stamps."""
 
     def mark(self) -> Any | None:
         """Stamp the current stream; None where host times are the truth."""
@@ -51,7 +58,10 @@ class DeviceClock(Protocol):
         """Re-anchor to the host clock; never waits for the device."""
 
     def resolve(self, event: Any) -> int | None:
-        """Monotonic host ns of a stamp; None while it is not reached. Drain thread only."""
+        """Monotonic host ns of a stamp; None while it is not reached, LOST where it never will be.
+
+        Drain thread only.
+        """
 
     def release(self, event: Any) -> None:
         """Give a resolved stamp back to the pool."""
@@ -60,7 +70,13 @@ class DeviceClock(Protocol):
 class HostClock:
     """DeviceClock of a CPU job."""
 
-    track = ""
+    def track(self, stream: int) -> str:
+        """There are no spans of a device."""
+        return ""
+
+    def stream_of(self, event: Any) -> int:
+        """There are no streams."""
+        return 0
 
     def mark(self) -> None:
         """There is no device to stamp."""

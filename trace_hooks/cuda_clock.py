@@ -1,24 +1,40 @@
-"""Device times from CUDA events, tied to the host's clock without ever waiting for the device.
+"""Device times from CUDA events, tied to the host's clock without waiting for the device.
 
 elapsed_time is float32 milliseconds: 1 us exact at 10 s from its base, 250 us at an hour. So each
 step records an anchor; anchor k is dated by its distance to anchor k - 1, every other stamp by its
 distance to the anchor of its own step. The chain is held between two facts the host knows: the
 device reached an event no earlier than the host recorded it, and no later than it was seen done.
 
-The arithmetic is tested with simulated events (tests/trace_hooks/test_cuda_clock.py); it has not
-been measured on a GPU yet.
+A device that fails answers every call with its error from then on. That is the job's to find out:
+the clock says LOST for all stamps that are still on their way and takes no new ones.
+
+The arithmetic and the failures are tested with a simulated device (tests/trace_hooks/
+test_cuda_clock.py); docs/gpu.md says what was measured on a real one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from trace_hooks.clock import now
+from trace_hooks.clock import LOST, now
+
+FIRST_WAIT_S = 0.05
+"""The device is waited for so long when the clock is made, never again: an idle device dates the
+first anchor exactly, a busy one is dated no earlier than the host recorded it."""
+
+MAX_EVENTS = 65_536
+"""Events on their way at once; more pile up only where nothing resolves them: a disk that hangs."""
 
 
 class Events(Protocol):
     """What the clock needs of a device: events in the current stream."""
+
+    def stream(self) -> int | None:
+        """The current stream; None where an event may not be recorded: a graph is being captured,
+        or another device than the clock's is current.
+        """
 
     def record(self, event: Any | None) -> Any:
         """Record an event, a used one if given, and return it."""
@@ -29,17 +45,23 @@ class Events(Protocol):
     def elapsed_ms(self, first: Any, second: Any) -> float:
         """Milliseconds from one reached event to another."""
 
-    def capturing(self) -> bool:
-        """Whether a graph is being captured: no event may be recorded then."""
-
 
 class CudaEvents:
-    """Events of torch.cuda on the current device."""
+    """Events of torch.cuda on one device."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: int) -> None:
         import torch
 
         self._cuda = torch.cuda
+        self._device = device
+        self._raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
+
+    def stream(self) -> int | None:
+        """The handle of the current stream; cudaStreamIsCapturing of it must say no."""
+        cuda = self._cuda
+        if cuda.current_device() != self._device or cuda.is_current_stream_capturing():
+            return None
+        return self._raw_stream(self._device)
 
     def record(self, event: Any | None) -> Any:
         """Record in the current stream; about a microsecond of host time."""
@@ -56,10 +78,6 @@ class CudaEvents:
         """cudaEventElapsedTime: float32."""
         return float(first.elapsed_time(second))
 
-    def capturing(self) -> bool:
-        """cudaStreamIsCapturing of the current stream."""
-        return bool(self._cuda.is_current_stream_capturing())
-
 
 @dataclass
 class _Anchor:
@@ -72,65 +90,125 @@ class _Anchor:
 class Stamp(NamedTuple):
     """One mark on the device's timeline."""
 
-    event: Any
+    event: Any | None  # None: there was none left
     anchor: _Anchor
+    stream: int
 
 
 class CudaClock:
     """DeviceClock over events. `mark` and `begin_step` run on training threads, the rest on the
-    drain thread. Creating it waits for the device once, before training begins.
+    drain thread. `failed` is told the device's first error, once.
     """
 
-    def __init__(self, events: Events, track: str) -> None:
-        self.track = track
+    def __init__(
+        self, events: Events, name: str, failed: Callable[[Exception], object] = repr
+    ) -> None:
         self._events = events
+        self._name = name
+        self._failed = failed
+        self._is_lost = False
         self._pool: list[Any] = []
-        first = events.record(None)
-        while not events.reached(first):
-            pass
-        seen_ns = now()
-        self._anchor = _Anchor(first, seen_ns, None, seen_ns)
+        self._num_made = 0
+        self._streams: dict[int, int] = {}  # number by handle
+        self._anchor = self._first_anchor()
+
+    def track(self, stream: int) -> str:
+        """The device, and the stream where it is not the first one."""
+        return f"{self._name} stream {stream}" if stream else self._name
+
+    def stream_of(self, event: Stamp) -> int:
+        """Number of its stream."""
+        return event.stream
 
     def mark(self) -> Stamp | None:
-        """Stamp the current stream; None during graph capture."""
-        if self._events.capturing():
+        """Stamp the current stream; None during graph capture and once the device has failed."""
+        if self._is_lost:
             return None
-        used = self._pool.pop() if self._pool else None
-        return Stamp(self._events.record(used), self._anchor)
+        try:
+            handle = self._events.stream()
+            if handle is None:
+                return None
+            stream = self._streams.get(handle)
+            if stream is None:
+                stream = self._streams.setdefault(handle, len(self._streams))
+            try:
+                used = self._pool.pop()
+            except IndexError:  # another thread may have taken the last one
+                if self._num_made >= MAX_EVENTS:
+                    return Stamp(None, self._anchor, stream)
+                self._num_made += 1
+                used = None
+            return Stamp(self._events.record(used), self._anchor, stream)
+        except RuntimeError as error:
+            self._lose(error)
+            return None
 
     def begin_step(self) -> None:
         """Record the anchor that this step's stamps are measured from."""
-        if not self._events.capturing():
-            recorded_ns = now()
-            self._anchor = _Anchor(self._events.record(None), recorded_ns, self._anchor)
+        if self._is_lost:
+            return
+        try:
+            if self._events.stream() is not None:
+                recorded_ns = now()
+                self._anchor = _Anchor(self._events.record(None), recorded_ns, self._anchor)
+        except RuntimeError as error:
+            self._lose(error)
 
     def resolve(self, event: Stamp) -> int | None:
-        """Monotonic host ns at which the device reached a stamp; None while it has not."""
-        if not self._events.reached(event.event):
-            return None
-        base_ns = self._date(event.anchor)
-        if base_ns is None:
-            return None
-        return base_ns + round(self._events.elapsed_ms(event.anchor.event, event.event) * 1e6)
+        """Monotonic host ns at which the device reached a stamp; None while it has not, LOST once
+        it has failed.
+        """
+        if event.event is None or self._is_lost:
+            return LOST
+        try:
+            if not self._events.reached(event.event):
+                return None
+            base_ns = self._date(event.anchor)
+            if base_ns is None:
+                return None
+            return base_ns + round(self._events.elapsed_ms(event.anchor.event, event.event) * 1e6)
+        except RuntimeError as error:
+            self._lose(error)
+            return LOST
 
     def release(self, event: Stamp) -> None:
         """Keep a resolved stamp's event for another mark."""
-        self._pool.append(event.event)
+        if event.event is not None:
+            self._pool.append(event.event)
+
+    def _first_anchor(self) -> _Anchor:
+        recorded_ns = now()
+        first = _Anchor(self._events.record(None), recorded_ns, None)
+        while now() - recorded_ns < FIRST_WAIT_S * 1e9:
+            if self._events.reached(first.event):
+                first.device_ns = now()
+                break
+        return first
 
     def _date(self, anchor: _Anchor) -> int | None:
         """Host ns at which the device reached `anchor`, dating all undated ones before it."""
         undated = []
         while anchor.device_ns is None:
             undated.append(anchor)
-            assert anchor.before is not None
+            if anchor.before is None:
+                break
             anchor = anchor.before
         for later in reversed(undated):
             if not self._events.reached(later.event):
                 return None
-            seen_ns = now()
-            assert anchor.device_ns is not None
-            gone_ns = round(self._events.elapsed_ms(anchor.event, later.event) * 1e6)
-            later.device_ns = min(max(anchor.device_ns + gone_ns, later.recorded_ns), seen_ns)
+            later.device_ns = self._dated(later, now())
             later.before = None  # lets the chain's past be freed
-            anchor = later
-        return anchor.device_ns
+        return undated[0].device_ns if undated else anchor.device_ns
+
+    def _dated(self, anchor: _Anchor, seen_ns: int) -> int:
+        """Host ns of an anchor that was seen reached; the one before it is dated."""
+        before = anchor.before
+        if before is None or before.device_ns is None:
+            return anchor.recorded_ns
+        gone_ns = round(self._events.elapsed_ms(before.event, anchor.event) * 1e6)
+        return min(max(before.device_ns + gone_ns, anchor.recorded_ns), seen_ns)
+
+    def _lose(self, error: Exception) -> None:
+        if not self._is_lost:
+            self._is_lost = True
+            self._failed(error)

@@ -13,8 +13,8 @@ class Value(Protocol):
     def is_ready(self) -> bool:
         """Whether `number` answers without waiting."""
 
-    def number(self) -> float:
-        """The number."""
+    def number(self) -> float | None:
+        """The number; None where the device lost it."""
 
 
 class Known:
@@ -41,14 +41,19 @@ class OnDevice:
         self._copy.copy_(tensor, non_blocking=True)
         self._done = torch.cuda.Event()
         self._done.record()
+        self._is_lost = False
 
     def is_ready(self) -> bool:
-        """Whether the copy has arrived."""
-        return bool(self._done.query())
+        """Whether the copy has arrived, or never will: the device has failed."""
+        try:
+            return bool(self._done.query())
+        except RuntimeError:
+            self._is_lost = True
+            return True
 
-    def number(self) -> float:
-        """The number; only after is_ready."""
-        return float(self._copy)
+    def number(self) -> float | None:
+        """The number, None where it was lost; only after is_ready."""
+        return None if self._is_lost else float(self._copy)
 
 
 def logged_value(value: Any) -> Value:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from trace_hooks import guard
 from trace_hooks.clock import Anchor, HostClock
 from trace_hooks.drain import Chore, Drain
+from trace_hooks.drain_device import DrainDevice
 from trace_hooks.exits import Exits
 from trace_hooks.installed import InstalledSources
 from trace_hooks.recorder import Recorder
@@ -48,7 +49,9 @@ class Recording:
         self._drain = Drain(self.recorder, anchor)
         self._session = Session(settings, self.recorder, anchor, self._drain, model, ordinal)
         self.sources = InstalledSources(settings.sources, self.recorder, self.steps, settings.level)
+        self._device = DrainDevice()
         self._drain.chores = [
+            Chore("tracer.drain_device", self._device.prepare, stays_on=False),
             *self._session.chores(),
             Chore("tracer.steps", self.steps.publish),
             *self.sources.chores(),
@@ -125,15 +128,20 @@ class Recording:
         _end_step(self.sources)
 
     def _choose_clock(self) -> None:
-        """Take the accelerator's clock once the job uses one; waits for the device this once."""
+        """Take the accelerator's clock once the job uses one and the drain thread may ask it."""
         torch: Any = sys.modules.get("torch")
-        if isinstance(self.recorder.device_clock, HostClock) and torch is not None:
-            cuda = getattr(torch, "cuda", None)
-            if cuda is not None and cuda.is_initialized():
-                from trace_hooks.cuda_clock import CudaClock, CudaEvents
+        cuda = getattr(torch, "cuda", None)
+        if cuda is None or not cuda.is_initialized():
+            return
+        if self._device.device is None:
+            self._device.device = cuda.current_device()
+        is_chosen = not isinstance(self.recorder.device_clock, HostClock)
+        if is_chosen or not self._device.is_ready or cuda.is_current_stream_capturing():
+            return
+        from trace_hooks.cuda_clock import CudaClock, CudaEvents
 
-                track = f"cuda:{cuda.current_device()}"
-                self.recorder.device_clock = CudaClock(CudaEvents(), track)
+        device = self._device.device
+        self.recorder.device_clock = CudaClock(CudaEvents(device), f"cuda:{device}", _clock_failed)
 
     def _find_all(self) -> None:
         self._session.find_identity(last_call=True)
@@ -144,6 +152,11 @@ class Recording:
         self._session.write_files()
         if self._watching is not None:
             self._watching.end()
+
+
+def _clock_failed(error: Exception) -> None:
+    """The device has failed, which ends the job; what the host sees is recorded until then."""
+    guard.account.failed("tracer.cuda_clock", error, switch_off=False)
 
 
 @guard.guarded("tracer.sources_begin", stays_on=True, exact=True)

@@ -145,5 +145,5 @@ class StepCounter:
             step=row.number,
             start_ns=row.start_ns,
             dur_ns=row.end_ns - row.start_ns,
-            **values,
+            **{name: value for name, value in values.items() if value is not None},
         )

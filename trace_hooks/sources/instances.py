@@ -10,7 +10,7 @@ import weakref
 from threading import get_ident
 from typing import Any, NamedTuple
 
-from trace_hooks.clock import now
+from trace_hooks.clock import LOST, now
 from trace_hooks.guard import guarded
 from trace_hooks.recorder import CollectiveRow, Extra, Mark, Recorder
 from trace_hooks.schema import UNKNOWN
@@ -201,6 +201,9 @@ class CollectiveLog:
             end_ns = clock.resolve(instance.end_event)
             if start_ns is None or end_ns is None:
                 self._on_device.append((instance, state))
+                continue
+            if LOST in (start_ns, end_ns):
+                self._record(instance, "started", instance.enqueue_ns, UNKNOWN)
                 continue
             clock.release(instance.start_event)
             clock.release(instance.end_event)
