@@ -15,7 +15,13 @@ TOOLS  := $(VENV)/tools
 REQUIREMENTS := requirements.txt
 DIST   := dist
 
-.PHONY: demo test pytest browser test-kill test-faults test-sql fuzz lint bench bench-accuracy samples requirements sbom clean
+GPU_VENV := .venv-gpu
+GPU_PYTHON ?= 3.12
+GPU_PLATFORMS := manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_17_x86_64 manylinux2014_x86_64
+GPU_TESTS := tests/trace_hooks/test_cuda_clock.py tests/trace_hooks/test_device_spans.py \
+	tests/trace_hooks/test_drain_device.py
+
+.PHONY: demo test pytest browser test-kill test-faults test-sql fuzz lint bench gpu gpu-wheels bench-accuracy samples requirements sbom clean
 
 # CPU torch first: with it in place no later requirement can pull a CUDA build
 $(VENV)/.torch: Makefile
@@ -67,6 +73,25 @@ lint: $(VENV)/.ready
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/hook_overhead.py
 
+# What only a CUDA device can show (docs/gpu.md); without one every part is skipped. PARTS=a,e runs
+# some of them. WHEELS=folder: without network, beside the torch that the machine has.
+gpu: $(if $(WHEELS),$(GPU_VENV)/.ready,$(VENV)/.ready)
+	$(if $(WHEELS),$(GPU_VENV)/bin,$(BIN))/python -m pytest -q $(GPU_TESTS)
+	$(if $(WHEELS),$(GPU_VENV)/bin,$(BIN))/python -m benchmarks.gpu $(if $(PARTS),--only $(PARTS))
+
+# GPU_PYTHON: version of the machine's Python. TORCH is added where the machine has none: WITH_TORCH=1
+gpu-wheels:
+	$(PYTHON) -m pip download --quiet --only-binary=:all: --python-version $(GPU_PYTHON) \
+		$(addprefix --platform ,$(GPU_PLATFORMS)) -c constraints.txt -d wheels \
+		-r benchmarks/gpu/requirements.txt $(if $(WITH_TORCH),"$(TORCH)")
+
+$(GPU_VENV)/.ready: benchmarks/gpu/requirements.txt
+	$(PYTHON) -m venv --system-site-packages $(GPU_VENV)
+	$(GPU_VENV)/bin/pip install --quiet --no-index --find-links $(WHEELS) -r $<
+	$(GPU_VENV)/bin/python -c "import torch" || \
+		$(GPU_VENV)/bin/pip install --quiet --no-index --find-links $(WHEELS) torch
+	touch $@
+
 # labelled jobs with fresh seeds, other tools in environments of their own; SEED=n repeats
 bench-accuracy: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.accuracy --write docs/accuracy.md $(if $(SEED),--seed $(SEED))
@@ -97,4 +122,4 @@ sbom: $(TOOLS)/.ready
 		--output-reproducible -o $(DIST)/rankscope.cdx.json -
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(GPU_VENV)

@@ -27,6 +27,7 @@ def main() -> int:
     if machine is None and not options.rehearse:
         for part in parts:
             print(f"({part.letter}) {part.shows}: skipped: no CUDA device")
+        _write_page(options)
         return 0
     if options.rehearse:
         print("Rehearsal on the CPU with tiny sizes: nothing here is a result of a GPU.")
@@ -51,9 +52,14 @@ def _measured(
             print(f"({part.letter}) {part.shows}: {known.state} on {known.date}, not run again")
         results.append(known)
     print(f"\nResults: {files.folder}; docs/gpu.md says how to send them back.")
+    _write_page(options)
+    return _ended(results)
+
+
+def _write_page(options: argparse.Namespace) -> None:
+    """Results of all machines, sent ones too."""
     if options.page is not None:
         report.write(options.page, ResultFiles.all_below(options.results))
-    return _ended(results)
 
 
 def _ended(results: list[Result], how: str = "") -> int:

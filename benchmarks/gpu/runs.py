@@ -141,7 +141,7 @@ class ResultFiles:
     def all_below(folder: Path) -> list[tuple[Machine, list[Result]]]:
         """Every machine and its results, in order of the parts."""
         found = []
-        for below in sorted(one for one in folder.iterdir() if one.is_dir()):
+        for below in sorted(folder.glob("*/")):
             told = [json.loads(path.read_text("utf-8")) for path in below.glob("*.json")]
             if told:
                 results = sorted(map(_read, told), key=lambda result: result.part.letter)
