@@ -76,7 +76,7 @@ bench: $(VENV)/.ready
 # What only a CUDA device can show (docs/gpu.md); without one every part is skipped. PARTS=a,e runs
 # some of them. WHEELS=folder: without network, beside the torch that the machine has.
 gpu: $(if $(WHEELS),$(GPU_VENV)/.ready,$(VENV)/.ready)
-	$(if $(WHEELS),$(GPU_VENV)/bin,$(BIN))/python -m pytest -q $(GPU_TESTS)
+	PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(if $(WHEELS),$(GPU_VENV)/bin,$(BIN))/python -m pytest -q $(GPU_TESTS)
 	$(if $(WHEELS),$(GPU_VENV)/bin,$(BIN))/python -m benchmarks.gpu $(if $(PARTS),--only $(PARTS))
 
 # GPU_PYTHON: version of the machine's Python. TORCH is added where the machine has none: WITH_TORCH=1

@@ -108,6 +108,8 @@ def send_hostile(
             server.start()
             continue
         outcomes[str(answer.status or "left by the client")] += 1
+    if not options.hostile:
+        time.sleep(options.seconds)  # the visitors alone: what they themselves leave in memory
     return outcomes, time.monotonic() - begun_s
 
 
