@@ -160,7 +160,7 @@ def main() -> None:
         help="whose code to measure, the one before first (this checkout)",
     )
     add("--only", choices=SECTIONS, action="append", help="a section, several allowed (all)")
-    add("--hostile", type=int, default=100, help="queries in a row, 0: visitors alone (%(default)s)")
+    add("--hostile", type=int, default=100, help="in a row; 0: visitors alone (%(default)s)")
     add("--patience", type=float, default=5.0, help="s until the client leaves (%(default)s)")
     add("--seconds", type=float, default=600.0, help="s they may take together (%(default)s)")
     add("--most-gb", type=float, default=8.0, help="memory of a server (%(default)s)")
