@@ -1,7 +1,7 @@
 """What torch.profiler saw of some steps: calls into CUDA, work of the device, and marks of ours.
 
 Read from the trace that it exports for Chrome: the profiler's public format. Times are us after
-the trace's own base. Without a device the innermost operators of the CPU stand for work of the device, so that a
+the trace's own base. Without a device the innermost operators of the CPU stand for its work: then a
 rehearsal has something to read.
 """
 

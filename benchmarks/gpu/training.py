@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ SMALL = Workload(
     "small, launch-bound",
     GPTSizes(num_layers=4, width=256, num_heads=8, vocabulary=512, seq_len=128), 1, torch.float32,
 )  # fmt: skip
+WORKLOADS = {"large": LARGE, "small": SMALL}
+"""For command lines of processes that a part starts."""
 
 
 class Training:
@@ -97,14 +100,15 @@ def hooked(
 ) -> Iterator[Step]:
     """Its step under the hooks, its loss logged; the rest as in `recording`."""
     with recording(training, folder, watches, **settings) as tracer:
+        yield partial(logged_step, training, tracer)
 
-        def step() -> torch.Tensor:
-            with tracer.step():
-                loss = training.step()
-                tracer.log(loss=loss)
-            return loss
 
-        yield step
+def logged_step(training: Training, tracer: Tracer) -> torch.Tensor:
+    """A step under the hooks as a job has it: its loss is logged."""
+    with tracer.step():
+        loss = training.step()
+        tracer.log(loss=loss)
+    return loss
 
 
 def warm_up(place: Place, step: Callable[[], object], seconds: float = 1.5) -> None:
