@@ -18,7 +18,6 @@ from benchmarks.gpu.figures import Place
 from trace_hooks import guard
 
 OFF = "without hooks"
-_ROUNDING = 1e-9
 
 
 class Block(NamedTuple):
@@ -104,7 +103,9 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def meets(own: Spread, null: Spread, aim: float) -> bool | None:
-    """Whether a cost is within the aim; None where the null alone is spread over more than it."""
-    if null.high - null.low > 2 * aim:
-        return None
-    return own.median <= aim + _ROUNDING
+    """Whether a cost is within the aim; None where the null alone is spread over more than that,
+    and most of the cost's blocks are no further from the null's than the aim.
+    """
+    if null.high - null.low <= 2 * aim:
+        return own.median <= aim
+    return False if own.low - null.high > aim else None

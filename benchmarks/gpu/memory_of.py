@@ -11,13 +11,22 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.gpu.figures import Place
-from benchmarks.gpu.training import WORKLOADS, Step, Training, logged_step, recording, warm_up
+from benchmarks.gpu.training import (
+    WORKLOADS,
+    Step,
+    Training,
+    logged_step,
+    recording,
+    settle,
+    warm_up,
+)
 from trace_hooks.sources.memory import resident_bytes
 from trace_hooks.tracer import Tracer
 
@@ -78,7 +87,8 @@ def trained(place: Place, training: Training, way: str, num_steps: int) -> Memor
         tracer: Tracer | None = None
         if way != OFF:
             tracer = opened.enter_context(recording(training, place.folder, **WAYS[way]))
-            step = lambda: logged_step(training, tracer)  # noqa: E731
+            step = partial(logged_step, training, tracer)
+            settle(place, tracer, step)
         warm_up(place, step)
         if not place.is_rehearsal:
             torch.cuda.reset_peak_memory_stats()

@@ -75,7 +75,10 @@ def numbered(recorder: Recorder) -> Iterator[None]:
 
 
 def compared(spans: pa.Table, found: Profile) -> list[Compared]:
-    """Spans with work in them; `spans`: rows that the hooks wrote."""
+    """Spans with work in them; `spans`: rows that the hooks wrote. Those of the first step are left
+    out where there are steps: the profiler itself has things to do for the first time.
+    """
+    first_us = found.steps[0][1] if found.steps else float("-inf")
     work = sorted(found.work, key=lambda one: one.launched_us)
     launched = [one.launched_us for one in work]
     columns = ["kind", "name", "ts_ns", "dur_ns", "args"]
@@ -83,7 +86,7 @@ def compared(spans: pa.Table, found: Profile) -> list[Compared]:
     for row in spans.select(columns).to_pylist():
         begin_us = found.marks.get(f"{_OPEN}{row['args']}")
         end_us = found.marks.get(f"{_CLOSE}{row['args']}")
-        if row["args"] is None or begin_us is None or end_us is None:
+        if begin_us is None or end_us is None or begin_us < first_us:
             continue
         inside = work[bisect.bisect_left(launched, begin_us) : bisect.bisect(launched, end_us)]
         if not inside:

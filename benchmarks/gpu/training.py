@@ -17,8 +17,9 @@ import torch
 from torch import nn
 
 import trace_hooks as th
-from benchmarks.gpu.figures import Place
+from benchmarks.gpu.figures import NotHere, Place
 from sample_traces.jobs.model import GPTSizes, build_stage, token_loss
+from trace_hooks.clock import HostClock
 from trace_hooks.schema import SegmentName
 from trace_hooks.tracer import Tracer
 
@@ -121,6 +122,13 @@ def warm_up(place: Place, step: Callable[[], object], seconds: float = 1.5) -> N
         step()
         place.wait()
         number += 1
+
+
+def settle(place: Place, tracer: Tracer, step: Callable[[], object], seconds: float = 1.5) -> None:
+    """Warm up under the hooks; raises NotHere where they have not taken the device's clock then."""
+    warm_up(place, step, seconds)
+    if not place.is_rehearsal and isinstance(tracer.recorder.device_clock, HostClock):
+        raise NotHere("the hooks take no times of the device; their log says why")
 
 
 def rows_of(folder: Path, table: str) -> pa.Table:

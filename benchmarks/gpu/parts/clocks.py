@@ -24,8 +24,9 @@ backward captured in a CUDA graph (the span around its replay), and with torch.c
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,12 +34,21 @@ import torch
 from benchmarks.gpu.figures import Figure, NotHere, Place
 from benchmarks.gpu.profiled import Counts, counts, profiled
 from benchmarks.gpu.span_times import Compared, compared, numbered
-from benchmarks.gpu.training import LARGE, SMALL, Training, Workload, recording, rows_of, warm_up
+from benchmarks.gpu.training import (
+    LARGE,
+    SMALL,
+    Training,
+    Workload,
+    recording,
+    rows_of,
+    settle,
+    warm_up,
+)
 from sample_traces.jobs.model import GPTSizes, token_loss
-from trace_hooks.clock import HostClock
 from trace_hooks.tracer import Tracer
 
 STEPS = 5
+KINDS = ("forward", "backward", "optimizer")
 TOO_SHORT_US = 5.0
 """An event is read to about a us, a kernel's times to less."""
 
@@ -64,16 +74,17 @@ Stepping = Callable[[Training, Tracer], object]
 def measure(place: Place) -> None:
     """Waits and times with both models; then the times with streams, a graph and torch.compile."""
     for workload in (LARGE, SMALL):
-        place.attempt(workload.name, lambda w=workload: _waits_and_times(place, w))  # type: ignore[misc]
-    place.attempt("two streams", lambda: _two_streams(place))
-    place.attempt("CUDA graph", lambda: _graph(place))
-    place.attempt("torch.compile", lambda: _compiled(place))
+        place.attempt(workload.name, partial(_waits_and_times, place, workload))
+    place.attempt("two streams", partial(_two_streams, place))
+    place.attempt("CUDA graph", partial(_graph, place))
+    place.attempt("torch.compile", partial(_compiled, place))
 
 
 def _waits_and_times(place: Place, workload: Workload) -> None:
     training = Training(place, workload)
-    place.attempt(f"{workload.name}: waits", lambda: _waits(place, workload.name, training))
-    place.attempt(f"{workload.name}: times", lambda: _say_times(place, workload.name, training))
+    name = workload.name
+    place.attempt(f"{name}: waits", partial(_waits, place, name, training))
+    place.attempt(f"{name}: times", partial(_say_times, place, name, training))
 
 
 def _waits(place: Place, model: str, training: Training) -> None:
@@ -90,7 +101,7 @@ def _waits(place: Place, model: str, training: Training) -> None:
                     if is_logged:
                         tracer.log(loss=loss)
 
-            _settle(place, tracer, step)
+            settle(place, tracer, step)
             hooked = counts(profiled(place, step, STEPS))
         _say_counts(place, f"{model}, {way}", alone, hooked, adds_nothing=way in LEVELS)
 
@@ -114,13 +125,6 @@ def _say_counts(place: Place, name: str, alone: Counts, hooked: Counts, adds_not
     )  # fmt: skip
 
 
-def _settle(place: Place, tracer: Tracer, step: Callable[[], object]) -> None:
-    """Warm up; raises NotHere where the hooks have not taken the device's clock then."""
-    warm_up(place, step)
-    if not place.is_rehearsal and isinstance(tracer.recorder.device_clock, HostClock):
-        raise NotHere("the hooks took no times of the device; their log says why")
-
-
 def _one_step(training: Training, tracer: Tracer) -> None:
     with tracer.step():
         training.step()
@@ -134,18 +138,18 @@ def _say_times(place: Place, name: str, training: Training, stepping: Stepping =
         def step() -> None:
             stepping(training, tracer)
 
-        _settle(place, tracer, step)
+        settle(place, tracer, step)
         with numbered(tracer.recorder):
-            found = profiled(place, step, STEPS)
-    _say_compared(place, name, compared(rows_of(folder, "spans"), found))
+            found = profiled(place, step, 1 + STEPS)
+    _say_compared(place, name, compared(rows_of(folder, "spans"), found), KINDS)
 
 
-def _say_compared(place: Place, name: str, spans: list[Compared]) -> None:
-    """Figures of each kind of span; raises ValueError where there is none at all."""
-    if not spans:
-        raise ValueError("no span of the hooks has kernels of torch.profiler in it")
-    for kind in dict.fromkeys(one.kind for one in spans):
+def _say_compared(place: Place, name: str, spans: list[Compared], kinds: Sequence[str]) -> None:
+    """Figures of each kind of span; raises ValueError where one was not recorded at all."""
+    for kind in kinds:
         own = [one for one in spans if one.kind == kind]
+        if not own:
+            raise ValueError(f"no {kind} of the hooks has kernels of torch.profiler in it")
         errors = sorted(one.error_us for one in own)
         work = statistics.median(one.work_us for one in own)
         num_short = sum(error < -TOO_SHORT_US for error in errors)
@@ -203,7 +207,7 @@ def _graph(place: Place) -> None:
         raise NotHere("needs a CUDA device")
     training, folder = Training(place, BUSY), place.new_folder()
     with recording(training, folder) as tracer:
-        _settle(place, tracer, lambda: _one_step(training, tracer))
+        settle(place, tracer, partial(_one_step, training, tracer))
         graph = _captured(training)
         place.say(Figure("CUDA graph: captured while the hooks record", "yes", holds=True))
 
@@ -215,8 +219,9 @@ def _graph(place: Place) -> None:
 
         warm_up(place, step)
         with numbered(tracer.recorder):
-            found = profiled(place, step, STEPS)
-    _say_compared(place, "CUDA graph", compared(rows_of(folder, "spans"), found))
+            found = profiled(place, step, 1 + STEPS)
+    spans = compared(rows_of(folder, "spans"), found)
+    _say_compared(place, "CUDA graph", spans, ("forward", "optimizer"))
 
 
 def _captured(training: Training) -> Any:

@@ -31,6 +31,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
 from typing import Any
@@ -54,9 +55,9 @@ from benchmarks.gpu.training import (
     WORKLOADS,
     Step,
     Training,
-    hooked,
     logged_step,
     recording,
+    settle,
     warm_up,
 )
 from trace_hooks.capture_request import COMMAND, MAX_STEPS
@@ -83,8 +84,9 @@ def _nothing(place: Place, training: Training, num_steps: int) -> Iterator[Step]
 
 @contextmanager
 def _hooks(place: Place, training: Training, num_steps: int, **settings: Any) -> Iterator[Step]:
-    with hooked(training, place.new_folder(), **settings) as step:
-        warm_up(place, step, WARM_S)
+    with recording(training, place.new_folder(), **settings) as tracer:
+        step = partial(logged_step, training, tracer)
+        settle(place, tracer, step, WARM_S)
         yield step
 
 
@@ -102,7 +104,7 @@ def _profiler(place: Place, training: Training, num_steps: int) -> Iterator[Step
 def _capture(place: Place, training: Training, num_steps: int) -> Iterator[Step]:
     with recording(training, place.new_folder()) as tracer:
         step = partial(logged_step, training, tracer)
-        warm_up(place, step, WARM_S)
+        settle(place, tracer, step, WARM_S)
         request = {"type": "command", "id": "gpu", "name": COMMAND, "args": {"steps": num_steps}}
         answer = tracer.recorder.live.commands.answer(request)
         if answer is None or not answer["ok"]:
@@ -128,28 +130,48 @@ ORDER = tuple(name for way in RECORDING for name in (NULL, DEFAULT, way))
 """The null and the default level come oftenest: the aim is about them."""
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """What one model cost under the ways of recording."""
+
+    training: Training
+    num_steps: int
+    turns: Turns
+
+
 def measure(place: Place) -> None:
-    """All ways with the large model, then with the small one; nsys in processes of its own."""
+    """The ways of recording with both models, then torch.profiler and captures with both: nothing
+    of CUPTI may be in the process while the former are measured. nsys in processes of its own.
+    """
+    found: dict[str, Recorded] = {}
     for name, seconds in SECONDS.items():
-        place.attempt(WORKLOADS[name].name, lambda n=name, s=seconds: _costs(place, n, s))  # type: ignore[misc]
-        gc.collect()
-        torch.cuda.empty_cache()  # does nothing where CUDA is not in use
-    place.attempt("nsys", lambda: _nsys(place))
+        place.attempt(WORKLOADS[name].name, partial(_recording, place, name, seconds, found))
+    for name, recorded in found.items():
+        title = f"{WORKLOADS[name].name}: {PROFILER}"
+        place.attempt(title, partial(_profiling, place, name, SECONDS[name] / 4, recorded))
+    found.clear()
+    gc.collect()
+    torch.cuda.empty_cache()  # does nothing where CUDA is not in use
+    place.attempt("nsys", partial(_nsys, place))
 
 
-def _costs(place: Place, name: str, seconds: float) -> None:
+def _recording(place: Place, name: str, seconds: float, found: dict[str, Recorded]) -> None:
     training = Training(place, WORKLOADS[name])
     warm_up(place, training.step, 3 * WARM_S)  # clocks of a device rise when it gets to work
     number = steps_in(place, training, BLOCK_S)
     order = tuple(dict.fromkeys(ORDER)) if place.is_rehearsal else ORDER
     turns = alternating(place, training, order, number, seconds)
-    for way in dict.fromkeys(ORDER):
+    found[name] = Recorded(training, number, turns)
+    for way in dict.fromkeys(order):
         _say(place, name, turns, way, number)
-    number = min(number, MAX_STEPS)
-    after = alternating(place, training, [PROFILER, CAPTURE, NULL], number, seconds / 4)
-    for way in (PROFILER, CAPTURE, NULL):
-        _say(place, name, after, way, number, "" if way != NULL else " after torch.profiler")
-    _say_left_behind(place, name, turns, after)
+
+
+def _profiling(place: Place, name: str, seconds: float, recorded: Recorded) -> None:
+    number, order = min(recorded.num_steps, MAX_STEPS), (PROFILER, CAPTURE, NULL)
+    turns = alternating(place, recorded.training, order, number, seconds)
+    for way in order:
+        _say(place, name, turns, way, number, " after torch.profiler" if way == NULL else "")
+    _say_left_behind(place, name, recorded.turns, turns)
 
 
 def alternating(
@@ -177,14 +199,8 @@ def _say(place: Place, name: str, turns: Turns, way: str, num_steps: int, more: 
     is_aimed_at = name == "large" and way == DEFAULT and not place.is_rehearsal
     for what, value in (("GPU time", _gpu), ("wall time", _wall)):
         own, null = (percent_more(turns, one, value) for one in (way, NULL))
-        place.say_of_gpu(
-            Figure(
-                f"{title}: {what}", own.median, "% more",
-                holds=meets(own, null, AIM_PERCENT) if is_aimed_at else None,
-                note=_note(own, "%", num_steps)
-                + (f"; aim: at most {AIM_PERCENT} %" if is_aimed_at else ""),
-            )
-        )  # fmt: skip
+        figure = Figure(f"{title}: {what}", own.median, "% more", note=_note(own, "%", num_steps))
+        place.say_of_gpu(_against_aim(figure, own, null) if is_aimed_at else figure)
     cpu = ms_more(turns, way, lambda block: block.cpu)
     account_ms = statistics.median(block.own for one, block in turns if one == way)
     place.say_of_gpu(
@@ -193,6 +209,12 @@ def _say(place: Place, name: str, turns: Turns, way: str, num_steps: int, more: 
             note=f"{_note(cpu, 'ms', num_steps)}; own account {account_ms:.3f} ms",
         )
     )  # fmt: skip
+
+
+def _against_aim(figure: Figure, own: Spread, null: Spread) -> Figure:
+    holds = meets(own, null, AIM_PERCENT)
+    told = "; the null is spread too widely to judge it" if holds is None else ""
+    return replace(figure, holds=holds, note=f"{figure.note}; aim: {AIM_PERCENT} % at most{told}")
 
 
 def _gpu(block: Block) -> float:

@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from benchmarks.gpu.figures import Figure, Place
 from benchmarks.gpu.memory_of import OFF, Memory, Sample
@@ -40,7 +41,7 @@ MIB = 1 << 20
 def measure(place: Place) -> None:
     """The small model for many steps, the large one for its peaks."""
     for name in NUM_STEPS:
-        place.attempt(WORKLOADS[name].name, lambda n=name: _compare(place, n))  # type: ignore[misc]
+        place.attempt(WORKLOADS[name].name, partial(_compare, place, name))
 
 
 def _compare(place: Place, name: str) -> None:
