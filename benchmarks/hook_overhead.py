@@ -1,10 +1,10 @@
 """What the hooks cost: a training step under each level, and one event of each source.
 
-    python benchmarks/hook_overhead.py [--json] [--rounds 10] [--gpu]
+    python benchmarks/hook_overhead.py [--json] [--rounds 10]
 
 CPU time, not wall time: on a shared machine wall ratios say nothing. Every way is compared with
 steps of nothing right before and after it, "off" too: its distance from 1.00 is what the
-measurement itself cannot tell apart. `--gpu` adds what only a CUDA device can show.
+measurement itself cannot tell apart. On a CUDA device: `python -m benchmarks.gpu`.
 """
 
 from __future__ import annotations
@@ -20,37 +20,31 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 from event_costs import event_costs
-from gpu_costs import gpu_costs
 from step_overhead import BATCH, MICROBATCHES, SIZES, Cost, step_costs
 
 
 def main() -> int:
-    options = asked(__doc__, "also measure on a CUDA device")
+    options = asked(__doc__)
     steps = step_costs(options.rounds)
     events = event_costs()
-    gpu = gpu_costs() if options.gpu else None
     if options.json:
         found = {
             "conditions": conditions(options.rounds),
             "steps": {name: asdict(cost) for name, cost in steps.items()},
             "events": events,
-            "gpu": gpu,
         }
         print(json.dumps(found, indent=1))
     else:
-        print_tables(options.rounds, steps, events, gpu)
+        print_tables(options.rounds, steps, events)
     return 0
 
 
-def asked(doc: str | None, gpu: str) -> argparse.Namespace:
-    """What a benchmark of training steps is asked for; `gpu`: what --gpu means. One thread."""
+def asked(doc: str | None) -> argparse.Namespace:
+    """Options of a benchmark of training steps, which then uses one thread."""
     parser = argparse.ArgumentParser(description=doc)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--rounds", type=int, default=10, help="turns of each way")
-    parser.add_argument("--gpu", action="store_true", help=gpu)
     options = parser.parse_args()
-    if options.gpu and not torch.cuda.is_available():
-        parser.error("--gpu needs a CUDA device and there is none here")
     torch.set_num_threads(1)
     return options
 
@@ -60,16 +54,13 @@ def conditions(rounds: int) -> dict[str, object]:
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "model": f"GPT, {SIZES.num_layers} layers of width {SIZES.width}, {MICROBATCHES} "
         f"micro-batches of {BATCH} x {SIZES.seq_len} tokens, one thread",
         "rounds": rounds,
     }
 
 
-def print_tables(
-    rounds: int, steps: dict[str, Cost], events: dict[str, float], gpu: dict[str, float] | None
-) -> None:
+def print_tables(rounds: int, steps: dict[str, Cost], events: dict[str, float]) -> None:
     for name, value in conditions(rounds).items():
         print(f"{name}: {value}")
     print(
@@ -84,7 +75,7 @@ def print_tables(
             f"{cost.own_account_ms:16.2f}"
         )
     print("\none event")
-    for name, value in (events | (gpu or {})).items():
+    for name, value in events.items():
         print(f"{name:42}{value:12,.1f}")
 
 

@@ -30,12 +30,12 @@ MICROBATCHES = 2
 class Training:
     """A GPT trained in one process."""
 
-    def __init__(self, device: str = "cpu") -> None:
+    def __init__(self) -> None:
         torch.manual_seed(0)
-        self.model: nn.Module = build_stage(SIZES, 0, 1, 0).to(device)
+        self.model: nn.Module = build_stage(SIZES, 0, 1, 0)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, foreach=False)
         shape = (MICROBATCHES, BATCH, SIZES.seq_len)
-        self.tokens = torch.randint(SIZES.vocabulary, shape, device=device)
+        self.tokens = torch.randint(SIZES.vocabulary, shape)
 
     def step(self) -> torch.Tensor:
         """One optimizer step of MICROBATCHES micro-batches; returns the last loss."""
@@ -71,10 +71,7 @@ def hooks(level: str, training: Training) -> Iterator[Callable[[], object]]:
 @contextmanager
 def profiler(details: bool, training: Training) -> Iterator[Callable[[], object]]:
     """The step under torch.profiler; what it does after stopping is not measured."""
-    activities = [ProfilerActivity.CPU]
-    if torch.cuda.is_available():
-        activities.append(ProfilerActivity.CUDA)
-    with profile(activities=activities, with_stack=details, record_shapes=details):
+    with profile(activities=[ProfilerActivity.CPU], with_stack=details, record_shapes=details):
         yield training.step
 
 

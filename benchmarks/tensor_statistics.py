@@ -1,6 +1,6 @@
 """What tensor statistics cost a training step: in steps that record them, and in those between.
 
-    python benchmarks/tensor_statistics.py [--json] [--rounds 10] [--gpu]
+    python benchmarks/tensor_statistics.py [--json] [--rounds 10]
 
 CPU time of the training thread, not wall time (benchmarks.md says why). Every way of training takes
 its turns among the others, in another order each round; a way's ratio compares its steps with those
@@ -64,10 +64,10 @@ def turn(training: Training, every: int) -> float:
     return statistics.median(found[2:])
 
 
-def costs(rounds: int, device: str) -> dict[str, Cost]:
+def costs(rounds: int) -> dict[str, Cost]:
     """Cost by way; each round runs every way once, in another order."""
     os.environ.setdefault("TRACE_HOOKS_RUN", "benchmark")
-    training = Training(device)
+    training = Training()
     turns = in_turns(WAYS, rounds, lambda name: turn(training, WAYS[name]))
     alone = turns["hooks alone"]
     return {name: _cost(own, alone) for name, own in turns.items()}
@@ -81,8 +81,8 @@ def _cost(own: list[float], alone: list[float]) -> Cost:
 
 
 def main() -> int:
-    options = asked(__doc__, "train on a CUDA device")
-    found = costs(options.rounds, "cuda" if options.gpu else "cpu")
+    options = asked(__doc__)
+    found = costs(options.rounds)
     around = conditions(options.rounds)
     if options.json:
         plain = {name: asdict(cost) for name, cost in found.items()}

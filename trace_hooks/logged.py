@@ -39,8 +39,7 @@ class OnDevice:
         # pinned: a copy to pageable memory would wait for the device
         self._copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         self._copy.copy_(tensor, non_blocking=True)
-        self._done = torch.cuda.Event()
-        self._done.record()
+        self._done = torch.cuda.current_stream(tensor.device).record_event()
         self._is_lost = False
 
     def is_ready(self) -> bool:

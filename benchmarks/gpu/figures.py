@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
+
+NEEDS_GPU = "not here: needs a CUDA device"
+"""Value of a figure that a rehearsal has no number for."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,25 @@ class Place:
         """Until the device has done all its work."""
         if not self.is_rehearsal:
             torch.cuda.synchronize()
+
+    def say_of_gpu(self, figure: Figure) -> None:
+        """Keep a figure that only a GPU can give; a rehearsal says that it has none."""
+        none = replace(figure, value=NEEDS_GPU, unit="", holds=None, note="")
+        self.say(none if self.is_rehearsal else figure)
+
+    def attempt(self, name: str, check: Callable[[], object]) -> None:
+        """One check among several: where it fails, a figure says so and the others go on."""
+        try:
+            check()
+        except NotHere as error:
+            self.say(Figure(name, f"not here: {error}"))
+        except (RuntimeError, OSError, ValueError) as error:
+            text = f"{type(error).__name__}: {error}".strip().replace("\n", " ")
+            self.say(Figure(name, text[:300], holds=False))
+
+    def new_folder(self) -> Path:
+        """An empty folder below `folder`."""
+        return Path(tempfile.mkdtemp(dir=self.folder))
 
     def sized(self, real: int, rehearsed: int) -> int:
         """A size: that of the measurement, or a small one for a rehearsal."""

@@ -60,7 +60,7 @@ def run_part(part: Part, device: str, folder: Path) -> Result:
     command = [sys.executable, "-m", "benchmarks.gpu.run_part", part.module, device, str(path)]
     with subprocess.Popen(
         command, cwd=REPO, start_new_session=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, errors="replace", env=_environment(),
+        stderr=subprocess.STDOUT, text=True, errors="replace", env=_environment(device),
     ) as process:  # fmt: skip
         said, code = _followed(process)
     figures = read_figures(path)
@@ -69,9 +69,11 @@ def run_part(part: Part, device: str, folder: Path) -> Result:
     return Result(part, state, why, figures, round(time.monotonic() - begun_s, 1), date)
 
 
-def _environment() -> dict[str, str]:
+def _environment(device: str) -> dict[str, str]:
     """Without what would change how the hooks record; parts say themselves what they want."""
-    return {name: v for name, v in os.environ.items() if not name.startswith("TRACE_HOOKS")}
+    kept = {name: v for name, v in os.environ.items() if not name.startswith("TRACE_HOOKS")}
+    # tiny models on several threads of a shared machine mostly wait for each other
+    return kept | ({"OMP_NUM_THREADS": "1"} if device == "cpu" else {})
 
 
 def _followed(process: subprocess.Popen[str]) -> tuple[list[str], int | None]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,13 @@ import torch
 from torch import nn
 
 import trace_hooks as th
-from benchmarks.gpu.figures import Place
+from benchmarks.gpu.figures import NotHere, Place
 from sample_traces.jobs.model import GPTSizes, build_stage, token_loss
+from trace_hooks.clock import HostClock
 from trace_hooks.schema import SegmentName
+from trace_hooks.tracer import Tracer
+
+Step = Callable[[], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,8 @@ SMALL = Workload(
     "small, launch-bound",
     GPTSizes(num_layers=4, width=256, num_heads=8, vocabulary=512, seq_len=128), 1, torch.float32,
 )  # fmt: skip
+WORKLOADS = {"large": LARGE, "small": SMALL}
+"""For command lines of processes that a part starts."""
 
 
 class Training:
@@ -72,26 +80,55 @@ class Training:
 
 
 @contextmanager
-def hooked(
+def recording(
     training: Training, folder: Path, watches: Sequence[dict[str, Any]] = (), **settings: Any
-) -> Iterator[Callable[[], Any]]:
-    """Its step under the hooks, which write below `folder`; `settings`: what th.start takes."""
+) -> Iterator[Tracer]:
+    """The hooks on its model, which write below `folder`; `settings`: what th.start takes."""
     os.environ["TRACE_HOOKS_RING_DIR"] = str(folder / "rings")
     tracer = th.start(folder, run="gpu", model=training.model, **settings)
-    for answer in tracer.inspect(*watches) if watches else ():
-        if not answer.ok:
-            raise ValueError(answer.text)
-
-    def step() -> torch.Tensor:
-        with tracer.step():
-            loss = training.step()
-            tracer.log(loss=loss)
-        return loss
-
     try:
-        yield step
+        for answer in tracer.inspect(*watches) if watches else ():
+            if not answer.ok:
+                raise ValueError(answer.text)
+        yield tracer
     finally:
         tracer.stop()
+
+
+@contextmanager
+def hooked(
+    training: Training, folder: Path, watches: Sequence[dict[str, Any]] = (), **settings: Any
+) -> Iterator[Step]:
+    """Its step under the hooks, its loss logged; the rest as in `recording`."""
+    with recording(training, folder, watches, **settings) as tracer:
+        yield partial(logged_step, training, tracer)
+
+
+def logged_step(training: Training, tracer: Tracer) -> torch.Tensor:
+    """A step under the hooks as a job has it: its loss is logged."""
+    with tracer.step():
+        loss = training.step()
+        tracer.log(loss=loss)
+    return loss
+
+
+def warm_up(place: Place, step: Callable[[], object], seconds: float = 1.5) -> None:
+    """Steps until nothing happens for the first time any more: kernels are chosen, memory is taken,
+    hooks have their clock and their buffers.
+    """
+    until_s = time.monotonic() + (min(seconds, 0.05) if place.is_rehearsal else seconds)
+    number = 0
+    while number < 3 or time.monotonic() < until_s:
+        step()
+        place.wait()
+        number += 1
+
+
+def settle(place: Place, tracer: Tracer, step: Callable[[], object], seconds: float = 1.5) -> None:
+    """Warm up under the hooks; raises NotHere where they have not taken the device's clock then."""
+    warm_up(place, step, seconds)
+    if not place.is_rehearsal and isinstance(tracer.recorder.device_clock, HostClock):
+        raise NotHere("the hooks take no times of the device; their log says why")
 
 
 def rows_of(folder: Path, table: str) -> pa.Table:

@@ -1,0 +1,158 @@
+"""What torch.profiler saw of some steps: calls into CUDA, work of the device, and marks of ours.
+
+Read from the trace that it exports for Chrome: the profiler's public format. Times are us after
+the trace's own base. Without a device the innermost operators of the CPU stand for its work: then a
+rehearsal has something to read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from benchmarks.gpu.figures import NotHere, Place
+
+STEP = "rankscope step"
+_CALLS = ("cuda_runtime", "cuda_driver")
+_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+_WAITS = re.compile(r"cu(da)?(Stream|Event|Device|Ctx)Synchronize|cu(da)?Memcpy(?!.*Async)")
+_MAY_WAIT = re.compile(r"cuda(Malloc|Free)|cudaHost(Alloc|Register|Unregister)")
+
+
+class Call(NamedTuple):
+    """A call of the host into CUDA."""
+
+    name: str
+    at_us: float
+
+
+class Work(NamedTuple):
+    """A kernel or a copy, and when the host launched it."""
+
+    kind: str
+    name: str
+    begin_us: float
+    end_us: float
+    launched_us: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """All of it; `marks`: when annotations that are no steps began, by name; `base_ns`: Unix ns."""
+
+    base_ns: int
+    steps: list[tuple[float, float]]
+    calls: list[Call]
+    work: list[Work]
+    marks: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What happened between the begin of the first step and the end of the last one.
+
+    `waits`: calls that wait for the device, and copies from or to memory that is not pinned, which
+    do as well. `copies`: of any kind. `may_wait`: calls that take memory or give it back.
+    """
+
+    waits: int
+    copies: int
+    kernels: int
+    queries: int
+    may_wait: int
+
+
+def profiled(place: Place, step: Callable[[], object], num_steps: int) -> Profile:
+    """Steps under torch.profiler, the device at rest before and after them."""
+    # with CUDA graphs in the process, CUPTI must not be taken down between two profiles
+    os.environ |= {"TEARDOWN_CUPTI": "0", "DISABLE_CUPTI_LAZY_REINIT": "1"}
+    activities = [ProfilerActivity.CPU]
+    if not place.is_rehearsal:
+        activities.append(ProfilerActivity.CUDA)
+    place.wait()
+    with profile(activities=activities) as profiler:
+        for _ in range(num_steps):
+            with record_function(STEP):
+                step()
+        place.wait()
+    path = place.new_folder() / "trace.json"
+    profiler.export_chrome_trace(str(path))
+    found = read_trace(json.loads(path.read_text("utf-8")))
+    path.unlink()
+    if not place.is_rehearsal and not any(work.kind == "kernel" for work in found.work):
+        raise NotHere("torch.profiler saw no kernels; CUPTI may not be allowed here")
+    return found
+
+
+def read_trace(trace: Mapping[str, Any]) -> Profile:
+    """The events of a trace in the format of Chrome."""
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    for event in trace["traceEvents"]:
+        if event.get("ph") == "X":
+            by_kind.setdefault(event.get("cat", ""), []).append(event)
+    calls = [event for kind in _CALLS for event in by_kind.get(kind, ())]
+    notes = by_kind.get("user_annotation", [])
+    return Profile(
+        trace.get("baseTimeNanoseconds", 0),
+        [(one["ts"], _end(one)) for one in notes if one["name"] == STEP],
+        [Call(one["name"], one["ts"]) for one in calls],
+        _device_work(by_kind, calls) or _host_work(by_kind.get("cpu_op", [])),
+        {one["name"]: one["ts"] for one in notes if one["name"] != STEP},
+    )
+
+
+def counts(found: Profile) -> Counts:
+    """Calls and work of the steps; raises ValueError without a step."""
+    if not found.steps:
+        raise ValueError("torch.profiler recorded no step")
+    begin_us, end_us = found.steps[0][0], found.steps[-1][1]
+    calls = Counter(call.name for call in found.calls if begin_us <= call.at_us <= end_us)
+    work = [one for one in found.work if begin_us <= one.launched_us <= end_us]
+    copies = [one for one in work if one.kind == "gpu_memcpy"]
+    pageable = sum("Pageable" in one.name for one in copies)
+    return Counts(
+        waits=_number(calls, _WAITS) + pageable,
+        copies=len(copies),
+        kernels=sum(one.kind == "kernel" for one in work),
+        queries=calls["cudaEventQuery"],
+        may_wait=_number(calls, _MAY_WAIT),
+    )
+
+
+def _number(calls: Counter[str], pattern: re.Pattern[str]) -> int:
+    return sum(number for name, number in calls.items() if pattern.match(name))
+
+
+def _device_work(by_kind: Mapping[str, Any], calls: list[dict[str, Any]]) -> list[Work]:
+    launched = {call.get("args", {}).get("correlation"): call["ts"] for call in calls}
+    return [
+        Work(
+            kind, one["name"], one["ts"], _end(one),
+            launched.get(one.get("args", {}).get("correlation"), one["ts"]),
+        )
+        for kind in _WORK
+        for one in by_kind.get(kind, ())
+    ]  # fmt: skip
+
+
+def _host_work(operators: Iterable[dict[str, Any]]) -> list[Work]:
+    in_order = sorted(operators, key=lambda one: (one["tid"], one["ts"], -one["dur"]))
+    innermost = [
+        one
+        for one, after in pairwise([*in_order, {"tid": None, "ts": 0}])
+        if after["tid"] != one["tid"] or after["ts"] >= _end(one)
+    ]
+    return [Work("cpu_op", one["name"], one["ts"], _end(one), one["ts"]) for one in innermost]
+
+
+def _end(event: Mapping[str, Any]) -> float:
+    end_us: float = event["ts"] + event["dur"]
+    return end_us
