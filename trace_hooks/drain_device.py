@@ -1,11 +1,11 @@
 """Prepares the drain thread for asking a device whether it has reached an event.
 
-While a thread captures a CUDA graph in the mode "global", torch's default, CUDA refuses
-cudaEventQuery on every thread, and the refused call also ends the capture: a thread that polls
-events would break the graph of the job. A thread in the mode "relaxed" may query events that are no
-part of a capture. The driver is asked, not the runtime: on a thread that has used no device yet the
-runtime would make a context on device 0, which takes hundreds of MB there from another rank. For
-the same reason the thread takes the device of the job as its own.
+Both are properties of a thread. A thread that never chose a device has device 0: on every other
+rank of a host its first call would make a context there, which takes hundreds of MB of a GPU that
+belongs to another rank. And while a thread captures a CUDA graph in the mode "global", torch's
+default, an event query on any thread is refused and ends the capture, unless the thread that asks
+has the mode "thread-local", as torch's own watchdog of NCCL has. The driver is asked for that, not
+the runtime, which may make a context as well.
 
 Source: CUDA driver API, cuThreadExchangeStreamCaptureMode; the watchdog of NCCL in torch had both
 problems (pytorch/pytorch pull requests 104487 and 148594).
@@ -17,7 +17,9 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-RELAXED = 2
+from trace_hooks.recorder import Recorder
+
+THREAD_LOCAL = 1
 _LIBRARIES = (
     ("libcuda.so.1", "cuThreadExchangeStreamCaptureMode"),
     ("libamdhip64.so", "hipThreadExchangeStreamCaptureMode"),
@@ -27,23 +29,23 @@ _LIBRARIES = (
 class DrainDevice:
     """The device that the drain thread asks. `prepare` is called on that thread."""
 
-    def __init__(self, load: Callable[[str], Any] = ctypes.CDLL) -> None:
-        self.device: int | None = None
-        """Set by the training thread once it uses one."""
+    def __init__(self, recorder: Recorder, load: Callable[[str], Any] | None = None) -> None:
         self.is_ready = False
-        self._load = load
+        self._recorder = recorder
+        self._load = load or (lambda name: ctypes.CDLL(name))
 
     def prepare(self) -> None:
-        """Prepare this thread once there is a device; raises RuntimeError where it cannot be."""
-        if self.is_ready or self.device is None:
+        """Prepare this thread once the job has a device; raises RuntimeError where it cannot be."""
+        device = self._recorder.cuda_device
+        if self.is_ready or device is None:
             return
-        self._relax()
         import torch
 
-        torch.cuda.set_device(self.device)
+        torch.cuda.set_device(device)
+        self._leave_captures_alone()
         self.is_ready = True
 
-    def _relax(self) -> None:
+    def _leave_captures_alone(self) -> None:
         refusals = []
         for library, name in _LIBRARIES:
             try:
@@ -51,7 +53,7 @@ class DrainDevice:
             except (OSError, AttributeError) as error:
                 refusals.append(str(error))
                 continue
-            code = exchange(ctypes.byref(ctypes.c_int(RELAXED)))
+            code = exchange(ctypes.byref(ctypes.c_int(THREAD_LOCAL)))
             if code == 0:
                 return
             refusals.append(f"{name} answers {code}")

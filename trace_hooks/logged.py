@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any, Protocol
 
 LOGGED = ("loss", "grad_norm", "tokens", "flops", "lr")
@@ -47,6 +48,10 @@ class OnDevice:
         try:
             return bool(self._done.query())
         except RuntimeError:
+            if not self._is_lost:
+                # torch records an event where pinned memory is freed: that would fail, too, where
+                # nothing can catch it, and end the process by SIGABRT. So it is never freed.
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._copy))
             self._is_lost = True
             return True
 
@@ -72,6 +77,8 @@ def logged_value(value: Any) -> Value:
         if value.is_cuda:
             import torch
 
+            if torch.cuda.is_current_stream_capturing():
+                raise ValueError("a number cannot be logged while a CUDA graph is captured")
             return OnDevice(value, torch)
     try:
         return Known(float(value))

@@ -155,6 +155,7 @@ class Recorder:
 
     def __init__(self, device_clock: DeviceClock | None = None) -> None:
         self.device_clock = device_clock or HostClock()
+        self.cuda_device: int | None = None  # number of the one that training's thread uses
         self.step = BEFORE_FIRST_STEP
         self.phase = "init"
         self.last_op = ""

@@ -49,9 +49,9 @@ class Recording:
         self._drain = Drain(self.recorder, anchor)
         self._session = Session(settings, self.recorder, anchor, self._drain, model, ordinal)
         self.sources = InstalledSources(settings.sources, self.recorder, self.steps, settings.level)
-        self._device = DrainDevice()
+        self._drain_device = DrainDevice(self.recorder)
         self._drain.chores = [
-            Chore("tracer.drain_device", self._device.prepare, stays_on=False),
+            Chore("tracer.drain_device", self._drain_device.prepare, stays_on=False),
             *self._session.chores(),
             Chore("tracer.steps", self.steps.publish),
             *self.sources.chores(),
@@ -121,27 +121,36 @@ class Recording:
         self._agent.start()
 
     def _step_begins(self) -> None:
+        guard.attempt("tracer.device", self._find_device)
         guard.attempt("tracer.clock", self._choose_clock)
         _begin_step(self.sources)
 
     def _step_ends(self) -> None:
+        guard.attempt("tracer.device", self._find_device)  # the first step may begin to use one
         _end_step(self.sources)
+
+    def _find_device(self) -> None:
+        """Note the device of the job once it uses one: only the job's own thread can tell."""
+        if self.recorder.cuda_device is not None:
+            return
+        torch: Any = sys.modules.get("torch")
+        cuda = getattr(torch, "cuda", None)
+        if cuda is not None and cuda.is_initialized():
+            self.recorder.cuda_device = int(cuda.current_device())
 
     def _choose_clock(self) -> None:
         """Take the accelerator's clock once the job uses one and the drain thread may ask it."""
-        torch: Any = sys.modules.get("torch")
-        cuda = getattr(torch, "cuda", None)
-        if cuda is None or not cuda.is_initialized():
-            return
-        if self._device.device is None:
-            self._device.device = cuda.current_device()
+        device = self.recorder.cuda_device
         is_chosen = not isinstance(self.recorder.device_clock, HostClock)
-        if is_chosen or not self._device.is_ready or cuda.is_current_stream_capturing():
+        if device is None or is_chosen or not self._drain_device.is_ready:
             return
-        from trace_hooks.cuda_clock import CudaClock, CudaEvents
+        import torch
 
-        device = self._device.device
-        self.recorder.device_clock = CudaClock(CudaEvents(device), f"cuda:{device}", _clock_failed)
+        if not torch.cuda.is_current_stream_capturing():
+            from trace_hooks.cuda_clock import CudaClock, CudaEvents
+
+            clock = CudaClock(CudaEvents(device), f"cuda:{device}", _clock_failed)
+            self.recorder.device_clock = clock
 
     def _find_all(self) -> None:
         self._session.find_identity(last_call=True)

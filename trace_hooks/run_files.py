@@ -8,7 +8,7 @@ import platform
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from trace_hooks import __version__
 from trace_hooks.job_claims import attempt_file, first_text, new_start
@@ -47,6 +47,7 @@ def rank_info(
     rank: int,
     world_size: int,
     local_rank: int,
+    device: Device,
     started_ns: int,
     layout: ParallelLayout | None,
     end: dict[str, Any] | None,
@@ -54,7 +55,6 @@ def rank_info(
 ) -> RankInfo:
     """What a rank's file says; coordinates are None where the layout does not have the rank."""
     fits = layout is not None and layout.world_size == world_size
-    device, device_uuid = device_of_this_process()
     return RankInfo(
         schema=SCHEMA_VERSION,
         attempt=attempt,
@@ -63,8 +63,8 @@ def rank_info(
         host=host_name(),
         pid=os.getpid(),
         local_rank=local_rank,
-        device=device,
-        device_uuid=device_uuid,
+        device=device.name,
+        device_uuid=device.uuid,
         started_ns=started_ns,
         layout=layout.to_json() if layout is not None else None,
         coords=layout.coords(rank) if layout is not None and fits else None,
@@ -73,13 +73,22 @@ def rank_info(
     )
 
 
-def device_of_this_process() -> tuple[str, str]:
-    """Name and uuid of the accelerator torch uses here; ("cpu", "") where it uses none."""
-    torch: Any = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "cuda") or not torch.cuda.is_initialized():
-        return "cpu", ""
-    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    return str(properties.name), str(getattr(properties, "uuid", ""))
+class Device(NamedTuple):
+    """What a rank computes on. `uuid`: of an accelerator, as torch says it (without GPU-)."""
+
+    name: str
+    uuid: str = ""
+
+
+CPU = Device("cpu")
+
+
+def cuda_device(index: int) -> Device:
+    """The accelerator of this number in this process, which has begun to use it."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(index)
+    return Device(str(properties.name), str(getattr(properties, "uuid", "")))
 
 
 def describe_model(model: Any) -> dict[str, Any] | None:

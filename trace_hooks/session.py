@@ -16,7 +16,7 @@ from trace_hooks.layout import ParallelLayout
 from trace_hooks.offsets import ClockOffsets
 from trace_hooks.place import clock_domain, distributed
 from trace_hooks.recorder import Recorder
-from trace_hooks.run_files import describe_model, rank_info, run_info
+from trace_hooks.run_files import CPU, Device, cuda_device, describe_model, rank_info, run_info
 from trace_hooks.schema import publish_json, rank_file_name
 from trace_hooks.segments import SegmentWriter
 from trace_hooks.settings import Settings
@@ -58,6 +58,7 @@ class Session:
         self._layout_step: int | None = None
         self._end: dict[str, Any] | None = None
         self._run_file_done = False
+        self._device = CPU
         self._written = ""  # the rank file's text, to write it only when it changes
 
     def chores(self) -> list[Chore]:
@@ -144,6 +145,13 @@ class Session:
         shared = identity.shared
         publish_json(run_info(shared.run, shared.created_ns, model, list(identity.guesses)), path)
 
+    def _find_device(self) -> Device:
+        """Asked for once: a device that has failed would answer with its error."""
+        index = self._recorder.cuda_device
+        if self._device is CPU and index is not None:
+            self._device = cuda_device(index)
+        return self._device
+
     def _write_rank_file(self, identity: Identity) -> None:
         place, shared = identity.place, identity.shared
         info = rank_info(
@@ -151,6 +159,7 @@ class Session:
             rank=place.rank,
             world_size=place.world_size,
             local_rank=place.local_rank,
+            device=self._find_device(),
             started_ns=self._started_ns,
             layout=self._recorder.layout,
             end=self._end,

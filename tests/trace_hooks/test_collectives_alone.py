@@ -131,7 +131,7 @@ def test_a_failing_look_lets_the_shutdown_go_on(
 ) -> None:
     group = dist.new_group([0])
     all_reduce(group=group)
-    monkeypatch.setattr(flight_dump, "dump", lambda: b'"record_id":9,no JSON')
+    monkeypatch.setattr(flight_dump, "dump", lambda recorder: b'"record_id":9,no JSON')
     dist.destroy_process_group(group)
     assert group not in distributed_c10d._world.pg_map
     assert guard.account.errors.pop("flight_recorder.shutdown") == 1
@@ -144,7 +144,7 @@ def test_without_a_gap_nothing_is_read(
     recorder: Recorder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def no_dump() -> bytes:
+    def no_dump(recorder: str) -> bytes:
         raise AssertionError("read without need")
 
     monkeypatch.setattr(flight_dump, "dump", no_dump)
@@ -160,7 +160,7 @@ def test_reading_keeps_to_its_share_of_the_time(
     read_until(flight, rows=1)
     assert flight._not_before_ns > now()
     reads = []
-    monkeypatch.setattr(flight_dump, "dump", lambda: reads.append(1) or b"")
+    monkeypatch.setattr(flight_dump, "dump", lambda recorder: reads.append(1) or b"")
     flight._not_before_ns = now() + 10**9
     all_reduce()
     flight.poll()
@@ -175,7 +175,7 @@ def test_overwritten_entries_are_counted_as_dropped(
 ) -> None:
     all_reduce(3)
     newest = flight_dump.entries_from(flight_dump.dump(), 0)[-1]["record_id"]
-    flight._next_record = newest  # as if the two before had been overwritten
+    flight._next_record[flight_dump.SHARED] = newest  # as if the two before had been overwritten
     read_until(flight, rows=1)
     assert len(recorder.collectives) == 1
     assert recorder.dropped == 2

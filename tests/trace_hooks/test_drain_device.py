@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from trace_hooks.drain_device import RELAXED, DrainDevice
+from trace_hooks.drain_device import THREAD_LOCAL, DrainDevice
+from trace_hooks.recorder import Recorder
 
 
 class Driver:
@@ -37,27 +38,30 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def test_it_relaxes_the_thread_once_there_is_a_device(chosen: list[int]) -> None:
+def test_the_thread_is_prepared_once_there_is_a_device(chosen: list[int]) -> None:
     driver = Driver()
-    device = DrainDevice(driver.load)
+    recorder = Recorder()
+    device = DrainDevice(recorder, driver.load)
     device.prepare()
     assert (driver.modes, device.is_ready) == ([], False)
-    device.device = 3
+    recorder.cuda_device = 3
     device.prepare()
     device.prepare()
-    assert (driver.modes, device.is_ready, chosen) == ([RELAXED], True, [3])
+    assert (driver.modes, device.is_ready, chosen) == ([THREAD_LOCAL], True, [3])
 
 
 def no_driver(name: str) -> Any:
     raise OSError(f"{name}: cannot open shared object file")
 
 
+@pytest.mark.usefixtures("chosen")
 @pytest.mark.parametrize(
     ("load", "why"), [(Driver(code=1).load, "answers 1"), (no_driver, "libcuda.so.1: cannot open")]
 )
-def test_where_it_cannot_no_device_is_asked(chosen: list[int], load: Any, why: str) -> None:
-    device = DrainDevice(load)
-    device.device = 0
+def test_where_it_cannot_no_device_is_asked(load: Any, why: str) -> None:
+    recorder = Recorder()
+    recorder.cuda_device = 0
+    device = DrainDevice(recorder, load)
     with pytest.raises(RuntimeError, match=f"no device times are taken: .*{why}"):
         device.prepare()
-    assert (device.is_ready, chosen) == (False, [])
+    assert not device.is_ready

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,6 +130,7 @@ def test_the_profilers_trace_is_kept_below_the_run(job: Job, tmp_path: Path) -> 
     job.hand_over()
     (kept,) = (tmp_path / "kernels").iterdir()
     assert kept.name == "0002-rank-00003-step-00000012.json.gz"
+    assert json.loads(gzip.decompress(kept.read_bytes()))["traceEvents"]
 
 
 def test_a_folder_that_cannot_be_written_costs_the_file_only(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
-"""What torch's Flight Recorder knows, as plain dicts.
+"""What torch's Flight Recorders know, as plain dicts.
 
+NCCL has one of its own and numbers its records itself; all other backends share one (torch 2.8 and
+later, in some later versions NCCL's is the shared one under two names).
 A dump of a full recorder (2,000 entries) takes some 50 ms and as much again to parse, all of it
 under the GIL (torch 2.13; benchmarks/hook_overhead.py prints it): only entries not read before are
 parsed, and callers read seldom.
@@ -15,13 +17,22 @@ Entry = dict[str, Any]
 _ID = b'"record_id":'
 
 
-def dump() -> bytes:
-    """The Flight Recorder as JSON; empty where this torch has none."""
+SHARED, NCCL = "_dump_fr_trace_json", "_dump_nccl_trace_json"
+"""The recorders, by what torch calls the function that reads them."""
+
+
+def recorder_of(backend: str) -> str:
+    """The recorder that a backend writes to."""
+    return NCCL if backend == "nccl" else SHARED
+
+
+def dump(recorder: str = SHARED) -> bytes:
+    """One recorder as JSON; empty where this torch has none."""
     try:
         from torch._C import _distributed_c10d as c10d
     except ImportError:
         return b""
-    read = getattr(c10d, "_dump_fr_trace_json", None)
+    read = getattr(c10d, recorder, None)
     return b"" if read is None else bytes(read())
 
 

@@ -15,7 +15,7 @@ import math
 import os
 import threading
 from bisect import bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -68,7 +68,7 @@ class FlightRecorder(Source):
             return
         self._log: CollectiveLog = log_of(self.recorder)
         self._anchor = Anchor()
-        self._next_record = 0
+        self._next_record: Counter[str] = Counter()  # by recorder, which number their records
         self._not_before_ns = 0
         self._under_way: set[tuple[int, int]] = set()  # (group_id, seq) met before their end
         self._steps: deque[tuple[int, int]] = deque(maxlen=STEPS_KEPT)  # (begin_ns, step)
@@ -119,8 +119,15 @@ class FlightRecorder(Source):
 
     def _fill_gaps(self, last: bool) -> None:
         begun = now()
-        entries = flight_dump.entries_from(flight_dump.dump(), self._next_record)
         groups = {group.name: group for group in self._log.groups.scan()}
+        with_gaps = [group for group in groups.values() if group.unseen]
+        for recorder in {flight_dump.recorder_of(group.backend) for group in with_gaps}:
+            self._read_recorder(recorder, groups, last)
+        self._not_before_ns = begun + int((now() - begun) / MAX_SHARE)
+
+    def _read_recorder(self, recorder: str, groups: dict[str, Group], last: bool) -> None:
+        first = self._next_record[recorder]
+        entries = flight_dump.entries_from(flight_dump.dump(recorder), first)
         unsettled = math.inf
         newest: dict[str, int] = {}
         for entry in entries:
@@ -131,10 +138,9 @@ class FlightRecorder(Source):
             if not self._settle(entry, group, last):
                 unsettled = min(unsettled, entry["record_id"])
         if entries:
-            self._next_record = int(min(unsettled, entries[-1]["record_id"] + 1))
+            self._next_record[recorder] = int(min(unsettled, entries[-1]["record_id"] + 1))
         for name, number in newest.items():
             self._forget_overwritten(groups[name], number)
-        self._not_before_ns = begun + int((now() - begun) / MAX_SHARE)
 
     def _settle(self, entry: flight_dump.Entry, group: Group, last: bool) -> bool:
         """Write the row of an entry no wrapper saw; whether nothing more is to be learnt of it."""

@@ -102,7 +102,11 @@ class CollectiveLog:
         from torch import distributed
 
         if distributed.is_initialized():
-            entries = flight_dump.entries_from(flight_dump.dump(), 0)
+            entries = [
+                entry
+                for recorder in (flight_dump.SHARED, flight_dump.NCCL)
+                for entry in flight_dump.entries_from(flight_dump.dump(recorder), 0)
+            ]
             self.groups.start_from_now(flight_dump.last_numbers(entries))
 
     def begin(

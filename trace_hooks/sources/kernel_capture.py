@@ -17,8 +17,10 @@ grown by MAX_GROWTH (profiled_steps.py); of its events the first MAX_EVENTS beco
 from __future__ import annotations
 
 import functools
+import gzip
 import json
 import logging
+import shutil
 import threading
 from collections.abc import Callable
 from itertools import islice
@@ -87,6 +89,11 @@ class KernelCapture(Source):
         """The rank's place in the run is known."""
         self._identity = identity
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a capture is asked for, runs, or has rows yet to be handed over."""
+        return any(one is not None for one in (self._asked, self._running, self._stopped))
+
     def ask(self, value: Any) -> str:
         """Begin a capture with a step to come (any thread); raises ValueError, one sentence."""
         request = read_request(value)
@@ -135,6 +142,11 @@ class KernelCapture(Source):
         step = self.recorder.step
         if step != asked.first:
             self._say(f"step {asked.first} did not come, this is step {step}: not captured")
+            return
+        if (
+            torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+        ):  # to stop the profiler waits for the device
+            self._say("a CUDA graph is being captured just now: not captured")
             return
         if torch.autograd._profiler_enabled():
             self._say("the job uses torch's profiler itself just now: not captured")
@@ -227,9 +239,15 @@ class KernelCapture(Source):
     def _write(self, capture: Capture) -> None:
         """Keep the profiler's own trace."""
         path = self._path(capture)
-        if path is not None:
-            path.parent.mkdir(exist_ok=True)
-            capture.profiler.export_chrome_trace(str(path))
+        if path is None:
+            return
+        path.parent.mkdir(exist_ok=True)
+        plain, part = path.with_suffix(""), path.with_suffix(".part")
+        capture.profiler.export_chrome_trace(str(plain))  # which packs nothing by itself
+        with plain.open("rb") as trace, gzip.open(part, "wb", compresslevel=1) as packed:
+            shutil.copyfileobj(trace, packed, 1 << 20)
+        plain.unlink()
+        part.replace(path)
 
     def _path(self, capture: Capture) -> Path | None:
         if self._identity is None:

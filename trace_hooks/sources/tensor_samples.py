@@ -210,9 +210,14 @@ def own_part(tensor: Tensor | None) -> tuple[Tensor, str] | None:
     plain = tensor.layout is torch.strided and tensor.is_floating_point() and tensor.itemsize > 1
     if not plain or not tensor.numel() or tensor.device.type not in ("cpu", "cuda"):
         return None
-    if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+    if is_captured(tensor):
         return None
     return tensor.detach(), shard
+
+
+def is_captured(tensor: Any) -> bool:
+    """Whether work on a tensor would become part of a CUDA graph, to be replayed with it."""
+    return bool(getattr(tensor, "is_cuda", False)) and torch.cuda.is_current_stream_capturing()
 
 
 def stride_of(tensors: list[Tensor]) -> int:

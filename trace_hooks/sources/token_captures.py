@@ -37,6 +37,7 @@ from trace_hooks.sources.captures import ActiveWatch, Capture, Rows, charged
 from trace_hooks.sources.frame_queue import FrameQueue
 from trace_hooks.sources.parts import Part
 from trace_hooks.sources.patching import Patches
+from trace_hooks.sources.tensor_samples import is_captured
 from trace_hooks.sources.vocabulary_parts import num_columns, parts_of, tell_truth
 
 MOST_IDS = 16_384
@@ -161,6 +162,8 @@ class TokenCaptures:
     def _keep_ids(
         self, due: list[ActiveWatch], ids: Tensor, part: Part | None, stage: int | None
     ) -> None:
+        if is_captured(ids):
+            return
         ids_BR = ids.detach()
         ids_BR = ids_BR.to_local() if hasattr(ids_BR, "to_local") else ids_BR
         ids_BR = ids_BR.reshape(-1, ids_BR.shape[-1])
@@ -206,6 +209,8 @@ class TokenCaptures:
 
     def _is_about(self, one: _Returned, args: Any, kwargs: dict[str, Any]) -> bool:
         """Whether a call of cross_entropy is about these logits; then their losses are kept."""
+        if is_captured(_argument(args, kwargs, 0, "input")):
+            return False
         logits, target = _argument(args, kwargs, 0, "input"), _argument(args, kwargs, 1, "target")
         ignored = kwargs.get("ignore_index", args[4] if len(args) > 4 else -100)
         if one.first_id is not None:

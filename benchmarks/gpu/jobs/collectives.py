@@ -1,0 +1,218 @@
+"""One rank of a job of collectives; writes what the hooks, the Flight Recorder and the profiler
+each saw of it to FOLDER/rank-RANK.json.
+
+python -m benchmarks.gpu.jobs.collectives cuda|cpu FOLDER RANK WORLD_SIZE
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import trace_hooks as th
+from benchmarks.gpu.chrome_trace import TraceEvent, profiled
+from benchmarks.gpu.figures import Place
+from benchmarks.gpu.training import rows_of
+from benchmarks.timing import in_turns, loop_ns
+from trace_hooks.recorder import Recorder
+from trace_hooks.ring import Ring, read_ring
+from trace_hooks.sources import flight_dump
+from trace_hooks.sources.collectives import Collectives
+from trace_hooks.steps import StepCounter
+
+CALLS, REDUCES, WARM_UP, DDP = range(5), range(5, 10), range(10, 15), range(15, 20)
+"""Steps of: all kinds of calls; all_reduce only, profiled; DDP, then DDP profiled."""
+
+REDUCES_A_STEP = 10
+COST_CALLS, COST_ROUNDS = 200, 9
+
+
+class Ops:
+    """The calls of a step, counted."""
+
+    def __init__(self, place: Place) -> None:
+        self.world = dist.get_world_size()
+        size = self.world * place.sized(1 << 20, 64)
+        self.large = torch.ones(size, device=place.device)
+        self.part = torch.ones(size // self.world, device=place.device)
+        # over one rank NCCL runs a kernel for a mean, and none for a sum
+        self.mean = dist.ReduceOp.SUM if place.is_rehearsal else dist.ReduceOp.AVG
+        self.made: Counter[str] = Counter()
+
+    def all_kinds(self) -> None:
+        """One of each kind and, with more than one rank, a message to the next."""
+        dist.all_reduce(self.large, self.mean)
+        dist.all_reduce(self.large, self.mean, async_op=True).wait()
+        dist.all_gather_into_tensor(self.large, self.part)
+        dist.reduce_scatter_tensor(self.part, self.large)
+        dist.broadcast(self.large, 0)
+        dist.barrier()
+        self.made.update(
+            {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "broadcast": 1, "barrier": 1}
+        )
+        if self.world > 1:
+            self._to_the_next()
+
+    def _to_the_next(self) -> None:
+        me = dist.get_rank()
+        received = torch.empty_like(self.part)
+        works = dist.batch_isend_irecv(
+            [
+                dist.P2POp(dist.isend, self.part, (me + 1) % self.world),
+                dist.P2POp(dist.irecv, received, (me - 1) % self.world),
+            ]
+        )
+        for work in works:
+            work.wait()
+        self.made.update({"send": 1, "recv": 1})
+
+    def reduces(self) -> None:
+        """One kind only, so that calls and kernels pair in order."""
+        for _ in range(REDUCES_A_STEP):
+            dist.all_reduce(self.large, self.mean)
+        self.made["all_reduce"] += REDUCES_A_STEP
+
+
+def main() -> None:
+    device, folder, rank, world = sys.argv[1], Path(sys.argv[2]), *map(int, sys.argv[3:5])
+    place = Place(device, folder / f"of-{rank}", print)
+    place.folder.mkdir()
+    if not place.is_rehearsal:
+        torch.cuda.set_device(rank)
+    dist.init_process_group(
+        place.backend, init_method=f"file://{folder}/store", rank=rank, world_size=world
+    )
+    seen = _recorded(place) | {"costs": _costs(place)}
+    (folder / f"rank-{rank}.json").write_text(json.dumps(seen), encoding="utf-8")
+    dist.destroy_process_group()
+
+
+def _recorded(place: Place) -> dict[str, Any]:
+    """Steps under the hooks, and what each saw of them."""
+    ops, ddp = Ops(place), _ddp_step(place)
+    tracer = th.start(place.folder / "runs", run="nccl", level="steps")
+
+    def run(steps: range, work: Callable[[], object]) -> None:
+        for number in steps:
+            with tracer.step(number):
+                work()
+
+    run(CALLS, ops.all_kinds)
+    place.wait()
+    reduce_events = profiled(place, lambda: run(REDUCES, ops.reduces))
+    run(WARM_UP, ddp)
+    place.wait()
+    ddp_events = profiled(place, lambda: run(DDP, ddp))
+    flight = _flight(place.backend)
+    rings = [path for path in Path(os.environ["TRACE_HOOKS_RING_DIR"]).rglob("*") if path.is_file()]
+    records = [r._asdict() for path in rings for r in _records(path)]
+    tracer.stop()
+    (rank_file,) = (place.folder / "runs" / "nccl" / "ranks").glob("*.json")
+    return {
+        "made": ops.made,
+        "ring": records,
+        "rows": rows_of(place.folder / "runs", "collectives").to_pylist(),
+        "flight": flight,
+        "reduce_kernels": _kernels(reduce_events),
+        "ddp_kernels": _kernels(ddp_events),
+        "errors": json.loads(rank_file.read_text("utf-8"))["hooks"]["errors"],
+    }
+
+
+def _ddp_step(place: Place) -> Callable[[], None]:
+    """A step of DDP with several buckets."""
+    width = place.sized(2048, 32)
+    model = nn.Sequential(*(nn.Linear(width, width) for _ in range(8))).to(place.device)
+    ddp = DistributedDataParallel(model, bucket_cap_mb=place.sized(34_000, 8) / 1024)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-4)
+    x = torch.ones(place.sized(512, 4), width, device=place.device)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        ddp(x).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def _records(path: Path) -> list[Any]:
+    try:
+        return read_ring(path)[1]
+    except ValueError:  # a file of the watchdog
+        return []
+
+
+def _flight(backend: str) -> list[dict[str, Any]]:
+    """Entries of the Flight Recorder, once torch's own watchdog has seen all of them end."""
+    recorder = flight_dump.recorder_of(backend)
+    until_s = time.monotonic() + 5
+    while True:
+        entries = flight_dump.entries_from(flight_dump.dump(recorder), 0)
+        if all(entry["retired"] for entry in entries) or time.monotonic() > until_s:
+            return entries
+        time.sleep(0.2)
+
+
+def _kernels(events: list[TraceEvent]) -> list[tuple[int, int]]:
+    """(begin, end) of the kernels of NCCL, in order."""
+    names = ("nccl", "onerank")
+    return [
+        (event.begin_ns, event.end_ns)
+        for event in events
+        if event.category == "kernel" and any(name in event.name.lower() for name in names)
+    ]
+
+
+def _costs(place: Place) -> dict[str, list[float]]:
+    """CPU ns of training's thread for a waited all_reduce: rounds of each way, in turns.
+
+    Every rank makes the same number of calls, or the others would wait forever.
+    """
+    x = torch.ones(4, device=place.device)
+    recorder = _recorder(place)
+    source = Collectives(recorder, StepCounter(recorder, int, int))
+
+    def reset() -> None:
+        place.wait()
+        if hasattr(source, "log"):
+            source.poll()  # gives the events back
+        recorder.spans.clear()
+        recorder.collectives.clear()
+
+    def turn(way: str) -> float:
+        if way == "hooked":
+            source.install()
+        try:
+            return loop_ns(lambda: dist.all_reduce(x), COST_CALLS, reset)
+        finally:
+            if way == "hooked":
+                source.uninstall()
+
+    for way in ("bare", "hooked"):
+        turn(way)  # warms up
+    return in_turns(("bare", "bare again", "hooked"), COST_ROUNDS, turn)
+
+
+def _recorder(place: Place) -> Recorder:
+    recorder = Recorder()
+    recorder.ring = Ring(place.folder / "ring-of-costs", 0, 0)
+    if not place.is_rehearsal:
+        from trace_hooks.cuda_clock import CudaClock, CudaEvents
+
+        recorder.device_clock = CudaClock(CudaEvents(), "cuda")
+    return recorder
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""(i) Which device a rank says it has: UUIDs under every way to choose devices, and MIG.
+
+A small job starts the hooks, then uses its last visible device, under CUDA_VISIBLE_DEVICES by
+index, by UUID, in reverse order, and empty. Its rank file must have the UUID that torch gives that
+device, nvidia-smi must know it, and the hooks must not have initialised CUDA before the job did:
+a job that forks afterwards would fail. A job without a device must end well and be one on a CPU.
+torch leaves out the prefix GPU- or MIG- that nvidia-smi writes.
+
+MIG is looked at where it is enabled, and never switched: no setting of the device is changed. Where
+a scheduler has set CUDA_VISIBLE_DEVICES itself, only what it names is used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.gpu.children import Ended, Job
+from benchmarks.gpu.figures import Figure, Place
+
+LIMIT_S = 60.0
+VARIABLE = "CUDA_VISIBLE_DEVICES"
+
+_GPU = re.compile(r"GPU (\d+): .*\(UUID: (GPU-[0-9a-f-]+)\)")
+_MIG = re.compile(r"\s+MIG .*\(UUID: (MIG-[0-9A-Za-z/-]+)\)")
+
+
+def measure(place: Place) -> None:
+    """Each way to choose devices, in a process of its own."""
+    listed = "" if place.is_rehearsal else _nvidia_smi()
+    gpus, migs = gpus_of(listed), migs_of(listed)
+    if not gpus and not place.is_rehearsal:
+        gpus = _gpus_by_torch()
+    for name, value in choices(os.environ.get(VARIABLE), gpus, migs).items():
+        if value is None:
+            place.say(Figure(name, "not here: this machine has none to choose"))
+            continue
+        folder = place.folder / f"devices-{len(list(place.folder.iterdir()))}"
+        folder.mkdir()
+        environment = {"TRACE_HOOKS_RING_DIR": str(folder / "rings"), VARIABLE: value}
+        ended = Job("which_device", (folder,), environment).ended(LIMIT_S)
+        for figure in figures(name, ended, _rank_file(folder), [*gpus.values(), *migs]):
+            place.say(figure)
+    if place.is_rehearsal:
+        place.say(Figure("UUIDs", "not here: needs a CUDA device"))
+
+
+def _nvidia_smi() -> str:
+    try:
+        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
+
+
+def _gpus_by_torch() -> dict[str, str]:
+    """UUID by index where there is no nvidia-smi."""
+    uuids = [torch.cuda.get_device_properties(n).uuid for n in range(torch.cuda.device_count())]
+    return {str(number): f"GPU-{uuid}" for number, uuid in enumerate(uuids)}
+
+
+def gpus_of(listed: str) -> dict[str, str]:
+    """UUID by index, of what nvidia-smi -L prints."""
+    return dict(match.groups() for line in listed.splitlines() if (match := _GPU.match(line)))
+
+
+def migs_of(listed: str) -> list[str]:
+    """UUIDs of MIG devices."""
+    return [match[1] for line in listed.splitlines() if (match := _MIG.match(line))]
+
+
+def choices(outer: str | None, gpus: dict[str, str], migs: list[str]) -> dict[str, str | None]:
+    """Values of CUDA_VISIBLE_DEVICES by what they show; None where this machine has none.
+
+    `outer`: what the variable is already.
+    """
+    entries = outer.split(",") if outer else list(gpus)
+    indices = [entry for entry in entries if entry in gpus]
+    uuids = [gpus.get(entry, entry) for entry in entries]
+    return {
+        "by index": indices[-1] if indices else None,
+        "by UUID": uuids[-1] if uuids else None,
+        "all": ",".join(entries) or None,
+        "in reverse order": ",".join(reversed(entries)) if len(entries) > 1 else None,
+        "a MIG device": migs[-1] if migs else None,
+        "none (empty)": "",
+    }
+
+
+def figures(name: str, ended: Ended, rank: dict[str, Any] | None, known: list[str]) -> list[Figure]:
+    """What the rank's file says against what torch and nvidia-smi say."""
+    if ended.code != 0:
+        why = f"ended with {ended.code}: {ended.last_line}"
+        return [Figure(f"{name}: the job", why, holds=False)]
+    told = json.loads(ended.last_line)
+    written = ("", "") if rank is None else (rank["device"], rank["device_uuid"])
+    found = [
+        Figure(
+            f"{name}: the rank's device", " ".join(written).strip() or "nothing",
+            holds=written == (told["name"], told["uuid"]),
+            note=f"torch says {told['name']} {told['uuid']}".strip(),
+        ),
+        Figure(
+            f"{name}: CUDA initialised by the hooks", str(told["initialised_by_hooks"]),
+            holds=not told["initialised_by_hooks"],
+        ),
+    ]  # fmt: skip
+    if told["uuid"] and known:
+        plain = [uuid.removeprefix("GPU-").removeprefix("MIG-") for uuid in known]
+        there = told["uuid"].removeprefix("GPU-").removeprefix("MIG-") in plain
+        found.append(Figure(f"{name}: nvidia-smi knows the UUID", str(there), holds=there))
+    return found
+
+
+def _rank_file(folder: Path) -> dict[str, Any] | None:
+    paths = list(folder.glob("runs/device/ranks/*.json"))
+    found: dict[str, Any] | None = json.loads(paths[0].read_text("utf-8")) if paths else None
+    return found

@@ -1,0 +1,154 @@
+"""(h) Jobs to which something happens: with hooks they go the way they go without.
+
+Each job runs in a process of its own, without hooks, without hooks again (the noise), with hooks
+at their default level, and with statistics and all watches in every step.
+
+oom: a batch that does not fit, in the middle of the job, which catches torch.cuda.OutOfMemoryError
+and goes on. graph: forward and backward under torch.cuda.graph in its default mode, in which any
+thread's query of an event ends the capture with an error; the capture is kept open for longer than
+the hooks' thread pauses. Both must end well, with bitwise the same losses.
+
+assert: an index outside of a tensor on the device, after which every call to it fails. The job must
+fail with the same exception and the same exit code, and its run folder must tell the error. Hooks
+may take some seconds longer to end: they give the last rows time to be written. A job that has not
+ended after its limit is killed and does not hold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.children import Ended, Job
+from benchmarks.gpu.figures import Figure, Place
+from benchmarks.gpu.jobs.failing import ASSERTS
+
+LIMIT_S = 75.0
+SLOWER_S = 15.0
+"""By which a job with hooks may end later after its device has failed."""
+
+WAYS = ("none", "again", "hooks", "all")
+
+
+def measure(place: Place) -> None:
+    """Each kind, each way."""
+    for what in ("oom", "graph", "assert"):
+        ended = {way: _run(place, what, way) for way in WAYS}
+        folders = {way: _folder(place, what, way) for way in WAYS}
+        figures = assert_figures if what == "assert" else going_on_figures
+        for figure in figures(what, ended, folders):
+            place.say(figure)
+
+
+def _folder(place: Place, what: str, way: str) -> Path:
+    return place.folder / f"{what}-{way}"
+
+
+def _run(place: Place, what: str, way: str) -> Ended:
+    folder = _folder(place, what, way)
+    folder.mkdir()
+    hooks = "none" if way == "again" else way
+    environment = {"TRACE_HOOKS_RING_DIR": str(folder / "rings")}
+    job = Job("failing", (what, place.device, folder, hooks), environment)
+    return job.ended(LIMIT_S)
+
+
+def going_on_figures(
+    what: str, ended: Mapping[str, Ended], folders: Mapping[str, Path]
+) -> list[Figure]:
+    """Of a job that goes on: it ends well, with the same losses, and no hook has failed."""
+    found = []
+    alone = _losses(folders["none"])
+    for way, job in ended.items():
+        told = "" if job.code == 0 else job.raised or job.last_line
+        ends = "ends well" if job.code == 0 else f"ended with {job.code}"
+        found.append(Figure(f"{what}, {way}: the job", ends, holds=job.code == 0, note=told))
+        if way == "none" or job.code != 0:
+            continue
+        differ = differing(alone, _losses(folders[way]))
+        # without hooks twice: the noise, which promises nothing
+        holds = None if way == "again" else differ == 0
+        found.append(
+            Figure(f"{what}, {way}: losses that differ", differ, f"of {len(alone)}", holds)
+        )
+        if way != "again":
+            found.append(_hook_errors(what, way, folders[way]))
+    if what == "oom":
+        found.append(_out_of_memory(ended))
+    return found
+
+
+def _out_of_memory(ended: Mapping[str, Ended]) -> Figure:
+    times = {way: job.text.count("out of memory 1 times") for way, job in ended.items()}
+    holds = all(times.values())
+    return Figure("oom: the job ran out of memory once", str(times), holds=holds)
+
+
+def differing(alone: list[int], other: list[int]) -> int:
+    """Losses whose bits differ; those that one of both lacks differ."""
+    same = sum(one == two for one, two in zip(alone, other, strict=False))
+    return max(len(alone), len(other)) - same
+
+
+def _losses(folder: Path) -> list[int]:
+    path = folder / "losses.json"
+    found: list[int] = json.loads(path.read_text("utf-8")) if path.exists() else []
+    return found
+
+
+def _rank_file(folder: Path) -> dict[str, Any] | None:
+    paths = list(folder.glob("runs/failing/ranks/*.json"))
+    found: dict[str, Any] | None = json.loads(paths[0].read_text("utf-8")) if paths else None
+    return found
+
+
+def _hook_errors(what: str, way: str, folder: Path) -> Figure:
+    rank = _rank_file(folder)
+    errors = "no rank file was written" if rank is None else rank["hooks"]["errors"]
+    return Figure(f"{what}, {way}: errors of hooks", str(errors or "none"), holds=not errors)
+
+
+def assert_figures(
+    what: str, ended: Mapping[str, Ended], folders: Mapping[str, Path]
+) -> list[Figure]:
+    """Of a job whose device fails: it fails alike, ends, and the run folder tells why."""
+    alone = ended["none"]
+    found = [
+        Figure(
+            f"{what}, without hooks", alone.raised or alone.last_line, holds=ASSERTS in alone.raised
+        )
+    ]
+    for way in ("hooks", "all"):
+        job = ended[way]
+        same = (job.code, job.raised) == (alone.code, alone.raised)
+        later_s = job.seconds - alone.seconds
+        noise_s = abs(ended["again"].seconds - alone.seconds)
+        found += [
+            Figure(
+                f"{what}, {way}: exit code and exception",
+                f"{job.code}, {job.raised or job.last_line}",
+                holds=same, note=f"without hooks {alone.code}",
+            ),
+            Figure(
+                f"{what}, {way}: ends later by", later_s, "s",
+                holds=job.code is not None and later_s < SLOWER_S,
+                note=f"less than {SLOWER_S:g} s; the same without hooks again: {noise_s:.1f} s",
+            ),
+            told_figure(f"{what}, {way}: the run folder", _rank_file(folders[way])),
+        ]  # fmt: skip
+    return found
+
+
+def told_figure(name: str, rank: dict[str, Any] | None) -> Figure:
+    """Whether the rank's file says that it failed, and of what."""
+    end = (rank or {}).get("end")
+    if not end:
+        return Figure(name, "does not tell the end", holds=False)
+    errors = (rank or {})["hooks"]["errors"]
+    return Figure(
+        name, f"{end['status']}, with the error" if ASSERTS in (end["error"] or "") else "no error",
+        holds=end["status"] == "failed" and ASSERTS in (end["error"] or ""),
+        note=f"errors of hooks: {errors or 'none'}",
+    )  # fmt: skip

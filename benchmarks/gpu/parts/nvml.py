@@ -1,0 +1,198 @@
+"""(j) Reading NVML once a second: what a reading costs, and whether it slows a step.
+
+Needs nvidia-ml-py. One reading asks for temperature, power, clocks, utilisation, reasons for lower
+clocks, errors of memory (ECC) and of each NVLink that is there; what a device does not support is
+named in a note. Each query's time is told, wall and CPU: some wait for the driver for milliseconds,
+and while one does, it may hold up the job's own calls to it. Whether it does is measured last:
+blocks of steps without readings, without them again (the noise), and with one a second from another
+thread, in turns, for a small model that waits for launches and a large one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from statistics import median
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from benchmarks.gpu.figures import Figure, NotHere, Place
+from benchmarks.gpu.spread import in_words, quartiles
+from benchmarks.gpu.training import LARGE, SMALL, Training, Workload
+from benchmarks.timing import in_turns
+
+READINGS, EVERY_S = 30, 1.0
+WAYS = ("without", "without again", "with")
+ROUNDS, BLOCK_S = 6, 4.0
+
+Query = Callable[[], object]
+
+
+def measure(place: Place) -> None:
+    """A reading alone, then beside training."""
+    try:
+        nvml = importlib.import_module("pynvml")
+    except ImportError:
+        raise NotHere("nvidia-ml-py is not installed") from None
+    uuid = _uuid(place)
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        raise NotHere(f"NVML does not start: {error}") from None
+    try:
+        device = nvml.nvmlDeviceGetHandleByUUID(uuid)
+        queries = supported(queries_of(nvml, device), nvml.NVMLError, place.say)
+        for figure in reading_figures(queries, place.sized(READINGS, 3)):
+            place.say(figure)
+        for workload in (SMALL, LARGE):
+            for figure in _beside_training(place, workload, queries):
+                place.say(figure)
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _uuid(place: Place) -> str:
+    if place.is_rehearsal:
+        raise NotHere("needs a CUDA device")
+    uuid = str(torch.cuda.get_device_properties(0).uuid)
+    return uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+
+
+def queries_of(nvml: ModuleType | Any, device: Any) -> dict[str, Query]:
+    """What one reading asks, by name; versions of the package name the reasons differently."""
+    reasons = getattr(
+        nvml, "nvmlDeviceGetCurrentClocksEventReasons",
+        getattr(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", None),
+    )  # fmt: skip
+    found: dict[str, Query] = {
+        "temperature": lambda: nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU),
+        "power": lambda: nvml.nvmlDeviceGetPowerUsage(device),
+        "clock of the SMs": lambda: nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM),
+        "clock of the memory": lambda: nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_MEM),
+        "utilisation": lambda: nvml.nvmlDeviceGetUtilizationRates(device),
+        "ECC errors": lambda: nvml.nvmlDeviceGetTotalEccErrors(
+            device, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+        ),
+        "NVLink errors": lambda: nvlink_errors(nvml, device),
+    }
+    if reasons is not None:
+        found["reasons for lower clocks"] = lambda: reasons(device)
+    return found
+
+
+def nvlink_errors(nvml: ModuleType | Any, device: Any) -> int:
+    """Replays of all links that are up; raises NVMLError where the device has no NVLink."""
+    total = 0
+    for link in range(nvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            is_up = nvml.nvmlDeviceGetNvLinkState(device, link)
+        except nvml.NVMLError:
+            if link == 0:
+                raise
+            break  # it has fewer
+        if is_up:
+            kind = nvml.NVML_NVLINK_ERROR_DL_REPLAY
+            total += nvml.nvmlDeviceGetNvLinkErrorCounter(device, link, kind)
+    return total
+
+
+def supported(
+    queries: dict[str, Query], refusal: type[Exception], say: Callable[[Figure], None]
+) -> dict[str, Query]:
+    """Those that this device answers; the others are named."""
+    found = {}
+    for name, query in queries.items():
+        try:
+            query()
+        except refusal as error:
+            say(Figure(name, f"not here: {error}"))
+        else:
+            found[name] = query
+    return found
+
+
+def reading_figures(queries: dict[str, Query], readings: int) -> list[Figure]:
+    """Wall and CPU time of a reading and of its queries, after one that warms up."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in queries}
+    for _ in range(readings):
+        for name, query in queries.items():
+            wall_ns, cpu_ns = time.perf_counter_ns(), time.thread_time_ns()
+            query()
+            cpu_ns = time.thread_time_ns() - cpu_ns
+            times[name].append(((time.perf_counter_ns() - wall_ns) / 1e6, cpu_ns / 1e6))
+    found = []
+    for column, kind in enumerate(("wall", "CPU")):
+        sums = [
+            sum(one[column] for one in reading) for reading in zip(*times.values(), strict=True)
+        ]
+        name = f"a reading of {len(queries)} queries, {kind} time"
+        found.append(Figure(name, median(sums), "ms", note=in_words(sums, "ms")))
+    for name, measured in times.items():
+        wall, cpu = ([one[column] for one in measured] for column in (0, 1))
+        note = f"CPU {median(cpu):.3g} ms; wall {in_words(wall, 'ms')}"
+        found.append(Figure(f"{name}, wall time", median(wall), "ms", note=note))
+    return found
+
+
+@contextlib.contextmanager
+def read_every_second(queries: dict[str, Query]) -> Iterator[list[float]]:
+    """Another thread reads; the list has when, in seconds."""
+    stopped, at_s = threading.Event(), list[float]()
+
+    def run() -> None:
+        while True:
+            at_s.append(time.monotonic())
+            for query in queries.values():
+                query()
+            if stopped.wait(EVERY_S):
+                return
+
+    thread = threading.Thread(target=run, name="nvml")
+    thread.start()
+    try:
+        yield at_s
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def _beside_training(place: Place, workload: Workload, queries: dict[str, Query]) -> list[Figure]:
+    training = Training(place, workload)
+    for _ in range(5):
+        training.step()
+    place.wait()
+
+    def turn(way: str) -> float:
+        reading = read_every_second(queries) if way == "with" else contextlib.nullcontext()
+        with reading:
+            return step_ms(place, training.step)
+
+    return slowing_figures(workload.name, in_turns(WAYS, ROUNDS, turn))
+
+
+def step_ms(place: Place, step: Callable[[], object]) -> float:
+    """Wall time of a step in a block of BLOCK_S; the device may run ten steps behind at most."""
+    begun_s, steps = time.monotonic(), 0
+    while time.monotonic() - begun_s < BLOCK_S:
+        for _ in range(10):
+            step()
+        steps += 10
+        place.wait()
+    return (time.monotonic() - begun_s) / steps * 1e3
+
+
+def slowing_figures(name: str, times: dict[str, list[float]]) -> list[Figure]:
+    """What readings add to a step, pair by pair, and what nothing adds."""
+    alone = times["without"]
+    found = [Figure(f"{name}: a step", median(alone), "ms", note=in_words(alone, "ms"))]
+    for way, what in (("without again", "noise"), ("with", "added by a reading a second")):
+        share = [(b / a - 1) * 100 for a, b in zip(alone, times[way], strict=True)]
+        low, middle, high = quartiles(share)
+        note = f"quartiles {low:.3g} to {high:.3g} %, {len(share)} pairs"
+        found.append(Figure(f"{name}: {what}", middle, "%", note=note))
+    return found

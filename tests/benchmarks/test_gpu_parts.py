@@ -1,0 +1,285 @@
+"""What parts of the GPU kit make of traces, frames, jobs and readings: made-up ones, no GPU has run
+for these tests.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.gpu.children import Ended, Job
+from benchmarks.gpu.chrome_trace import events_of, launched_in, read_trace, waits
+from benchmarks.gpu.figures import Figure
+from benchmarks.gpu.parts import capture, content, devices, failures, nvml
+from trace_hooks.frames import stored
+
+
+def event(name: str, category: str, ts: float, dur: float = 1.0, **args: Any) -> dict[str, Any]:
+    return {"ph": "X", "name": name, "cat": category, "ts": ts, "dur": dur, "args": args}
+
+
+TRACE = {
+    "baseTimeNanoseconds": 1_000_000,
+    "traceEvents": [
+        {"ph": "M", "name": "process_name"},
+        event("ProfilerStep#8", "user_annotation", 20.0, 10.0),
+        event("ProfilerStep#7", "user_annotation", 0.0, 10.0),
+        event("cudaLaunchKernel", "cuda_runtime", 2.0, correlation=5),
+        event("cudaLaunchKernel", "cuda_runtime", 21.0, correlation=6),
+        event("cudaStreamSynchronize_v3020", "cuda_runtime", 22.0),
+        event("gemm", "kernel", 24.5, 3.0, correlation=5),  # runs after its step has ended
+        event("add", "kernel", 40.0, 3.0, correlation=6),
+        event("Memcpy DtoH (Device -> Pageable)", "gpu_memcpy", 44.0),
+        event("Memcpy DtoH (Device -> Pinned)", "gpu_memcpy", 45.0),
+    ],
+}
+
+
+def test_events_have_unix_times_in_order(tmp_path: Path) -> None:
+    events = events_of(TRACE)
+    assert [e.name for e in events[:2]] == ["ProfilerStep#7", "cudaLaunchKernel"]
+    kernel = next(e for e in events if e.name == "gemm")
+    assert (kernel.begin_ns, kernel.end_ns) == (1_024_500, 1_027_500)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(TRACE), encoding="utf-8")
+    assert read_trace(path) == events
+
+
+def test_waits_are_calls_and_copies_to_unpinned_memory() -> None:
+    assert waits(events_of(TRACE)) == {
+        "cudaStreamSynchronize": 1, "Memcpy DtoH (Device -> Pageable)": 1,
+    }  # fmt: skip
+
+
+def test_a_kernel_belongs_to_the_step_that_launched_it() -> None:
+    events = events_of(TRACE)
+    assert capture.in_steps(events, "kernel") == [1, 1]
+    assert [e.name for e in launched_in(events, 1_000_000, 1_010_000)] == ["gemm"]
+
+
+def test_a_step_without_kernels_does_not_hold() -> None:
+    full = [100, 100, 100, 100, 100, 100]
+    assert capture.counts_figure(full, 100, "kernel").holds
+    assert capture.counts_figure([*full[:5], 3], 100, "kernel").holds is False
+    assert capture.counts_figure(full[:5], 100, "kernel").holds is False
+    assert capture.counts_figure([], 0, "kernel").holds is False
+
+
+def test_times_after_a_capture_are_told_against_those_before() -> None:
+    times = {"before": [(1.0, 0.5), (1.0, 0.5), (3.0, 0.5), (3.0, 0.5)], "after": [(4.0, 0.75)] * 4}
+    found = {figure.name: figure.value for figure in capture.time_figures(times)}
+    assert found["a step after against before, wall time"] == 2.0
+    assert found["the same, second half against first: noise, wall time"] == 2.0
+    assert found["a step after against before, CPU time"] == 0.25
+
+
+def frame(
+    what: str, values: Any, head: int = -1, sample: int = 0, name: str = ""
+) -> dict[str, Any]:
+    numbers = stored(np.asarray(values, np.float32))
+    return {
+        "what": what, "name": name, "head": head, "sample": sample, "data": numbers.data,
+        "dtype": numbers.dtype, "scale": numbers.scale, "zero": numbers.zero,
+        "shape": list(np.shape(values)),
+    }  # fmt: skip
+
+
+def test_a_frame_of_float16_holds_and_one_that_is_further_off_does_not() -> None:
+    truth = np.array([[1.0, -3.0, 0.001]])
+    assert content.compared(truth, truth).num_differ == 0
+    assert content.compared(truth, truth).excess <= 0
+    rounded = content.values_of(frame("mlp", truth))
+    close = content.compared(rounded, truth)
+    assert close.num_differ == 1
+    assert close.excess <= 0
+    assert content.compared(truth * 1.01, truth).excess > 0
+    assert content.compared(truth, None).excess == float("inf")
+    assert content.compared(truth, truth.T).excess == float("inf")
+
+
+def test_attention_is_held_against_q_and_k() -> None:
+    generator = torch.Generator().manual_seed(0)
+    query, key = (torch.randn(1, 2, 5, 4, generator=generator).double() for _ in range(2))
+    own = {("query", "layer 0"): query, ("key", "layer 0"): key}
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        query, key, torch.eye(5).double().expand(1, 2, 5, 5), is_causal=True
+    )
+    row = frame("attention", expected[0, 1].numpy(), head=1)
+    (kept,) = [f for f in content.frame_figures("x", [row], own, "") if f.value == 1]
+    assert kept.holds
+    row = frame("attention", expected[0, 0].numpy(), head=1)  # of another head
+    (kept,) = [f for f in content.frame_figures("x", [row], own, "") if f.value == 1]
+    assert kept.holds is False
+
+
+def test_a_kind_without_a_frame_does_not_hold() -> None:
+    assert all(f.holds is False for f in content.frame_figures("x", [], {}, ""))
+
+
+ASSERTED = """\
+loading
+Traceback (most recent call last):
+  File "job.py", line 3, in <module>
+torch.AcceleratorError: CUDA error: device-side assert triggered
+CUDA kernel errors might be asynchronously reported
+"""
+
+
+def test_the_exception_of_a_job_is_its_first_line() -> None:
+    ended = Ended(1, ASSERTED, 1.0)
+    assert ended.raised == "torch.AcceleratorError: CUDA error: device-side assert triggered"
+    assert Ended(0, "SomeError: printed, not raised", 1.0).raised == ""
+    assert Ended(0, "", 1.0).last_line == "it printed nothing"
+
+
+def test_a_job_that_hangs_is_killed(tmp_path: Path) -> None:
+    ended = Job("failing", ("oom", "cpu", tmp_path, "none")).ended(0.2)
+    assert ended.code is None
+    assert ended.seconds < 30
+
+
+def written(folder: Path, losses: list[int] | None, rank: dict[str, Any] | None) -> Path:
+    folder.mkdir()
+    if losses is not None:
+        (folder / "losses.json").write_text(json.dumps(losses), encoding="utf-8")
+    if rank is not None:
+        ranks = folder / "runs" / "failing" / "ranks"
+        ranks.mkdir(parents=True)
+        (ranks / "0000-00000.json").write_text(json.dumps(rank), encoding="utf-8")
+    return folder
+
+
+def missed(figures: list[Figure]) -> set[str]:
+    return {figure.name for figure in figures if figure.holds is False}
+
+
+def test_a_job_that_goes_on_must_end_well_with_the_same_losses(tmp_path: Path) -> None:
+    well, rank = Ended(0, "", 1.0), {"hooks": {"errors": {}}, "end": None}
+    broken = {"hooks": {"errors": {"modules.enter": 1}}, "end": None}
+    folders = {
+        "none": written(tmp_path / "none", [1, 2, 3], None),
+        "again": written(tmp_path / "again", [1, 2, 4], None),  # noise: promises nothing
+        "hooks": written(tmp_path / "hooks", [1, 2, 3], rank),
+        "all": written(tmp_path / "all", [1, 2], broken),
+    }
+    ended = dict.fromkeys(folders, well)
+    assert missed(failures.going_on_figures("graph", ended, folders)) == {
+        "graph, all: losses that differ", "graph, all: errors of hooks",
+    }  # fmt: skip
+    hung = ended | {"hooks": Ended(None, "", 75.0)}
+    assert "graph, hooks: the job" in missed(failures.going_on_figures("graph", hung, folders))
+    assert "oom: the job ran out of memory once" in missed(
+        failures.going_on_figures("oom", ended, folders)
+    )
+
+
+def test_a_job_whose_device_fails_must_fail_as_without_hooks(tmp_path: Path) -> None:
+    told = {
+        "hooks": {"errors": {}},
+        "end": {
+            "status": "failed",
+            "error": "RuntimeError: CUDA error: device-side assert triggered",
+        },
+    }
+    folders = {
+        "hooks": written(tmp_path / "hooks", None, told),
+        "all": written(tmp_path / "all", None, {"hooks": {"errors": {}}, "end": None}),
+    }
+    one = Ended(1, ASSERTED, 5.0)
+    ended = {"none": one, "again": one, "hooks": one, "all": Ended(-6, ASSERTED, 30.0)}
+    assert missed(failures.assert_figures("assert", ended, folders)) == {
+        "assert, all: exit code and exception", "assert, all: ends later by",
+        "assert, all: the run folder",
+    }  # fmt: skip
+
+
+LISTED = """\
+GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-aaaa1111-0000-0000-0000-000000000000)
+  MIG 1g.10gb     Device  0: (UUID: MIG-cccc3333-0000-0000-0000-000000000000)
+GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-bbbb2222-0000-0000-0000-000000000000)
+"""
+
+
+def test_devices_are_chosen_from_what_nvidia_smi_lists() -> None:
+    gpus, migs = devices.gpus_of(LISTED), devices.migs_of(LISTED)
+    assert list(gpus) == ["0", "1"]
+    chosen = devices.choices(None, gpus, migs)
+    assert chosen == {
+        "by index": "1", "by UUID": "GPU-bbbb2222-0000-0000-0000-000000000000", "all": "0,1",
+        "in reverse order": "1,0", "a MIG device": "MIG-cccc3333-0000-0000-0000-000000000000",
+        "none (empty)": "",
+    }  # fmt: skip
+    within = devices.choices("1", gpus, [])  # a scheduler has given this job one of both
+    assert (within["by index"], within["in reverse order"]) == ("1", None)
+    assert set(devices.choices(None, {}, []).values()) == {None, ""}
+
+
+def test_a_rank_that_names_another_device_does_not_hold() -> None:
+    said = json.dumps({"name": "H100", "uuid": "bbbb2222", "initialised_by_hooks": False})
+    ended, known = Ended(0, f"a warning\n{said}", 1.0), ["GPU-bbbb2222"]
+    right = {"device": "H100", "device_uuid": "bbbb2222"}
+    assert not missed(devices.figures("x", ended, right, known))
+    wrong = {"device": "H100", "device_uuid": "aaaa1111"}
+    assert missed(devices.figures("x", ended, wrong, ["GPU-aaaa1111"])) == {
+        "x: the rank's device", "x: nvidia-smi knows the UUID",
+    }  # fmt: skip
+    assert missed(devices.figures("x", Ended(1, "no", 1.0), None, [])) == {"x: the job"}
+
+
+class Refused(Exception):
+    pass
+
+
+def pretended_nvml(num_links: int) -> Any:
+    """NVML of a device with some links, of which the last is down."""
+
+    def state(device: object, link: int) -> int:
+        if link >= num_links:
+            raise Refused("not supported")
+        return int(link < num_links - 1)
+
+    return SimpleNamespace(
+        NVML_NVLINK_MAX_LINKS=6, NVMLError=Refused, NVML_NVLINK_ERROR_DL_REPLAY=0,
+        nvmlDeviceGetNvLinkState=state,
+        nvmlDeviceGetNvLinkErrorCounter=lambda device, link, kind: 10 + link,
+    )  # fmt: skip
+
+
+def test_errors_of_links_that_are_up_are_added() -> None:
+    assert nvml.nvlink_errors(pretended_nvml(3), None) == 10 + 11
+    with pytest.raises(Refused):
+        nvml.nvlink_errors(pretended_nvml(0), None)
+
+
+def test_what_a_device_does_not_answer_is_named_and_left_out() -> None:
+    said: list[Figure] = []
+    links = lambda: nvml.nvlink_errors(pretended_nvml(0), None)  # noqa: E731
+    left = nvml.supported({"power": int, "NVLink errors": links}, Refused, said.append)
+    assert list(left) == ["power"]
+    assert [(figure.name, figure.value) for figure in said] == [
+        ("NVLink errors", "not here: not supported")
+    ]
+    found = nvml.reading_figures(left, 3)
+    assert [figure.name for figure in found] == [
+        "a reading of 1 queries, wall time", "a reading of 1 queries, CPU time", "power, wall time",
+    ]  # fmt: skip
+
+
+def test_a_thread_reads_until_the_block_ends() -> None:
+    reads: list[int] = []
+    with nvml.read_every_second({"one": lambda: reads.append(1)}) as at_s:
+        pass
+    assert len(reads) == len(at_s) == 1
+
+
+def test_slowing_is_told_in_pairs_beside_noise() -> None:
+    times = {"without": [10.0, 20.0], "without again": [10.0, 20.0], "with": [11.0, 22.0]}
+    _, noise, added = nvml.slowing_figures("x", times)
+    assert noise.value == 0
+    assert round(float(added.value), 6) == 10
