@@ -39,19 +39,24 @@ class Batches:
         self._anchor = anchor
         self._waiting: dict[int, deque[SpanRow]] = defaultdict(deque)  # by stream
         self._num_waiting = 0
+        self._rows: dict[str, list[dict[str, Any]]] = defaultdict(list)  # not yet converted
         self.tables: dict[str, list[pa.Table]] = defaultdict(list)
 
     def num_rows(self) -> int:
-        """Rows converted and not yet taken."""
-        return sum(table.num_rows for tables in self.tables.values() for table in tables)
+        """Rows collected and not yet taken."""
+        converted: int = sum(table.num_rows for tables in self.tables.values() for table in tables)
+        return converted + sum(map(len, self._rows.values()))
 
     def waiting_rows(self) -> int:
         """Rows still in the recorder's lists."""
         recorder = self._recorder
         return len(recorder.spans) // SPAN_FIELDS + len(recorder.collectives) + len(recorder.rows)
 
-    def collect(self, last: bool = False) -> None:
-        """Convert everything recorded so far; `last` drops what the device has not reached."""
+    def collect(self, last: bool = False, but: frozenset[str] = frozenset()) -> None:
+        """Convert everything recorded so far; `last` drops what the device has not reached.
+
+        Rows of the rare tables named in `but` are converted another time.
+        """
         spans = self._recorder.spans
         end = len(spans) // SPAN_FIELDS * SPAN_FIELDS  # what comes in meanwhile waits its turn
         while end > 0:
@@ -64,7 +69,7 @@ class Batches:
         if last:
             self._wait_for_device()
         self._collect_collectives()
-        self._collect_rows()
+        self._collect_rows(but)
 
     def take(self) -> dict[str, list[pa.Table]]:
         """Everything converted so far, by table."""
@@ -75,6 +80,7 @@ class Batches:
         """Forget what was converted, and count it."""
         self._recorder.dropped += self.num_rows()
         self.tables = defaultdict(list)
+        self._rows.clear()
 
     def _add_spans(self, piece: list[Any]) -> None:
         events = piece[_EVENT::SPAN_FIELDS]
@@ -166,15 +172,14 @@ class Batches:
         if taken:
             self.tables["collectives"].append(collective_table(taken, self._anchor))
 
-    def _collect_rows(self) -> None:
+    def _collect_rows(self, but: frozenset[str]) -> None:
         rows = self._recorder.rows
         taken = rows[: len(rows)]
         del rows[: len(taken)]
-        by_table: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for name, row in taken:
-            by_table[name].append(row)
-        for name, members in by_table.items():
-            table = good_rows(name, members, self._anchor, self._bad_row)
+            self._rows[name].append(row)
+        for name in self._rows.keys() - but:
+            table = good_rows(name, self._rows.pop(name), self._anchor, self._bad_row)
             if table is not None:
                 self.tables[name].append(table)
 

@@ -158,21 +158,27 @@ def _table(name: str, columns: Mapping[str, Any], num_rows: int) -> pa.Table:
         if values is None:
             arrays.append(pa.nulls(num_rows, column.type))
         elif isinstance(values, pa.DictionaryArray):
-            arrays.append(values.cast(column.type))
+            arrays.append(_of_type(values, column.type))
         elif isinstance(values, np.ndarray):
-            arrays.append(pa.array(values).cast(column.type))
+            arrays.append(_of_type(pa.array(values), column.type))
         else:
             arrays.append(pa.array(values, type=column.type))
-    schema = TABLES[name].schema
-    return pa.Table.from_arrays(
-        arrays, schema=pa.schema([f for f in schema if f.name not in _WHERE])
-    )
+    return pa.Table.from_arrays(arrays, schema=_schema_of(name))
+
+
+def _of_type(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    return values if values.type == wanted else values.cast(wanted)
+
+
+@cache
+def _schema_of(name: str) -> pa.Schema:
+    return pa.schema([f for f in TABLES[name].schema if f.name not in _WHERE])
 
 
 def placed(name: str, tables: Sequence[pa.Table], attempt: int, rank: int) -> pa.Table:
     """One table with the schema's columns from converted ones, attempt and rank filled in."""
     schema = TABLES[name].schema
-    rows = pa.concat_tables(tables).unify_dictionaries()
+    rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables).unify_dictionaries()
     where = {"attempt": attempt, "rank": rank}
     arrays = [
         pa.repeat(pa.scalar(where[field.name], field.type), rows.num_rows)

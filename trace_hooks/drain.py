@@ -1,6 +1,6 @@
 """The thread that writes: empties the recorder, publishes segments, gives signs of life.
 
-At most about a second of data is ever unwritten (specs/hooks.md rule 8). Training never waits for
+At most about a second of steps, spans and collectives is ever unwritten. Training never waits for
 this thread, except at the end and then for a bounded time.
 """
 
@@ -24,13 +24,21 @@ from trace_hooks.wakeup import Wakeup
 TICK_S = 0.2
 
 FLUSH_S = 0.7
-"""A flush each so often keeps what is unwritten below one second."""
+"""A flush each so often keeps what is unwritten below one second, but for SELDOM."""
 
 FLUSH_ROWS = 50_000
 """So many rows are flushed at once: a busy rank writes more segments, not ever larger ones."""
 
+SELDOM = frozenset((
+    "heartbeats", "hook_costs", "memory", "data_batches", "clocks", "tensor_stats",
+    "attention_stats",
+))  # fmt: skip
+SELDOM_S = 3.0
+"""These tables are flushed so often: a file costs a rank about a millisecond whatever is in it, and
+nobody waits for their newest rows."""
+
 IDLE_FLUSH_S = 5.0
-"""Heartbeats alone are flushed this often."""
+"""Where nothing else comes they are flushed this often."""
 
 BEAT_S = 1.0
 
@@ -159,12 +167,14 @@ class Drain:
                 )
 
     def _flush(self, last: bool = False) -> None:
-        idle_s = time.monotonic() - self._last_flush_s
-        self._batches.collect(last)
-        tables = self._batches.tables
-        if not last and set(tables) <= {"heartbeats", "hook_costs"} and idle_s < IDLE_FLUSH_S:
+        seconds = time.monotonic()
+        is_early = seconds - self._last_flush_s < IDLE_FLUSH_S
+        self._batches.collect(last, frozenset() if last else SELDOM)
+        if not last and not self._batches.tables and is_early:
             return
-        self._last_flush_s = time.monotonic()
+        self._last_flush_s = seconds
+        if not last and self._is_due("drain.seldom", SELDOM_S):
+            self._batches.collect()
         if self.writer is None:
             if last or self._batches.num_rows() > MAX_HELD_ROWS:
                 self._batches.drop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -30,7 +31,7 @@ class Table:
     doc: str
     columns: tuple[Column, ...]
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """Arrow schema with table name and schema version in its metadata."""
         fields = [pa.field(c.name, c.type, c.nullable) for c in self.columns]

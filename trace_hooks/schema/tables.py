@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pyarrow as pa
 
 from trace_hooks.schema.columns import INT, Table
@@ -13,6 +15,7 @@ CONTENT_TABLES = ("frames",)
 """Tables that hold what went through the model: SQL sees them only where that was asked for."""
 
 
+@cache
 def column_encodings(table: str) -> dict[str, str]:
     """Parquet encodings of the integer time and sequence columns (specs: 6 bytes an event)."""
     return {
@@ -22,6 +25,7 @@ def column_encodings(table: str) -> dict[str, str]:
     }
 
 
+@cache
 def dictionary_columns(table: str) -> list[str]:
     """Columns to write with a Parquet dictionary: all but bytes and what column_encodings names."""
     encoded = column_encodings(table)
