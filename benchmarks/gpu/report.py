@@ -1,7 +1,8 @@
-"""Tables of results for docs/gpu.md."""
+"""What docs/gpu.md has of the kit: how to read each part, and tables of results."""
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 from benchmarks.gpu.figures import Figure
@@ -9,17 +10,35 @@ from benchmarks.gpu.machine import Machine
 from benchmarks.gpu.parts import PARTS
 from benchmarks.gpu.runs import Result
 
-BEGIN, END = "<!-- make gpu writes what follows -->\n", "<!-- end of make gpu -->"
+BEGIN, END = "<!-- results: generated -->\n", "<!-- end of results -->"
+PARTS_BEGIN, PARTS_END = "<!-- parts: generated -->\n", "<!-- end of parts -->"
 
 
 def write(page: Path, machines: list[tuple[Machine, list[Result]]]) -> None:
-    """Replace the tables of a page; raises ValueError where it has no place for them."""
+    """Write a page again; raises ValueError where it has no place for the tables."""
     text = page.read_text("utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page} has no lines {BEGIN.strip()} and {END}")
-    page.write_text(before + begin + tables(machines) + end + after, encoding="utf-8")
+    text = _between(text, BEGIN, END, tables(machines), page)
+    if PARTS_BEGIN in text:
+        text = _between(text, PARTS_BEGIN, PARTS_END, parts(), page)
+    page.write_text(text, encoding="utf-8")
+
+
+def _between(text: str, begin: str, end: str, new: str, page: Path) -> str:
+    before, has_begin, rest = text.partition(begin)
+    _, has_end, after = rest.partition(end)
+    if not has_begin or not has_end:
+        raise ValueError(f"{page} has no lines {begin.strip()} and {end}")
+    return before + begin + new + end + after
+
+
+def parts() -> str:
+    """Markdown: what each part says of itself."""
+    found = []
+    for part in PARTS:
+        source = (Path(__file__).parent / "parts" / f"{part.module}.py").read_text("utf-8")
+        title, _, text = (ast.get_docstring(ast.parse(source)) or "").partition("\n")
+        found.append(f"### {title.rstrip('.')}\n\n{text.strip()}\n")
+    return "\n" + "\n".join(found) + "\n"
 
 
 def tables(machines: list[tuple[Machine, list[Result]]]) -> str:

@@ -142,6 +142,13 @@ def test_the_page_gets_tables_and_says_what_was_not_run(tmp_path: Path) -> None:
         report.write(_without_place(tmp_path), [])
 
 
+def test_the_page_says_how_to_read_each_part() -> None:
+    page = (REPO / "docs" / "gpu.md").read_text()
+    assert page.partition(report.PARTS_BEGIN)[2].startswith(report.parts()), (
+        "python -m benchmarks.gpu --page docs/gpu.md"
+    )
+
+
 def _without_place(folder: Path) -> Path:
     page = folder / "other.md"
     page.write_text("nothing")

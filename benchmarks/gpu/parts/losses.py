@@ -1,4 +1,9 @@
-"""(e) Losses are bitwise the same with hooks on and off, with statistics, and with a watch."""
+"""(e) Losses are bitwise the same with hooks on and off, with statistics, and with a watch.
+
+Both models train 20 steps, the same way each time: twice without hooks, then under each way of
+recording. Where the two runs without hooks differ, the device does not compute the same twice, and
+the rest says nothing.
+"""
 
 from __future__ import annotations
 
