@@ -210,7 +210,7 @@ def _recorder(place: Place) -> Recorder:
     if not place.is_rehearsal:
         from trace_hooks.cuda_clock import CudaClock, CudaEvents
 
-        recorder.device_clock = CudaClock(CudaEvents(), "cuda")
+        recorder.device_clock = CudaClock(CudaEvents(torch.cuda.current_device()), "cuda")
     return recorder
 
 
