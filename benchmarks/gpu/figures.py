@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import torch
-
 NEEDS_GPU = "not here: needs a CUDA device"
 """Value of a figure that a rehearsal has no number for."""
 
@@ -53,6 +51,8 @@ class Place:
     def wait(self) -> None:
         """Until the device has done all its work."""
         if not self.is_rehearsal:
+            import torch  # not above: the runner of the parts has no use for it
+
             torch.cuda.synchronize()
 
     def say_of_gpu(self, figure: Figure) -> None:
