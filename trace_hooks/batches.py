@@ -27,7 +27,6 @@ LAST_WAIT_S = 2.0
 _ON_DEVICE = frozenset(COMPUTE_KINDS + COMM_KINDS)
 """Kinds whose work the accelerator does; the others are the host's even in an accelerator job."""
 
-_FIRST_STREAM = -1  # in place of a thread: stream 0, then -2 for stream 1, ...
 _EVENT = SpanRow._fields.index("begin_event")
 
 
@@ -87,13 +86,9 @@ class Batches:
         if events.count(None) < len(events):
             piece = self._hold_back(piece)
         if piece:
-            table = span_table(piece, self._recorder.sites, self._track_of, self._anchor)
+            recorder = self._recorder
+            table = span_table(piece, recorder.sites, recorder.thread_name, self._anchor)
             self.tables["spans"].append(table)
-
-    def _track_of(self, thread: int) -> str:
-        if thread <= _FIRST_STREAM:
-            return self._recorder.device_clock.track(_FIRST_STREAM - thread)
-        return self._recorder.thread_name(thread)
 
     def _hold_back(self, piece: list[Any]) -> list[Any]:
         """Put device spans aside; returns the others, flat."""
@@ -116,9 +111,12 @@ class Batches:
     def _add_resolved(self) -> None:
         done: list[Any] = []
         for stream, waiting in self._waiting.items():
-            done += self._resolved(waiting, _FIRST_STREAM - stream)
+            done += self._resolved(waiting, self._track(stream))
         if done:
             self._add_spans(done)
+
+    def _track(self, stream: int) -> int:
+        return self._recorder.track(self._recorder.device_clock.track(stream))
 
     def _resolved(self, waiting: deque[SpanRow], thread: int) -> list[Any]:
         """Rows of one stream that the device has ended, flat: it gets to them in their order."""

@@ -193,6 +193,7 @@ class Recorder:
         self.live = Live()  # what the dashboard may ask and is told, see agent_commands
         self._site_ids: dict[tuple[str, str, str, int], int] = {}
         self.thread_names: dict[int, str] = {}  # by ident, of every thread that recorded a span
+        self._tracks: dict[str, int] = {}
         self._threads = _Threads(self.thread_names)
 
     @property
@@ -218,6 +219,14 @@ class Recorder:
     def thread_name(self, ident: int) -> str:
         """What a thread is called: main, its name, autograd N, or thread and its ident."""
         return self.thread_names.get(ident) or f"thread {ident}"
+
+    def track(self, name: str) -> int:
+        """Number in place of a thread for spans of a track that is no thread (drain thread)."""
+        number = self._tracks.get(name)
+        if number is None:
+            number = self._tracks[name] = -1 - len(self._tracks)
+            self.thread_names[number] = name
+        return number
 
     def open(self) -> Mark:
         """Begin a span on this thread; spans opened before it closes lie inside it."""

@@ -21,6 +21,7 @@ OF_OTHER_RUNS = (
     "tensor_histogram",
     "tensors_recorded",
     "nonfinite_tensors",
+    "hook_cost_by_source",
 )
 """Questions that have no row in a run with steps and spans; tests of their own ask them."""
 GOES_WITH = {

@@ -49,8 +49,6 @@ MAX_EVENTS = 200_000
 PIECE = 2_000
 """Spans handed over at once: training's own rows find room beside them."""
 MARK = "kernel_capture"
-_FIRST_TRACK = -2
-"""Tracks of captures have numbers no thread has; -1 is the accelerator's."""
 
 
 class KernelCapture(Source):
@@ -70,7 +68,6 @@ class KernelCapture(Source):
         self._cpu_ns = 0  # of training's thread when the step began
         self._before_ns = 0
         self._identity: Identity | None = None
-        self._tracks: dict[str, int] = {}
         self._patches = Patches()
 
     def install(self) -> None:
@@ -265,17 +262,10 @@ class KernelCapture(Source):
             begin_ns,
             span.end_ns - capture.anchor.offset_ns,
             step=capture.windows.at(begin_ns),
-            thread=self._track(span.track),
+            thread=self.recorder.track(span.track),
             depth=span.depth,
         )
         capture.num_spans += 1
-
-    def _track(self, name: str) -> int:
-        number = self._tracks.get(name)
-        if number is None:
-            number = self._tracks[name] = _FIRST_TRACK - len(self._tracks)
-            self.recorder.thread_names[number] = name
-        return number
 
     def _outcome(self, capture: Capture) -> str:
         left_out = capture.num_events - MAX_EVENTS
