@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
+from weakref import WeakSet
 
 from trace_hooks.clock import LOST, now
 
@@ -25,7 +26,8 @@ FIRST_WAIT_S = 0.05
 first anchor exactly, a busy one is dated no earlier than the host recorded it."""
 
 MAX_EVENTS = 65_536
-"""Events on their way at once; more pile up only where nothing resolves them: a disk that hangs."""
+"""Events of marks at once, on their way or kept for the next; more pile up only where nothing
+resolves them: a disk that hangs."""
 
 
 class Events(Protocol):
@@ -108,7 +110,7 @@ class CudaClock:
         self._failed = failed
         self._is_lost = False
         self._pool: list[Any] = []
-        self._num_made = 0
+        self._made: WeakSet[Any] = WeakSet()  # an abandoned mark takes its event along
         self._streams: dict[int, int] = {}  # number by handle
         self._anchor = self._first_anchor()
 
@@ -134,11 +136,13 @@ class CudaClock:
             try:
                 used = self._pool.pop()
             except IndexError:  # another thread may have taken the last one
-                if self._num_made >= MAX_EVENTS:
+                if len(self._made) >= MAX_EVENTS:
                     return Stamp(None, self._anchor, stream)
-                self._num_made += 1
                 used = None
-            return Stamp(self._events.record(used), self._anchor, stream)
+            event = self._events.record(used)
+            if used is None:
+                self._made.add(event)
+            return Stamp(event, self._anchor, stream)
         except RuntimeError as error:
             self._lose(error)
             return None
