@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.gpu.children import Ended, run_job
 from benchmarks.gpu.figures import Figure
-from benchmarks.gpu.parts import capture, content, devices, failures, nvml
+from benchmarks.gpu.parts import capture, content, devices, failures, losses, nvml
 from trace_hooks.frames import stored
 
 
@@ -125,19 +125,32 @@ def test_a_job_that_goes_on_must_end_well_with_the_same_losses(tmp_path: Path) -
     rank = {"hooks": {"errors": {}}, "end": None}
     broken = {"hooks": {"errors": {"modules.enter": 1}}, "end": None}
     folders = {
-        way: written(tmp_path / way, told)
-        for way, told in {"none": None, "again": None, "hooks": rank, "all": broken}.items()
+        way: written(tmp_path / way, file)
+        for way, file in {"none": None, "again": None, "hooks": rank, "all": broken}.items()
     }
-    losses = {"none": [1, 2, 3], "again": [1, 2, 4], "hooks": [1, 2, 3], "all": [1, 2]}
-    ended = {way: Ended(0, "", 1.0, found) for way, found in losses.items()}  # again: only noise
+    told = {"none": [1, 2, 3], "again": [1, 2, 3], "hooks": [1, 2, 3], "all": [1, 2]}
+    ended = {way: Ended(0, "", 1.0, found) for way, found in told.items()}
     assert missed(failures.going_on_figures("graph", ended, folders)) == {
         "graph, all: losses that differ", "graph, all: errors of hooks",
     }  # fmt: skip
+    noisy = ended | {"again": Ended(0, "", 1.0, [1, 2, 4])}  # nothing can be said of the others
+    assert missed(failures.going_on_figures("graph", noisy, folders)) == {
+        "graph, all: errors of hooks"
+    }
     hung = ended | {"hooks": Ended(None, "", 75.0)}
     assert "graph, hooks: the job" in missed(failures.going_on_figures("graph", hung, folders))
     assert "oom: the job ran out of memory once" in missed(
         failures.going_on_figures("oom", ended, folders)
     )
+
+
+def test_losses_are_not_judged_where_the_device_does_not_compute_the_same_twice() -> None:
+    one, other = torch.tensor([1.0, -0.0]), torch.tensor([1.0, 0.0])
+    differ = losses.differing(one, other)
+    assert differ == 1
+    assert losses.loss_figure("x", one, differ, 0).holds is False
+    assert losses.loss_figure("x", one, 0, 0).holds
+    assert losses.loss_figure("x", one, differ, 1).holds is None
 
 
 def test_a_job_whose_device_fails_must_fail_as_without_hooks(tmp_path: Path) -> None:

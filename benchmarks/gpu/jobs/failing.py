@@ -20,7 +20,7 @@ import torch
 from benchmarks.gpu.children import tell
 from benchmarks.gpu.figures import Place
 from benchmarks.gpu.parts.content import WATCHES
-from benchmarks.gpu.training import SMALL, Training
+from benchmarks.gpu.training import SMALL, Training, compute_the_same_twice
 from sample_traces.jobs.model import token_loss
 
 STEPS, EVENT_AT = 10, 4
@@ -40,6 +40,7 @@ Step = Callable[[], AbstractContextManager[None]]
 def main() -> None:
     what, device, folder, hooks = sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4]
     place = Place(device, folder, print)
+    compute_the_same_twice()
     training = Training(place, SMALL)
     with _recorded(training, folder, hooks) as step:
         losses = {"oom": _oom, "graph": _graph, "assert": _assert}[what](training, step)

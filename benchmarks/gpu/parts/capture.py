@@ -28,7 +28,7 @@ import trace_hooks as th
 from benchmarks.gpu.figures import Figure, Place
 from benchmarks.gpu.profiled import Profile, profiled, read_file
 from benchmarks.gpu.spread import spread
-from benchmarks.gpu.training import SMALL, Training, rows_of
+from benchmarks.gpu.training import SMALL, Training, compute_the_same_twice, rows_of
 from trace_hooks.sources.kernel_capture import MARK
 
 CAPTURED = 3
@@ -39,6 +39,7 @@ BLOCKS, PATIENCE_S = 6, 60.0
 
 def measure(place: Place) -> None:
     """One job with hooks, then one without over as many steps."""
+    compute_the_same_twice()
     reference = _reference(place)
     losses, folder, times = _hooked_job(place)
     place.say(losses_figure(losses, _alone(place, len(losses))))

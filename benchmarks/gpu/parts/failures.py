@@ -60,6 +60,7 @@ def going_on_figures(
     """Of a job that goes on: it ends well, with the same losses, and no hook has failed."""
     found = []
     alone = ended["none"].found or []
+    noise = differing(alone, ended["again"].found or [])
     for way, job in ended.items():
         told = "" if job.code == 0 else job.raised or job.last_line
         ends = "ends well" if job.code == 0 else f"ended with {job.code}"
@@ -67,8 +68,8 @@ def going_on_figures(
         if way == "none" or job.code != 0:
             continue
         differ = differing(alone, job.found or [])
-        # without hooks twice: the noise, which promises nothing
-        holds = None if way == "again" else differ == 0
+        # where it differs without hooks, too, nothing can be said
+        holds = None if way == "again" or noise else differ == 0
         found.append(
             Figure(f"{what}, {way}: losses that differ", differ, f"of {len(alone)}", holds)
         )
