@@ -36,6 +36,11 @@ class PinnedCopy:
             _never_free(self.values)
             return True
 
+    def __del__(self) -> None:
+        """Ask once more: the device may have failed since, or nobody has ever asked."""
+        if hasattr(self, "_done"):
+            self.is_ready()
+
 
 def _never_free(pinned: Tensor) -> None:
     """torch records an event where pinned memory is freed: of a device that has failed that would

@@ -220,6 +220,18 @@ def test_what_a_failed_device_was_to_send_is_dropped_and_never_freed(cuda: Prete
     assert all(one() is not None for one in memory)
 
 
+def test_a_copy_that_nobody_asks_for_is_not_freed_after_a_failure(cuda: PretendedCuda) -> None:
+    """Such as a number logged in a step that is dropped, or one that had arrived before."""
+    copy = pretended_copy(torch.ones(1), fails)
+    memory = weakref.ref(copy.values)
+    del copy
+    assert memory() is not None
+    copy = pretended_copy(torch.ones(1), lambda: True)
+    memory = weakref.ref(copy.values)
+    del copy
+    assert memory() is None
+
+
 def test_samples_are_copied_on_the_stream_that_made_them(
     cuda: PretendedCuda, monkeypatch: pytest.MonkeyPatch
 ) -> None:
