@@ -35,10 +35,6 @@ from trace_hooks.sources.tensor_samples import Copies, DueStep, TensorSample, is
 from trace_hooks.sources.token_captures import TokenCaptures
 
 
-class PretendedEvent:
-    pass
-
-
 class PretendedEvents:
     """Events that are reached at once."""
 
@@ -46,7 +42,7 @@ class PretendedEvents:
         self.device = device
 
     def record(self, event: Any | None) -> Any:
-        return PretendedEvent()
+        return object()
 
     def reached(self, event: Any) -> bool:
         return True
@@ -230,6 +226,18 @@ def test_a_copy_that_nobody_asks_for_is_not_freed_after_a_failure(cuda: Pretende
     memory = weakref.ref(copy.values)
     del copy
     assert memory() is None
+
+
+def test_nothing_is_copied_into_a_graph_that_is_captured(
+    cuda: PretendedCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An optimizer tells its changes after its step has ended; the next one may be captured."""
+    recorder = Recorder()
+    copies = Copies(recorder)
+    monkeypatch.setattr(tensor_samples, "is_captured", lambda tensor: cuda.is_capturing)
+    cuda.is_capturing = True
+    copies.send(DueStep(0, [sample(), sample()]))
+    assert (len(copies), recorder.dropped) == (0, 2)
 
 
 def test_samples_are_copied_on_the_stream_that_made_them(

@@ -147,6 +147,9 @@ class Copies:
     def send(self, due: DueStep) -> None:
         """Begin to copy what was looked at, stream by stream: each behind the work that made it."""
         tensors, due.tensors = due.tensors, []
+        if tensors and is_captured(tensors[0].sample):  # what is left of the step before it
+            self._recorder.dropped += len(tensors)
+            return
         by_stream: dict[Any, list[TensorSample]] = defaultdict(list)
         for one in tensors:
             by_stream[one.stream].append(one)
