@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
+from weakref import WeakSet
 
 from trace_hooks.clock import LOST, now
 
@@ -25,7 +26,8 @@ FIRST_WAIT_S = 0.05
 first anchor exactly, a busy one is dated no earlier than the host recorded it."""
 
 MAX_EVENTS = 65_536
-"""Events on their way at once; more pile up only where nothing resolves them: a disk that hangs."""
+"""Events of marks at once, on their way or kept for the next; more pile up only where nothing
+resolves them: a disk that hangs."""
 
 
 class Events(Protocol):
@@ -87,12 +89,28 @@ class _Anchor:
     device_ns: int | None = field(default=None)  # host time at which the device reached it
 
 
+class _Held:
+    """An event of a mark. Known by weak references, which events of torch must not have: they do
+    not clear them when they die.
+    """
+
+    __slots__ = ("__weakref__", "event")
+
+    def __init__(self, event: Any) -> None:
+        self.event = event
+
+
 class Stamp(NamedTuple):
     """One mark on the device's timeline."""
 
-    event: Any | None  # None: there was none left
+    held: _Held | None  # None: there was no event left
     anchor: _Anchor
     stream: int
+
+    @property
+    def event(self) -> Any | None:
+        """The device's own, where there was one left."""
+        return None if self.held is None else self.held.event
 
 
 class CudaClock:
@@ -107,8 +125,8 @@ class CudaClock:
         self._name = name
         self._failed = failed
         self._is_lost = False
-        self._pool: list[Any] = []
-        self._num_made = 0
+        self._pool: list[_Held] = []
+        self._alive: WeakSet[_Held] = WeakSet()  # an abandoned mark takes its event along
         self._streams: dict[int, int] = {}  # number by handle
         self._anchor = self._first_anchor()
 
@@ -132,13 +150,14 @@ class CudaClock:
             if stream is None:
                 stream = self._streams.setdefault(handle, len(self._streams))
             try:
-                used = self._pool.pop()
+                held = self._pool.pop()
+                self._events.record(held.event)
             except IndexError:  # another thread may have taken the last one
-                if self._num_made >= MAX_EVENTS:
+                if len(self._alive) >= MAX_EVENTS:
                     return Stamp(None, self._anchor, stream)
-                self._num_made += 1
-                used = None
-            return Stamp(self._events.record(used), self._anchor, stream)
+                held = _Held(self._events.record(None))
+                self._alive.add(held)
+            return Stamp(held, self._anchor, stream)
         except RuntimeError as error:
             self._lose(error)
             return None
@@ -158,23 +177,24 @@ class CudaClock:
         """Monotonic host ns at which the device reached a stamp; None while it has not, LOST once
         it has failed.
         """
-        if event.event is None or self._is_lost:
+        if event.held is None or self._is_lost:
             return LOST
+        own = event.held.event
         try:
-            if not self._events.reached(event.event):
+            if not self._events.reached(own):
                 return None
             base_ns = self._date(event.anchor)
             if base_ns is None:
                 return None
-            return base_ns + round(self._events.elapsed_ms(event.anchor.event, event.event) * 1e6)
+            return base_ns + round(self._events.elapsed_ms(event.anchor.event, own) * 1e6)
         except RuntimeError as error:
             self._lose(error)
             return LOST
 
     def release(self, event: Stamp) -> None:
         """Keep a resolved stamp's event for another mark."""
-        if event.event is not None:
-            self._pool.append(event.event)
+        if event.held is not None:
+            self._pool.append(event.held)
 
     def _first_anchor(self) -> _Anchor:
         recorded_ns = now()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from trace_hooks.pinned import PinnedCopy
 
 LOGGED = ("loss", "grad_norm", "tokens", "flops", "lr")
 
@@ -34,30 +36,18 @@ class Known:
 
 
 class OnDevice:
-    """A number an accelerator still computes: copied to the host behind it, never awaited."""
+    """A number an accelerator still computes."""
 
-    def __init__(self, tensor: Any, torch: Any) -> None:
-        # pinned: a copy to pageable memory would wait for the device
-        self._copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-        self._copy.copy_(tensor, non_blocking=True)
-        self._done = torch.cuda.current_stream(tensor.device).record_event()
-        self._is_lost = False
+    def __init__(self, copy: PinnedCopy) -> None:
+        self._copy = copy
 
     def is_ready(self) -> bool:
         """Whether the copy has arrived, or never will: the device has failed."""
-        try:
-            return bool(self._done.query())
-        except RuntimeError:
-            if not self._is_lost:
-                # torch records an event where pinned memory is freed: that would fail, too, where
-                # nothing can catch it, and end the process by SIGABRT. So it is never freed.
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._copy))
-            self._is_lost = True
-            return True
+        return self._copy.is_ready()
 
     def number(self) -> float | None:
         """The number, None where it was lost; only after is_ready."""
-        return None if self._is_lost else float(self._copy)
+        return None if self._copy.is_lost else float(self._copy.values)
 
 
 def logged_value(value: Any) -> Value:
@@ -77,9 +67,11 @@ def logged_value(value: Any) -> Value:
         if value.is_cuda:
             import torch
 
+            from trace_hooks.pinned import PinnedCopy
+
             if torch.cuda.is_current_stream_capturing():
                 raise ValueError("a number cannot be logged while a CUDA graph is captured")
-            return OnDevice(value, torch)
+            return OnDevice(PinnedCopy(value))
     try:
         return Known(float(value))
     except (TypeError, ValueError):

@@ -40,7 +40,8 @@ class Site:
 
 
 class Mark:
-    """The beginning of a span; made by Recorder.open only, and read only.
+    """The beginning of a span; made by Recorder.open only; read only, but an event
+    may be given up.
 
     No tuple, and without a constructor: that would cost as much as the rest of a span.
     """

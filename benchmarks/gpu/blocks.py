@@ -7,7 +7,6 @@ compare: a block is set against the mean of the blocks without hooks right befor
 from __future__ import annotations
 
 import gc
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from typing import NamedTuple
 import torch
 
 from benchmarks.gpu.figures import Place
+from benchmarks.gpu.spread import Spread, spread
 from trace_hooks import guard
 
 OFF = "without hooks"
@@ -33,13 +33,16 @@ class Block(NamedTuple):
     """between two CUDA events around the block, outside the hooks"""
 
 
-class Spread(NamedTuple):
-    """Of one way: median and quartiles over its blocks."""
-
-    low: float
-    median: float
-    high: float
-    num: int
+def steps_in(place: Place, step: Callable[[], object], seconds: float) -> int:
+    """How many steps of a warm model fit into this time; a few at least, 200 at most."""
+    if place.is_rehearsal:
+        return 2
+    number = 5
+    begun_s = time.monotonic()
+    for _ in range(number):
+        step()
+    place.wait()
+    return min(200, max(4, round(seconds * number / (time.monotonic() - begun_s))))
 
 
 def measured(place: Place, step: Callable[[], object], num_steps: int) -> Block:
@@ -90,16 +93,6 @@ def _pairs(turns: Turns, way: str, value: Callable[[Block], float]) -> list[tupl
         for at in range(1, len(turns) - 1, 2)
         if turns[at][0] == way
     ]
-
-
-def spread(values: Sequence[float]) -> Spread:
-    """Median and quartiles; raises ValueError without a value."""
-    if not values:
-        raise ValueError("no block was measured")
-    if len(values) == 1:
-        return Spread(values[0], values[0], values[0], 1)
-    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
-    return Spread(low, median, high, len(values))
 
 
 def meets(own: Spread, null: Spread, aim: float) -> bool | None:

@@ -1,30 +1,59 @@
-"""Jobs of a part in processes of their own, with a limit: python -m benchmarks.gpu.jobs.NAME."""
+"""Jobs of a part in processes of their own, with a limit: python -m benchmarks.gpu.jobs.NAME.
+
+A job tells its part what it found by `tell`, in a file: what it prints is for people, and libraries
+print as well.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 REPO = Path(__file__).resolve().parents[2]
 
 _RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*")
 
+_FOUND = "RANKSCOPE_GPU_JOB_FOUND"
+"""Variable with the file for what a job found."""
+
+
+def tell(found: Any) -> None:
+    """Called by a job: hand on what it found, in terms of JSON; print it where nobody asked."""
+    text, path = json.dumps(found), os.environ.get(_FOUND)
+    if path is None:
+        print(text)
+    else:
+        Path(path).write_text(text, encoding="utf-8")
+
 
 @dataclass(frozen=True)
 class Ended:
-    """How a job ended. `code`: None where it took longer than its limit and was killed."""
+    """How a job ended. `code`: None where it took longer than its limit and was killed. `found`:
+    what it told; None where it did not.
+    """
 
     code: int | None
     text: str  # standard output and error
     seconds: float
+    found: Any = None
+
+    @property
+    def fault(self) -> str:
+        """What went wrong; empty where it ended well."""
+        if self.code is None:
+            return f"it took more than {self.seconds:.0f} s"
+        return "" if self.code == 0 else f"it ended with {self.code}: {self.last_line}"
 
     @property
     def last_line(self) -> str:
@@ -43,16 +72,23 @@ class Ended:
 
 
 class Job:
-    """One process that runs a module of benchmarks.gpu.jobs; `environment` is added to ours."""
+    """One process that runs a module of benchmarks.gpu.jobs. `environment` is added to ours;
+    `under`: command that starts and watches it.
+    """
 
     def __init__(
-        self, name: str, arguments: Sequence[object], environment: Mapping[str, str] | None = None
-    ) -> None:
-        command = [sys.executable, "-m", f"benchmarks.gpu.jobs.{name}", *map(str, arguments)]
+        self, name: str, arguments: Sequence[object], environment: Mapping[str, str] | None = None,
+        under: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        module = f"benchmarks.gpu.jobs.{name}"
+        self._folder = tempfile.TemporaryDirectory()
+        self._found = Path(self._folder.name) / "found.json"
         self._begun_s = time.monotonic()
         self._process = subprocess.Popen(
-            command, cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace", start_new_session=True, env={**os.environ, **(environment or {})},
+            [*under, sys.executable, "-m", module, *map(str, arguments)],
+            cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace", process_group=0,
+            env={**os.environ, **(environment or {}), _FOUND: str(self._found)},
         )  # fmt: skip
 
     def ended(self, limit_s: float) -> Ended:
@@ -66,8 +102,19 @@ class Job:
             self._kill()
             text, _ = self._process.communicate()
         self._kill()  # what it started
-        return Ended(code, text or "", time.monotonic() - self._begun_s)
+        seconds = time.monotonic() - self._begun_s
+        found = json.loads(self._found.read_text("utf-8")) if self._found.exists() else None
+        self._folder.cleanup()
+        return Ended(code, text or "", seconds, found)
 
     def _kill(self) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def run_job(
+    name: str, arguments: Sequence[object], limit_s: float,
+    environment: Mapping[str, str] | None = None, under: Sequence[str] = (),
+) -> Ended:  # fmt: skip
+    """One job from its beginning to its end."""
+    return Job(name, arguments, environment, under).ended(limit_s)

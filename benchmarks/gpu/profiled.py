@@ -1,12 +1,13 @@
 """What torch.profiler saw of some steps: calls into CUDA, work of the device, and marks of ours.
 
-Read from the trace that it exports for Chrome: the profiler's public format. Times are us after
-the trace's own base. Without a device the innermost operators of the CPU stand for its work: then a
-rehearsal has something to read.
+Read from the trace that it exports for Chrome: the profiler's public format, the same in every
+version of torch. Times are us after the trace's own base. Without a device the innermost operators
+of the CPU stand for its work: then a rehearsal has something to read.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -14,16 +15,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from benchmarks.gpu.figures import NotHere, Place
+from trace_hooks.sources import profiled_rows
 
 STEP = "rankscope step"
+_STEPS = (STEP, profiled_rows.STEP)
 _CALLS = ("cuda_runtime", "cuda_driver")
 _WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 _WAITS = re.compile(r"cu(da)?(Stream|Event|Device|Ctx)Synchronize|cu(da)?Memcpy(?!.*Async)")
+_QUERIES = re.compile(r"cudaEventQuery")
 _MAY_WAIT = re.compile(r"cuda(Malloc|Free)|cudaHost(Alloc|Register|Unregister)")
 
 
@@ -43,16 +48,37 @@ class Work(NamedTuple):
     end_us: float
     launched_us: float
 
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it computes; operators stand for kernels where there is no device."""
+        return self.kind in ("kernel", "cpu_op")
+
 
 @dataclass(frozen=True)
 class Profile:
-    """All of it; `marks`: when annotations that are no steps began, by name; `base_ns`: Unix ns."""
+    """All of it, in order of time but for the calls; `base_ns`: Unix ns. `marks`: when annotations
+    that are no steps began, by name; `operators`: names of what torch ran on the host.
+    """
 
     base_ns: int
     steps: list[tuple[float, float]]
     calls: list[Call]
     work: list[Work]
     marks: dict[str, float]
+    operators: list[str]
+
+    @property
+    def kernels(self) -> list[Work]:
+        """Work that computes, in order of its begin."""
+        return [one for one in self.work if one.is_kernel]
+
+    def unix_ns(self, at_us: float) -> int:
+        """Of a time in the trace."""
+        return self.base_ns + round(at_us * 1e3)
+
+    def launched_in(self, begin_us: float, end_us: float) -> list[Work]:
+        """Work whose launch lies in a stretch of time on the host, wherever it ran itself."""
+        return [one for one in self.work if begin_us <= one.launched_us < end_us]
 
 
 @dataclass(frozen=True)
@@ -70,7 +96,7 @@ class Counts:
     may_wait: int
 
 
-def profiled(place: Place, step: Callable[[], object], num_steps: int) -> Profile:
+def profiled(place: Place, step: Callable[[], object], num_steps: int = 1) -> Profile:
     """Steps under torch.profiler, the device at rest before and after them."""
     # with CUDA graphs in the process, CUPTI must not be taken down between two profiles
     os.environ |= {"TEARDOWN_CUPTI": "0", "DISABLE_CUPTI_LAZY_REINIT": "1"}
@@ -85,11 +111,24 @@ def profiled(place: Place, step: Callable[[], object], num_steps: int) -> Profil
         place.wait()
     path = place.new_folder() / "trace.json"
     profiler.export_chrome_trace(str(path))
-    found = read_trace(json.loads(path.read_text("utf-8")))
+    found = read_file(path)
     path.unlink()
-    if not place.is_rehearsal and not any(work.kind == "kernel" for work in found.work):
+    return found
+
+
+def profiled_kernels(place: Place, step: Callable[[], object], num_steps: int) -> Profile:
+    """The same; raises NotHere where no kernel of theirs was seen."""
+    found = profiled(place, step, num_steps)
+    if not found.kernels:
         raise NotHere("torch.profiler saw no kernels; CUPTI may not be allowed here")
     return found
+
+
+def read_file(path: Path) -> Profile:
+    """The events of a trace, packed or not."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as file:
+        return read_trace(json.load(file))
 
 
 def read_trace(trace: Mapping[str, Any]) -> Profile:
@@ -100,12 +139,17 @@ def read_trace(trace: Mapping[str, Any]) -> Profile:
             by_kind.setdefault(event.get("cat", ""), []).append(event)
     calls = [event for kind in _CALLS for event in by_kind.get(kind, ())]
     notes = by_kind.get("user_annotation", [])
+    operators = by_kind.get("cpu_op", [])
+    work = _device_work(by_kind, calls)
+    if not any(kind in by_kind for kind in (*_CALLS, *_WORK)):
+        work = _host_work(operators)
     return Profile(
         trace.get("baseTimeNanoseconds", 0),
-        [(one["ts"], _end(one)) for one in notes if one["name"] == STEP],
+        sorted((one["ts"], _end(one)) for one in notes if one["name"].startswith(_STEPS)),
         [Call(one["name"], one["ts"]) for one in calls],
-        _device_work(by_kind, calls) or _host_work(by_kind.get("cpu_op", [])),
-        {one["name"]: one["ts"] for one in notes if one["name"] != STEP},
+        sorted(work, key=lambda one: one.begin_us),
+        {one["name"]: one["ts"] for one in notes if not one["name"].startswith(_STEPS)},
+        [one["name"] for one in operators],
     )
 
 
@@ -121,8 +165,8 @@ def counts(found: Profile) -> Counts:
     return Counts(
         waits=_number(calls, _WAITS) + pageable,
         copies=len(copies),
-        kernels=sum(one.kind == "kernel" for one in work),
-        queries=calls["cudaEventQuery"],
+        kernels=sum(one.is_kernel for one in work),
+        queries=_number(calls, _QUERIES),
         may_wait=_number(calls, _MAY_WAIT),
     )
 

@@ -100,8 +100,13 @@ def _followed(process: subprocess.Popen[str]) -> tuple[list[str], int | None]:
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
+    """The part and its jobs: they have process groups of their own, in the session of the part."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(ProcessLookupError, PermissionError):
+            if os.getsid(int(entry.name)) == process.pid:
+                os.kill(int(entry.name), signal.SIGKILL)
 
 
 def _state(code: int | None, said: list[str], figures: list[Figure]) -> tuple[str, str]:

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median, quantiles
+from statistics import quantiles
+from typing import NamedTuple
 
 
-def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """Lower quartile, median, upper quartile; of one value three times that."""
-    if len(values) < 2:
-        return values[0], values[0], values[0]
-    low, _, high = quantiles(values, n=4, method="inclusive")
-    return low, median(values), high
+class Spread(NamedTuple):
+    """Quartiles, the greatest value, and how many values there are."""
+
+    low: float
+    median: float
+    high: float
+    most: float
+    num: int
+
+    def in_words(self, unit: str = "", what: str = "values") -> str:
+        """For a note."""
+        text = f"quartiles {self.low:.4g} to {self.high:.4g}, most {self.most:.4g}"
+        return f"{text} {unit}".rstrip() + f"; {self.num} {what}"
 
 
-def in_words(values: Sequence[float], unit: str = "") -> str:
-    """For a note: how far they spread and how many they are."""
-    low, _, high = quartiles(values)
-    text = f"quartiles {low:.4g} to {high:.4g}, worst {max(values):.4g}"
-    return f"{text} {unit}".rstrip() + f", {len(values)} values"
+def spread(values: Sequence[float]) -> Spread:
+    """Of one value or more; raises ValueError without any."""
+    if not values:
+        raise ValueError("nothing was measured")
+    if len(values) == 1:
+        return Spread(values[0], values[0], values[0], values[0], 1)
+    low, median, high = quantiles(values, n=4, method="inclusive")
+    return Spread(low, median, high, max(values), len(values))

@@ -50,6 +50,15 @@ WORKLOADS = {"large": LARGE, "small": SMALL}
 """For command lines of processes that a part starts."""
 
 
+def compute_the_same_twice() -> None:
+    """Choose kernels that give the same bits each time, before CUDA is used: the backward of fused
+    attention adds in any order otherwise, with hooks or without.
+    """
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
 class Training:
     """A GPT trained in one process, the same way each time: seeds, data and order are fixed."""
 

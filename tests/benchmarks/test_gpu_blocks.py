@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu.blocks import OFF, Block, Spread, measured, meets, ms_more, percent_more, spread
+from benchmarks.gpu.blocks import OFF, Block, measured, meets, ms_more, percent_more
 from benchmarks.gpu.figures import NEEDS_GPU, Figure, NotHere, Place
-from benchmarks.gpu.memory_of import Memory, Sample
+from benchmarks.gpu.jobs.memory import Memory, Sample
 from benchmarks.gpu.parts.memory import figures, growth
+from benchmarks.gpu.spread import Spread, spread
 
 MIB = 1 << 20
 
@@ -34,13 +35,13 @@ def test_a_block_is_compared_with_its_two_neighbours_only() -> None:
 def test_the_figure_of_a_way_is_the_median_of_its_blocks() -> None:
     told = turns((OFF, 10), ("a", 11), (OFF, 10), ("a", 90), (OFF, 10), ("a", 12), (OFF, 10))
     found = ms_more(told, "a", wall)
-    assert found == Spread(1.5, 2, 41, 3)
+    assert found == Spread(1.5, 2, 41, 80, 3)
 
 
 def test_a_way_that_was_not_measured_is_an_error() -> None:
-    with pytest.raises(ValueError, match="no block"):
+    with pytest.raises(ValueError, match="nothing was measured"):
         percent_more(turns((OFF, 10), ("a", 11), (OFF, 10)), "b", wall)
-    assert spread([3.0]) == Spread(3, 3, 3, 1)
+    assert spread([3.0]) == Spread(3, 3, 3, 3, 1)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +58,13 @@ def test_a_way_that_was_not_measured_is_an_error() -> None:
 def test_an_aim_is_judged_where_the_null_is_narrower_or_the_cost_far_beyond_it(
     median: float, null: tuple[float, float], is_met: bool | None
 ) -> None:
-    own = Spread(median - 0.1, median, median + 0.1, 9)
-    assert meets(own, Spread(null[0], 0.0, null[1], 9), 0.15) is is_met
+    own = Spread(median - 0.1, median, median + 0.1, median + 1, 9)
+    assert meets(own, Spread(null[0], 0.0, null[1], 1, 9), 0.15) is is_met
+
+
+def test_a_spread_in_words() -> None:
+    told = spread([10.0, 12.0, 11.0]).in_words("%", "blocks")
+    assert told == "quartiles 10.5 to 11.5, most 12 %; 3 blocks"
 
 
 def test_a_block_counts_what_its_steps_take(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from benchmarks.gpu.figures import Figure, NotHere, Place, read_figures, to_line
 from benchmarks.gpu.machine import Machine
 from benchmarks.gpu.parts import PARTS, Part
 from benchmarks.gpu.runs import REPO, Result, ResultFiles, run_part
+from tests.waiting import wait_until
 
 MACHINE = Machine(
     ["NVIDIA H200", "NVIDIA H200"], [139.8, 139.8], "2.13.0", "12.9", "2.27.3", "3.12"
@@ -103,19 +104,40 @@ def test_how_a_part_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, state: str, why: str
 ) -> None:
     """Whatever it does, what it had found is kept."""
+    code = f"from benchmarks.gpu.figures import *\ndef measure(place):\n    {FAKE_PARTS[name]}\n"
+    kit_with(tmp_path, monkeypatch, code)
+    found = run_part(Part("x", "fake", "nothing"), "cpu", tmp_path / "results")
+    assert (found.state, why in found.why) == (state, True), found
+    assert found.figures[0] == Figure("x", 1.0, holds=found.figures[0].holds)
+
+
+def kit_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """A copy of the kit whose one part is made of this code, and has 8 seconds."""
     package = tmp_path / "benchmarks" / "gpu"
     for source in (REPO / "benchmarks" / "gpu").glob("*.py"):
         package.mkdir(parents=True, exist_ok=True)
         (package / source.name).write_bytes(source.read_bytes())
     (package / "parts").mkdir()
-    code = f"from benchmarks.gpu.figures import *\ndef measure(place):\n    {FAKE_PARTS[name]}\n"
     (package / "parts" / "fake.py").write_text(code)
     monkeypatch.setattr(runs, "REPO", tmp_path)
     monkeypatch.setattr(runs, "LIMIT_S", 8)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    found = run_part(Part("x", "fake", "nothing"), "cpu", tmp_path / "results")
-    assert (found.state, why in found.why) == (state, True), found
-    assert found.figures[0] == Figure("x", 1.0, holds=found.figures[0].holds)
+
+
+def test_a_part_that_takes_too_long_leaves_no_job_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that went on would hold the device while the next part measures."""
+    path = tmp_path / "pid"
+    code = (
+        f"import subprocess, sys, time\nfrom pathlib import Path\ndef measure(place):\n"
+        f"    job = subprocess.Popen(['sleep', '600'], process_group=0)\n"
+        f"    Path({str(path)!r}).write_text(str(job.pid))\n    time.sleep(600)\n"
+    )
+    kit_with(tmp_path, monkeypatch, code)
+    assert run_part(Part("x", "fake", "nothing"), "cpu", tmp_path / "results").state == "stopped"
+    status = Path(f"/proc/{path.read_text()}/stat")
+    wait_until(lambda: not status.exists() or status.read_text().split()[2] == "Z")
 
 
 def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ arithmetic of the kit, no result of a GPU. The last test reads a real trace of t
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ import torch
 
 import trace_hooks as th
 from benchmarks.gpu.figures import Place
-from benchmarks.gpu.profiled import STEP, counts, profiled, read_trace
+from benchmarks.gpu.parts import capture
+from benchmarks.gpu.profiled import STEP, counts, profiled, read_file, read_trace
 from benchmarks.gpu.span_times import busy_us, compared, numbered
 from benchmarks.gpu.training import rows_of
 
@@ -79,6 +82,24 @@ def test_only_what_lies_within_the_steps_counts() -> None:
 def test_a_trace_without_steps_is_an_error() -> None:
     with pytest.raises(ValueError, match="no step"):
         counts(read_trace(trace()))
+
+
+def test_a_kernel_belongs_to_the_step_that_launched_it(tmp_path: Path) -> None:
+    """Read from a file of a capture, whose steps have the profiler's own name."""
+    path = tmp_path / "trace.json.gz"
+    told = trace(
+        event("user_annotation", "ProfilerStep#8", 20, 10),
+        event("user_annotation", "ProfilerStep#7", 0, 10),
+        *launched(6, 21, 45, 3),
+        *launched(5, 2, 40, 3),  # runs after its step has ended
+        *launched(4, 11, 50, 3),  # between steps
+        event("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", 60, correlation=6),
+    )
+    path.write_bytes(gzip.compress(json.dumps(told).encode()))
+    found = read_file(path)
+    assert capture.in_steps(found) == [1, 1]
+    assert [one.begin_us for one in found.kernels] == [40, 45, 50]
+    assert found.unix_ns(40) == BASE_NS + 40_000
 
 
 def spans(*rows: dict[str, Any]) -> pa.Table:

@@ -16,8 +16,10 @@ from trace_hooks import cuda_clock
 NEVER_NS = 1 << 62
 
 
-@dataclass
+@dataclass(slots=True)
 class SimulatedEvent:
+    """Takes no weak references, as those of torch must not be given any."""
+
     at_ns: int = 0
 
 

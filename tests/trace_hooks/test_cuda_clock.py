@@ -135,6 +135,18 @@ def test_events_that_nobody_resolves_are_bounded(
     assert [stamp.event is None for stamp in again if stamp is not None] == [False] * 10 + [True]
 
 
+def test_marks_that_nobody_ends_do_not_use_up_the_events(
+    device: SimulatedDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spans left open by an exception, prompts, messages that nobody waits for."""
+    monkeypatch.setattr(cuda_clock, "MAX_EVENTS", 10)
+    clock = CudaClock(device, "cuda:0")
+    for _ in range(25):
+        stamp = clock.mark()
+        assert stamp is not None
+        assert stamp.event is not None
+
+
 @pytest.mark.parametrize("at", ["mark", "begin_step", "resolve"])
 def test_a_device_that_fails_is_lost_and_told_of_once(device: SimulatedDevice, at: str) -> None:
     told: list[Exception] = []

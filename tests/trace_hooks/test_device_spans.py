@@ -12,6 +12,8 @@ from trace_hooks.batches import Batches
 from trace_hooks.clock import Anchor
 from trace_hooks.cuda_clock import CudaClock
 from trace_hooks.recorder import Recorder
+from trace_hooks.sources.groups import Group
+from trace_hooks.sources.instances import CollectiveLog, Payload
 
 
 @pytest.fixture
@@ -151,3 +153,33 @@ def test_a_span_around_a_graph_capture_has_host_times(
     assert {row["name"]: row["track"] for row in taken(batches)} == {
         "captured": "main", "around": "cuda:0",
     }  # fmt: skip
+
+
+class PretendedGroup:
+    """What a log asks of torch's group."""
+
+    group_name, group_desc = "0", "default"
+
+    def name(self) -> str:
+        return "gloo"
+
+    def rank(self) -> int:
+        return 0
+
+    def _get_sequence_number_for_group(self) -> int:
+        raise RuntimeError("not counted")
+
+
+def test_a_collective_in_memory_of_the_host_has_host_times(
+    device: SimulatedDevice, recorder: Recorder, batches: Batches
+) -> None:
+    """A device that is far behind has no part in it; one of the device's memory is the device's."""
+    log, pretended = CollectiveLog(recorder), PretendedGroup()
+    group = Group(pretended, 0, (0, 1))
+    for on_device in (False, True):
+        instance = log.begin(group, "all_reduce", Payload(4, "float32", on_device), "wrapper", True)
+        device.work(1_000_000)
+        assert instance.mark is not None
+        log.span(instance, instance.mark)
+    device.host_ns += 5_000_000
+    assert [row["track"] for row in taken(batches)] == ["main", "cuda:0"]

@@ -6,11 +6,12 @@ of the answers. What a GPU does with them is shown by `make gpu`.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,10 +23,15 @@ import trace_hooks as th
 from tests.waiting import wait_until
 from trace_hooks import cuda_clock, guard
 from trace_hooks.logged import OnDevice, logged_value
+from trace_hooks.pinned import PinnedCopy
 from trace_hooks.recorder import Recorder
-from trace_hooks.sources import flight_dump
+from trace_hooks.sources import flight_dump, tensor_samples
+from trace_hooks.sources.captures import Capture
+from trace_hooks.sources.frame_queue import FrameQueue
+from trace_hooks.sources.host_buffers import HostBuffers
 from trace_hooks.sources.kernel_capture import KernelCapture
-from trace_hooks.sources.tensor_samples import is_captured
+from trace_hooks.sources.tensor_names import Place
+from trace_hooks.sources.tensor_samples import Copies, DueStep, TensorSample, is_captured
 from trace_hooks.sources.token_captures import TokenCaptures
 
 
@@ -93,6 +99,17 @@ def cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PretendedC
     guard.disabled.clear()
 
 
+def pretended_copy(values: torch.Tensor, query: Callable[[], bool]) -> PinnedCopy:
+    """A copy under way, whose event answers as told."""
+    copy = PinnedCopy.__new__(PinnedCopy)
+    copy.values, copy.is_lost, copy._done = values, False, SimpleNamespace(query=query)
+    return copy
+
+
+def fails() -> bool:
+    raise RuntimeError("CUDA error: device-side assert triggered")
+
+
 def rank_file(folder: Path) -> dict[str, Any]:
     (path,) = folder.glob("*/ranks/0000-00000.json")
     found: dict[str, Any] = json.loads(path.read_text())
@@ -140,20 +157,15 @@ def test_cuda_is_not_touched_before_the_job_uses_it(cuda: PretendedCuda, tmp_pat
 def test_the_end_of_a_run_whose_device_has_failed_is_told(
     cuda: PretendedCuda, tmp_path: Path
 ) -> None:
-    def fails() -> bool:
-        raise RuntimeError("CUDA error: device-side assert triggered")
-
     tracer = th.start(tmp_path, sources=["gc"])
     with tracer.step():
         wait_until(lambda: cuda.modes == {"trace_hooks drain": 1})
         wait_until(lambda: len(list(tmp_path.glob("*/ranks/*.json"))) == 1)
         wait_until(lambda: rank_file(tmp_path)["device_uuid"] == "uuid-of-0")
     cuda.is_broken = True
-    lost = OnDevice.__new__(OnDevice)
-    lost._done, lost._copy = SimpleNamespace(query=fails), torch.ones(1)
-    lost._is_lost = False
-    copy = weakref.ref(lost._copy)
-    tracer.steps._finished[-1].values["loss"] = lost
+    lost = pretended_copy(torch.ones(1), fails)
+    copy = weakref.ref(lost.values)
+    tracer.steps._finished[-1].values["loss"] = OnDevice(lost)
     del lost
     tracer.stop("failed", "RuntimeError: CUDA error")
     assert copy() is not None  # to free pinned memory of a failed device ends the process
@@ -168,6 +180,94 @@ def test_a_number_of_a_graph_that_is_captured_is_not_logged(cuda: PretendedCuda)
     cuda.is_capturing = True
     with pytest.raises(ValueError, match="while a CUDA graph is captured"):
         logged_value(on_device)
+
+
+def test_a_thread_that_captures_a_graph_does_not_ask_for_a_copy(cuda: PretendedCuda) -> None:
+    """The question would end the capture; a step that begins in it asks what can be written."""
+    asked: list[int] = []
+    copy = pretended_copy(torch.ones(()), lambda: not asked.append(1))
+    cuda.is_capturing = True
+    assert not copy.is_ready()
+    assert not asked
+    cuda.is_capturing = False
+    assert copy.is_ready()
+    assert OnDevice(copy).number() == 1.0
+
+
+def sample(stream: Any = None) -> TensorSample:
+    where = Place(0, "block", "output")
+    return TensorSample("output", where, "", 0, 0, 2, torch.ones(2), None, stream=stream)
+
+
+def test_what_a_failed_device_was_to_send_is_dropped_and_never_freed(cuda: PretendedCuda) -> None:
+    recorder = Recorder()
+    copies, frames = Copies(recorder), FrameQueue(recorder)
+    copies.send(DueStep(0, [sample(), sample()]))
+    copies._waiting[0]._pinned = pretended_copy(torch.ones(4), fails)
+    capture = Capture({}, [{}], torch.ones(1, 2, 2))
+    capture._pinned = pretended_copy(torch.ones(1, 2, 2), fails)
+    frames._captures.append(capture)
+    memory = [weakref.ref(copies._waiting[0]._pinned.values), weakref.ref(capture._pinned.values)]
+    del capture
+    assert list(copies.arrived()) == []
+    frames.deliver()
+    assert recorder.dropped == 3
+    assert not recorder.rows
+    assert all(one() is not None for one in memory)
+
+
+def test_a_copy_that_nobody_asks_for_is_not_freed_after_a_failure(cuda: PretendedCuda) -> None:
+    """Such as a number logged in a step that is dropped, or one that had arrived before."""
+    copy = pretended_copy(torch.ones(1), fails)
+    memory = weakref.ref(copy.values)
+    del copy
+    assert memory() is not None
+    copy = pretended_copy(torch.ones(1), lambda: True)
+    memory = weakref.ref(copy.values)
+    del copy
+    assert memory() is None
+
+
+def test_nothing_is_copied_into_a_graph_that_is_captured(
+    cuda: PretendedCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An optimizer tells its changes after its step has ended; the next one may be captured."""
+    recorder = Recorder()
+    copies = Copies(recorder)
+    monkeypatch.setattr(tensor_samples, "is_captured", lambda tensor: cuda.is_capturing)
+    cuda.is_capturing = True
+    copies.send(DueStep(0, [sample(), sample()]))
+    assert (len(copies), recorder.dropped) == (0, 2)
+
+
+def test_samples_are_copied_on_the_stream_that_made_them(
+    cuda: PretendedCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams: list[str] = []
+    made: list[tuple[str, int]] = []
+
+    @contextlib.contextmanager
+    def on(stream: str) -> Iterator[None]:
+        streams.append(stream)
+        yield
+        streams.pop()
+
+    class NotedCopy(tensor_samples.Copy):
+        def __init__(self, step: int, tensors: list[TensorSample]) -> None:
+            made.append((streams[-1], len(tensors)))
+            super().__init__(step, tensors)
+
+    monkeypatch.setattr(torch.cuda, "stream", on)
+    monkeypatch.setattr(tensor_samples, "Copy", NotedCopy)
+    Copies(Recorder()).send(DueStep(0, [sample("a"), sample("b"), sample("a")]))
+    assert made == [("a", 2), ("b", 1)]
+
+
+def test_memory_of_the_host_is_the_hosts_whatever_device_is_the_default() -> None:
+    """As after torch.set_default_device("cuda")."""
+    with torch.device("meta"):
+        assert torch.empty(1).device.type == "meta"
+        assert HostBuffers().take(torch.Size([2])).device.type == "cpu"
 
 
 def test_ids_and_losses_are_not_taken_while_a_graph_is_captured(cuda: PretendedCuda) -> None:

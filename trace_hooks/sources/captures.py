@@ -22,6 +22,7 @@ from torch import Tensor
 
 from trace_hooks.clock import now, thread_cpu
 from trace_hooks.frames import MAX_VALUES, Frame, stored
+from trace_hooks.pinned import PinnedCopy
 from trace_hooks.sources.host_buffers import HostBuffers
 from trace_hooks.token_texts import TokenTexts
 from trace_hooks.watches import Watch
@@ -90,26 +91,30 @@ class Capture:
     active: ActiveWatch | None = None  # whose it is
     is_counted: bool = True  # as frames of the watch
     ts_ns: int = field(default_factory=now)
-    _done: Any = None
+    _pinned: PinnedCopy | None = None
 
     def to_host(self, buffers: HostBuffers) -> None:
         """Begin to copy, before the job goes on and writes to its tensors again."""
         device = self.values
-        if device.is_cuda:  # pinned: a copy to pageable memory would wait for the device
-            self.values = torch.empty(device.shape, dtype=torch.float32, pin_memory=True)
-            self.values.copy_(device.float().contiguous(), non_blocking=True)
-            self._done = torch.cuda.current_stream(device.device).record_event()
+        if device.is_cuda:
+            self._pinned = PinnedCopy(device.float().contiguous())
+            self.values = self._pinned.values
         else:
             self.values = buffers.take(device.shape).copy_(device)
 
     def release(self, buffers: HostBuffers) -> None:
         """The values are read no more; pinned memory torch keeps for the next by itself."""
-        if self._done is None:
+        if self._pinned is None:
             buffers.give(self.values)
 
     def is_ready(self) -> bool:
         """Whether the values have arrived."""
-        return self._done is None or bool(self._done.query())
+        return self._pinned is None or self._pinned.is_ready()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether they never will: the device has failed."""
+        return self._pinned is not None and self._pinned.is_lost
 
     def frames(self, texts: TokenTexts) -> Iterator[Frame]:
         """The frames (drain thread, after is_ready); `texts`: of tokens."""

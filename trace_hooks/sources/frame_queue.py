@@ -97,6 +97,9 @@ class FrameQueue:
         delivered: Counter[ActiveWatch] = Counter()
         while self._captures and self._captures[0].is_ready():
             capture = self._captures.popleft()
+            if capture.is_lost:
+                recorder.dropped += len(capture.each)
+                continue
             for frame in capture.frames(recorder.token_texts):
                 if recorder.on_frame is not None:
                     recorder.on_frame(frame)

@@ -32,7 +32,7 @@ class HostBuffers:
         try:
             flat = self._free[count].pop()
         except IndexError:
-            flat = torch.empty(count, dtype=torch.float32)
+            flat = torch.empty(count, dtype=torch.float32, device="cpu")
         else:
             self._taken += flat.nbytes
         return flat.view(shape)

@@ -7,6 +7,9 @@ Recorder), so that one instance becomes one row whoever saw it.
 from __future__ import annotations
 
 import weakref
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
 from threading import get_ident
 from typing import Any, NamedTuple
 
@@ -98,7 +101,7 @@ class CollectiveLog:
         self.recorder = recorder
         self.groups = Groups(recorder)
         self._sites: dict[tuple[str, str, int], int] = {}
-        self._on_device: list[tuple[Instance, str]] = []  # complete once their stamps resolve
+        self._on_device: deque[tuple[Instance, str]] = deque()  # complete once stamps resolve
         from torch import distributed
 
         if distributed.is_initialized():
@@ -178,6 +181,8 @@ class CollectiveLog:
         if not instance.is_kept:
             mark.thread.depth = mark.depth
             return
+        if instance.start_event is None:
+            mark.event = None  # no work of the device: the host's times are the truth
         recorder, group = self.recorder, instance.group
         key = (instance.op, group.axis, recorder.chunk)
         site = self._sites.get(key)
@@ -199,8 +204,7 @@ class CollectiveLog:
     def resolve_device_times(self) -> None:
         """Write the rows of instances whose device stamps are known by now (drain thread)."""
         clock = self.recorder.device_clock
-        waiting, self._on_device = self._on_device, []
-        for instance, state in waiting:
+        for instance, state in self._taken():
             start_ns = clock.resolve(instance.start_event)
             end_ns = clock.resolve(instance.end_event)
             if start_ns is None or end_ns is None:
@@ -216,9 +220,14 @@ class CollectiveLog:
     def give_up_device_times(self) -> None:
         """Write the rows still waiting for stamps, without an end."""
         self.resolve_device_times()
-        waiting, self._on_device = self._on_device, []
-        for instance, _ in waiting:
+        for instance, _ in self._taken():
             self._record(instance, "started", instance.enqueue_ns, UNKNOWN)
+
+    def _taken(self) -> Iterator[tuple[Instance, str]]:
+        """Take those that wait now, one by one: training may add to them meanwhile."""
+        for _ in range(len(self._on_device)):
+            with suppress(IndexError):  # the end of training takes them as well
+                yield self._on_device.popleft()
 
     def found_peer(self, instance: Instance, peer: int) -> None:
         """A receive from anyone was matched: only now it has a sender and a number."""

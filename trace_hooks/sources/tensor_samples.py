@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 
 from trace_hooks.clock import now
+from trace_hooks.pinned import PinnedCopy
 from trace_hooks.recorder import Recorder
 from trace_hooks.sources.parts import Part
 from trace_hooks.sources.tensor_names import Place
@@ -53,6 +54,11 @@ class TensorSample:
     ts_ns: int = field(default_factory=now)
     rms: float | None = None  # once it is known
     checksum: Tensor | None = None  # (4,), float32: 16 bits each, lowest first
+    stream: Any = None  # of the device, on which it was looked at
+
+    def __post_init__(self) -> None:
+        if self.sample.is_cuda:
+            self.stream = torch.cuda.current_stream(self.sample.device)
 
 
 @dataclass
@@ -98,12 +104,8 @@ class Copy:
         self.step = step
         self.tensors = tensors
         flat = torch.cat([part for one in tensors for part in _parts(one)])
-        self._done: Any = None
-        self._values = flat
-        if flat.is_cuda:  # pinned: a copy to pageable memory would wait for the device
-            self._values = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=True)
-            self._values.copy_(flat, non_blocking=True)
-            self._done = torch.cuda.current_stream(flat.device).record_event()
+        self._pinned = PinnedCopy(flat) if flat.is_cuda else None
+        self._values = flat if self._pinned is None else self._pinned.values
         self.sizes = [one.sample.numel() for one in tensors]
         for one in tensors:  # the memory of a device is not ours to keep
             one.sample, one.peak = _EMPTY, None if one.peak is None else _EMPTY
@@ -111,7 +113,12 @@ class Copy:
 
     def is_ready(self) -> bool:
         """Whether the values have arrived."""
-        return self._done is None or bool(self._done.query())
+        return self._pinned is None or self._pinned.is_ready()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether they never will: the device has failed."""
+        return self._pinned is not None and self._pinned.is_lost
 
     def values(self) -> Iterator[Arrived]:
         """Each tensor with what was copied of it; only after is_ready."""
@@ -138,22 +145,26 @@ class Copies:
         return len(self._waiting)
 
     def send(self, due: DueStep) -> None:
-        """Begin to copy what was looked at, device by device."""
+        """Begin to copy what was looked at, stream by stream: each behind the work that made it."""
         tensors, due.tensors = due.tensors, []
-        by_device: dict[torch.device, list[TensorSample]] = defaultdict(list)
+        if tensors and is_captured(tensors[0].sample):  # what is left of the step before it
+            self._recorder.dropped += len(tensors)
+            return
+        by_stream: dict[Any, list[TensorSample]] = defaultdict(list)
         for one in tensors:
-            by_device[one.sample.device].append(one)
-        for on_device in by_device.values():
-            if len(self._waiting) < MAX_COPIES * len(by_device):
-                self._waiting.append(Copy(due.step, on_device))
+            by_stream[one.stream].append(one)
+        for stream, on_stream in by_stream.items():
+            if len(self._waiting) < MAX_COPIES * len(by_stream):
+                with torch.cuda.stream(stream):  # does nothing where it is None
+                    self._waiting.append(Copy(due.step, on_stream))
             else:
-                self._recorder.dropped += len(on_device)
+                self._recorder.dropped += len(on_stream)
 
     def arrived(self) -> Iterator[Copy]:
-        """Take those that have arrived, in order; what nobody could write is dropped."""
+        """Take those that have arrived, in order; what is lost or nobody could write is dropped."""
         while self._waiting and self._waiting[0].is_ready():
             copy = self._waiting.popleft()
-            if len(self._recorder.rows) > MAX_ROWS_WAITING:
+            if copy.is_lost or len(self._recorder.rows) > MAX_ROWS_WAITING:
                 self._recorder.dropped += len(copy.tensors)
             else:
                 yield copy
@@ -167,7 +178,7 @@ class Copies:
                 time.sleep(0.01)
 
 
-_EMPTY = torch.empty(0)
+_EMPTY = torch.empty(0, device="cpu")
 
 
 def _parts(one: TensorSample) -> Iterator[Tensor]:

@@ -1,11 +1,12 @@
-"""One rank of a job of collectives; writes what the hooks, the Flight Recorder and the profiler
-each saw of it to FOLDER/rank-RANK.json.
+"""One rank of a job of collectives; tells what the hooks, the Flight Recorder and the profiler
+each saw of it.
 
 python -m benchmarks.gpu.jobs.collectives cuda|cpu FOLDER RANK WORLD_SIZE
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -21,8 +22,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import trace_hooks as th
-from benchmarks.gpu.chrome_trace import TraceEvent, profiled
+from benchmarks.gpu.children import tell
 from benchmarks.gpu.figures import Place
+from benchmarks.gpu.profiled import Profile, profiled
 from benchmarks.gpu.training import rows_of
 from benchmarks.timing import in_turns, loop_ns
 from trace_hooks.recorder import Recorder
@@ -93,8 +95,8 @@ def main() -> None:
     dist.init_process_group(
         place.backend, init_method=f"file://{folder}/store", rank=rank, world_size=world
     )
-    seen = _recorded(place) | {"costs": _costs(place)}
-    (folder / f"rank-{rank}.json").write_text(json.dumps(seen), encoding="utf-8")
+    tell(_recorded(place) | {"costs": _costs(place)})
+    gc.collect()  # DDP holds the group, in a cycle of references: it must not outlive this
     dist.destroy_process_group()
 
 
@@ -110,10 +112,10 @@ def _recorded(place: Place) -> dict[str, Any]:
 
     run(CALLS, ops.all_kinds)
     place.wait()
-    reduce_events = profiled(place, lambda: run(REDUCES, ops.reduces))
+    reduces = profiled(place, lambda: run(REDUCES, ops.reduces))
     run(WARM_UP, ddp)
     place.wait()
-    ddp_events = profiled(place, lambda: run(DDP, ddp))
+    reduces_of_ddp = profiled(place, lambda: run(DDP, ddp))
     flight = _flight(place.backend)
     rings = [path for path in Path(os.environ["TRACE_HOOKS_RING_DIR"]).rglob("*") if path.is_file()]
     records = [r._asdict() for path in rings for r in _records(path)]
@@ -124,8 +126,8 @@ def _recorded(place: Place) -> dict[str, Any]:
         "ring": records,
         "rows": rows_of(place.folder / "runs", "collectives").to_pylist(),
         "flight": flight,
-        "reduce_kernels": _kernels(reduce_events),
-        "ddp_kernels": _kernels(ddp_events),
+        "reduce_kernels": _kernels(reduces),
+        "ddp_kernels": _kernels(reduces_of_ddp),
         "errors": json.loads(rank_file.read_text("utf-8"))["hooks"]["errors"],
     }
 
@@ -164,13 +166,13 @@ def _flight(backend: str) -> list[dict[str, Any]]:
         time.sleep(0.2)
 
 
-def _kernels(events: list[TraceEvent]) -> list[tuple[int, int]]:
+def _kernels(found: Profile) -> list[tuple[int, int]]:
     """(begin, end) of the kernels of NCCL, in order."""
     names = ("nccl", "onerank")
     return [
-        (event.begin_ns, event.end_ns)
-        for event in events
-        if event.category == "kernel" and any(name in event.name.lower() for name in names)
+        (found.unix_ns(one.begin_us), found.unix_ns(one.end_us))
+        for one in found.kernels
+        if any(name in one.name.lower() for name in names)
     ]
 
 

@@ -1,4 +1,4 @@
-"""A job to which something happens; writes its losses to FOLDER/losses.json.
+"""A job to which something happens; tells the bits of its losses.
 
 python -m benchmarks.gpu.jobs.failing oom|graph|assert cuda|cpu FOLDER none|hooks|all
 
@@ -8,7 +8,6 @@ python -m benchmarks.gpu.jobs.failing oom|graph|assert cuda|cpu FOLDER none|hook
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,9 +17,10 @@ from typing import Any
 
 import torch
 
+from benchmarks.gpu.children import tell
 from benchmarks.gpu.figures import Place
 from benchmarks.gpu.parts.content import WATCHES
-from benchmarks.gpu.training import SMALL, Training
+from benchmarks.gpu.training import SMALL, Training, compute_the_same_twice
 from sample_traces.jobs.model import token_loss
 
 STEPS, EVENT_AT = 10, 4
@@ -40,12 +40,13 @@ Step = Callable[[], AbstractContextManager[None]]
 def main() -> None:
     what, device, folder, hooks = sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4]
     place = Place(device, folder, print)
+    compute_the_same_twice()
     training = Training(place, SMALL)
     with _recorded(training, folder, hooks) as step:
         losses = {"oom": _oom, "graph": _graph, "assert": _assert}[what](training, step)
         place.wait()
     bits = torch.stack(losses).float().cpu().view(torch.int32)
-    (folder / "losses.json").write_text(json.dumps(bits.tolist()), encoding="utf-8")
+    tell(bits.tolist())
 
 
 @contextlib.contextmanager

@@ -1,11 +1,10 @@
-"""A job that uses its last visible device; prints what torch says of it, as JSON.
+"""A job that uses its last visible device; tells what torch says of it.
 
 python -m benchmarks.gpu.jobs.which_device FOLDER
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 
 import trace_hooks as th
+from benchmarks.gpu.children import tell
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
         with tracer.step():
             time.sleep(0.5)
     tracer.stop()
-    print(json.dumps(told))
+    tell(told)
 
 
 if __name__ == "__main__":

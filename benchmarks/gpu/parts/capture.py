@@ -25,12 +25,11 @@ from typing import Any
 import torch
 
 import trace_hooks as th
-from benchmarks.gpu.chrome_trace import TraceEvent, launched_in, profiled, read_trace
 from benchmarks.gpu.figures import Figure, Place
-from benchmarks.gpu.spread import in_words
-from benchmarks.gpu.training import SMALL, Training, rows_of
+from benchmarks.gpu.profiled import Profile, profiled, read_file
+from benchmarks.gpu.spread import spread
+from benchmarks.gpu.training import SMALL, Training, compute_the_same_twice, rows_of
 from trace_hooks.sources.kernel_capture import MARK
-from trace_hooks.sources.profiled_rows import STEP
 
 CAPTURED = 3
 """Steps of one capture."""
@@ -40,16 +39,16 @@ BLOCKS, PATIENCE_S = 6, 60.0
 
 def measure(place: Place) -> None:
     """One job with hooks, then one without over as many steps."""
+    compute_the_same_twice()
     reference = _reference(place)
     losses, folder, times = _hooked_job(place)
     place.say(losses_figure(losses, _alone(place, len(losses))))
     (run,) = [path for path in (place.folder / "runs").iterdir() if path.is_dir()]
     files = sorted(run.glob("kernels/*.json.gz"))
     place.say(Figure("files of captures", len(files), "of 2", holds=len(files) == 2))
-    category = "cpu_op" if place.is_rehearsal else "kernel"
-    counts = [count for path in files for count in in_steps(read_trace(path), category)]
-    place.say(counts_figure(counts, reference, category))
-    place.say(_spans(folder, files, category))
+    captured = [read_file(path) for path in files]
+    place.say(counts_figure([count for one in captured for count in in_steps(one)], reference))
+    place.say(_spans(place, folder, captured))
     for mark in rows_of(folder, "marks").to_pylist():
         if mark["kind"] == MARK and mark["args"]:
             for figure in mark_figures(json.loads(mark["args"])):
@@ -122,8 +121,7 @@ def _reference(place: Place) -> int:
     for _ in range(3):
         training.step()
     place.wait()
-    category = "cpu_op" if place.is_rehearsal else "kernel"
-    return sum(event.category == category for event in profiled(place, training.step))
+    return len(profiled(place, training.step).kernels)
 
 
 def losses_figure(hooked: Sequence[torch.Tensor], alone: Sequence[torch.Tensor]) -> Figure:
@@ -134,32 +132,27 @@ def losses_figure(hooked: Sequence[torch.Tensor], alone: Sequence[torch.Tensor])
                   holds=differ == 0)  # fmt: skip
 
 
-def in_steps(events: list[TraceEvent], category: str) -> list[int]:
+def in_steps(found: Profile) -> list[int]:
     """Kernels that each captured step launched, in order of the steps."""
-    steps = [e for e in events if e.name.startswith(STEP) and e.category == "user_annotation"]
-    if category == "kernel":
-        return [len(launched_in(events, step.begin_ns, step.end_ns)) for step in steps]
-    inside = [event for event in events if event.category == category]
-    return [sum(s.begin_ns <= e.begin_ns < s.end_ns for e in inside) for s in steps]
+    return [sum(one.is_kernel for one in found.launched_in(*step)) for step in found.steps]
 
 
-def counts_figure(counts: list[int], reference: int, category: str) -> Figure:
+def counts_figure(counts: list[int], reference: int) -> Figure:
     """Every step of both captures has as many as one without hooks."""
-    what = "operators" if category == "cpu_op" else "kernels"
     least = 0.9 * reference
     return Figure(
-        f"{what} in the captured step that has fewest", min(counts, default=0),
+        "kernels in the captured step that has fewest", min(counts, default=0),
         f"of {reference}", len(counts) == 2 * CAPTURED and min(counts) >= max(1.0, least),
         f"by step: {counts}; at least nine tenths of a step without hooks",
     )  # fmt: skip
 
 
-def _spans(folder: Path, files: list[Path], category: str) -> Figure:
+def _spans(place: Place, folder: Path, captured: list[Profile]) -> Figure:
     """What of the files is on the timeline."""
-    kind = "host" if category == "cpu_op" else "kernel"
+    kind = "host" if place.is_rehearsal else "kernel"
     spans = rows_of(folder, "spans").to_pylist()
     shown = sum(s["kind"] in (kind, "other_comm") and s["mode"] == "imported" for s in spans)
-    there = sum(e.category == category for path in files for e in read_trace(path))
+    there = sum(len(one.kernels) for one in captured)
     return Figure("of them on the timeline", shown, f"of {there}", holds=shown >= there > 0)
 
 
@@ -182,11 +175,13 @@ def time_figures(times: dict[str, list[Times]]) -> list[Figure]:
         before = [block[column] for block in times["before"]]
         half = len(before) // 2
         noise = median(before[half:]) - median(before[:half])
-        found.append(Figure(f"a step, {name}", median(before), "ms", note=in_words(before, "ms")))
+        found.append(
+            Figure(f"a step, {name}", median(before), "ms", note=spread(before).in_words("ms"))
+        )
         found.append(Figure(f"the same, second half against first: noise, {name}", noise, "ms"))
         for phase in [phase for phase in times if phase != "before"]:
             later = [block[column] for block in times[phase]]
             more = median(later) - median(before)
-            note = in_words(later, "ms")
+            note = spread(later).in_words("ms")
             found.append(Figure(f"a step {phase} against before, {name}", more, "ms", note=note))
     return found

@@ -32,7 +32,7 @@ from typing import Any
 import torch
 
 from benchmarks.gpu.figures import Figure, NotHere, Place
-from benchmarks.gpu.profiled import Counts, counts, profiled
+from benchmarks.gpu.profiled import Counts, counts, profiled_kernels
 from benchmarks.gpu.span_times import Compared, compared, numbered
 from benchmarks.gpu.training import (
     LARGE,
@@ -89,8 +89,8 @@ def _waits_and_times(place: Place, workload: Workload) -> None:
 
 def _waits(place: Place, model: str, training: Training) -> None:
     warm_up(place, training.step)
-    alone = counts(profiled(place, training.step, STEPS))
-    again = counts(profiled(place, training.step, STEPS))
+    alone = counts(profiled_kernels(place, training.step, STEPS))
+    again = counts(profiled_kernels(place, training.step, STEPS))
     _say_counts(place, f"{model}, again without hooks", alone, again, adds_nothing=False)
     for way, settings in (LEVELS | MORE).items():
         with recording(training, place.new_folder(), **settings) as tracer:
@@ -102,7 +102,7 @@ def _waits(place: Place, model: str, training: Training) -> None:
                         tracer.log(loss=loss)
 
             settle(place, tracer, step)
-            hooked = counts(profiled(place, step, STEPS))
+            hooked = counts(profiled_kernels(place, step, STEPS))
         _say_counts(place, f"{model}, {way}", alone, hooked, adds_nothing=way in LEVELS)
 
 
@@ -140,7 +140,7 @@ def _say_times(place: Place, name: str, training: Training, stepping: Stepping =
 
         settle(place, tracer, step)
         with numbered(tracer.recorder):
-            found = profiled(place, step, 1 + STEPS)
+            found = profiled_kernels(place, step, 1 + STEPS)
     _say_compared(place, name, compared(rows_of(folder, "spans"), found), KINDS)
 
 
@@ -219,7 +219,7 @@ def _graph(place: Place) -> None:
 
         warm_up(place, step)
         with numbered(tracer.recorder):
-            found = profiled(place, step, 1 + STEPS)
+            found = profiled_kernels(place, step, 1 + STEPS)
     spans = compared(rows_of(folder, "spans"), found)
     _say_compared(place, "CUDA graph", spans, ("forward", "optimizer"))
 

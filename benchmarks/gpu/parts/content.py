@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from benchmarks.gpu.chrome_trace import profiled, waits
 from benchmarks.gpu.figures import Figure, Place
+from benchmarks.gpu.profiled import Counts, counts, profiled, profiled_kernels
 from benchmarks.gpu.training import Training, Workload, hooked, rows_of
 from sample_traces.jobs.model import GPTSizes
 from trace_hooks import guard
@@ -58,7 +59,7 @@ def measure(place: Place) -> None:
         for backend in BACKENDS:
             _backend(place, dtype, backend)
     _fp8(place)
-    _copies(place)
+    place.attempt("waits for the device in watched steps", partial(_copies, place))
 
 
 def _workload(dtype: torch.dtype) -> Workload:
@@ -147,7 +148,7 @@ def _watched_step(training: Training, folder: Path, own: Own) -> None:
 
 def _operator(place: Place, training: Training) -> str:
     """What torch ran for attention."""
-    names = [e.name for e in profiled(place, training.step) if "scaled_dot_product" in e.name]
+    names = [n for n in profiled(place, training.step).operators if "scaled_dot_product" in n]
     inner = [name for name in names if name != "aten::scaled_dot_product_attention"]
     return ", ".join(dict.fromkeys(name for name in inner if "backward" not in name)) or "unknown"
 
@@ -299,25 +300,22 @@ class _Fp8Product(torch.autograd.Function):
 
 def _copies(place: Place) -> None:
     """Calls that wait for the device, in steps with all watches and in steps without hooks."""
-    if place.is_rehearsal:
-        place.say(Figure("waits for the device in watched steps", "not here: needs a CUDA device"))
     steps = 5
     training = Training(place, _workload(torch.bfloat16))
 
-    def run(step: Callable[[], object]) -> Any:
+    def run(step: Callable[[], object]) -> Counts:
         for _ in range(steps):  # the first ones allocate pinned memory
             step()
-        place.wait()
-        return waits(profiled(place, lambda: [step() for _ in range(steps)]))
+        return counts(profiled_kernels(place, step, steps))
 
     alone = run(training.step)
     with hooked(training, place.folder / "copies", WATCHES, allow_content=True) as step:
         watched = run(step)
-    if not place.is_rehearsal:
-        more = watched - alone
-        place.say(
-            Figure(
-                "waits for the device in watched steps", sum(more.values()), f"in {steps} steps",
-                holds=not more, note=f"without hooks {dict(alone)}, watched {dict(watched)}",
-            )
-        )  # fmt: skip
+    more = watched.waits - alone.waits
+    place.say_of_gpu(
+        Figure(
+            "waits for the device in watched steps", more, f"more in {steps} steps",
+            holds=more <= 0, note=f"{alone.waits} without hooks; copies {watched.copies}, without "
+            f"hooks {alone.copies}",
+        )
+    )  # fmt: skip

@@ -23,11 +23,8 @@ watch a process from its start only: two processes without it stand around one u
 from __future__ import annotations
 
 import gc
-import json
 import shutil
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -42,15 +39,16 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.gpu.blocks import (
     OFF,
     Block,
-    Spread,
     Turns,
     measured,
     meets,
     ms_more,
     percent_more,
+    steps_in,
 )
+from benchmarks.gpu.children import run_job
 from benchmarks.gpu.figures import Figure, NotHere, Place
-from benchmarks.gpu.steps_alone import steps_in
+from benchmarks.gpu.spread import Spread
 from benchmarks.gpu.training import (
     WORKLOADS,
     Step,
@@ -158,7 +156,7 @@ def measure(place: Place) -> None:
 def _recording(place: Place, name: str, seconds: float, found: dict[str, Recorded]) -> None:
     training = Training(place, WORKLOADS[name])
     warm_up(place, training.step, 3 * WARM_S)  # clocks of a device rise when it gets to work
-    number = steps_in(place, training, BLOCK_S)
+    number = steps_in(place, training.step, BLOCK_S)
     order = tuple(dict.fromkeys(ORDER)) if place.is_rehearsal else ORDER
     turns = alternating(place, training, order, number, seconds)
     found[name] = Recorded(training, number, turns)
@@ -195,18 +193,18 @@ def _off(place: Place, training: Training, num_steps: int) -> Block:
 
 
 def _say(place: Place, name: str, turns: Turns, way: str, num_steps: int, more: str = "") -> None:
-    title = f"{WORKLOADS[name].name}: {way}{more}"
+    title, blocks = f"{WORKLOADS[name].name}: {way}{more}", f"blocks of {num_steps} steps"
     is_aimed_at = name == "large" and way == DEFAULT and not place.is_rehearsal
     for what, value in (("GPU time", _gpu), ("wall time", _wall)):
         own, null = (percent_more(turns, one, value) for one in (way, NULL))
-        figure = Figure(f"{title}: {what}", own.median, "% more", note=_note(own, "%", num_steps))
+        figure = Figure(f"{title}: {what}", own.median, "% more", note=own.in_words("%", blocks))
         place.say_of_gpu(_against_aim(figure, own, null) if is_aimed_at else figure)
     cpu = ms_more(turns, way, lambda block: block.cpu)
     account_ms = statistics.median(block.own for one, block in turns if one == way)
     place.say_of_gpu(
         Figure(
             f"{title}: CPU time", cpu.median, "ms a step more",
-            note=f"{_note(cpu, 'ms', num_steps)}; own account {account_ms:.3f} ms",
+            note=f"{cpu.in_words('ms', blocks)}; own account {account_ms:.3f} ms",
         )
     )  # fmt: skip
 
@@ -223,13 +221,6 @@ def _gpu(block: Block) -> float:
 
 def _wall(block: Block) -> float:
     return block.wall
-
-
-def _note(found: Spread, unit: str, num_steps: int) -> str:
-    return (
-        f"quartiles {found.low:.3f} to {found.high:.3f} {unit}; {found.num} blocks of "
-        f"{num_steps} steps"
-    )
 
 
 def _say_left_behind(place: Place, name: str, before: Turns, after: Turns) -> None:
@@ -269,13 +260,8 @@ def _nsys(place: Place) -> None:
 
 def _alone(place: Place, name: str, under: Sequence[str]) -> float:
     """Wall ms of a step in a process of its own; raises NotHere where it does not end well."""
-    command = [*under, sys.executable, "-m", "benchmarks.gpu.steps_alone", place.device, name]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=NSYS_S)
-    except subprocess.TimeoutExpired:
-        raise NotHere(f"it took more than {NSYS_S:g} s") from None
-    lines = [line for line in done.stdout.splitlines() if line.startswith('{"gpu_ms"')]
-    if done.returncode != 0 or not lines:
-        raise NotHere((done.stderr or done.stdout).strip()[-200:] or "it printed nothing")
-    wall_ms: float = json.loads(lines[-1])["wall_ms"]
+    ended = run_job("steps_alone", (place.device, name), NSYS_S, under=under)
+    if ended.fault or ended.found is None:
+        raise NotHere(ended.fault or "it told nothing")
+    wall_ms: float = ended.found
     return wall_ms

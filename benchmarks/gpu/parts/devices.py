@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu.children import Ended, Job
+from benchmarks.gpu.children import Ended, run_job
 from benchmarks.gpu.figures import Figure, Place
 
 LIMIT_S = 60.0
@@ -44,7 +44,7 @@ def measure(place: Place) -> None:
         folder = place.folder / f"devices-{len(list(place.folder.iterdir()))}"
         folder.mkdir()
         environment = {"TRACE_HOOKS_RING_DIR": str(folder / "rings"), VARIABLE: value}
-        ended = Job("which_device", (folder,), environment).ended(LIMIT_S)
+        ended = run_job("which_device", (folder,), LIMIT_S, environment)
         for figure in figures(name, ended, _rank_file(folder), [*gpus.values(), *migs]):
             place.say(figure)
     if place.is_rehearsal:
@@ -95,10 +95,9 @@ def choices(outer: str | None, gpus: dict[str, str], migs: list[str]) -> dict[st
 
 def figures(name: str, ended: Ended, rank: dict[str, Any] | None, known: list[str]) -> list[Figure]:
     """What the rank's file says against what torch and nvidia-smi say."""
-    if ended.code != 0:
-        why = f"ended with {ended.code}: {ended.last_line}"
-        return [Figure(f"{name}: the job", why, holds=False)]
-    told = json.loads(ended.last_line)
+    if ended.fault:
+        return [Figure(f"{name}: the job", ended.fault, holds=False)]
+    told = ended.found
     written = ("", "") if rank is None else (rank["device"], rank["device_uuid"])
     found = [
         Figure(

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.children import Ended, Job
+from benchmarks.gpu.children import Ended, run_job
 from benchmarks.gpu.figures import Figure, Place
 from benchmarks.gpu.jobs.failing import ASSERTS
 
@@ -51,8 +51,7 @@ def _run(place: Place, what: str, way: str) -> Ended:
     folder.mkdir()
     hooks = "none" if way == "again" else way
     environment = {"TRACE_HOOKS_RING_DIR": str(folder / "rings")}
-    job = Job("failing", (what, place.device, folder, hooks), environment)
-    return job.ended(LIMIT_S)
+    return run_job("failing", (what, place.device, folder, hooks), LIMIT_S, environment)
 
 
 def going_on_figures(
@@ -60,16 +59,17 @@ def going_on_figures(
 ) -> list[Figure]:
     """Of a job that goes on: it ends well, with the same losses, and no hook has failed."""
     found = []
-    alone = _losses(folders["none"])
+    alone = ended["none"].found or []
+    noise = differing(alone, ended["again"].found or [])
     for way, job in ended.items():
         told = "" if job.code == 0 else job.raised or job.last_line
         ends = "ends well" if job.code == 0 else f"ended with {job.code}"
         found.append(Figure(f"{what}, {way}: the job", ends, holds=job.code == 0, note=told))
         if way == "none" or job.code != 0:
             continue
-        differ = differing(alone, _losses(folders[way]))
-        # without hooks twice: the noise, which promises nothing
-        holds = None if way == "again" else differ == 0
+        differ = differing(alone, job.found or [])
+        # where it differs without hooks, too, nothing can be said
+        holds = None if way == "again" or noise else differ == 0
         found.append(
             Figure(f"{what}, {way}: losses that differ", differ, f"of {len(alone)}", holds)
         )
@@ -90,12 +90,6 @@ def differing(alone: list[int], other: list[int]) -> int:
     """Losses whose bits differ; those that one of both lacks differ."""
     same = sum(one == two for one, two in zip(alone, other, strict=False))
     return max(len(alone), len(other)) - same
-
-
-def _losses(folder: Path) -> list[int]:
-    path = folder / "losses.json"
-    found: list[int] = json.loads(path.read_text("utf-8")) if path.exists() else []
-    return found
 
 
 def _rank_file(folder: Path) -> dict[str, Any] | None:

@@ -13,15 +13,13 @@ what torch holds for copies from the device (torch 2.7 and later count it).
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from benchmarks.gpu.children import run_job
 from benchmarks.gpu.figures import Figure, Place
-from benchmarks.gpu.memory_of import OFF, Memory, Sample
+from benchmarks.gpu.jobs.memory import OFF, Memory, Sample
 from benchmarks.gpu.training import WORKLOADS
 
 NUM_STEPS = {"small": 4_000, "large": 40}
@@ -105,13 +103,7 @@ def growth(samples: Sequence[Sample], value: Callable[[Sample], int]) -> float:
 
 def _memory_of(place: Place, name: str, way: str) -> Memory:
     num_steps = place.sized(NUM_STEPS[name], 8)
-    command = [
-        sys.executable, "-m", "benchmarks.gpu.memory_of", place.device, name, way, str(num_steps),
-    ]  # fmt: skip
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
-    except subprocess.TimeoutExpired:
-        raise ValueError(f"{WAYS[way]}: it took more than {LIMIT_S:g} s") from None
-    if done.returncode != 0:
-        raise ValueError(f"{WAYS[way]}: it ended with {done.returncode}: {done.stderr[-200:]}")
-    return Memory.from_json(json.loads(done.stdout.splitlines()[-1]))
+    ended = run_job("memory", (place.device, name, way, num_steps), LIMIT_S)
+    if ended.fault:
+        raise ValueError(f"{WAYS[way]}: {ended.fault}")
+    return Memory.from_json(ended.found)

@@ -15,10 +15,8 @@ same loop twice without hooks for its noise.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,7 +24,7 @@ import torch
 from benchmarks.gpu.children import Job
 from benchmarks.gpu.figures import Figure, Place
 from benchmarks.gpu.jobs.collectives import DDP, REDUCES, WARM_UP
-from benchmarks.gpu.spread import in_words, quartiles
+from benchmarks.gpu.spread import spread
 
 LIMIT_S = 150
 CLOCKS_TIE_NS = 50_000
@@ -51,7 +49,7 @@ def measure(place: Place) -> None:
 
 
 def _job(place: Place, world: int, timing: bool) -> list[dict[str, Any]] | None:
-    """What each rank wrote; None, and a figure that says why, where one did not end well."""
+    """What each rank told; None, and a figure that says why, where one did not end well."""
     folder = place.folder / f"timing-{timing}"
     folder.mkdir()
     environment = {
@@ -69,13 +67,10 @@ def _job(place: Place, world: int, timing: bool) -> list[dict[str, Any]] | None:
         for rank in range(world)
     ]  # fmt: skip
     ended = [job.ended(LIMIT_S) for job in jobs]
-    bad = [(rank, end) for rank, end in enumerate(ended) if end.code != 0]
-    for rank, end in bad:
-        why = f"rank {rank} ended with {end.code}: {end.last_line}"
-        place.say(Figure(f"the job ends, timing {timing}", why, holds=False))
-    if bad:
-        return None
-    return [json.loads(Path(folder, f"rank-{r}.json").read_text("utf-8")) for r in range(world)]
+    faults = [f"rank {rank}: {one.fault}" for rank, one in enumerate(ended) if one.fault]
+    for fault in faults:
+        place.say(Figure(f"the job ends, timing {timing}", fault, holds=False))
+    return None if faults else [one.found for one in ended]
 
 
 def _figures(ranks: list[dict[str, Any]], name: str, place: Place) -> list[Figure]:
@@ -138,7 +133,7 @@ def kernel_figures(name: str, ranks: list[dict[str, Any]]) -> list[Figure]:
         Figure(
             f"{name}: enqueue to kernel, least", min(ahead_us), "us", ok,
             f"never after it, but for {CLOCKS_TIE_NS / 1e3:g} us between the clocks; "
-            + in_words(ahead_us),
+            + spread(ahead_us).in_words(),
         ),
         _of(f"{name}: from a row's start to its kernel", before_us, "us"),
     ]  # fmt: skip
@@ -149,7 +144,8 @@ def kernel_figures(name: str, ranks: list[dict[str, Any]]) -> list[Figure]:
 
 
 def _of(name: str, values: Sequence[float], unit: str) -> Figure:
-    return Figure(name, quartiles(values)[1], unit, note=in_words(values, unit))
+    found = spread(values)
+    return Figure(name, found.median, unit, note=found.in_words(unit))
 
 
 def flight_figures(name: str, ranks: list[dict[str, Any]], rehearsed: bool) -> list[Figure]:

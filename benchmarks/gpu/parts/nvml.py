@@ -15,14 +15,13 @@ import importlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from statistics import median
 from types import ModuleType
 from typing import Any
 
 import torch
 
 from benchmarks.gpu.figures import Figure, NotHere, Place
-from benchmarks.gpu.spread import in_words, quartiles
+from benchmarks.gpu.spread import spread
 from benchmarks.gpu.training import LARGE, SMALL, Training, Workload
 from benchmarks.timing import in_turns
 
@@ -127,15 +126,14 @@ def reading_figures(queries: dict[str, Query], readings: int) -> list[Figure]:
             times[name].append(((time.perf_counter_ns() - wall_ns) / 1e6, cpu_ns / 1e6))
     found = []
     for column, kind in enumerate(("wall", "CPU")):
-        sums = [
-            sum(one[column] for one in reading) for reading in zip(*times.values(), strict=True)
-        ]
+        readings_of = zip(*times.values(), strict=True)
+        sums = spread([sum(one[column] for one in reading) for reading in readings_of])
         name = f"a reading of {len(queries)} queries, {kind} time"
-        found.append(Figure(name, median(sums), "ms", note=in_words(sums, "ms")))
+        found.append(Figure(name, sums.median, "ms", note=sums.in_words("ms")))
     for name, measured in times.items():
-        wall, cpu = ([one[column] for one in measured] for column in (0, 1))
-        note = f"CPU {median(cpu):.3g} ms; wall {in_words(wall, 'ms')}"
-        found.append(Figure(f"{name}, wall time", median(wall), "ms", note=note))
+        wall, cpu = (spread([one[column] for one in measured]) for column in (0, 1))
+        note = f"CPU {cpu.median:.3g} ms; wall {wall.in_words('ms')}"
+        found.append(Figure(f"{name}, wall time", wall.median, "ms", note=note))
     return found
 
 
@@ -189,10 +187,10 @@ def step_ms(place: Place, step: Callable[[], object]) -> float:
 def slowing_figures(name: str, times: dict[str, list[float]]) -> list[Figure]:
     """What readings add to a step, pair by pair, and what nothing adds."""
     alone = times["without"]
-    found = [Figure(f"{name}: a step", median(alone), "ms", note=in_words(alone, "ms"))]
+    step = spread(alone)
+    found = [Figure(f"{name}: a step", step.median, "ms", note=step.in_words("ms"))]
     for way, what in (("without again", "noise"), ("with", "added by a reading a second")):
-        share = [(b / a - 1) * 100 for a, b in zip(alone, times[way], strict=True)]
-        low, middle, high = quartiles(share)
-        note = f"quartiles {low:.3g} to {high:.3g} %, {len(share)} pairs"
-        found.append(Figure(f"{name}: {what}", middle, "%", note=note))
+        share = spread([(b / a - 1) * 100 for a, b in zip(alone, times[way], strict=True)])
+        note = share.in_words("%", "pairs")
+        found.append(Figure(f"{name}: {what}", share.median, "%", note=note))
     return found

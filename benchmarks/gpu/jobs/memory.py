@@ -1,12 +1,13 @@
-"""Memory of one process that trains: python -m benchmarks.gpu.memory_of cuda small layers 4000.
+"""Memory of one process that trains; tells what was in use every so many steps, and the most.
 
-Prints a JSON object: what was in use every so many steps, and the most. A process of its own for
+python -m benchmarks.gpu.jobs.memory cuda|cpu large|small off|layers|statistics|watch STEPS
+
+A process of its own for
 each way of recording: memory of the host does not come back, so one would hide the next.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.gpu.children import tell
 from benchmarks.gpu.figures import Place
 from benchmarks.gpu.training import (
     WORKLOADS,
@@ -58,7 +60,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Memory:
-    """What one process printed. `peak_*`: most at once while it took its steps."""
+    """What one process told. `peak_*`: most at once while it took its steps."""
 
     samples: list[Sample]
     peak_requested: int
@@ -67,17 +69,16 @@ class Memory:
 
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> Memory:
-        """Of what `main` printed."""
+        """Of what `main` told."""
         return cls(**told | {"samples": [Sample(**one) for one in told["samples"]]})
 
 
-def main() -> int:
+def main() -> None:
     device, workload, way, num_steps = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         place = Place(device, Path(folder), print)
         found = trained(place, Training(place, WORKLOADS[workload]), way, int(num_steps))
-    print(json.dumps(asdict(found)))
-    return 0
+    tell(asdict(found))
 
 
 def trained(place: Place, training: Training, way: str, num_steps: int) -> Memory:
@@ -120,4 +121,4 @@ def sample(place: Place, step: int) -> Sample:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,0 +1,32 @@
+"""Steps without hooks in a process of their own; tells the wall time of one, ms.
+
+python -m benchmarks.gpu.jobs.steps_alone cuda|cpu large|small
+
+For what can only watch a process from its start, such as nsys.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.gpu.blocks import measured, steps_in
+from benchmarks.gpu.children import tell
+from benchmarks.gpu.figures import Place
+from benchmarks.gpu.training import WORKLOADS, Training, warm_up
+
+SECONDS = 4.0
+
+
+def main() -> None:
+    device, workload = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(device, Path(folder), print)
+        training = Training(place, WORKLOADS[workload])
+        warm_up(place, training.step)
+        tell(measured(place, training.step, steps_in(place, training.step, SECONDS)).wall)
+
+
+if __name__ == "__main__":
+    main()
