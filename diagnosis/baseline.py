@@ -26,7 +26,7 @@ from diagnosis.episodes import MIN_VOTES
 from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.late_finding import URGENT_SHARE
 from diagnosis.own_time import MIN_EXCESS as MIN_RISE
-from diagnosis.own_time import middle
+from diagnosis.own_time import middle, middles
 from diagnosis.peers import Floats, Ints, spread_cells
 from diagnosis.slow_worker_evidence import in_ms
 from diagnosis.transfers import MIN_EXCESS as MIN_TRANSFER_EXCESS
@@ -55,7 +55,7 @@ class _Pace:
     def of(cls, tables: Mapping[str, pa.Table]) -> _Pace:
         rank_R, step_S, cells = spread_cells(tables["rank_phases"])
         warm = _warm(step_S.size)
-        window_S = np.array([middle(column_R) for column_R in cells["step_ms"].T[warm]])
+        window_S = middles(cells["step_ms"][:, warm])
         comm_RS = np.where(np.isfinite(cells["comm_ms"]), cells["comm_ms"], np.inf)[:, warm]
         floor_S = comm_RS.min(axis=0) if rank_R.size else np.empty(0)
         floor_S = np.where(np.isfinite(floor_S), floor_S, np.nan)

@@ -66,10 +66,11 @@ def episodes(excess_S: Floats, threshold: float) -> list[Episode]:
     The greatest sum is one; what lies before and after it is searched in the same way.
     """
     found: list[Episode] = []
+    vote_S = votes(excess_S, threshold)
     ranges = [(0, len(excess_S))]
     while ranges:
         low, high = ranges.pop()
-        first, last, score = greatest_sum(votes(excess_S[low:high], threshold))
+        first, last, score = greatest_sum(vote_S[low:high])
         if score < MIN_VOTES:
             continue
         middle = float(np.nanmedian(excess_S[low + first : low + last + 1]))
@@ -171,7 +172,8 @@ def greatest_sum(values: Floats) -> tuple[int, int, float]:
     """
     if not values.size:
         return 0, -1, 0.0
-    total = np.concatenate(([0.0], np.cumsum(values)))
+    total = np.zeros(values.size + 1)
+    np.cumsum(values, out=total[1:])
     lowest = np.minimum.accumulate(total[:-1])
     sums = total[1:] - lowest
     last = int((sums >= sums.max() - _EQUAL).argmax())

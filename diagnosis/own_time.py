@@ -122,9 +122,9 @@ def _own_times(rank_phases: pa.Table, rank_places: pa.Table) -> OwnTimes:
     rank_R, step_S, cells = spread_cells(rank_phases)
     ranks = placed(rank_R, rank_places)
     window_RS = cells["step_ms"]
-    window_S = np.array([middle(window_RS[:, s]) for s in range(step_S.size)])
+    window_S = middles(window_RS)
     window_S[window_S <= 0] = np.nan
-    comm_S = np.array([middle(cells["comm_ms"][:, s]) for s in range(step_S.size)])
+    comm_S = middles(cells["comm_ms"])
     logged = step_S.size > 0 and middle(comm_S / window_S) >= _LOGGED_COMM
     hidden = rank_R.size > 1 and not logged
     own_RS = window_RS - cells["comm_ms"]
@@ -273,3 +273,17 @@ def middle(values: Floats) -> float:
     """Median of what is known; NaN of nothing."""
     known = values[np.isfinite(values)]
     return float(np.median(known)) if known.size else float("nan")
+
+
+def middles(values_RS: Floats) -> Floats:
+    """Median of what is known in each column, as `middle` of each; NaN of nothing."""
+    is_known_RS = np.isfinite(values_RS)
+    num_S = is_known_RS.sum(axis=0)
+    if not num_S.any():
+        return np.full(num_S.shape, np.nan)
+    sorted_RS = np.sort(np.where(is_known_RS, values_RS, np.inf), axis=0)
+    column_S = np.arange(num_S.size)
+    low_S, high_S = np.maximum(num_S - 1, 0) // 2, num_S // 2
+    with np.errstate(invalid="ignore"):
+        middle_S = (sorted_RS[low_S, column_S] + sorted_RS[high_S, column_S]) / 2
+    return np.where(num_S > 0, middle_S, np.nan)

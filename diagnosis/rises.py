@@ -16,7 +16,7 @@ import numpy as np
 from diagnosis.episodes import MIN_VOTES, Episode, episodes
 from diagnosis.findings import Evidence, Finding, NotEnoughData
 from diagnosis.late_finding import steps_missing
-from diagnosis.own_time import OwnTimes, kept_from_cores, middle
+from diagnosis.own_time import OwnTimes, kept_from_cores, middle, middles
 from diagnosis.peers import NOISE_MADS, Floats, level_before
 from diagnosis.slow_worker_evidence import in_ms
 
@@ -67,7 +67,7 @@ def rises(times: OwnTimes) -> list[Rise]:
     """Episodes in which all ranks compute longer than in the steps before."""
     work_RS = np.where(times.phases["compute"] > 0, times.phases["compute"], np.nan)
     work_RS = work_RS[np.isfinite(work_RS).any(axis=1), WARM_UP_STEPS:]
-    job_S = np.array([middle(column_R) for column_R in work_RS.T])
+    job_S = middles(work_RS)
     before_ms = level_before(job_S)
     if not np.isfinite(before_ms):
         return []

@@ -25,7 +25,7 @@ import pyarrow as pa
 from diagnosis.episodes import Episode, episodes, may_be_slow
 from diagnosis.findings import NotEnoughData
 from diagnosis.late_finding import steps_missing
-from diagnosis.own_time import kept_from_cores, middle, own_times
+from diagnosis.own_time import kept_from_cores, middle, middles, own_times
 from diagnosis.peers import (
     MIN_PEERS,
     NOISE_MADS,
@@ -147,7 +147,7 @@ def transfers_of(tables: Mapping[str, pa.Table]) -> Transfers:
 def steps_of(tables: Mapping[str, pa.Table]) -> tuple[Ints, Floats]:
     """Finished steps, and how long they take: ms, median over the ranks."""
     _, steps, cells = spread_cells(tables["rank_phases"].select(["rank", "step", "step_ms"]))
-    return steps, np.array([middle(column_R) for column_R in cells["step_ms"].T])
+    return steps, middles(cells["step_ms"])
 
 
 def _keys(asked: pa.Table) -> tuple[Ints, Ints]:
@@ -278,7 +278,7 @@ def _rises(found: Transfers, suspect_K: Bools) -> tuple[list[Rise], list[Rise]]:
     rises, known = [], 0
     for rows in found.sets:
         trusted = rows[~suspect_K[rows]]
-        level_S = np.array([middle(time_N) for time_N in found.time_KS[trusted].T])
+        level_S = middles(found.time_KS[trusted])
         before = level_before(level_S)
         if not np.isfinite(before):
             continue
