@@ -174,8 +174,11 @@ def held(server: Server, file: str) -> Iterator[None]:
 
 def children(pid: int) -> list[int]:
     """Processes that one has started."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # a thread that has just ended
+            found += map(int, task.read_text().split())
+    return found
 
 
 def has_open(pid: int, file: str) -> bool:
