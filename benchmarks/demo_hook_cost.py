@@ -22,7 +22,7 @@ from typing import Any
 from browser import REPO, clean_environment, conditions
 
 LEAST_SHARE = 0.01
-"""Sources below it are told together."""
+"""Sources below it are left out."""
 
 DEMO_LIMIT_S = 600.0
 
@@ -78,9 +78,9 @@ def main() -> None:
     for _ in range(options.rounds):
         for name, checkout in options.checkout.items():
             found[name].append(demo_costs(checkout, options.steps))
-    told = conditions(rounds=options.rounds, steps=options.steps)
-    del told["browser"], told["webgl"]
-    print(", ".join(f"{key} {value}" for key, value in told.items()))
+    facts = conditions(rounds=options.rounds, steps=options.steps)
+    del facts["browser"], facts["webgl"]
+    print(", ".join(f"{key} {value}" for key, value in facts.items()))
     print(f"\n{'':44}" + "".join(f"{name:>12}" for name in found))
     means = {name: _means(rounds) for name, rounds in found.items()}
     last = means[list(found)[-1]]

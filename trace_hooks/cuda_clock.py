@@ -115,7 +115,7 @@ class Stamp(NamedTuple):
 
 class CudaClock:
     """DeviceClock over events. `mark` and `begin_step` run on training threads, the rest on the
-    drain thread. `failed` is told the device's first error, once.
+    drain thread. `failed` is called with the first error of the device, once.
     """
 
     def __init__(

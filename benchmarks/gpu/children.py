@@ -1,7 +1,7 @@
 """Jobs of a part in processes of their own, with a limit: python -m benchmarks.gpu.jobs.NAME.
 
-A job tells its part what it found by `tell`, in a file: what it prints is for people, and libraries
-print as well.
+A job gives what it found to `hand_over`, which writes a file: what a job prints is for people, and
+libraries print as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FOUND = "RANKSCOPE_GPU_JOB_FOUND"
 """Variable with the file for what a job found."""
 
 
-def tell(found: Any) -> None:
+def hand_over(found: Any) -> None:
     """Called by a job: hand on what it found, in terms of JSON; print it where nobody asked."""
     text, path = json.dumps(found), os.environ.get(_FOUND)
     if path is None:
@@ -40,7 +40,7 @@ def tell(found: Any) -> None:
 @dataclass(frozen=True)
 class Ended:
     """How a job ended. `code`: None where it took longer than its limit and was killed. `found`:
-    what it told; None where it did not.
+    what it handed over; None where it did not.
     """
 
     code: int | None

@@ -54,8 +54,8 @@ def _of_machine(machine: Machine, results: list[Result]) -> str:
     lines = [f"### {machine.in_words()}", "", "| part | date | how it ended |", "|---|---|---|"]
     for part in PARTS:
         result = known.get(part)
-        told = ("", "not run") if result is None else (result.date, result.in_words())
-        lines.append(f"| ({part.letter}) {part.shows} | {told[0]} | {_cell(told[1])} |")
+        outcome = ("", "not run") if result is None else (result.date, result.in_words())
+        lines.append(f"| ({part.letter}) {part.shows} | {outcome[0]} | {_cell(outcome[1])} |")
     lines += ["", "| part | what | value | holds | note |", "|---|---|---|---|---|"]
     for result in results:
         lines += [_row(result.part.letter, figure) for figure in result.figures]

@@ -132,9 +132,9 @@ class ResultFiles:
 
     def keep(self, result: Result) -> None:
         """Write it."""
-        told = asdict(result) | {"part": result.part.module, "machine": self._machine.to_json()}
+        stored = asdict(result) | {"part": result.part.module, "machine": self._machine.to_json()}
         path = self.folder / f"{result.part.module}.json"
-        path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
     def ended_well(self, part: Part) -> Result | None:
         """What is kept of a part that need not run again."""
@@ -149,14 +149,14 @@ class ResultFiles:
         """Every machine and its results, in order of the parts."""
         found = []
         for below in sorted(folder.glob("*/")):
-            told = [json.loads(path.read_text("utf-8")) for path in below.glob("*.json")]
-            if told:
-                results = sorted(map(_read, told), key=lambda result: result.part.letter)
-                found.append((Machine(**told[0]["machine"]), results))
+            stored = [json.loads(path.read_text("utf-8")) for path in below.glob("*.json")]
+            if stored:
+                results = sorted(map(_read, stored), key=lambda result: result.part.letter)
+                found.append((Machine(**stored[0]["machine"]), results))
         return found
 
 
-def _read(told: dict[str, Any]) -> Result:
-    part = next(one for one in PARTS if one.module == told["part"])
-    figures = [Figure(**figure) for figure in told["figures"]]
-    return Result(part, told["state"], told["why"], figures, told["seconds"], told["date"])
+def _read(stored: dict[str, Any]) -> Result:
+    part = next(one for one in PARTS if one.module == stored["part"])
+    figures = [Figure(**figure) for figure in stored["figures"]]
+    return Result(part, stored["state"], stored["why"], figures, stored["seconds"], stored["date"])

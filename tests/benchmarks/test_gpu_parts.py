@@ -128,8 +128,8 @@ def test_a_job_that_goes_on_must_end_well_with_the_same_losses(tmp_path: Path) -
         way: written(tmp_path / way, file)
         for way, file in {"none": None, "again": None, "hooks": rank, "all": broken}.items()
     }
-    told = {"none": [1, 2, 3], "again": [1, 2, 3], "hooks": [1, 2, 3], "all": [1, 2]}
-    ended = {way: Ended(0, "", 1.0, found) for way, found in told.items()}
+    handed_over = {"none": [1, 2, 3], "again": [1, 2, 3], "hooks": [1, 2, 3], "all": [1, 2]}
+    ended = {way: Ended(0, "", 1.0, found) for way, found in handed_over.items()}
     assert missed(failures.going_on_figures("graph", ended, folders)) == {
         "graph, all: losses that differ", "graph, all: errors of hooks",
     }  # fmt: skip
@@ -154,7 +154,7 @@ def test_losses_are_not_judged_where_the_device_does_not_compute_the_same_twice(
 
 
 def test_a_job_whose_device_fails_must_fail_as_without_hooks(tmp_path: Path) -> None:
-    told = {
+    handed_over = {
         "hooks": {"errors": {}},
         "end": {
             "status": "failed",
@@ -162,7 +162,7 @@ def test_a_job_whose_device_fails_must_fail_as_without_hooks(tmp_path: Path) -> 
         },
     }
     folders = {
-        "hooks": written(tmp_path / "hooks", told),
+        "hooks": written(tmp_path / "hooks", handed_over),
         "all": written(tmp_path / "all", {"hooks": {"errors": {}}, "end": None}),
     }
     one = Ended(1, ASSERTED, 5.0)

@@ -58,8 +58,14 @@ def test_waits_are_calls_that_wait_and_copies_of_memory_that_is_not_pinned() -> 
             *launched(9, 150, 160, 5),
         )
     )  # fmt: skip
-    told = counts(found)
-    assert (told.waits, told.copies, told.kernels, told.queries, told.may_wait) == (6, 2, 1, 1, 1)
+    seen = counts(found)
+    assert (seen.waits, seen.copies, seen.kernels, seen.queries, seen.may_wait) == (
+        6,
+        2,
+        1,
+        1,
+        1,
+    )
 
 
 def test_only_what_lies_within_the_steps_counts() -> None:
@@ -75,8 +81,8 @@ def test_only_what_lies_within_the_steps_counts() -> None:
             *launched(2, 131, 140, 10),
         )
     )  # fmt: skip
-    told = counts(found)
-    assert (told.waits, told.kernels) == (3, 1)
+    seen = counts(found)
+    assert (seen.waits, seen.kernels) == (3, 1)
 
 
 def test_a_trace_without_steps_is_an_error() -> None:
@@ -87,7 +93,7 @@ def test_a_trace_without_steps_is_an_error() -> None:
 def test_a_kernel_belongs_to_the_step_that_launched_it(tmp_path: Path) -> None:
     """Read from a file of a capture, whose steps have the profiler's own name."""
     path = tmp_path / "trace.json.gz"
-    told = trace(
+    seen = trace(
         event("user_annotation", "ProfilerStep#8", 20, 10),
         event("user_annotation", "ProfilerStep#7", 0, 10),
         *launched(6, 21, 45, 3),
@@ -95,7 +101,7 @@ def test_a_kernel_belongs_to_the_step_that_launched_it(tmp_path: Path) -> None:
         *launched(4, 11, 50, 3),  # between steps
         event("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", 60, correlation=6),
     )
-    path.write_bytes(gzip.compress(json.dumps(told).encode()))
+    path.write_bytes(gzip.compress(json.dumps(seen).encode()))
     found = read_file(path)
     assert capture.in_steps(found) == [1, 1]
     assert [one.begin_us for one in found.kernels] == [40, 45, 50]

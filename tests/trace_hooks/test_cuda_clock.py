@@ -149,8 +149,8 @@ def test_marks_that_nobody_ends_do_not_use_up_the_events(
 
 @pytest.mark.parametrize("at", ["mark", "begin_step", "resolve"])
 def test_a_device_that_fails_is_lost_and_told_of_once(device: SimulatedDevice, at: str) -> None:
-    told: list[Exception] = []
-    clock = CudaClock(device, "cuda:0", told.append)
+    errors: list[Exception] = []
+    clock = CudaClock(device, "cuda:0", errors.append)
     stamp = clock.mark()
     assert stamp is not None
     device.error = RuntimeError("CUDA error: device-side assert triggered")
@@ -159,4 +159,4 @@ def test_a_device_that_fails_is_lost_and_told_of_once(device: SimulatedDevice, a
     for name in [at, "mark", "begin_step", "resolve"]:
         assert calls[name]() in (None, LOST)
     assert clock.resolve(stamp) == LOST
-    assert told == [device.error]
+    assert errors == [device.error]

@@ -1,4 +1,4 @@
-"""One rank of a job of collectives; tells what the hooks, the Flight Recorder and the profiler
+"""One rank of a job of collectives; hands over what the hooks, the Flight Recorder and the profiler
 each saw of it.
 
 python -m benchmarks.gpu.jobs.collectives cuda|cpu FOLDER RANK WORLD_SIZE
@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import trace_hooks as th
-from benchmarks.gpu.children import tell
+from benchmarks.gpu.children import hand_over
 from benchmarks.gpu.figures import Place
 from benchmarks.gpu.profiled import Profile, profiled
 from benchmarks.gpu.training import rows_of
@@ -95,7 +95,7 @@ def main() -> None:
     dist.init_process_group(
         place.backend, init_method=f"file://{folder}/store", rank=rank, world_size=world
     )
-    tell(_recorded(place) | {"costs": _costs(place)})
+    hand_over(_recorded(place) | {"costs": _costs(place)})
     gc.collect()  # DDP holds the group, in a cycle of references: it must not outlive this
     dist.destroy_process_group()
 

@@ -1,4 +1,4 @@
-"""A job to which something happens; tells the bits of its losses.
+"""A job to which something happens; hands over the bits of its losses.
 
 python -m benchmarks.gpu.jobs.failing oom|graph|assert cuda|cpu FOLDER none|hooks|all
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu.children import tell
+from benchmarks.gpu.children import hand_over
 from benchmarks.gpu.figures import Place
 from benchmarks.gpu.parts.content import WATCHES
 from benchmarks.gpu.training import SMALL, Training, compute_the_same_twice
@@ -46,7 +46,7 @@ def main() -> None:
         losses = {"oom": _oom, "graph": _graph, "assert": _assert}[what](training, step)
         place.wait()
     bits = torch.stack(losses).float().cpu().view(torch.int32)
-    tell(bits.tolist())
+    hand_over(bits.tolist())
 
 
 @contextlib.contextmanager

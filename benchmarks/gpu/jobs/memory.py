@@ -1,4 +1,4 @@
-"""Memory of one process that trains; tells what was in use every so many steps, and the most.
+"""Memory of one process that trains; hands over what was in use every so many steps, and the most.
 
 python -m benchmarks.gpu.jobs.memory cuda|cpu large|small off|layers|statistics|watch STEPS
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu.children import tell
+from benchmarks.gpu.children import hand_over
 from benchmarks.gpu.figures import Place
 from benchmarks.gpu.training import (
     WORKLOADS,
@@ -60,7 +60,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Memory:
-    """What one process told. `peak_*`: most at once while it took its steps."""
+    """What one process found. `peak_*`: most at once while it took its steps."""
 
     samples: list[Sample]
     peak_requested: int
@@ -68,9 +68,9 @@ class Memory:
     dropped: int
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Memory:
-        """Of what `main` told."""
-        return cls(**told | {"samples": [Sample(**one) for one in told["samples"]]})
+    def from_json(cls, handed_over: dict[str, Any]) -> Memory:
+        """From what `main` hands over."""
+        return cls(**handed_over | {"samples": [Sample(**one) for one in handed_over["samples"]]})
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Place(device, Path(folder), print)
         found = trained(place, Training(place, WORKLOADS[workload]), way, int(num_steps))
-    tell(asdict(found))
+    hand_over(asdict(found))
 
 
 def trained(place: Place, training: Training, way: str, num_steps: int) -> Memory:

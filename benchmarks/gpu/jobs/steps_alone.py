@@ -1,4 +1,4 @@
-"""Steps without hooks in a process of their own; tells the wall time of one, ms.
+"""Steps without hooks in a process of their own; hands over the wall time of one, ms.
 
 python -m benchmarks.gpu.jobs.steps_alone cuda|cpu large|small
 
@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.gpu.blocks import measured, steps_in
-from benchmarks.gpu.children import tell
+from benchmarks.gpu.children import hand_over
 from benchmarks.gpu.figures import Place
 from benchmarks.gpu.training import WORKLOADS, Training, warm_up
 
@@ -25,7 +25,7 @@ def main() -> None:
         place = Place(device, Path(folder), print)
         training = Training(place, WORKLOADS[workload])
         warm_up(place, training.step)
-        tell(measured(place, training.step, steps_in(place, training.step, SECONDS)).wall)
+        hand_over(measured(place, training.step, steps_in(place, training.step, SECONDS)).wall)
 
 
 if __name__ == "__main__":

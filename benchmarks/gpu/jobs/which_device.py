@@ -1,4 +1,4 @@
-"""A job that uses its last visible device; tells what torch says of it.
+"""A job that uses its last visible device; hands over what torch says of it.
 
 python -m benchmarks.gpu.jobs.which_device FOLDER
 """
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 import trace_hooks as th
-from benchmarks.gpu.children import tell
+from benchmarks.gpu.children import hand_over
 
 
 def main() -> None:
@@ -21,18 +21,22 @@ def main() -> None:
     tracer = th.start(folder / "runs", run="device")
     time.sleep(1.5)  # the thread of the hooks has written the rank's file by now
     initialised = torch.cuda.is_initialized()
-    told: dict[str, Any] = {"initialised_by_hooks": initialised, "name": "cpu", "uuid": ""}
+    by_torch: dict[str, Any] = {
+        "initialised_by_hooks": initialised,
+        "name": "cpu",
+        "uuid": "",
+    }
     if torch.cuda.is_available():
         torch.cuda.set_device(torch.cuda.device_count() - 1)
         torch.ones(1, device="cuda")
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-        told |= {"name": properties.name, "uuid": str(getattr(properties, "uuid", ""))}
-        told["visible"] = torch.cuda.device_count()
+        by_torch |= {"name": properties.name, "uuid": str(getattr(properties, "uuid", ""))}
+        by_torch["visible"] = torch.cuda.device_count()
     for _ in range(3):
         with tracer.step():
             time.sleep(0.5)
     tracer.stop()
-    tell(told)
+    hand_over(by_torch)
 
 
 if __name__ == "__main__":

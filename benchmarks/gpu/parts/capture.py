@@ -156,15 +156,15 @@ def _spans(place: Place, folder: Path, captured: list[Profile]) -> Figure:
     return Figure("of them on the timeline", shown, f"of {there}", holds=shown >= there > 0)
 
 
-def mark_figures(told: dict[str, Any]) -> list[Figure]:
+def mark_figures(cost_args: dict[str, Any]) -> list[Figure]:
     """What the hooks say that one capture cost training's thread, CPU time."""
-    name = f"capture from step {told['first_step']}"
-    before = told["step_before_ms"]
+    name = f"capture from step {cost_args['first_step']}"
+    before = cost_args["step_before_ms"]
     note = "" if before is None else f"the step before it: {before} ms"
     return [
-        Figure(f"{name}: steps", told["steps"], holds=told["steps"] == CAPTURED),
-        Figure(f"{name}: a captured step", float(told["step_ms"]), "ms", note=note),
-        Figure(f"{name}: to start and stop", float(told["start_and_stop_ms"]), "ms"),
+        Figure(f"{name}: steps", cost_args["steps"], holds=cost_args["steps"] == CAPTURED),
+        Figure(f"{name}: a captured step", float(cost_args["step_ms"]), "ms", note=note),
+        Figure(f"{name}: to start and stop", float(cost_args["start_and_stop_ms"]), "ms"),
     ]
 
 

@@ -162,19 +162,19 @@ def frame_figures(
                  "weights", "token_loss"):  # fmt: skip
         frames = [row for row in rows if row["what"] == what]
         errors = [compared(values_of(row), truth_of(row, own)) for row in frames]
-        told = note if what == "attention" else ""
+        remark = note if what == "attention" else ""
         if not frames:
-            found.append(Figure(f"{name}: {what}", "no frame", holds=False, note=told))
+            found.append(Figure(f"{name}: {what}", "no frame", holds=False, note=remark))
             continue
         off = max(error.excess for error in errors)
         differ = sum(error.num_differ for error in errors)
         total = sum(error.num_values for error in errors)
-        told = "; ".join(
+        remark = "; ".join(
             filter(
-                None, (told, f"{differ} of {total} values differ, worst by {_worst(errors):.2g}")
+                None, (remark, f"{differ} of {total} values differ, worst by {_worst(errors):.2g}")
             )
         )
-        found.append(Figure(f"{name}: {what}, frames", len(frames), "", off <= 0, told))
+        found.append(Figure(f"{name}: {what}, frames", len(frames), "", off <= 0, remark))
     return found
 
 

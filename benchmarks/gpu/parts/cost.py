@@ -211,8 +211,8 @@ def _say(place: Place, name: str, turns: Turns, way: str, num_steps: int, more: 
 
 def _against_aim(figure: Figure, own: Spread, null: Spread) -> Figure:
     holds = meets(own, null, AIM_PERCENT)
-    told = "; the null is spread too widely to judge it" if holds is None else ""
-    return replace(figure, holds=holds, note=f"{figure.note}; aim: {AIM_PERCENT} % at most{told}")
+    remark = "; the null is spread too widely to judge it" if holds is None else ""
+    return replace(figure, holds=holds, note=f"{figure.note}; aim: {AIM_PERCENT} % at most{remark}")
 
 
 def _gpu(block: Block) -> float:
@@ -262,6 +262,6 @@ def _alone(place: Place, name: str, under: Sequence[str]) -> float:
     """Wall ms of a step in a process of its own; raises NotHere where it does not end well."""
     ended = run_job("steps_alone", (place.device, name), NSYS_S, under=under)
     if ended.fault or ended.found is None:
-        raise NotHere(ended.fault or "it told nothing")
+        raise NotHere(ended.fault or "it handed nothing over")
     wall_ms: float = ended.found
     return wall_ms

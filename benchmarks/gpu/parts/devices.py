@@ -97,22 +97,22 @@ def figures(name: str, ended: Ended, rank: dict[str, Any] | None, known: list[st
     """What the rank's file says against what torch and nvidia-smi say."""
     if ended.fault:
         return [Figure(f"{name}: the job", ended.fault, holds=False)]
-    told = ended.found
+    by_torch = ended.found
     written = ("", "") if rank is None else (rank["device"], rank["device_uuid"])
     found = [
         Figure(
             f"{name}: the rank's device", " ".join(written).strip() or "nothing",
-            holds=written == (told["name"], told["uuid"]),
-            note=f"torch says {told['name']} {told['uuid']}".strip(),
+            holds=written == (by_torch["name"], by_torch["uuid"]),
+            note=f"torch says {by_torch['name']} {by_torch['uuid']}".strip(),
         ),
         Figure(
-            f"{name}: CUDA initialised by the hooks", str(told["initialised_by_hooks"]),
-            holds=not told["initialised_by_hooks"],
+            f"{name}: CUDA initialised by the hooks", str(by_torch["initialised_by_hooks"]),
+            holds=not by_torch["initialised_by_hooks"],
         ),
     ]  # fmt: skip
-    if told["uuid"] and known:
+    if by_torch["uuid"] and known:
         plain = [uuid.removeprefix("GPU-").removeprefix("MIG-") for uuid in known]
-        there = told["uuid"].removeprefix("GPU-").removeprefix("MIG-") in plain
+        there = by_torch["uuid"].removeprefix("GPU-").removeprefix("MIG-") in plain
         found.append(Figure(f"{name}: nvidia-smi knows the UUID", str(there), holds=there))
     return found
 

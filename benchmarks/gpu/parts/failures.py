@@ -9,7 +9,7 @@ thread's query of an event ends the capture with an error; the capture is kept o
 the hooks' thread pauses. Both must end well, with bitwise the same losses.
 
 assert: an index outside of a tensor on the device, after which every call to it fails. The job must
-fail with the same exception and the same exit code, and its run folder must tell the error. Hooks
+fail with the same exception and the same exit code, and its run folder must have the error. Hooks
 may take some seconds longer to end: they give the last rows time to be written. A job that has not
 ended after its limit is killed and does not hold.
 """
@@ -62,9 +62,9 @@ def going_on_figures(
     alone = ended["none"].found or []
     noise = differing(alone, ended["again"].found or [])
     for way, job in ended.items():
-        told = "" if job.code == 0 else job.raised or job.last_line
+        remark = "" if job.code == 0 else job.raised or job.last_line
         ends = "ends well" if job.code == 0 else f"ended with {job.code}"
-        found.append(Figure(f"{what}, {way}: the job", ends, holds=job.code == 0, note=told))
+        found.append(Figure(f"{what}, {way}: the job", ends, holds=job.code == 0, note=remark))
         if way == "none" or job.code != 0:
             continue
         differ = differing(alone, job.found or [])
@@ -107,7 +107,7 @@ def _hook_errors(what: str, way: str, folder: Path) -> Figure:
 def assert_figures(
     what: str, ended: Mapping[str, Ended], folders: Mapping[str, Path]
 ) -> list[Figure]:
-    """Of a job whose device fails: it fails alike, ends, and the run folder tells why."""
+    """Of a job whose device fails: it fails alike, ends, and the run folder says why."""
     alone = ended["none"]
     found = [
         Figure(
@@ -139,7 +139,7 @@ def told_figure(name: str, rank: dict[str, Any] | None) -> Figure:
     """Whether the rank's file says that it failed, and of what."""
     end = (rank or {}).get("end")
     if not end:
-        return Figure(name, "does not tell the end", holds=False)
+        return Figure(name, "does not have the end", holds=False)
     errors = (rank or {})["hooks"]["errors"]
     return Figure(
         name, f"{end['status']}, with the error" if ASSERTS in (end["error"] or "") else "no error",

@@ -1,4 +1,4 @@
-"""(d) Collectives over NCCL, one process for each GPU there is: what the hooks tell of them.
+"""(d) Collectives over NCCL, one process for each GPU there is: what the hooks record of them.
 
 With one GPU the group has one rank: calls, ring, Flight Recorder and costs are real, but NCCL runs
 a kernel only for a mean, and none for DDP's sums; those figures want two GPUs.
@@ -49,7 +49,7 @@ def measure(place: Place) -> None:
 
 
 def _job(place: Place, world: int, timing: bool) -> list[dict[str, Any]] | None:
-    """What each rank told; None, and a figure that says why, where one did not end well."""
+    """What each rank handed over; None, and a figure that says why, where one did not end well."""
     folder = place.folder / f"timing-{timing}"
     folder.mkdir()
     environment = {
