@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.live_rank import LiveRank
-from trace_hooks.capture_request import read_request
-from trace_hooks.perturbations import MAX_WINDOW
+from trace_hooks.protocol.capture_request import read_request
+from trace_hooks.protocol.perturbations import MAX_WINDOW
 
 AHEAD_S = 3.0
 """What a rank is known to have done is a heartbeat (1 s) old, and a command takes its way."""

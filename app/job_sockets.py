@@ -13,7 +13,7 @@ from websockets.http11 import MAX_LINE_LENGTH, MAX_NUM_HEADERS
 
 from app.auth import JOB
 from app.connections import CONNECTION, HEAD_S, Connection
-from trace_hooks.frames import MAX_FRAME_BYTES
+from trace_hooks.protocol.frames import MAX_FRAME_BYTES
 
 _TOO_LONG = json.dumps({
     "error": "The head of this request for a WebSocket has a line of more than "

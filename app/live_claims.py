@@ -26,7 +26,7 @@ from ingest.errors import UserError, disk_error
 from ingest.run_files import is_run_folder
 from ingest.run_paths import RECEIVING, plain_file, require_no_links
 from ingest.unfinished import shown_runs
-from trace_hooks.job_claims import (
+from trace_hooks.protocol.job_claims import (
     DIGEST_FILE,
     SECRET_FILE,
     attempt_file,

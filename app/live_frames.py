@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trace_hooks.frames import Frame
+from trace_hooks.protocol.frames import Frame
 
 MOST_BYTES = 256 << 20
 """What the kept frames of all runs may have together; those that are old go first."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.first_step import with_steps
 from app.live_rank import Ack, LiveRank
-from trace_hooks.perturbations import PERTURB, requested
+from trace_hooks.protocol.perturbations import PERTURB, requested
 
 Send = Callable[[Sequence[LiveRank], str, Any], Awaitable[tuple[list[Ack], list[int]]]]
 """(ranks, name of a command, its arguments) -> their answers, and the ranks that gave none."""

@@ -9,7 +9,7 @@ from typing import Any
 from app.first_step import first_step
 from app.live_ranks import LiveRanks
 from ingest.errors import UserError
-from trace_hooks.prompts import PROMPT, Prompt, Word
+from trace_hooks.protocol.prompts import PROMPT, Prompt, Word
 
 
 async def begin_prompt(ranks: LiveRanks, name: str, value: Any) -> dict[str, Any]:

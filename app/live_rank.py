@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from trace_hooks.job_claims import VERSION
-from trace_hooks.perturbations import MAX_PERTURBATIONS, Perturbation
-from trace_hooks.watches import MAX_WATCHES, Watch
+from trace_hooks.protocol.job_claims import VERSION
+from trace_hooks.protocol.perturbations import MAX_PERTURBATIONS, Perturbation
+from trace_hooks.protocol.watches import MAX_WATCHES, Watch
 
 ACK_S = 3.0
 """What a rank gets to answer a command; its own thread does, so that training need not wait."""

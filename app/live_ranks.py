@@ -18,9 +18,9 @@ from app.live_perturbing import perturb
 from app.live_rank import CONNECTED, ENDED, GONE, STATES, Ack, Hello, LiveRank
 from app.received_files import ReceivedFiles
 from ingest.errors import UserError
-from trace_hooks import capture_request
-from trace_hooks.perturbations import PERTURB
-from trace_hooks.watches import MAX_WATCHES, Watch
+from trace_hooks.protocol import capture_request
+from trace_hooks.protocol.perturbations import PERTURB
+from trace_hooks.protocol.watches import MAX_WATCHES, Watch
 
 MOST_RUNS = 64
 MOST_RANKS = 16_384

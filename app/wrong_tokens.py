@@ -8,7 +8,7 @@ from collections import OrderedDict
 from starlette.requests import HTTPConnection
 
 from app.settings import Settings
-from trace_hooks.rates import Rate
+from trace_hooks.protocol.token_bucket import Rate
 
 MOST_AT_ONCE = 10
 PER_MINUTE = 10

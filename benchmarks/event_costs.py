@@ -17,14 +17,15 @@ from timing import REPEATS, cpu_ns, loop_ns
 from torch import nn
 from torch.utils.data import DataLoader
 
-from trace_hooks.clock import Anchor
-from trace_hooks.columns import collective_table, span_table
-from trace_hooks.guard import guarded
-from trace_hooks.recorder import SPAN_FIELDS, CollectiveRow, Recorder
-from trace_hooks.ring import Ring
-from trace_hooks.segments import SegmentWriter
-from trace_hooks.sources import flight_dump, load_source
-from trace_hooks.steps import StepCounter
+from trace_hooks.recording.arrow_columns import collective_table, span_table
+from trace_hooks.recording.clock import Anchor
+from trace_hooks.recording.flight_ring import Ring
+from trace_hooks.recording.guard import guarded
+from trace_hooks.recording.recorder import SPAN_FIELDS, CollectiveRow, Recorder
+from trace_hooks.recording.segment_writer import SegmentWriter
+from trace_hooks.recording.step_counter import StepCounter
+from trace_hooks.sources import load_source
+from trace_hooks.sources.communication import flight_dump
 
 COUNT = 500
 TURNS = 8

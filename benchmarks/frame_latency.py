@@ -37,8 +37,8 @@ from browser import (
 )
 from websockets.sync.client import connect
 
-from trace_hooks.frames import decode
-from trace_hooks.watches import MAX_BYTES_PER_S, MAX_ROWS
+from trace_hooks.protocol.frames import decode
+from trace_hooks.protocol.watches import MAX_BYTES_PER_S, MAX_ROWS
 
 RUN, TOKEN = "frames", "a-secret-of-the-benchmark"
 LAYER, NUM_LAYERS = 1, 2

@@ -40,8 +40,8 @@ from torch.nn import functional
 
 import trace_hooks as th
 from sample_traces.jobs.model import GPTSizes, build_stage
-from trace_hooks.frames import ITEM_BYTES
-from trace_hooks.watches import MAX_BYTES_PER_S, MAX_ROWS
+from trace_hooks.protocol.frames import ITEM_BYTES
+from trace_hooks.protocol.watches import MAX_BYTES_PER_S, MAX_ROWS
 
 STEPS = 10
 """Of a block."""

@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 from trace_hooks.schema import TABLES, SegmentName, publish_json, publish_table, rank_file_name
 
 FLUSH_S = 0.7
-"""Each rank publishes this often, as trace_hooks.drain does."""
+"""Each rank publishes this often, as trace_hooks.recording.drain_thread does."""
 
 _POINTS = ("ts_ns", "start_ns", "enqueue_ns", "end_ns")
 _LEAD_NS = 500_000_000

@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import trace_hooks as th
 from sample_traces.jobs.model import GPTSizes, build_stage
-from trace_hooks import guard
+from trace_hooks.recording import guard
 
 STEPS = 4
 SIZES = GPTSizes(num_layers=4, width=256, num_heads=8, seq_len=128)

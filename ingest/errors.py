@@ -2,7 +2,7 @@
 
 import errno
 
-from trace_hooks.plain_text import printable as printable  # for those who show text
+from trace_hooks.protocol.plain_text import printable as printable  # for those who show text
 
 
 class UserError(Exception):

@@ -8,8 +8,8 @@ from __future__ import annotations
 import gc
 
 import sample_traces.jobs.train_3d  # noqa: F401
-import trace_hooks.current
-import trace_hooks.segments  # noqa: F401
+import trace_hooks.active_tracer
+import trace_hooks.recording.segment_writer  # noqa: F401
 from trace_hooks.sources import SOURCES, load_source
 
 for name in SOURCES:

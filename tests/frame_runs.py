@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tests.runs_builder import T0, RunBuilder
-from trace_hooks.frames import Frame, stored
 from trace_hooks.layout import ParallelLayout
+from trace_hooks.protocol.frames import Frame, stored
 
 NUM_LAYERS, NUM_HEADS, NUM_TOKENS, NUM_FEATURES = 4, 6, 24, 96
 STEPS = (10, 20, 30)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
-from trace_hooks.tensor_values import statistics
+from trace_hooks.sources.tensors.histograms import statistics
 
 NUM_LAYERS, NUM_STEPS, EVERY = 6, 12, 10
 VANISHING, EXPLODING = 1, 4

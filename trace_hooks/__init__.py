@@ -54,9 +54,9 @@ def start(
     the environment cannot do (an unwritable folder, a missing torch). TRACE_HOOKS=0 returns a
     tracer that does nothing.
     """
-    from trace_hooks import current
+    from trace_hooks import active_tracer
 
-    return current.start(
+    return active_tracer.start(
         model, folder=folder, run=run, layout=layout, level=level, sources=sources,
         statistics=statistics, allow_content=allow_content, allow_perturbation=allow_perturbation,
     )  # fmt: skip

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from trace_hooks.installed import InstalledSources
-from trace_hooks.recorder import Recorder
-from trace_hooks.steps import StepCounter
+from trace_hooks.protocol.watches import Ack
+from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.step_counter import StepCounter
+from trace_hooks.sources.installed import InstalledSources
 from trace_hooks.tracer import Tracer
-from trace_hooks.watches import Ack
 
 
 class NullTracer(Tracer):

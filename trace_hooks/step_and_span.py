@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trace_hooks import guard
-from trace_hooks.recorder import Mark, Recorder
-from trace_hooks.steps import StepCounter
+from trace_hooks.recording import guard
+from trace_hooks.recording.recorder import Mark, Recorder
+from trace_hooks.recording.step_counter import StepCounter
 
 
 class OwnStep:

@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from trace_hooks import guard
-from trace_hooks.clock import now
 from trace_hooks.layout import ParallelLayout
-from trace_hooks.recorder import Recorder
-from trace_hooks.recording import Recording
+from trace_hooks.protocol.watches import Ack
+from trace_hooks.recording import guard
+from trace_hooks.recording.clock import now
+from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.step_counter import StepCounter
 from trace_hooks.settings import Settings
 from trace_hooks.sources.base import Source
 from trace_hooks.step_and_span import OwnSpan, OwnStep
-from trace_hooks.steps import StepCounter
-from trace_hooks.watches import Ack
+from trace_hooks.tracer_parts import Recording
 
 
 class Tracer:
@@ -62,7 +62,7 @@ class Tracer:
         the call before; without any, none.
 
         Each is an object such as {"what": "attention", "layers": [3], "every": 10}, see
-        trace_hooks/watches.py. Returns an answer for each; what is refused says why in one
+        trace_hooks/protocol/watches.py. Returns an answer for each; what is refused says why in one
         sentence, as anything is unless the job was started with allow_content.
         """
         if not self._active():
@@ -74,9 +74,9 @@ class Tracer:
         """Change weights or activations for some steps to come, or end that: {"end": its id}.
 
         `value` is an object such as {"kind": "gaussian", "target": "weights", "layer": 3,
-        "strength": 0.01, "steps": [100, 104]}, see trace_hooks/perturbations.py. To be called on
-        every rank alike. Returns an answer; what is refused says why in one sentence, as anything
-        is unless the job was started with allow_perturbation.
+        "strength": 0.01, "steps": [100, 104]}, see trace_hooks/protocol/perturbations.py. To be
+        called on every rank alike. Returns an answer; what is refused says why in one sentence, as
+        anything is unless the job was started with allow_perturbation.
         """
         found = None
         if self._active():
@@ -176,7 +176,7 @@ class Tracer:
     def _prompts(self, model: Any, *how: Any) -> None:
         source = self._sources.named("prompting")
         if source is not None and self.recorder.allow_content:
-            from trace_hooks.sources.prompted_model import PromptedModel  # torch
+            from trace_hooks.sources.prompting.prompted_model import PromptedModel  # torch
 
             source.register(PromptedModel(model, *how))
 

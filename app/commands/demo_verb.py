@@ -29,7 +29,7 @@ from ingest.errors import UserError
 from sample_traces import RECORDED
 from sample_traces.jobs.faults import KINDS, Fault
 from sample_traces.jobs.schedules import NAMES
-from trace_hooks.agent_address import SERVER, TOKEN
+from trace_hooks.protocol.server_address import SERVER, TOKEN
 
 if TYPE_CHECKING:
     from app.hub import Hub

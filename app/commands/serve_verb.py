@@ -20,7 +20,7 @@ from app.access_files import AccessFiles, digest_of, state_folder
 from app.commands.keeping import add_keep_argument, keep_of
 from app.settings import DEFAULT_HOST, DEFAULT_PORT, Settings, Token
 from ingest.errors import UserError
-from trace_hooks.agent_address import SERVER, TOKEN
+from trace_hooks.protocol.server_address import SERVER, TOKEN
 
 _LOOK_EVERY_S = 1.0
 TOKEN_VARIABLE = "RANKSCOPE_TOKEN"

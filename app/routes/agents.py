@@ -3,9 +3,9 @@
 `{base}/agent`, opened with the job token (app.auth) and, by the hello, with the secret of a run: it
 says which rank of which attempt the connection may write (app.live_claims). Text is JSON: hello,
 heartbeat, ack, bye from the rank; welcome, watch, command to it. Binary is one frame
-(trace_hooks.frames) or one file (trace_hooks.parcels). The server closes a connection that sends
-what is malformed, too much or nothing at all, with a close code and one sentence; the rank connects
-again by itself, and training does not notice.
+(trace_hooks.protocol.frames) or one file (trace_hooks.protocol.file_transfer). The server closes a
+connection that sends what is malformed, too much or nothing at all, with a close code and one
+sentence; the rank connects again by itself, and training does not notice.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from app.plain_json import loads
 from app.received_files import ReceivedFiles
 from app.segment_checks import SegmentChecks
 from ingest.errors import UserError
-from trace_hooks import parcels
-from trace_hooks.frames import MAX_FRAME_BYTES, decode
-from trace_hooks.rates import Rate
+from trace_hooks.protocol import file_transfer
+from trace_hooks.protocol.frames import MAX_FRAME_BYTES, decode
+from trace_hooks.protocol.token_bucket import Rate
 
 MALFORMED, UNKNOWN_TOKEN, NOT_YOURS, SILENT, REPLACED = 4400, 4401, 4403, 4408, 4409
 OTHER_VERSION, FLOOD, FAILED, CROWDED = 4426, 4429, 4500, 4503
@@ -97,7 +97,7 @@ def routes(jobs: LiveJobs, runs: Path) -> list[WebSocketRoute]:
     return [WebSocketRoute(AGENT_PATH, agent)]
 
 
-def _may_send(hello: Hello, parcel: parcels.Parcel) -> bool:
+def _may_send(hello: Hello, parcel: file_transfer.Parcel) -> bool:
     """Whether a file is the rank's own, of this attempt or what is left of one before it."""
     if parcel.rank is None or parcel.attempt is None:
         return hello.rank == 0  # the file of the run
@@ -203,8 +203,8 @@ class _Line:
             message = await self._message(SILENT_S)
             rank.seen()
             try:
-                if isinstance(message, bytes) and message.startswith(parcels.MAGIC):
-                    await self._take_file(rank, parcels.decode(message))
+                if isinstance(message, bytes) and message.startswith(file_transfer.MAGIC):
+                    await self._take_file(rank, file_transfer.decode(message))
                 elif isinstance(message, bytes):
                     self._take_frame(rank, message)
                 elif not self._take_text(rank, value := self._object(message)):
@@ -219,7 +219,7 @@ class _Line:
         rank.received += 1
         self._jobs.frames.put(key_of(hello.run, hello.rank, frame), frame.encode())
 
-    async def _take_file(self, rank: LiveRank, parcel: parcels.Parcel) -> None:
+    async def _take_file(self, rank: LiveRank, parcel: file_transfer.Parcel) -> None:
         """Store a file of a rank that shares no disk with this server, and say so."""
         hello = rank.hello
         if not _may_send(hello, parcel):

@@ -6,7 +6,7 @@ model/histogram   sizes of the values of one layer's tensor over the steps
 model/axes        which axes there are beside that of steps, or why not
 model/frames      which frames were kept: steps, layers, heads
 model/tiles       thumbnails of all frames of a kind in a step
-model/frame       one frame in full, as trace_hooks.frames has it
+model/frame       one frame in full, as trace_hooks.protocol.frames has it
 model/states      hidden states of all layers of a step in two dimensions
 
 All take `attempt`; health and histogram `tensor` and `steps=FIRST..LAST`, `width` (`height`) of the

@@ -31,7 +31,7 @@ from app.views.losses import logged_losses, losses
 from app.views.perturbations import recorded, told
 from ingest.errors import UserError
 from ingest.stopping import Stop
-from trace_hooks.perturbations import Perturbation
+from trace_hooks.protocol.perturbations import Perturbation
 
 _PATH = "/api/run/{run}/model/"
 _MOST_WIDE = 20_000

@@ -28,8 +28,8 @@ from app.plain_json import loads
 from app.routes.answering import body_of
 from app.settings import Role
 from ingest.errors import UserError
-from trace_hooks.prompts import PROMPT
-from trace_hooks.watches import watches_of
+from trace_hooks.protocol.prompts import PROMPT
+from trace_hooks.protocol.watches import watches_of
 
 FORBIDDEN, UNKNOWN = 4403, 4404
 """Close codes of the browsers' socket; the reason says why."""

@@ -20,7 +20,7 @@ from ingest.errors import UserError
 from ingest.manifest import Narrowing
 from ingest.stopping import Stop
 from ingest.store import TIME_LIMIT_S, Run
-from trace_hooks.frames import Frame
+from trace_hooks.protocol.frames import Frame
 from trace_hooks.schema import FRAME_KINDS
 
 MOST_TILES = 4096

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.views.tensor_levels import HEADS, STATISTICS
 from ingest.store import Run
-from trace_hooks.perturbations import MARK
+from trace_hooks.protocol.perturbations import MARK
 from trace_hooks.schema import TENSORS
 
 _TABLES = ("tensor_stats", "attention_stats", "frames")

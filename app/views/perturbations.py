@@ -10,7 +10,7 @@ from typing import Any
 from app.links import format_ranks
 from ingest.stopping import Stop
 from ingest.store import Run
-from trace_hooks.perturbations import MARK, Perturbation, of_mark
+from trace_hooks.protocol.perturbations import MARK, Perturbation, of_mark
 
 _Row = Mapping[str, Any]
 

@@ -1,5 +1,5 @@
 /**
- * Frames as trace_hooks/frames.py has them on the wire: RSF1, length of the header, JSON, numbers.
+ * Frames as trace_hooks/protocol/frames.py has them on the wire: RSF1, length of the header, JSON, numbers.
  *
  * @typedef {Object} Frame header of a frame, and
  * @property {Float32Array} values row by row @property {number} rows @property {number} columns

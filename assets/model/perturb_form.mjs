@@ -1,5 +1,5 @@
 /**
- * What the form of a perturbation says, as the JSON of trace_hooks/perturbations.py, and why there is
+ * What the form of a perturbation says, as the JSON of trace_hooks/protocol/perturbations.py, and why there is
  * none. Pure. What is chosen stands in the address: `m.p_NAME`, see FIELDS.
  *
  * @typedef {Object<string, string>} Form texts of the fields, by name

@@ -1,5 +1,5 @@
 /**
- * What a prompt asks for, and what its frames say (trace_hooks/sources/prompt_frames.py). Pure.
+ * What a prompt asks for, and what its frames say (trace_hooks/sources/prompting/prompt_frames.py). Pure.
  *
  * @typedef {Object} Told
  * @property {string} id @property {number} step after which it ran

@@ -1,5 +1,5 @@
 /**
- * Frames of ranks that each have a part of the vocabulary (trace_hooks/sources/vocabulary_parts.py), put
+ * Frames of ranks that each have a part of the vocabulary (trace_hooks/sources/inspection/sharded_vocabulary.py), put
  * together: probabilities and losses over all of it. Pure.
  *
  * Columns of a part: its greatest logits, the logarithm of the sum of exp of all its logits, the logit of

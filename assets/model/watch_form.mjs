@@ -1,4 +1,4 @@
-/** What the form of a watch says, as the JSON of trace_hooks/watches.py. Pure. */
+/** What the form of a watch says, as the JSON of trace_hooks/protocol/watches.py. Pure. */
 import { formatRanks } from '../lib/view_state.mjs';
 
 const MOST_LISTED = 64;

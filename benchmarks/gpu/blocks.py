@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.gpu.figures import Place
 from benchmarks.gpu.spread import Spread, spread
-from trace_hooks import guard
+from trace_hooks.recording import guard
 
 OFF = "without hooks"
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from benchmarks.gpu.figures import NotHere, Place
-from trace_hooks.sources import profiled_rows
+from trace_hooks.sources.profiling import profiled_rows
 
 STEP = "rankscope step"
 _STEPS = (STEP, profiled_rows.STEP)

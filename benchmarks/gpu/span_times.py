@@ -17,7 +17,7 @@ import pyarrow as pa
 from torch.profiler import record_function
 
 from benchmarks.gpu.profiled import Profile
-from trace_hooks.recorder import Extra, Mark, Recorder
+from trace_hooks.recording.recorder import Extra, Mark, Recorder
 from trace_hooks.schema import UNKNOWN
 
 _OPEN, _CLOSE = "rankscope open ", "rankscope close "

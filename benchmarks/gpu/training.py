@@ -19,7 +19,7 @@ from torch import nn
 import trace_hooks as th
 from benchmarks.gpu.figures import NotHere, Place
 from sample_traces.jobs.model import GPTSizes, build_stage, token_loss
-from trace_hooks.clock import HostClock
+from trace_hooks.recording.clock import HostClock
 from trace_hooks.schema import SegmentName
 from trace_hooks.tracer import Tracer
 

@@ -13,7 +13,7 @@ from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.model_health import ModelHealth, model_health
 from sample_traces.generate.replay import Times
 from sample_traces.generate.rows import Rows
-from trace_hooks.sources.groups import group_id
+from trace_hooks.sources.communication.process_groups import group_id
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from sample_traces.generate.model_health import (
     ModelHealth,
 )
 from sample_traces.generate.rows import Rows
-from trace_hooks.tensor_values import MAX_VALUES, log2_counts
+from trace_hooks.sources.tensors.histograms import MAX_VALUES, log2_counts
 
 COUNT = 1 << 20
 """Values of each tensor."""

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-import trace_hooks.current  # noqa: F401 - with pyarrow, once for all ranks, too
+import trace_hooks.active_tracer  # noqa: F401 - with pyarrow, once for all ranks, too
 
 GRACE_S = 5.0
 """What ranks get to end by themselves before they are killed."""

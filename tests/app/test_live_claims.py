@@ -14,7 +14,7 @@ from app import live_claims
 from app.live_claims import Claims, NotYours
 from app.live_rank import Hello
 from ingest.errors import UserError
-from trace_hooks.job_claims import DIGEST_FILE, SECRET_FILE, attempt_file, digest_of
+from trace_hooks.protocol.job_claims import DIGEST_FILE, SECRET_FILE, attempt_file, digest_of
 
 SECRET = "the-secret-that-the-ranks-of-one-run-share"
 ANOTHER = "what-somebody-else-has-who-knows-the-job-token"

@@ -25,7 +25,7 @@ from tests.frame_runs import (
     frame_run,
     mlp,
 )
-from trace_hooks.frames import Frame, decode, stored
+from trace_hooks.protocol.frames import Frame, decode, stored
 
 
 class Site:

@@ -21,7 +21,7 @@ from app.views.perturbations import recorded_in
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
 from tests.runs_builder import T0, RunBuilder
-from trace_hooks.perturbations import Perturbation
+from trace_hooks.protocol.perturbations import Perturbation
 
 NOISE = {"kind": "gaussian", "strength": 0.1, "target": "weights", "layer": 1}
 NUM_STEPS = 40

@@ -17,10 +17,10 @@ from app.segment_check import problem_of
 from ingest.errors import UserError
 from ingest.quarantine import Quarantine
 from tests.runs_builder import table
-from trace_hooks.agent_spool import Spool
-from trace_hooks.parcels import Parcel, decode
+from trace_hooks.agent.upload_spool import Spool
+from trace_hooks.protocol.file_transfer import Parcel, decode
 from trace_hooks.schema import SCHEMA_VERSION, TABLES, SegmentName
-from trace_hooks.watch_reports import FIRST_NUMBER
+from trace_hooks.watchdog.reports import FIRST_NUMBER
 
 LARGEST = 10_000
 

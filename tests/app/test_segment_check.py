@@ -18,8 +18,8 @@ from app.segment_check import problem_of
 from app.segment_checks import SegmentChecks
 from ingest.errors import UserError
 from tests.runs_builder import DEFAULTS, table
-from trace_hooks.clock import Anchor
-from trace_hooks.columns import placed, row_table
+from trace_hooks.recording.arrow_columns import placed, row_table
+from trace_hooks.recording.clock import Anchor
 from trace_hooks.schema import TABLES, SegmentName, publish_table
 
 NAME = SegmentName("steps", 2, 3, 0)

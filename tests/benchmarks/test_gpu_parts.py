@@ -16,7 +16,7 @@ import torch
 from benchmarks.gpu.children import Ended, run_job
 from benchmarks.gpu.figures import Figure
 from benchmarks.gpu.parts import capture, content, devices, failures, losses, nvml
-from trace_hooks.frames import stored
+from trace_hooks.protocol.frames import stored
 
 
 def test_a_step_without_kernels_does_not_hold() -> None:

@@ -18,7 +18,7 @@ from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
 from tests.frame_runs import NUM_HEADS, NUM_TOKENS, attention
 from tests.runs_builder import two_rank_run
-from trace_hooks.frames import Frame, stored
+from trace_hooks.protocol.frames import Frame, stored
 
 WATCHED, PERTURBED, PROMPTED = RUNS = ("watched", "perturbed", "prompted")
 

@@ -35,8 +35,8 @@ from tests.app.server.ranks import (
 from tests.app.server.served import WAIT_S, Served, served
 from tests.runs_builder import table
 from tests.waiting import wait_until
-from trace_hooks.job_claims import DIGEST_FILE, SECRET_FILE, run_secret
-from trace_hooks.parcels import Parcel
+from trace_hooks.protocol.file_transfer import Parcel
+from trace_hooks.protocol.job_claims import DIGEST_FILE, SECRET_FILE, run_secret
 from trace_hooks.schema import SCHEMA_VERSION, SegmentName
 
 SLOW = "slow_rank"

@@ -16,8 +16,8 @@ from app.segment_check import problem_of
 from ingest.errors import UserError
 from ingest.quarantine import Quarantine
 from tests.hostile.test_job_tokens import rank_file, segment, steps_file
-from trace_hooks.job_claims import DIGEST_FILE, digest_of
-from trace_hooks.parcels import Parcel
+from trace_hooks.protocol.file_transfer import Parcel
+from trace_hooks.protocol.job_claims import DIGEST_FILE, digest_of
 from trace_hooks.schema import SegmentName
 
 SECRET = "the-secret-that-the-ranks-of-one-run-share"

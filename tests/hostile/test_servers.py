@@ -16,9 +16,9 @@ from websockets.sync.server import ServerConnection, serve
 
 from tests.trace_hooks.test_agent import WELCOME, listening, running
 from tests.waiting import wait_until
-from trace_hooks import agent as agent_module
-from trace_hooks import guard
-from trace_hooks.recorder import Recorder
+from trace_hooks.agent import connection as agent_module
+from trace_hooks.recording import guard
+from trace_hooks.recording.recorder import Recorder
 
 FORGED = "full\nINFO trainer: loss 0.0\x1b[2J\u202e"
 LONGEST_LINE = 600

@@ -11,7 +11,7 @@ import pytest
 from ingest.store import open_run
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
-from trace_hooks.tensor_values import statistics
+from trace_hooks.sources.tensors.histograms import statistics
 
 RANDOM = np.random.default_rng(5)
 

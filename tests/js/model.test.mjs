@@ -144,7 +144,7 @@ test('links hold what is set and nothing else', () => {
   assert.deepEqual(merged({ row: '3', smooth: '0.5' }, { row: null, step: 7, tensor: '' }), { smooth: '0.5', step: '7' });
 });
 
-/** A frame on the wire, as trace_hooks/frames.py packs it. */
+/** A frame on the wire, as trace_hooks/protocol/frames.py packs it. */
 function wire(header, bytes) {
   let text = JSON.stringify(header);
   text += ' '.repeat((8 - (8 + text.length) % 8) % 8);

@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 import trace_hooks as th
 from sample_traces.jobs import train_3d
-from trace_hooks.frames import Frame
+from trace_hooks.protocol.frames import Frame
 from trace_hooks.tracer import Tracer
 
 

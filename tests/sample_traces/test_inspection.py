@@ -15,7 +15,7 @@ import torch
 
 from ingest.store import open_run
 from sample_traces.jobs.model import GPTSizes, Sequences, Stage, build_stage, rotated
-from trace_hooks.frames import Frame
+from trace_hooks.protocol.frames import Frame
 
 pytestmark = pytest.mark.torch
 

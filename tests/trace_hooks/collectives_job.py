@@ -26,12 +26,12 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 
-from trace_hooks import guard
-from trace_hooks.detect import detect_layout
-from trace_hooks.recorder import SPAN_FIELDS, Recorder, SpanRow
-from trace_hooks.sources.collectives import METHODS, Collectives
-from trace_hooks.sources.flight_recorder import FlightRecorder
-from trace_hooks.sources.functional import OPERATORS, FunctionalCollectives
+from trace_hooks.job.layout_detection import detect_layout
+from trace_hooks.recording import guard
+from trace_hooks.recording.recorder import SPAN_FIELDS, Recorder, SpanRow
+from trace_hooks.sources.communication.collectives import METHODS, Collectives
+from trace_hooks.sources.communication.flight_recorder import FlightRecorder
+from trace_hooks.sources.communication.functional import OPERATORS, FunctionalCollectives
 
 WORLD = 4
 ALL_REDUCE = dist.all_reduce  # a name imported before the hooks, as user code does

@@ -130,7 +130,7 @@ def main(rank: int, store: str, output: str) -> None:
                 for span in traced.spans()
             ],
         }
-    from trace_hooks.guard import account
+    from trace_hooks.recording.guard import account
 
     Path(output).write_text(json.dumps({"jobs": report, "errors": account.errors}))
     distributed.destroy_process_group()

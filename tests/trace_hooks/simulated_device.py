@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from trace_hooks import cuda_clock
+from trace_hooks.recording.cuda import cuda_clock
 
 NEVER_NS = 1 << 62
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.trace_hooks.test_guard import burn
-from trace_hooks import guard
-from trace_hooks.account import DRAIN, Stretch, num_timed, source_of, timed
+from trace_hooks.recording import guard
+from trace_hooks.recording.account import DRAIN, Stretch, num_timed, source_of, timed
 
 MS = 1_000_000
 

@@ -20,14 +20,14 @@ from websockets.sync.server import Server, ServerConnection, serve
 
 from tests.trace_hooks.test_agent_parts import frame
 from tests.waiting import wait_until
-from trace_hooks import agent as agent_module
-from trace_hooks.agent import Agent
-from trace_hooks.agent_address import Address
-from trace_hooks.frames import decode
-from trace_hooks.identity import Identity, Shared
+from trace_hooks.agent import connection as agent_module
+from trace_hooks.agent.connection import Agent
+from trace_hooks.job.identity import Identity, Shared
+from trace_hooks.job.process_info import Place
 from trace_hooks.layout import ParallelLayout
-from trace_hooks.place import Place
-from trace_hooks.recorder import Recorder
+from trace_hooks.protocol.frames import decode
+from trace_hooks.protocol.server_address import Address
+from trace_hooks.recording.recorder import Recorder
 
 WAIT_S = 60.0
 WELCOME = {"type": "welcome", "messages_per_s": 1e6, "bytes_per_s": 1e9, "message_bytes": 1 << 20}

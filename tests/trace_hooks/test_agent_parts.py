@@ -7,14 +7,15 @@ import threading
 import numpy as np
 import pytest
 
-from trace_hooks import agent_log, guard
-from trace_hooks.agent_address import Address, read_address
-from trace_hooks.agent_commands import Commands
-from trace_hooks.agent_log import FewWarnings
-from trace_hooks.agent_outbox import Outbox
-from trace_hooks.frames import Frame, stored
-from trace_hooks.plain_text import LONGEST, plain
-from trace_hooks.rates import Rate
+from trace_hooks.agent import log_messages
+from trace_hooks.agent.frame_buffer import Outbox
+from trace_hooks.agent.log_messages import FewWarnings
+from trace_hooks.protocol.frames import Frame, stored
+from trace_hooks.protocol.plain_text import LONGEST, plain
+from trace_hooks.protocol.server_address import Address, read_address
+from trace_hooks.protocol.token_bucket import Rate
+from trace_hooks.recording import guard
+from trace_hooks.recording.commands import Commands
 from trace_hooks.settings import read_settings
 
 
@@ -144,12 +145,14 @@ def test_warnings_are_few_and_those_left_out_are_counted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now_s = 0.0
-    monkeypatch.setattr(agent_log, "Rate", lambda per_s, burst: Rate(per_s, burst, lambda: now_s))
+    monkeypatch.setattr(
+        log_messages, "Rate", lambda per_s, burst: Rate(per_s, burst, lambda: now_s)
+    )
     warnings = FewWarnings("the dashboard says")
     for number in (1, 1, 2, 3, 4, 5, 6, 7):
         warnings.warn(f"number {number}")
     assert [record.getMessage()[-1] for record in caplog.records] == list("12345")
-    now_s = agent_log.EVERY_S + 1
+    now_s = log_messages.EVERY_S + 1
     warnings.warn("number 8")
     warnings.warn("number 9")
     assert caplog.messages[5:] == [

@@ -9,8 +9,8 @@ import torch
 from torch.nn import functional
 from torch.nn.attention.bias import causal_lower_right
 
-from trace_hooks import guard
-from trace_hooks.attention import (
+from trace_hooks.recording import guard
+from trace_hooks.sources.tensors.attention import (
     CALLS,
     MAX_SAMPLES,
     AttentionCall,

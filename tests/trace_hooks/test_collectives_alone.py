@@ -16,15 +16,15 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from trace_hooks import guard
-from trace_hooks.clock import now
-from trace_hooks.recorder import Recorder
-from trace_hooks.sources import collectives, flight_dump
-from trace_hooks.sources.collectives import Collectives
-from trace_hooks.sources.flight_recorder import FlightRecorder
-from trace_hooks.sources.functional import FunctionalCollectives
-from trace_hooks.sources.groups import Groups, group_id
-from trace_hooks.sources.instances import Payload, log_of
+from trace_hooks.recording import guard
+from trace_hooks.recording.clock import now
+from trace_hooks.recording.recorder import Recorder
+from trace_hooks.sources.communication import collectives, flight_dump
+from trace_hooks.sources.communication.collective_log import Payload, log_of
+from trace_hooks.sources.communication.collectives import Collectives
+from trace_hooks.sources.communication.flight_recorder import FlightRecorder
+from trace_hooks.sources.communication.functional import FunctionalCollectives
+from trace_hooks.sources.communication.process_groups import Groups, group_id
 
 
 @pytest.fixture(scope="module", autouse=True)

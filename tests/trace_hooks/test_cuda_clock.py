@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.trace_hooks.simulated_device import NEVER_NS, SimulatedDevice
-from trace_hooks import cuda_clock
-from trace_hooks.clock import LOST
-from trace_hooks.cuda_clock import CudaClock
+from trace_hooks.recording.clock import LOST
+from trace_hooks.recording.cuda import cuda_clock
+from trace_hooks.recording.cuda.cuda_clock import CudaClock
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from trace_hooks.detect import axis_of_name, detect_layout
+from trace_hooks.job.layout_detection import axis_of_name, detect_layout
 from trace_hooks.layout import ParallelLayout
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.trace_hooks.simulated_device import NEVER_NS, SimulatedDevice
-from trace_hooks import batches as batches_module
-from trace_hooks.batches import Batches
-from trace_hooks.clock import Anchor
-from trace_hooks.cuda_clock import CudaClock
-from trace_hooks.recorder import Recorder
-from trace_hooks.sources.groups import Group
-from trace_hooks.sources.instances import CollectiveLog, Payload
+from trace_hooks.recording import drain_batches as batches_module
+from trace_hooks.recording.clock import Anchor
+from trace_hooks.recording.cuda.cuda_clock import CudaClock
+from trace_hooks.recording.drain_batches import Batches
+from trace_hooks.recording.recorder import Recorder
+from trace_hooks.sources.communication.collective_log import CollectiveLog, Payload
+from trace_hooks.sources.communication.process_groups import Group
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from trace_hooks.drain_device import THREAD_LOCAL, DrainDevice
-from trace_hooks.recorder import Recorder
+from trace_hooks.recording.cuda.drain_device import THREAD_LOCAL, DrainDevice
+from trace_hooks.recording.recorder import Recorder
 
 
 class Driver:

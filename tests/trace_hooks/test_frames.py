@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trace_hooks.frames import MAGIC, MAX_FRAME_BYTES, MAX_HEADER, Frame, decode, stored
+from trace_hooks.protocol.frames import MAGIC, MAX_FRAME_BYTES, MAX_HEADER, Frame, decode, stored
 from trace_hooks.schema import TABLES
 
 

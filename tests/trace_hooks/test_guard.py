@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from trace_hooks import guard
+from trace_hooks.recording import guard
 
 
 @pytest.fixture(autouse=True)

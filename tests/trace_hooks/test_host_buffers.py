@@ -7,8 +7,8 @@ import torch
 
 from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of
 from tests.trace_hooks.watched_models import forward_backward, frames, step, watching
-from trace_hooks.sources import host_buffers
-from trace_hooks.sources.host_buffers import HostBuffers
+from trace_hooks.sources.inspection import host_buffers
+from trace_hooks.sources.inspection.host_buffers import HostBuffers
 
 pytestmark = pytest.mark.torch
 

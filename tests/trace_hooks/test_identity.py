@@ -16,10 +16,10 @@ from ingest.store import open_run
 from ingest.summary import info
 from tests.forks import fork, succeeded
 from tests.waiting import wait_until
-from trace_hooks.identity import GROUP_WAIT_S, IdentityFinder, Shared
-from trace_hooks.job_claims import DIGEST_FILE, SECRET_FILE, digest_of
-from trace_hooks.place import find_place, start_ticks
-from trace_hooks.run_files import describe_model
+from trace_hooks.job.identity import GROUP_WAIT_S, IdentityFinder, Shared
+from trace_hooks.job.process_info import find_place, start_ticks
+from trace_hooks.job.run_files import describe_model
+from trace_hooks.protocol.job_claims import DIGEST_FILE, SECRET_FILE, digest_of
 from trace_hooks.schema import publish_json, rank_file_name
 from trace_hooks.settings import Settings, read_settings
 
@@ -37,7 +37,7 @@ def test_a_single_process_is_rank_0_at_once(tmp_path: Path) -> None:
     code = """
 import time
 import trace_hooks as th
-from trace_hooks import identity
+from trace_hooks.job import identity
 identity.JOIN_WAIT_S = 1e6
 th.start()
 time.sleep(600)

@@ -11,13 +11,19 @@ from typing import NoReturn
 
 import pytest
 
-from trace_hooks.job_claims import SECRET_FILE, attempt_file, first_text, read_line, run_secret
-from trace_hooks.run_files import claimed_attempt
+from trace_hooks.job.run_files import claimed_attempt
+from trace_hooks.protocol.job_claims import (
+    SECRET_FILE,
+    attempt_file,
+    first_text,
+    read_line,
+    run_secret,
+)
 
 NO_BYTES = """
 import resource, signal, sys
 from pathlib import Path
-from trace_hooks.job_claims import first_text
+from trace_hooks.protocol.job_claims import first_text
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 if sys.argv[2] == "killed":

@@ -16,14 +16,14 @@ from tests.waiting import wait_until
 sys.path.insert(0, str(Path(__file__).parent))
 from processes import begin
 
-from trace_hooks.ring import read_ring
+from trace_hooks.recording.flight_ring import read_ring
 from trace_hooks.schema import SegmentName
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "2"))
 
 BUSY = """
 import trace_hooks as th
-from trace_hooks.clock import now
+from trace_hooks.recording.clock import now
 tracer = th.start(run="busy")
 print("ready", flush=True)
 ring, seq = tracer.recorder.ring, 0

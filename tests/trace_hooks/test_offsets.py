@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.forks import fork, succeeded
-from trace_hooks.ping_pong import Estimate, Round, estimate, with_drift
+from trace_hooks.job.clock_ping_pong import Estimate, Round, estimate, with_drift
 
 sys.path.insert(0, str(Path(__file__).parent))
 from processes import environment
@@ -38,11 +38,11 @@ def test_drift_needs_time() -> None:
 TWO_HOSTS = """
 import json, sys, time
 import torch.distributed as dist
-from trace_hooks.clock import Anchor, now
-from trace_hooks.identity import Identity, Shared
-from trace_hooks.offsets import ClockOffsets
-from trace_hooks.place import Place
-from trace_hooks.recorder import Recorder
+from trace_hooks.recording.clock import Anchor, now
+from trace_hooks.job.identity import Identity, Shared
+from trace_hooks.job.clock_offsets import ClockOffsets
+from trace_hooks.job.process_info import Place
+from trace_hooks.recording.recorder import Recorder
 from pathlib import Path
 
 kind, path, rank = sys.argv[1], sys.argv[2], int(sys.argv[3])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trace_hooks.perturbations import KINDS, STRONG, Perturbation
+from trace_hooks.protocol.perturbations import KINDS, STRONG, Perturbation
 
 LEAST = {"kind": "gaussian", "target": "weights", "layer": 3, "steps": [5, 9], "strength": 0.1}
 HEAD = {"kind": "ablate", "target": "activations", "module": "attention", "layer": 0, "head": 2}

@@ -21,18 +21,20 @@ import torch
 
 import trace_hooks as th
 from tests.waiting import wait_until
-from trace_hooks import cuda_clock, guard
-from trace_hooks.logged import OnDevice, logged_value
-from trace_hooks.pinned import PinnedCopy
-from trace_hooks.recorder import Recorder
-from trace_hooks.sources import flight_dump, tensor_samples
-from trace_hooks.sources.captures import Capture
-from trace_hooks.sources.frame_queue import FrameQueue
-from trace_hooks.sources.host_buffers import HostBuffers
-from trace_hooks.sources.kernel_capture import KernelCapture
-from trace_hooks.sources.tensor_names import Place
-from trace_hooks.sources.tensor_samples import Copies, DueStep, TensorSample, is_captured
-from trace_hooks.sources.token_captures import TokenCaptures
+from trace_hooks.recording import guard
+from trace_hooks.recording.cuda import cuda_clock
+from trace_hooks.recording.cuda.pinned_memory import PinnedCopy
+from trace_hooks.recording.logged_values import OnDevice, logged_value
+from trace_hooks.recording.recorder import Recorder
+from trace_hooks.sources.communication import flight_dump
+from trace_hooks.sources.inspection.captures import Capture
+from trace_hooks.sources.inspection.frame_queue import FrameQueue
+from trace_hooks.sources.inspection.host_buffers import HostBuffers
+from trace_hooks.sources.inspection.token_captures import TokenCaptures
+from trace_hooks.sources.profiling.kernel_capture import KernelCapture
+from trace_hooks.sources.tensors import tensor_samples
+from trace_hooks.sources.tensors.tensor_names import Place
+from trace_hooks.sources.tensors.tensor_samples import Copies, DueStep, TensorSample, is_captured
 
 
 class PretendedEvents:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from torch import distributed
 
-from trace_hooks import prompt_agreement
-from trace_hooks.prompt_agreement import Agreement
-from trace_hooks.prompts import MAX_TEXT, Prompt, Word, read_ids, told
+from trace_hooks.protocol.prompts import MAX_TEXT, Prompt, Word, read_ids, told
+from trace_hooks.sources.prompting import agreement as prompt_agreement
+from trace_hooks.sources.prompting.agreement import Agreement
 
 ASKED = {"id": "p1", "text": "1 2 3"}
 

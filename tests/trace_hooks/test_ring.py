@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_hooks.ring import CAPACITY, Ring, read_ring
+from trace_hooks.recording.flight_ring import CAPACITY, Ring, read_ring
 
 
 def write(ring: Ring, seq: int) -> None:

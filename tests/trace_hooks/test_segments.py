@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from trace_hooks.clock import Anchor
-from trace_hooks.columns import row_table
+from trace_hooks.recording.arrow_columns import row_table
+from trace_hooks.recording.clock import Anchor
+from trace_hooks.recording.segment_writer import SegmentWriter
 from trace_hooks.schema import TABLES
-from trace_hooks.segments import SegmentWriter
 
 
 def marks(count: int) -> list:

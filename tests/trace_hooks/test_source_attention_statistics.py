@@ -12,10 +12,10 @@ from torch.nn import functional
 from tests.trace_hooks import told_steps
 from tests.trace_hooks.tiny_models import TinyGPT, Tracing, batch, loss_of, seeded, train
 from tests.trace_hooks.told_steps import rows_of, step, trained
-from trace_hooks import guard
-from trace_hooks.attention import CALLS
-from trace_hooks.sources.attention_statistics import AttentionStatistics
-from trace_hooks.sources.tensor_samples import MAX_COPIES
+from trace_hooks.recording import guard
+from trace_hooks.sources.tensors.attention import CALLS
+from trace_hooks.sources.tensors.attention_statistics import AttentionStatistics
+from trace_hooks.sources.tensors.tensor_samples import MAX_COPIES
 
 
 class HeadsAttention(nn.Module):

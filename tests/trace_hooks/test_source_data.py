@@ -5,7 +5,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, dataloader
 
 from tests.trace_hooks.tiny_models import tracing
-from trace_hooks.sources.data import num_tokens
+from trace_hooks.sources.training.data_loader import num_tokens
 
 
 class Slow(Dataset):

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.trace_hooks.tiny_models import TinyGPT, batch, seeded, tracing
-from trace_hooks import guard
+from trace_hooks.recording import guard
 from trace_hooks.sources import load_source
 
 SOURCES = ("modules", "pipeline", "optimizer", "data", "gc", "checkpoint", "memory")

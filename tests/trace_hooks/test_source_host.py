@@ -10,7 +10,7 @@ import torch.distributed.checkpoint as distributed_checkpoint
 from torch import nn
 
 from tests.trace_hooks.tiny_models import tracing
-from trace_hooks.sources import memory
+from trace_hooks.sources.training import memory
 
 
 def test_full_collections_are_recorded_and_short_young_ones_are_not():

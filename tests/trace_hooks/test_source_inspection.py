@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from tests.trace_hooks.tiny_models import TinyGPT, seeded
 from tests.trace_hooks.watched_models import forward_backward, frames, watching
-from trace_hooks.frames import Frame, decode
+from trace_hooks.protocol.frames import Frame, decode
 from trace_hooks.schema import TABLES
 
 pytestmark = pytest.mark.torch

@@ -11,7 +11,7 @@ from torch import nn
 
 from tests.trace_hooks.tiny_models import TinyGPT
 from tests.trace_hooks.watched_models import forward_backward, frames, step, watching
-from trace_hooks.watches import Ack, Watch
+from trace_hooks.protocol.watches import Ack, Watch
 
 pytestmark = pytest.mark.torch
 

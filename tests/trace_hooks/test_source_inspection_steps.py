@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of, seeded, train
 from tests.trace_hooks.watched_models import forward_backward, frames, step, watching
-from trace_hooks.sources import captures
+from trace_hooks.sources.inspection import captures
 
 pytestmark = pytest.mark.torch
 

@@ -13,12 +13,12 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from tests.trace_hooks.tiny_models import Tracing, tracing
-from trace_hooks import guard
-from trace_hooks.identity import Identity, Shared
-from trace_hooks.place import Place
-from trace_hooks.sources import kernel_capture, profiled_steps
-from trace_hooks.sources.kernel_capture import KernelCapture
-from trace_hooks.sources.profiled_rows import StepWindows
+from trace_hooks.job.identity import Identity, Shared
+from trace_hooks.job.process_info import Place
+from trace_hooks.recording import guard
+from trace_hooks.sources.profiling import kernel_capture, profiled_steps
+from trace_hooks.sources.profiling.kernel_capture import KernelCapture
+from trace_hooks.sources.profiling.profiled_rows import StepWindows
 
 
 class Job:

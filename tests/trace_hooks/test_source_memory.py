@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from trace_hooks.recorder import Recorder
-from trace_hooks.sources.memory import Memory
-from trace_hooks.steps import StepCounter
+from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.step_counter import StepCounter
+from trace_hooks.sources.training.memory import Memory
 
 
 def row_of_a_step() -> dict[str, Any]:

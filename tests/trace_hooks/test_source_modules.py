@@ -10,7 +10,7 @@ from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of, seeded, tracing, train
-from trace_hooks.sources.discovery import live_modules, outermost
+from trace_hooks.sources.training.model_discovery import live_modules, outermost
 
 FORWARD = [
     "embedding",

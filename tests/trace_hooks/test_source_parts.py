@@ -4,7 +4,7 @@ from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 
 from tests.trace_hooks.tiny_models import Attention, Block, TinyGPT
-from trace_hooks.sources.parts import find_parts
+from trace_hooks.sources.training.module_parts import find_parts
 
 
 def names(root: nn.Module, level: str = "layers") -> list[str]:

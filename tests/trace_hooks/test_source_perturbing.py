@@ -15,11 +15,11 @@ from torch.nn import functional
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from tests.trace_hooks.tiny_models import TinyGPT, Tracing, batch, loss_of, seeded, tracing, train
-from trace_hooks import guard
-from trace_hooks.perturbations import of_mark
-from trace_hooks.sources import perturbed_outputs
-from trace_hooks.sources.perturbed_values import Draw, extent_of
-from trace_hooks.sources.perturbing import Perturbing
+from trace_hooks.protocol.perturbations import of_mark
+from trace_hooks.recording import guard
+from trace_hooks.sources.perturbation import perturbed_outputs
+from trace_hooks.sources.perturbation.perturbation import Perturbing
+from trace_hooks.sources.perturbation.perturbed_values import Draw, extent_of
 
 pytestmark = pytest.mark.torch
 

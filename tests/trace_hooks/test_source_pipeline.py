@@ -12,7 +12,7 @@ from torch.distributed.pipelining import schedules, stage
 
 from tests.forks import fork, succeeded
 from tests.trace_hooks.tiny_models import tracing
-from trace_hooks.sources import pipeline
+from trace_hooks.sources.training import pipeline
 
 JOB = str(Path(__file__).with_name("pipeline_job.py"))
 MICROBATCHES, STEPS = 4, 2

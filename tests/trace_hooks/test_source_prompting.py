@@ -16,12 +16,12 @@ from torch import nn
 from torch.nn import functional
 
 from tests.trace_hooks.tiny_models import VOCABULARY, TinyGPT, Tracing, batch, loss_of, tracing
-from trace_hooks.attention import CALLS
-from trace_hooks.frames import Frame, decode
 from trace_hooks.layout import ParallelLayout
-from trace_hooks.sources import prompting
-from trace_hooks.sources.prompted_model import PromptedModel
-from trace_hooks.sources.prompting import Prompting
+from trace_hooks.protocol.frames import Frame, decode
+from trace_hooks.sources.prompting import prompting
+from trace_hooks.sources.prompting.prompted_model import PromptedModel
+from trace_hooks.sources.prompting.prompting import Prompting
+from trace_hooks.sources.tensors.attention import CALLS
 
 pytestmark = pytest.mark.torch
 

@@ -13,9 +13,9 @@ from torch import nn
 from tests.trace_hooks import told_steps
 from tests.trace_hooks.tiny_models import TinyGPT, Tracing, batch, loss_of, seeded, train
 from tests.trace_hooks.told_steps import rows_of, step, trained
-from trace_hooks import guard
-from trace_hooks.sources.statistics import Statistics
-from trace_hooks.sources.tensor_samples import MAX_COPIES
+from trace_hooks.recording import guard
+from trace_hooks.sources.tensors.statistics import Statistics
+from trace_hooks.sources.tensors.tensor_samples import MAX_COPIES
 
 
 def watching(

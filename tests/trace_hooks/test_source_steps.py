@@ -6,8 +6,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of, tracing, train
-from trace_hooks.sources import optimizer as optimizer_source
-from trace_hooks.sources.autostep import AutoSteps
+from trace_hooks.sources.training import optimizer as optimizer_source
+from trace_hooks.sources.training.autostep import AutoSteps
 
 
 class Borders:

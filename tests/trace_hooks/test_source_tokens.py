@@ -13,10 +13,10 @@ from torch.nn import functional
 
 from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of, seeded, train
 from tests.trace_hooks.watched_models import frames, step, watching
-from trace_hooks import token_texts
-from trace_hooks.frames import Frame, decode
-from trace_hooks.sources import inspection
-from trace_hooks.token_texts import TokenTexts
+from trace_hooks.protocol.frames import Frame, decode
+from trace_hooks.recording import token_names
+from trace_hooks.recording.token_names import TokenTexts
+from trace_hooks.sources.inspection import inspection
 
 pytestmark = pytest.mark.torch
 
@@ -74,7 +74,7 @@ def test_ids_have_texts_where_the_script_has_a_tokenizer():
         labels = json.loads(top.labels or "")
         assert len(labels) == 3 * 17
         assert all(label == 5 or label[1] == f"<{label[0]}>" for label in labels)
-        from trace_hooks import guard
+        from trace_hooks.recording import guard
 
         assert guard.account.errors.pop("tokens.decode") == 1  # id 5, once: it is remembered
 
@@ -241,8 +241,8 @@ def test_what_the_script_tells_counts():
 def test_texts_are_short_and_labels_fit_into_a_frame(monkeypatch: pytest.MonkeyPatch):
     texts = TokenTexts()
     texts.use(lambda ids: "x" * 1000)
-    assert json.loads(texts.labels([4, -1]) or "") == [[4, "x" * token_texts.MAX_TEXT], None]
-    monkeypatch.setattr(token_texts, "MAX_LABELS", 50)
+    assert json.loads(texts.labels([4, -1]) or "") == [[4, "x" * token_names.MAX_TEXT], None]
+    monkeypatch.setattr(token_names, "MAX_LABELS", 50)
     assert texts.labels([4, 4]) is None
     texts.use(None)
     assert texts.labels([4, 4]) == "[4,4]"

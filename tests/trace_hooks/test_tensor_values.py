@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from trace_hooks.schema import TENSORS
-from trace_hooks.sources.tensor_names import Place, output_place, parameter_place
-from trace_hooks.tensor_values import (
+from trace_hooks.sources.tensors.histograms import (
     LOWEST_EXPONENT,
     MAX_VALUES,
     NUM_BINS,
     sample_stride,
     statistics,
 )
+from trace_hooks.sources.tensors.tensor_names import Place, output_place, parameter_place
 
 
 def test_statistics_of_all_values_are_numpys():

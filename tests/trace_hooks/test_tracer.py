@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import trace_hooks as th
-from trace_hooks import guard
-from trace_hooks.recorder import Recorder, Site
+from trace_hooks.recording import guard
+from trace_hooks.recording.recorder import Recorder, Site
 from trace_hooks.schema import SegmentName
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import trace_hooks as th
-from trace_hooks.frames import Frame
+from trace_hooks.protocol.frames import Frame
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.torch

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from tests.waiting import wait_until
-from trace_hooks.clock import now
-from trace_hooks.place import start_ticks
-from trace_hooks.ring import Ring
-from trace_hooks.watch_members import Member, Progress
-from trace_hooks.watchdog import Watchdog, claimed, remove_leftovers
-from trace_hooks.watching import meeting_folder
+from trace_hooks.job.process_info import start_ticks
+from trace_hooks.recording.clock import now
+from trace_hooks.recording.flight_ring import Ring
+from trace_hooks.watchdog.rank_side import meeting_folder
+from trace_hooks.watchdog.rank_status import Member, Progress
+from trace_hooks.watchdog.watchdog import Watchdog, claimed, remove_leftovers
 
 sys.path.insert(0, str(Path(__file__).parent))
 from processes import begin, rank_files, rows, run

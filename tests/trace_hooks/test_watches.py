@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trace_hooks.watches import (
+from trace_hooks.protocol.watches import (
     MAX_BYTES_PER_S,
     MAX_TEXT,
     MAX_WATCHES,

@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from trace_hooks import guard
-from trace_hooks.recorder import SPAN_FIELDS, Recorder, SpanRow
+from trace_hooks.recording import guard
+from trace_hooks.recording.recorder import SPAN_FIELDS, Recorder, SpanRow
 from trace_hooks.sources import load_source
 from trace_hooks.sources.base import Source
 

@@ -9,8 +9,8 @@ from typing import Any
 from torch import nn
 
 from tests.trace_hooks.tiny_models import Tracing, batch, loss_of, tracing
-from trace_hooks.frames import Frame
-from trace_hooks.sources.inspection import Inspection
+from trace_hooks.protocol.frames import Frame
+from trace_hooks.sources.inspection.inspection import Inspection
 
 
 @contextmanager

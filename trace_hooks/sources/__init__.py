@@ -7,22 +7,22 @@ from importlib import import_module
 from trace_hooks.sources.base import Source
 
 SOURCES = {
-    "modules": "modules:Modules",
-    "pipeline": "pipeline:Pipeline",
-    "collectives": "collectives:Collectives",
-    "functional": "functional:FunctionalCollectives",
-    "flight_recorder": "flight_recorder:FlightRecorder",
-    "optimizer": "optimizer:Optimizers",
-    "data": "data:DataLoaders",
-    "gc": "collector:GarbageCollector",
-    "checkpoint": "checkpoint:Checkpoints",
-    "memory": "memory:Memory",
-    "perturbing": "perturbing:Perturbing",
-    "statistics": "statistics:Statistics",
-    "attention_statistics": "attention_statistics:AttentionStatistics",
-    "inspection": "inspection:Inspection",
-    "kernel_capture": "kernel_capture:KernelCapture",
-    "prompting": "prompting:Prompting",
+    "modules": "training.modules:Modules",
+    "pipeline": "training.pipeline:Pipeline",
+    "collectives": "communication.collectives:Collectives",
+    "functional": "communication.functional:FunctionalCollectives",
+    "flight_recorder": "communication.flight_recorder:FlightRecorder",
+    "optimizer": "training.optimizer:Optimizers",
+    "data": "training.data_loader:DataLoaders",
+    "gc": "training.garbage_collection:GarbageCollector",
+    "checkpoint": "training.checkpoint:Checkpoints",
+    "memory": "training.memory:Memory",
+    "perturbing": "perturbation.perturbation:Perturbing",
+    "statistics": "tensors.statistics:Statistics",
+    "attention_statistics": "tensors.attention_statistics:AttentionStatistics",
+    "inspection": "inspection.inspection:Inspection",
+    "kernel_capture": "profiling.kernel_capture:KernelCapture",
+    "prompting": "prompting.prompting:Prompting",
 }
 """name: module:class, in the order of installation."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from trace_hooks.recorder import Recorder
+from trace_hooks.recording.recorder import Recorder
 
 if TYPE_CHECKING:
-    from trace_hooks.identity import Identity
+    from trace_hooks.job.identity import Identity
 
 LEVELS = ("steps", "blocks", "layers")
 """How much modules record: nothing, whole blocks, or also attention and MLP inside them."""

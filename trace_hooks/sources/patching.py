@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from trace_hooks.guard import disabled
+from trace_hooks.recording.guard import disabled
 
 _ABSENT = object()
 

@@ -27,11 +27,11 @@ from benchmarks.gpu.figures import Place
 from benchmarks.gpu.profiled import Profile, profiled
 from benchmarks.gpu.training import rows_of
 from benchmarks.timing import in_turns, loop_ns
-from trace_hooks.recorder import Recorder
-from trace_hooks.ring import Ring, read_ring
-from trace_hooks.sources import flight_dump
-from trace_hooks.sources.collectives import Collectives
-from trace_hooks.steps import StepCounter
+from trace_hooks.recording.flight_ring import Ring, read_ring
+from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.step_counter import StepCounter
+from trace_hooks.sources.communication import flight_dump
+from trace_hooks.sources.communication.collectives import Collectives
 
 CALLS, REDUCES, WARM_UP, DDP = range(5), range(5, 10), range(10, 15), range(15, 20)
 """Steps of: all kinds of calls; all_reduce only, profiled; DDP, then DDP profiled."""
@@ -210,7 +210,7 @@ def _recorder(place: Place) -> Recorder:
     recorder = Recorder()
     recorder.ring = Ring(place.folder / "ring-of-costs", 0, 0)
     if not place.is_rehearsal:
-        from trace_hooks.cuda_clock import CudaClock, CudaEvents
+        from trace_hooks.recording.cuda.cuda_clock import CudaClock, CudaEvents
 
         recorder.device_clock = CudaClock(CudaEvents(torch.cuda.current_device()), "cuda")
     return recorder

@@ -29,7 +29,7 @@ from benchmarks.gpu.training import (
     settle,
     warm_up,
 )
-from trace_hooks.sources.memory import resident_bytes
+from trace_hooks.sources.training.memory import resident_bytes
 from trace_hooks.tracer import Tracer
 
 OFF = "off"

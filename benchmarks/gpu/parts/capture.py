@@ -29,7 +29,7 @@ from benchmarks.gpu.figures import Figure, Place
 from benchmarks.gpu.profiled import Profile, profiled, read_file
 from benchmarks.gpu.spread import spread
 from benchmarks.gpu.training import SMALL, Training, compute_the_same_twice, rows_of
-from trace_hooks.sources.kernel_capture import MARK
+from trace_hooks.sources.profiling.kernel_capture import MARK
 
 CAPTURED = 3
 """Steps of one capture."""

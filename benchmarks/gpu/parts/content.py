@@ -35,7 +35,7 @@ from benchmarks.gpu.figures import Figure, Place
 from benchmarks.gpu.profiled import Counts, counts, profiled, profiled_kernels
 from benchmarks.gpu.training import Training, Workload, hooked, rows_of
 from sample_traces.jobs.model import GPTSizes
-from trace_hooks import guard
+from trace_hooks.recording import guard
 
 KINDS = ("attention", "qkv", "mlp", "residual", "logits", "gradients", "weights")
 WATCHES = [

@@ -58,7 +58,7 @@ from benchmarks.gpu.training import (
     settle,
     warm_up,
 )
-from trace_hooks.capture_request import COMMAND, MAX_STEPS
+from trace_hooks.protocol.capture_request import COMMAND, MAX_STEPS
 
 AIM_PERCENT = 0.15
 SECONDS = {"large": 150.0, "small": 50.0}

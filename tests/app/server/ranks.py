@@ -14,15 +14,15 @@ from websockets.sync.client import ClientConnection
 
 from tests.app.server.served import WAIT_S, Served
 from tests.waiting import wait_until
-from trace_hooks.agent import Agent
-from trace_hooks.agent_address import Address
-from trace_hooks.agent_commands import Refused
-from trace_hooks.frames import Frame, stored
-from trace_hooks.identity import Identity, Shared
-from trace_hooks.job_claims import DIGEST_FILE, digest_of
-from trace_hooks.place import Place
-from trace_hooks.recorder import Recorder
-from trace_hooks.watches import Watch, watches_of
+from trace_hooks.agent.connection import Agent
+from trace_hooks.job.identity import Identity, Shared
+from trace_hooks.job.process_info import Place
+from trace_hooks.protocol.frames import Frame, stored
+from trace_hooks.protocol.job_claims import DIGEST_FILE, digest_of
+from trace_hooks.protocol.server_address import Address
+from trace_hooks.protocol.watches import Watch, watches_of
+from trace_hooks.recording.commands import Refused
+from trace_hooks.recording.recorder import Recorder
 
 JOB_TOKEN = "a-secret-of-jobs"
 RUN_SECRET = "the-secret-that-the-ranks-of-one-run-share"

@@ -34,7 +34,7 @@ from tests.app.server.ranks import (
 )
 from tests.app.server.served import WAIT_S, Served, served
 from tests.waiting import wait_until
-from trace_hooks.frames import MAX_FRAME_BYTES
+from trace_hooks.protocol.frames import MAX_FRAME_BYTES
 
 OPERATOR, VIEWER = "correct-horse-battery", "only-to-look-at-it"
 W1 = {"id": "w1", "what": "attention", "layers": [1], "heads": [0, 1]}

@@ -18,7 +18,7 @@ from app.settings import Settings, Token
 from tests.app.server.ranks import JOB_TOKEN, frame, ranks, state
 from tests.app.server.served import WAIT_S, Served, served
 from tests.waiting import wait_until
-from trace_hooks.frames import Frame, decode
+from trace_hooks.protocol.frames import Frame, decode
 
 OPERATOR, VIEWER = "correct-horse-battery", "only-to-look-at-it"
 

@@ -31,11 +31,11 @@ TRAIN = """
 import sys, time
 import numpy as np
 import trace_hooks as th
-from trace_hooks import agent
-from trace_hooks.frames import Frame, stored
-from trace_hooks.watches import watches_of
+from trace_hooks.agent import connection
+from trace_hooks.protocol.frames import Frame, stored
+from trace_hooks.protocol.watches import watches_of
 
-agent.LONGEST_PAUSE_S = 0.5  # between tries to reach a server that is away
+connection.LONGEST_PAUSE_S = 0.5  # between tries to reach a server that is away
 tracer = th.start(run="job")
 recorder, wanted, size = tracer.recorder, [], int(sys.argv[1])
 

@@ -18,7 +18,7 @@ from tests.app.server.test_live_frames import next_frame
 from tests.forks import fork
 from tests.trace_hooks.processes import environment
 from tests.waiting import wait_until
-from trace_hooks.frames import Frame
+from trace_hooks.protocol.frames import Frame
 
 pytestmark = pytest.mark.torch
 START_S = 60.0

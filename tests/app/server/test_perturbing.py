@@ -13,7 +13,7 @@ from tests.app.server.ranks import JOB_TOKEN, post, ranks, state
 from tests.app.server.served import Served, served
 from tests.trace_hooks.tiny_models import ListedSteps, TinyGPT
 from tests.waiting import wait_until
-from trace_hooks.sources.perturbing import Perturbing
+from trace_hooks.sources.perturbation.perturbation import Perturbing
 
 pytestmark = pytest.mark.torch
 

@@ -10,7 +10,7 @@ import pytest
 from app.settings import Settings
 from tests.app.server.ranks import JOB_TOKEN, Rank, post, ranks
 from tests.app.server.served import Served, served
-from trace_hooks.prompts import Prompt, Word, told
+from trace_hooks.protocol.prompts import Prompt, Word, told
 
 ALL = 8
 ASKED = {"text": "5 7 9", "tokens": 4, "layers": [0]}

@@ -23,9 +23,9 @@ TRAIN = """
 import time
 from pathlib import Path
 import trace_hooks as th
-from trace_hooks import agent
+from trace_hooks.agent import connection
 
-agent.LONGEST_PAUSE_S = 0.5  # between tries to reach a server that is away
+connection.LONGEST_PAUSE_S = 0.5  # between tries to reach a server that is away
 tracer, step = th.start(run="job"), 0
 while not Path("stop").exists():
     with tracer.step():
@@ -122,10 +122,10 @@ SLOW_DISK = """
 import time
 import trace_hooks as th
 from pathlib import Path
-from trace_hooks import recording
-from trace_hooks.segments import SegmentWriter
+from trace_hooks import tracer_parts
+from trace_hooks.recording.segment_writer import SegmentWriter
 
-recording.STOP_TIMEOUT_S = 0.1
+tracer_parts.STOP_TIMEOUT_S = 0.1
 tracer, write = th.start(run="job"), SegmentWriter.write
 
 def write_slowly(*given):

@@ -1,0 +1,67 @@
+"""The one tracer of this process: started, found again, forgotten, given up in a forked child."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from typing import Any
+
+from trace_hooks.null_tracer import NullTracer
+from trace_hooks.recording import guard
+from trace_hooks.settings import Settings, is_off, read_settings
+from trace_hooks.tracer import Tracer
+
+_current: Tracer | None = None
+_inherited: Tracer | None = None  # of the parent process, in a forked child
+_starts = 0
+
+
+def start(model: Any, **chosen: Any) -> Tracer:
+    """The tracer of trace_hooks.start; `chosen`: what settings.read_settings takes."""
+    global _current
+    if is_off(os.environ) or _is_importing_main():
+        return NullTracer()
+    if _current is not None:
+        return _current
+    settings = read_settings(os.environ, **chosen)
+    tracer = guard.attempt("tracer.start", lambda: _started(settings, model), switch_off=False)
+    if tracer is None:
+        return NullTracer()
+    _current = tracer
+    return tracer
+
+
+def _started(settings: Settings, model: Any) -> Tracer:
+    global _starts
+    if _inherited is not None:
+        _inherited.uninstall_sources()
+    tracer = Tracer(settings, model, ordinal=_starts, on_stop=_forget)
+    _starts += 1
+    tracer.begin()
+    if hasattr(model, "named_modules"):
+        tracer.watch(model)
+    return tracer
+
+
+def _forget(tracer: Tracer) -> None:
+    """A tracer has stopped: the next `start` makes a new one."""
+    global _current
+    if _current is tracer:
+        _current = None
+
+
+def _is_importing_main() -> bool:
+    """Whether a spawned worker is importing the user's script: that is not the script running."""
+    return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
+
+
+def _after_fork() -> None:
+    """In a forked child: no thread, no files, no hooks; a `start` of its own begins anew."""
+    global _current, _inherited
+    if _current is not None:
+        _inherited, _current = _current, None
+        guard.switch_all_off()
+        _inherited.abandon()
+
+
+os.register_at_fork(after_in_child=_after_fork)

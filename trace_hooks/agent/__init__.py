@@ -1,0 +1,1 @@
+"""A rank's connection to a server: sends frames and files, carries out commands."""

@@ -1,0 +1,325 @@
+"""A rank's line to the dashboard: live frames and signs of life there, commands back.
+
+A thread of its own keeps one WebSocket open and comes back by itself when the server was away.
+Training never waits for it: frames go into a bounded box in which newer ones replace older ones,
+and the end of training waits for STOP_S at most. What the server may ask is data (agent_commands).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from trace_hooks.agent.frame_buffer import Frame, Outbox
+from trace_hooks.agent.log_messages import SILENT_LOGGER, FewWarnings
+from trace_hooks.agent.server_messages import Inbox, Malformed, limits_of, refusal
+from trace_hooks.agent.upload_spool import Spool
+from trace_hooks.job.identity import Identity
+from trace_hooks.protocol.job_claims import VERSION
+from trace_hooks.protocol.server_address import Address
+from trace_hooks.protocol.token_bucket import Rate
+from trace_hooks.recording import guard
+from trace_hooks.recording.account import AGENT, Stretch
+from trace_hooks.recording.recorder import Recorder
+
+log = logging.getLogger("trace_hooks")
+
+BEAT_S = 1.0
+LOOK_S = 0.1
+"""A command is seen so soon where no frame comes."""
+OPEN_S = 5.0
+SEND_S = 10.0
+"""A server that takes nothing for so long is given up; another try follows."""
+SOON_S = 0.005
+"""While frames are sent, or a file is on its way, what the server says is looked for so often."""
+STOP_S = 2.0
+LAST_FILES_S = 10.0
+"""What the end of training waits for files to be sent, where they are."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
+STEADY_S = 10.0
+"""A connection that held so long was a good one: the next pause is the first again."""
+_MOST_AT_ONCE = 16
+"""Commands carried out between two frames."""
+_GLANCE_S = 0.001
+"""Not 0: with that, websockets before 15 finds nothing, whatever has come."""
+_LONGEST_COMMAND = 1 << 20
+
+
+class Agent:
+    """The thread and its connection; no method raises or waits, but `stop` for STOP_S."""
+
+    def __init__(self, address: Address, recorder: Recorder, ships: bool = False) -> None:
+        """`ships`: the rank's files are sent as well (agent_spool)."""
+        self.sent = 0
+        self._live = recorder.live
+        self._address = address
+        self._recorder = recorder
+        self._outbox = Outbox()
+        self._identity: Identity | None = None
+        self._ships = ships
+        self._spool: Spool | None = None  # once the rank knows its place
+        self._last_s = math.inf  # when files that were not sent by then are left
+        self._placed = threading.Event()
+        self._stopping = threading.Event()
+        self._is_written: Callable[[], bool] = lambda: True
+        self._has_left = False  # it has said good-bye
+        self._connection: ClientConnection | None = None
+        self._status = "finished"
+        self._told = ""  # the last hello
+        self._beat_due_s = self._hear_due_s = 0.0
+        self._largest = 0  # bytes of a message that the server takes
+        self._rates: tuple[Rate, Rate] | None = None  # messages, bytes
+        self._away = FewWarnings(
+            f"the dashboard at {address.server} is not reached, training goes on and it is tried "
+            "again"
+        )
+        self._said = FewWarnings(f"the dashboard at {address.server} says")
+        self._inbox = Inbox()
+        self._time = Stretch(guard.account, AGENT)
+        self._thread = threading.Thread(target=self._run, name=AGENT, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; it connects once the rank knows its place."""
+        self._thread.start()
+
+    def place(self, identity: Identity) -> None:
+        """The rank's place in the run is known."""
+        self._identity = identity
+        if self._ships:
+            self._spool = Spool(identity.folder, identity.place.rank)
+        self._placed.set()
+
+    def offer(self, frame: Frame) -> None:
+        """Have a frame shown live; newer ones replace it until it is sent."""
+        self._outbox.put(frame)
+
+    def stop(self, status: str = "finished", is_written: Callable[[], bool] = lambda: True) -> None:
+        """Send what waits, say good-bye and end, within about STOP_S.
+
+        `is_written`: whether the rank has written its last file. While it has not, the server
+        learns that more comes with the next start, and keeps the attempt open.
+        """
+        self._status, self._is_written = status, is_written
+        self._last_s = time.monotonic() + LAST_FILES_S
+        self._stopping.set()
+        self._placed.set()
+        self._outbox.wake()
+        if self._thread.ident is None or self._thread is threading.current_thread():
+            return
+        self._thread.join(STOP_S + (LAST_FILES_S if self._ships else 0.0))
+        connection = self._connection
+        if self._thread.is_alive() and connection is not None:  # it waits for the server
+            with suppress(OSError):
+                connection.socket.shutdown(socket.SHUT_RDWR)
+
+    def abandon(self) -> None:
+        """Let go of the connection without a word: this is a forked child, the parent has it.
+
+        Its copy would keep the socket open after the parent's death.
+        """
+        if self._connection is not None:
+            with suppress(OSError):
+                self._connection.socket.close()
+            self._connection = None
+
+    @property
+    def thinned(self) -> int:
+        """Frames that were left out because newer ones came, or too much waited."""
+        return self._outbox.thinned
+
+    def _run(self) -> None:
+        self._placed.wait()
+        pause_s = FIRST_PAUSE_S
+        while not self._has_left and (not self._stopping.is_set() or self._owes_files()):
+            begun_s = time.monotonic()
+            guard.attempt("agent.connection", self._connected, switch_off=False)
+            steady = time.monotonic() - begun_s > STEADY_S
+            pause_s = FIRST_PAUSE_S if steady else min(2 * pause_s, LONGEST_PAUSE_S)
+            if self._stopping.wait(random.uniform(0.5, 1.0) * pause_s):
+                time.sleep(LOOK_S)  # it is tried once more only where files wait
+        if self._spool is not None and not self._spool.is_empty():
+            log.warning("trace_hooks: not all files could be sent; they wait in the run's folder")
+
+    def _owes_files(self) -> bool:
+        """Whether files wait that there is still time to send, at the end of training."""
+        spool = self._spool
+        return spool is not None and time.monotonic() < self._last_s and not spool.is_empty()
+
+    def _connected(self) -> None:
+        """Connect and talk until the connection ends, for whatever reason."""
+        try:
+            with self._open() as connection:
+                connection.socket.settimeout(SEND_S)
+                self._connection = connection
+                self._talk(connection)
+        except InvalidStatus as error:
+            self._not_reached(refusal(error))
+        except ConnectionClosed as error:
+            if error.rcvd is not None:
+                self._not_reached(error.rcvd.reason)
+        except Malformed as error:
+            self._not_reached(error)
+        except (OSError, EOFError, WebSocketException) as error:  # EOFError: websockets before 15
+            self._not_reached(str(error) or type(error).__name__)
+        finally:
+            self._connection = None
+            self._told = ""
+
+    def _open(self) -> ClientConnection:
+        # a socket of our own: through no proxy of the environment, which the token is not meant for
+        opened = socket.create_connection(self._address.host_and_port, OPEN_S)
+        try:
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            headers = {"Authorization": f"Bearer {self._address.token}"}
+            return connect(
+                self._address.url, sock=opened, additional_headers=headers, compression=None,
+                open_timeout=OPEN_S, close_timeout=1.0, max_size=_LONGEST_COMMAND,
+                logger=SILENT_LOGGER,
+            )  # fmt: skip
+        except BaseException:
+            opened.close()
+            raise
+
+    def _not_reached(self, why: object) -> None:
+        """Log what keeps the server away, unless training ends."""
+        if not self._stopping.is_set():
+            self._away.warn(why)
+
+    def _talk(self, connection: ClientConnection) -> None:
+        self._rates, self._inbox = None, Inbox()
+        self._beat_due_s = self._hear_due_s = 0.0
+        self._say_hello(connection)
+        while not self._stopping.is_set():
+            self._hear(connection)
+            self._beat(connection)
+            sent = self._send_file(connection)
+            self._send_frame(connection, SOON_S if sent else LOOK_S)
+        until_s = time.monotonic() + STOP_S / 2
+        while time.monotonic() < until_s and self._send_frame(connection, 0.0):
+            pass
+        self._send_last_files(connection)
+        self._beat_due_s = 0.0
+        self._beat(connection)
+        is_written = self._is_written()  # before the look at what waits
+        complete = is_written and (self._spool is None or self._spool.is_empty())
+        self._send(connection, {"type": "bye", "status": self._status, "complete": complete})
+        self._has_left = True
+
+    def _say_hello(self, connection: ClientConnection) -> None:
+        """Who this is and what can be watched here; said again when that has changed."""
+        assert self._identity is not None
+        shared, place = self._identity.shared, self._identity.place
+        layout = self._recorder.layout
+        text = json.dumps({
+            "type": "hello", "version": VERSION, "run": shared.run, "attempt": shared.attempt,
+            "secret": shared.secret, "start": shared.start,
+            "rank": place.rank, "world_size": place.world_size, "host": socket.gethostname(),
+            "pid": os.getpid(), "layout": layout.to_json() if layout else None,
+            **{name: tell() for name, tell in self._live.about.items()},
+        })  # fmt: skip
+        if text != self._told:
+            connection.send(text)
+            self._told = text
+
+    def _hear(self, connection: ClientConnection) -> None:
+        if time.monotonic() < self._hear_due_s:
+            return
+        for _ in range(_MOST_AT_ONCE):
+            try:
+                message = connection.recv(timeout=_GLANCE_S)
+            except TimeoutError:
+                self._hear_due_s = time.monotonic() + SOON_S
+                return
+            told = self._inbox.read(message)
+            kind = told.get("type")
+            if kind == "welcome":
+                self._take_limits(told)
+            elif kind == "stored" and self._spool is not None:
+                self._spool.stored(str(told.get("name")))
+                self._said.forget()
+            if kind in ("stored", "not_stored") and told.get("text"):
+                self._said.warn(told["text"])
+            ack = self._live.commands.answer(told)
+            if ack is not None:
+                self._send(connection, ack)
+
+    def _take_limits(self, told: dict[str, Any]) -> None:
+        """The server's welcome says how much it takes; until then no frame is sent."""
+        limits = limits_of(told)
+        self._rates = (
+            Rate(limits.messages_per_s, limits.messages_per_s),
+            Rate(limits.bytes_per_s, limits.bytes_per_s),
+        )
+        self._largest = limits.message_bytes
+        self._away.forget()
+        if self._spool is not None:
+            self._spool.begin(self._largest)
+
+    def _beat(self, connection: ClientConnection) -> None:
+        now_s = time.monotonic()
+        if now_s < self._beat_due_s:
+            return
+        self._beat_due_s = now_s + BEAT_S
+        self._time.charge("agent")
+        self._say_hello(connection)
+        recorder = self._recorder
+        self._send(connection, {
+            "type": "heartbeat", "step": recorder.step, "phase": recorder.phase,
+            "sent": self.sent, "thinned": self.thinned,
+            **{name: tell() for name, tell in self._live.beats.items()},
+        })  # fmt: skip
+
+    def _send_frame(self, connection: ClientConnection, wait_s: float) -> bool:
+        """Send the next frame, as fast as the server takes them; False where there is none."""
+        if self._rates is None:
+            self._stopping.wait(wait_s)
+            return False
+        messages, num_bytes = self._rates
+        pause_s = max(messages.wait_s(), num_bytes.wait_s())
+        if pause_s > 0:
+            time.sleep(min(LOOK_S, pause_s))
+            return True
+        frame = self._outbox.take(wait_s)
+        if frame is None:
+            return False
+        content = frame.encode()
+        if len(content) > self._largest:
+            self._outbox.leave_out()
+            return True
+        messages.take()
+        num_bytes.spend(len(content))
+        connection.send(content)
+        self.sent += 1
+        return True
+
+    def _send_file(self, connection: ClientConnection) -> bool:
+        """Send the next file that waits; whether one is on its way."""
+        if self._spool is None or self._rates is None:
+            return False
+        parcel = self._spool.next()
+        if parcel is not None:
+            content = parcel.encode()
+            self._rates[1].spend(len(content))
+            connection.send(content)
+        return self._spool.is_sending
+
+    def _send_last_files(self, connection: ClientConnection) -> None:
+        while self._owes_files():
+            self._send_file(connection)
+            self._hear(connection)
+            time.sleep(SOON_S)
+
+    def _send(self, connection: ClientConnection, message: dict[str, Any]) -> None:
+        connection.send(json.dumps(message))

@@ -1,0 +1,234 @@
+"""Device times from CUDA events, tied to the host's clock without waiting for the device.
+
+elapsed_time is float32 milliseconds: 1 us exact at 10 s from its base, 250 us at an hour. So each
+step records an anchor; anchor k is dated by its distance to anchor k - 1, every other stamp by its
+distance to the anchor of its own step. The chain is held between two facts the host knows: the
+device reached an event no earlier than the host recorded it, and no later than it was seen done.
+
+A device that fails answers every call with its error from then on. That is the job's to find out:
+the clock says LOST for all stamps that are still on their way and takes no new ones.
+
+The arithmetic and the failures are tested with a simulated device (tests/trace_hooks/
+test_cuda_clock.py); docs/gpu.md says what was measured on a real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakSet
+
+from trace_hooks.recording.clock import LOST, now
+
+FIRST_WAIT_S = 0.05
+"""The device is waited for so long when the clock is made, never again: an idle device dates the
+first anchor exactly, a busy one is dated no earlier than the host recorded it."""
+
+MAX_EVENTS = 65_536
+"""Events of marks at once, on their way or kept for the next; more pile up only where nothing
+resolves them: a disk that hangs."""
+
+
+class Events(Protocol):
+    """What the clock needs of a device: events in the current stream."""
+
+    def stream(self) -> int | None:
+        """The current stream; None where an event may not be recorded: a graph is being captured,
+        or another device than the clock's is current.
+        """
+
+    def record(self, event: Any | None) -> Any:
+        """Record an event, a used one if given, and return it."""
+
+    def reached(self, event: Any) -> bool:
+        """Whether the device has got there; returns at once."""
+
+    def elapsed_ms(self, first: Any, second: Any) -> float:
+        """Milliseconds from one reached event to another."""
+
+
+class CudaEvents:
+    """Events of torch.cuda on one device."""
+
+    def __init__(self, device: int) -> None:
+        import torch
+
+        self._cuda = torch.cuda
+        self._device = device
+        self._raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
+
+    def stream(self) -> int | None:
+        """The handle of the current stream; cudaStreamIsCapturing of it must say no."""
+        cuda = self._cuda
+        if cuda.current_device() != self._device or cuda.is_current_stream_capturing():
+            return None
+        return self._raw_stream(self._device)
+
+    def record(self, event: Any | None) -> Any:
+        """Record in the current stream; about a microsecond of host time."""
+        if event is None:
+            event = self._cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def reached(self, event: Any) -> bool:
+        """cudaEventQuery."""
+        return bool(event.query())
+
+    def elapsed_ms(self, first: Any, second: Any) -> float:
+        """cudaEventElapsedTime: float32."""
+        return float(first.elapsed_time(second))
+
+
+@dataclass
+class _Anchor:
+    event: Any
+    recorded_ns: int  # host time just before it was recorded
+    before: _Anchor | None
+    device_ns: int | None = field(default=None)  # host time at which the device reached it
+
+
+class _Held:
+    """An event of a mark. Known by weak references, which events of torch must not have: they do
+    not clear them when they die.
+    """
+
+    __slots__ = ("__weakref__", "event")
+
+    def __init__(self, event: Any) -> None:
+        self.event = event
+
+
+class Stamp(NamedTuple):
+    """One mark on the device's timeline."""
+
+    held: _Held | None  # None: there was no event left
+    anchor: _Anchor
+    stream: int
+
+    @property
+    def event(self) -> Any | None:
+        """The device's own, where there was one left."""
+        return None if self.held is None else self.held.event
+
+
+class CudaClock:
+    """DeviceClock over events. `mark` and `begin_step` run on training threads, the rest on the
+    drain thread. `failed` is called with the first error of the device, once.
+    """
+
+    def __init__(
+        self, events: Events, name: str, failed: Callable[[Exception], object] = repr
+    ) -> None:
+        self._events = events
+        self._name = name
+        self._failed = failed
+        self._is_lost = False
+        self._pool: list[_Held] = []
+        self._alive: WeakSet[_Held] = WeakSet()  # an abandoned mark takes its event along
+        self._streams: dict[int, int] = {}  # number by handle
+        self._anchor = self._first_anchor()
+
+    def track(self, stream: int) -> str:
+        """The device, and the stream where it is not the first one."""
+        return f"{self._name} stream {stream}" if stream else self._name
+
+    def stream_of(self, event: Stamp) -> int:
+        """Number of its stream."""
+        return event.stream
+
+    def mark(self) -> Stamp | None:
+        """Stamp the current stream; None during graph capture and once the device has failed."""
+        if self._is_lost:
+            return None
+        try:
+            handle = self._events.stream()
+            if handle is None:
+                return None
+            stream = self._streams.get(handle)
+            if stream is None:
+                stream = self._streams.setdefault(handle, len(self._streams))
+            try:
+                held = self._pool.pop()
+                self._events.record(held.event)
+            except IndexError:  # another thread may have taken the last one
+                if len(self._alive) >= MAX_EVENTS:
+                    return Stamp(None, self._anchor, stream)
+                held = _Held(self._events.record(None))
+                self._alive.add(held)
+            return Stamp(held, self._anchor, stream)
+        except RuntimeError as error:
+            self._lose(error)
+            return None
+
+    def begin_step(self) -> None:
+        """Record the anchor that this step's stamps are measured from."""
+        if self._is_lost:
+            return
+        try:
+            if self._events.stream() is not None:
+                recorded_ns = now()
+                self._anchor = _Anchor(self._events.record(None), recorded_ns, self._anchor)
+        except RuntimeError as error:
+            self._lose(error)
+
+    def resolve(self, event: Stamp) -> int | None:
+        """Monotonic host ns at which the device reached a stamp; None while it has not, LOST once
+        it has failed.
+        """
+        if event.held is None or self._is_lost:
+            return LOST
+        own = event.held.event
+        try:
+            if not self._events.reached(own):
+                return None
+            base_ns = self._date(event.anchor)
+            if base_ns is None:
+                return None
+            return base_ns + round(self._events.elapsed_ms(event.anchor.event, own) * 1e6)
+        except RuntimeError as error:
+            self._lose(error)
+            return LOST
+
+    def release(self, event: Stamp) -> None:
+        """Keep a resolved stamp's event for another mark."""
+        if event.held is not None:
+            self._pool.append(event.held)
+
+    def _first_anchor(self) -> _Anchor:
+        recorded_ns = now()
+        first = _Anchor(self._events.record(None), recorded_ns, None)
+        while now() - recorded_ns < FIRST_WAIT_S * 1e9:
+            if self._events.reached(first.event):
+                first.device_ns = now()
+                break
+        return first
+
+    def _date(self, anchor: _Anchor) -> int | None:
+        """Host ns at which the device reached `anchor`, dating all undated ones before it."""
+        undated = []
+        while anchor.device_ns is None:
+            undated.append(anchor)
+            if anchor.before is None:
+                break
+            anchor = anchor.before
+        for later in reversed(undated):
+            if not self._events.reached(later.event):
+                return None
+            later.device_ns = self._dated(later, now())
+            later.before = None  # lets the chain's past be freed
+        return undated[0].device_ns if undated else anchor.device_ns
+
+    def _dated(self, anchor: _Anchor, seen_ns: int) -> int:
+        """Host ns of an anchor that was seen reached; the one before it is dated."""
+        before = anchor.before
+        if before is None or before.device_ns is None:
+            return anchor.recorded_ns
+        gone_ns = round(self._events.elapsed_ms(before.event, anchor.event) * 1e6)
+        return min(max(before.device_ns + gone_ns, anchor.recorded_ns), seen_ns)
+
+    def _lose(self, error: Exception) -> None:
+        if not self._is_lost:
+            self._is_lost = True
+            self._failed(error)

@@ -1,0 +1,186 @@
+"""Empties the recorder into Arrow tables; holds device spans back until the device has got there.
+
+Drain thread only. Source of the bounds: specs/hooks.md rules 1, 4 and 8.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from typing import Any
+
+import pyarrow as pa
+
+from trace_hooks.recording import guard
+from trace_hooks.recording.arrow_columns import PIECE_SPANS, collective_table, good_rows, span_table
+from trace_hooks.recording.clock import LOST, Anchor
+from trace_hooks.recording.recorder import SPAN_FIELDS, Recorder, SpanRow
+from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS
+
+MAX_WAITING = 200_000
+"""Device spans held back at most; beyond it the oldest are dropped and counted."""
+
+LAST_WAIT_S = 2.0
+"""The end of a recording waits so long for the device to get where the host is; training has ended.
+"""
+
+_ON_DEVICE = frozenset(COMPUTE_KINDS + COMM_KINDS)
+"""Kinds whose work the accelerator does; the others are the host's even in an accelerator job."""
+
+_EVENT = SpanRow._fields.index("begin_event")
+
+
+class Batches:
+    """What was taken from a recorder, by table, until a writer takes it."""
+
+    def __init__(self, recorder: Recorder, anchor: Anchor) -> None:
+        self._recorder = recorder
+        self._anchor = anchor
+        self._waiting: dict[int, deque[SpanRow]] = defaultdict(deque)  # by stream
+        self._num_waiting = 0
+        self._rows: dict[str, list[dict[str, Any]]] = defaultdict(list)  # not yet converted
+        self.tables: dict[str, list[pa.Table]] = defaultdict(list)
+
+    def num_rows(self) -> int:
+        """Rows collected and not yet taken."""
+        converted: int = sum(table.num_rows for tables in self.tables.values() for table in tables)
+        return converted + sum(map(len, self._rows.values()))
+
+    def waiting_rows(self) -> int:
+        """Rows still in the recorder's lists."""
+        recorder = self._recorder
+        return len(recorder.spans) // SPAN_FIELDS + len(recorder.collectives) + len(recorder.rows)
+
+    def collect(self, last: bool = False, but: frozenset[str] = frozenset()) -> None:
+        """Convert everything recorded so far; `last` drops what the device has not reached.
+
+        Rows of the rare tables named in `but` are converted another time.
+        """
+        spans = self._recorder.spans
+        end = len(spans) // SPAN_FIELDS * SPAN_FIELDS  # what comes in meanwhile waits its turn
+        while end > 0:
+            size = min(end, PIECE_SPANS * SPAN_FIELDS)
+            piece = spans[:size]
+            del spans[:size]
+            end -= size
+            self._add_spans(piece)
+        self._add_resolved()
+        if last:
+            self._wait_for_device()
+        self._collect_collectives()
+        self._collect_rows(but)
+
+    def take(self) -> dict[str, list[pa.Table]]:
+        """Everything converted so far, by table."""
+        taken, self.tables = self.tables, defaultdict(list)
+        return taken
+
+    def drop(self) -> None:
+        """Forget what was converted, and count it."""
+        self._recorder.dropped += self.num_rows()
+        self.tables = defaultdict(list)
+        self._rows.clear()
+
+    def _add_spans(self, piece: list[Any]) -> None:
+        events = piece[_EVENT::SPAN_FIELDS]
+        if events.count(None) < len(events):
+            piece = self._hold_back(piece)
+        if piece:
+            recorder = self._recorder
+            table = span_table(piece, recorder.sites, recorder.thread_name, self._anchor)
+            self.tables["spans"].append(table)
+
+    def _hold_back(self, piece: list[Any]) -> list[Any]:
+        """Put device spans aside; returns the others, flat."""
+        clock = self._recorder.device_clock
+        ready: list[Any] = []
+        for at in range(0, len(piece), SPAN_FIELDS):
+            row = SpanRow(*piece[at : at + SPAN_FIELDS])
+            if row.begin_event is None or row.end_event is None:
+                ready += row
+            elif self._recorder.sites[row.site].kind in _ON_DEVICE:
+                self._waiting[clock.stream_of(row.end_event)].append(row)
+                self._num_waiting += 1
+            else:
+                self._release(row)
+                ready += row
+        while self._num_waiting > MAX_WAITING:
+            self._drop(max(self._waiting.values(), key=len).popleft())
+        return ready
+
+    def _add_resolved(self) -> None:
+        done: list[Any] = []
+        for stream, waiting in self._waiting.items():
+            done += self._resolved(waiting, self._track(stream))
+        if done:
+            self._add_spans(done)
+
+    def _track(self, stream: int) -> int:
+        return self._recorder.track(self._recorder.device_clock.track(stream))
+
+    def _resolved(self, waiting: deque[SpanRow], thread: int) -> list[Any]:
+        """Rows of one stream that the device has ended, flat: it gets to them in their order."""
+        clock = self._recorder.device_clock
+        done: list[Any] = []
+        while waiting:
+            row = waiting[0]
+            end_ns = clock.resolve(row.end_event)
+            begin_ns = clock.resolve(row.begin_event) if end_ns is not None else None
+            if begin_ns is None or end_ns is None:
+                break
+            waiting.popleft()
+            if LOST in (begin_ns, end_ns):
+                self._drop(row)
+                continue
+            self._num_waiting -= 1
+            self._release(row)
+            done += row._replace(
+                begin_ns=begin_ns,
+                end_ns=max(begin_ns, end_ns),
+                thread=thread,
+                begin_event=None,
+                end_event=None,
+            )
+        return done
+
+    def _wait_for_device(self) -> None:
+        """Give the device a moment to end what it was given; drop what it does not."""
+        until_s = time.monotonic() + LAST_WAIT_S
+        while self._num_waiting and time.monotonic() < until_s:
+            time.sleep(0.005)
+            self._add_resolved()
+        for waiting in self._waiting.values():
+            while waiting:
+                self._drop(waiting.popleft())
+
+    def _drop(self, row: SpanRow) -> None:
+        """Give up a row that was waiting; its events may be reached yet, so no mark uses them."""
+        self._num_waiting -= 1
+        self._recorder.dropped += 1
+
+    def _release(self, row: SpanRow) -> None:
+        clock = self._recorder.device_clock
+        clock.release(row.begin_event)
+        clock.release(row.end_event)
+
+    def _collect_collectives(self) -> None:
+        rows = self._recorder.collectives
+        taken = rows[: len(rows)]
+        del rows[: len(taken)]
+        if taken:
+            self.tables["collectives"].append(collective_table(taken, self._anchor))
+
+    def _collect_rows(self, but: frozenset[str]) -> None:
+        rows = self._recorder.rows
+        taken = rows[: len(rows)]
+        del rows[: len(taken)]
+        for name, row in taken:
+            self._rows[name].append(row)
+        for name in self._rows.keys() - but:
+            table = good_rows(name, self._rows.pop(name), self._anchor, self._bad_row)
+            if table is not None:
+                self.tables[name].append(table)
+
+    def _bad_row(self, error: Exception) -> None:
+        self._recorder.dropped += 1
+        guard.account.failed("recorder.add_row", error, switch_off=False)

@@ -1,0 +1,124 @@
+"""The boundary between hooks and training: nothing a hook raises passes it.
+
+This is the one place in the product that catches everything. A hook that raises is counted, logged
+once and switched off; the training call it sat on goes on as if it had never been there.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from itertools import cycle
+from typing import Any, TypeVar, TypeVarTuple
+
+from trace_hooks.recording.account import Account, Timing, num_timed, source_of, timed
+
+Ts = TypeVarTuple("Ts")
+R = TypeVar("R")
+
+EXACT_CALLS = 64
+"""So many calls of a hook are timed each, one in a while after that."""
+
+_strides = cycle((13, 19, 11, 17, 23, 16, 29, 7))
+"""Calls from one that is timed to the next; uneven, or they would fall on the same module."""
+
+HOOKS: dict[str, Callable[..., Any]] = {}
+"""Every guarded hook by name; looked up at each call, so a test can put a failing one in place."""
+
+account = Account()
+disabled = account.disabled
+"""Names of hooks that raised once and are off until the next start."""
+
+
+def switch_all_off() -> None:
+    """Make every hook there is do nothing until the next start (a forked child's hooks)."""
+    disabled.update(HOOKS)
+
+
+def guarded(
+    name: str, stays_on: bool = False, exact: bool = False
+) -> Callable[[Callable[[*Ts], R]], Callable[[*Ts], R | None]]:
+    """Make a function safe to call from training: returns None where it raises or is off.
+
+    `stays_on` keeps it on after an error: for calls whose arguments the user chose. Arguments are
+    positional.
+
+    Its CPU time is added to `account.on_training`, for the source that its name says and without
+    that of hooks it calls, so it must never contain the user's own work. CPU, not wall: on a host
+    with more ranks than cores a hook's wall time is mostly that of whoever ran instead. Reading the
+    CPU clock takes longer than a small hook, so after EXACT_CALLS calls of a hook only one in about
+    17 is timed and stands for those since the last one, unless `exact`; rare hooks are timed
+    exactly. A timed call includes one reading of the clock, which stands for what calling the hook
+    costs outside it.
+    Source: specs/hooks.md rule 1.
+    """
+    source = source_of(name)
+
+    def decorate(function: Callable[[*Ts], R]) -> Callable[[*Ts], R | None]:
+        HOOKS[name] = function
+        untimed = 0  # calls left until one is timed
+        weight = 1  # calls the next timed one stands for
+        num_exact = 0
+
+        @functools.wraps(function)
+        def hook(*args: *Ts) -> R | None:
+            nonlocal untimed
+            if name in disabled:
+                return None
+            if untimed <= 0:  # two threads at once may take it below
+                return in_time(args, next_weight())
+            untimed -= 1
+            if num_timed and timed.weight:
+                return in_time(args, 0)
+            try:
+                return HOOKS[name](*args)  # type: ignore[no-any-return]
+            except Exception as error:  # noqa: BLE001 - the boundary, see the module's docstring
+                account.failed(name, error, switch_off=not stays_on)
+                return None
+
+        def next_weight() -> int:
+            nonlocal untimed, weight, num_exact
+            calls = weight
+            num_exact += 1
+            weight = 1 if exact or num_exact < EXACT_CALLS else next(_strides)
+            untimed = weight - 1
+            return calls
+
+        def in_time(args: tuple[*Ts], calls: int) -> R | None:
+            timing = Timing(calls)
+            try:
+                return HOOKS[name](*args)  # type: ignore[no-any-return]
+            except Exception as error:  # noqa: BLE001 - the boundary, see the module's docstring
+                account.failed(name, error, switch_off=not stays_on)
+                return None
+            finally:
+                timing.end(account, source)
+
+        return hook
+
+    return decorate
+
+
+def attempt(name: str, function: Callable[[], R], switch_off: bool = True) -> R | None:
+    """Call a function of one object under the boundary; None where it raises or `name` is off.
+
+    HOOKS[name] is what calls it, for a test to put a failing one in place. Inside a hook that is
+    timed its time is its own source's; elsewhere it is not accounted: the threads of the hooks,
+    where most of these run, count their own CPU time.
+    """
+    HOOKS.setdefault(name, _call)
+    if name in disabled:
+        return None
+    timing = Timing(timed.weight) if timed.weight else None
+    try:
+        return HOOKS[name](function)  # type: ignore[no-any-return]
+    except Exception as error:  # noqa: BLE001 - the boundary, see the module's docstring
+        account.failed(name, error, switch_off)
+        return None
+    finally:
+        if timing is not None:
+            timing.end(account, source_of(name))
+
+
+def _call(function: Callable[[], R]) -> R:
+    return function()

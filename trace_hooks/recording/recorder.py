@@ -1,0 +1,313 @@
+"""What sources append to: flat lists that a drain thread empties.
+
+A list's extend and a slice's delete are each one operation under the GIL, so writers need no lock:
+the drain takes `rows[:n]` and deletes them while others append. Cost per span about 0.5 us of
+thread CPU time (benchmarks/hook_overhead.py).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import get_ident
+from typing import Any, NamedTuple, Protocol
+
+from trace_hooks.layout import ParallelLayout
+from trace_hooks.protocol.watches import Watch
+from trace_hooks.recording.clock import DeviceClock, HostClock, now, thread_cpu
+from trace_hooks.recording.commands import Live
+from trace_hooks.recording.token_names import TokenTexts
+from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
+
+MAX_ROWS = 500_000
+"""Rows of each list kept when nothing drains them (a hung disk), up to about 250 MB a list; what
+comes beyond is dropped and counted."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place that records spans: what all its spans have in common."""
+
+    name: str
+    kind: str
+    mode: str = "eager"
+    chunk: int = UNKNOWN
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"unknown span kind {self.kind!r}; use one of {', '.join(KINDS)}")
+
+
+class Mark:
+    """The beginning of a span; made by Recorder.open only; read only, but an event
+    may be given up.
+
+    No tuple, and without a constructor: that would cost as much as the rest of a span.
+    """
+
+    __slots__ = ("begin_ns", "cpu_ns", "depth", "event", "step", "thread")
+
+    begin_ns: int  # monotonic
+    cpu_ns: int  # of this thread
+    step: int
+    depth: int
+    event: Any | None  # stamp of the device clock
+    thread: ThreadState
+
+
+class Extra(NamedTuple):
+    """What only some spans carry."""
+
+    group_id: int = 0
+    coll_seq: int = UNKNOWN
+    peer: int = UNKNOWN
+    num_bytes: int = UNKNOWN
+    args: str | None = None
+
+
+class SpanRow(NamedTuple):
+    """One finished span as it stands in Recorder.spans, which is flat: these fields in turn."""
+
+    site: int
+    begin_ns: int  # monotonic
+    end_ns: int
+    cpu_ns: int
+    step: int
+    depth: int
+    thread: int
+    microbatch: int
+    recompute: bool
+    extra: Extra | None
+    begin_event: Any | None
+    end_event: Any | None
+
+
+SPAN_FIELDS = len(SpanRow._fields)
+MAX_SPAN_FIELDS = MAX_ROWS * SPAN_FIELDS
+
+
+class CollectiveRow(NamedTuple):
+    """One collective or point-to-point instance, all times monotonic ns."""
+
+    step: int
+    group_id: int
+    seq: int
+    op: str
+    dtype: str
+    num_bytes: int
+    peer: int
+    tag: int
+    enqueue_ns: int
+    start_ns: int
+    end_ns: int
+    state: str
+    source: str
+
+
+class EnqueueRing(Protocol):
+    """Write-ahead log of collectives: what a rank was about to enter survives the rank."""
+
+    def write(
+        self,
+        group_id: int,
+        seq: int,
+        op: str,
+        dtype: str,
+        num_bytes: int,
+        peer: int,
+        tag: int,
+        step: int,
+        time_ns: int,
+    ) -> None:
+        """Store one record, before the call it announces; no flush, no system call."""
+
+
+class ThreadState:
+    """What a recorder knows of one thread."""
+
+    __slots__ = ("depth", "ident")
+
+    def __init__(self) -> None:
+        self.depth = 0  # of the next span to begin
+        self.ident = get_ident()
+
+
+class _Threads(threading.local):
+    """The state of each thread; a thread's first span also notes what the thread is called."""
+
+    def __init__(self, thread_names: dict[int, str]) -> None:
+        self.state = state = ThreadState()
+        thread_names[state.ident] = _thread_name(state.ident, thread_names)
+
+
+def _thread_name(ident: int, thread_names: dict[int, str]) -> str:
+    if ident == threading.main_thread().ident:
+        return "main"
+    for thread in threading.enumerate():
+        if thread.ident == ident and not isinstance(thread, threading._DummyThread):
+            return thread.name
+    number = sum(name.startswith("autograd") for name in thread_names.values())
+    return f"autograd {number}"  # a thread that Python did not start
+
+
+class Recorder:
+    """Where every source of one process puts what it saw. Times are `clock.now()` readings."""
+
+    def __init__(self, device_clock: DeviceClock | None = None) -> None:
+        self.device_clock = device_clock or HostClock()
+        self.cuda_device: int | None = None  # number of the one that training's thread uses
+        self.step = BEFORE_FIRST_STEP
+        self.phase = "init"
+        self.last_op = ""
+        self.microbatch = UNKNOWN  # of the pipeline action running now; module spans inherit it
+        self.chunk = UNKNOWN
+        self.dropped = 0
+        self.frames_ns = 0  # CPU time that writing frames has taken the drain thread
+        self.sites: list[Site] = []
+        self.spans: list[Any] = []  # flat, SPAN_FIELDS per span
+        self.collectives: list[CollectiveRow] = []
+        self.rows: list[tuple[str, dict[str, Any]]] = []  # (table, row) of the rare tables
+        self.ring: EnqueueRing | None = None  # set by the tracer
+        self.layout: ParallelLayout | None = None  # set by the tracer, also later
+        self.statistics_every = 0  # steps from one with tensor statistics to the next; 0 never
+        self.models: dict[int, tuple[Any, int | None]] = {}  # by id: (watched model, its stage)
+        self.on_output: Callable[[Any, int, Any], None] | None = None
+        """Wants every (part, chunk, output) of a forward with gradients; None: nobody does."""
+        self.allow_content = False  # values of tensors may be recorded
+        self.watches: tuple[Watch, ...] = ()  # asked for at the start of the job
+        self.token_texts = TokenTexts()
+        self.allow_perturbation = False  # the model may be changed while it trains
+        self.on_content: Callable[[Any, int | None, Any, Any], None] | None = None
+        """Wants every (part, stage of its model, output, arguments), where content is watched."""
+        self.running_part: Callable[[], tuple[Any, int | None, Mark] | None] | None = None
+        """Innermost (part, stage of its model, its mark) that runs on this thread."""
+        self.on_frame: Callable[[Any], object] | None = None
+        """Takes every trace_hooks.protocol.frames.Frame to who looks at it live (drain thread)."""
+        self.between_steps: Callable[[], object] | None = None
+        """Wants to run on the training thread once a step of the user's own has ended."""
+        self.prompting_thread = 0
+        """Ident of the thread that runs the model for a prompt: it is no training, so its forwards,
+        collectives and messages are not recorded. 0: none does.
+        """
+        self.writing = False  # run and attempt are known: rows are written from now on
+        self.live = Live()  # what the dashboard may ask and is told, see agent_commands
+        self._site_ids: dict[tuple[str, str, str, int], int] = {}
+        self.thread_names: dict[int, str] = {}  # by ident, of every thread that recorded a span
+        self._tracks: dict[str, int] = {}
+        self._threads = _Threads(self.thread_names)
+
+    @property
+    def device_clock(self) -> DeviceClock:
+        """Clock of the accelerator; a job without one has the host's."""
+        return self._device_clock
+
+    @device_clock.setter
+    def device_clock(self, clock: DeviceClock) -> None:
+        self._device_clock = clock
+        self._stamp = None if type(clock) is HostClock else clock.mark
+
+    def site(self, name: str, kind: str, mode: str = "eager", chunk: int = UNKNOWN) -> int:
+        """Number of a place that records spans, to be asked for once and kept."""
+        key = (name, kind, mode, chunk)
+        known = self._site_ids.get(key)
+        if known is None:
+            site = Site(name, kind, mode, chunk)
+            self.sites.append(site)  # another thread may append between this line and the next
+            known = self._site_ids.setdefault(key, self.sites.index(site))
+        return known
+
+    def thread_name(self, ident: int) -> str:
+        """What a thread is called: main, its name, autograd N, or thread and its ident."""
+        return self.thread_names.get(ident) or f"thread {ident}"
+
+    def track(self, name: str) -> int:
+        """Number in place of a thread for spans of a track that is no thread (drain thread)."""
+        number = self._tracks.get(name)
+        if number is None:
+            number = self._tracks[name] = -1 - len(self._tracks)
+            self.thread_names[number] = name
+        return number
+
+    def open(self) -> Mark:
+        """Begin a span on this thread; spans opened before it closes lie inside it."""
+        mark = Mark()
+        mark.thread = thread = self._threads.state
+        mark.depth = depth = thread.depth
+        thread.depth = depth + 1
+        mark.step = self.step
+        stamp = self._stamp
+        mark.event = None if stamp is None else stamp()
+        mark.begin_ns = now()
+        mark.cpu_ns = thread_cpu()
+        return mark
+
+    def close(
+        self,
+        site: int,
+        mark: Mark,
+        microbatch: int = UNKNOWN,
+        recompute: bool = False,
+        extra: Extra | None = None,
+    ) -> None:
+        """End the span begun with `mark`. A span left open (an exception) is simply not recorded:
+        closing an outer one sets the depth right again.
+        """
+        end_ns, thread, spans = now(), mark.thread, self.spans
+        thread.depth = depth = mark.depth
+        if len(spans) >= MAX_SPAN_FIELDS:
+            self.dropped += 1
+            return
+        event = mark.event
+        spans += (
+            site, mark.begin_ns, end_ns, thread_cpu() - mark.cpu_ns, mark.step, depth,
+            thread.ident, microbatch, recompute, extra, event,
+            None if event is None else self._device_clock.mark(),
+        )  # fmt: skip
+
+    def add_span(
+        self,
+        site: int,
+        begin_ns: int,
+        end_ns: int,
+        *,
+        step: int,
+        cpu_ns: int = UNKNOWN,
+        microbatch: int = UNKNOWN,
+        recompute: bool = False,
+        extra: Extra | None = None,
+        thread: int | None = None,
+        depth: int | None = None,
+    ) -> None:
+        """Record a span whose times are known already (monotonic ns); of this thread at its present
+        depth unless told otherwise.
+        """
+        if len(self.spans) >= MAX_SPAN_FIELDS:
+            self.dropped += 1
+            return
+        state = self._threads.state
+        ident = state.ident if thread is None else thread
+        depth = state.depth if depth is None else depth
+        self.spans += (
+            site, begin_ns, end_ns, cpu_ns, step, depth, ident, microbatch, recompute, extra,
+            None, None,
+        )  # fmt: skip
+
+    def add_collective(self, row: CollectiveRow) -> None:
+        """Record an instance that is complete, or known never to be."""
+        if len(self.collectives) >= MAX_ROWS:
+            self.dropped += 1
+            return
+        self.collectives.append(row)
+
+    def add_row(self, table: str, **values: Any) -> None:
+        """Record a row of a rare table (steps, memory, marks, groups, data_batches, ...).
+
+        attempt, rank and step are filled in; columns named *_ns that are points in time (ts_ns,
+        start_ns) are monotonic `clock.now()` readings like everywhere in the recorder.
+        """
+        if len(self.rows) >= MAX_ROWS:
+            self.dropped += 1
+            return
+        values.setdefault("step", self.step)
+        self.rows.append((table, values))

@@ -1,0 +1,149 @@
+"""Counts optimizer steps and writes their rows, with what the job logged about them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from trace_hooks.recording.clock import now
+from trace_hooks.recording.logged_values import LOGGED, Value, logged_value
+from trace_hooks.recording.recorder import Recorder
+
+LATE_S = 0.6
+"""A finished step's row waits this long for what is logged right after the step."""
+
+LOCK_S = 0.5
+"""How long the drain thread waits for the lock: a signal handler that stops the tracer, and so
+waits for the drain thread, may have interrupted the training thread while it held it."""
+
+
+class StepRow:
+    """One step, running or finished, and what was logged about it."""
+
+    def __init__(self, number: int, start_ns: int) -> None:
+        self.number = number
+        self.start_ns = start_ns
+        self.end_ns: int | None = None
+        self.values: dict[str, Value] = {}
+
+
+class StepCounter:
+    """Implements sources.base.Steps; `on_begin` and `on_end` are called at each border."""
+
+    def __init__(
+        self, recorder: Recorder, on_begin: Callable[[], None], on_end: Callable[[], None]
+    ) -> None:
+        self.explicit = False
+        self._recorder = recorder
+        self._on_begin, self._on_end = on_begin, on_end
+        self._next = 0
+        self._running: StepRow | None = None
+        self._finished: list[StepRow] = []  # not yet written, oldest first
+        self._early: dict[str, Value] = {}  # logged before the first step
+        # between training and drain thread, about _finished only; re-entrant for signal handlers
+        self._lock = threading.RLock()
+
+    @property
+    def running(self) -> bool:
+        """Whether a step is under way."""
+        return self._running is not None
+
+    def begin(self, number: int | None = None, at_ns: int | None = None) -> None:
+        """A step begins (at a clock.now() reading, default now), ending one that still runs."""
+        start_ns = now() if at_ns is None else at_ns
+        if self._running is not None:
+            self.end(start_ns)
+        self.publish(everything=True)
+        number = self._next if number is None else int(number)
+        self._next = number + 1
+        self._running = StepRow(number, start_ns)
+        self._running.values.update(self._early)
+        self._early.clear()
+        self._recorder.step = number
+        self._recorder.phase = "step"
+        self._recorder.device_clock.begin_step()
+        self._on_begin()
+
+    def end(self, at_ns: int | None = None) -> None:
+        """The running step ends; without one nothing happens."""
+        row = self._running
+        if row is None:
+            return
+        self._on_end()
+        row.end_ns = now() if at_ns is None else at_ns
+        self._running = None
+        self._recorder.phase = "data"
+        with self._lock:
+            self._finished.append(row)
+
+    def forget(self) -> None:
+        """Drop the running step: the user's own replaces it, or it turned out to be none.
+
+        Its number is the next one again.
+        """
+        if self._running is not None:
+            self._next = self._running.number
+        self._running = None
+
+    def log(self, values: dict[str, Any]) -> None:
+        """Attach numbers to the running step, else to the one that has just ended.
+
+        Raises ValueError for a name that is not in LOGGED, for a value that is no number, and for a
+        step whose row is written already.
+        """
+        unknown = [name for name in values if name not in LOGGED]
+        if unknown:
+            raise ValueError(f"log takes {', '.join(LOGGED)}, not {', '.join(unknown)}")
+        read = {name: logged_value(value) for name, value in values.items() if value is not None}
+        if self._running is not None:
+            self._running.values.update(read)
+            return
+        if self._next == 0:
+            self._early.update(read)
+            return
+        with self._lock:
+            if not self._finished:
+                raise ValueError(
+                    "the last step's row is written; log before or right after its end"
+                )
+            self._finished[-1].values.update(read)
+
+    def publish(self, everything: bool = False) -> None:
+        """Write the rows of steps that are complete: ended a while ago, all their values known."""
+        limit_ns = now() - (0 if everything else round(LATE_S * 1e9))
+        if not self._lock.acquire(timeout=LOCK_S):
+            return
+        try:
+            while self._finished and self._is_complete(self._finished[0], limit_ns):
+                self._write(self._finished.pop(0))
+        finally:
+            self._lock.release()
+
+    def publish_last(self, patience_s: float = 1.0) -> None:
+        """Write every row, giving values still on a device a little time."""
+        until_s = time.monotonic() + patience_s
+        self.publish(everything=True)
+        while self._finished and time.monotonic() < until_s:
+            time.sleep(0.01)
+            self.publish(everything=True)
+        with self._lock:
+            for row in self._finished:
+                self._write(row)
+            self._finished.clear()
+
+    def _is_complete(self, row: StepRow, limit_ns: int) -> bool:
+        assert row.end_ns is not None
+        return row.end_ns <= limit_ns and all(value.is_ready() for value in row.values.values())
+
+    def _write(self, row: StepRow) -> None:
+        assert row.end_ns is not None
+        values = {name: v.number() for name, v in row.values.items() if v.is_ready()}
+        self._recorder.add_row(
+            "steps",
+            step=row.number,
+            start_ns=row.start_ns,
+            dur_ns=row.end_ns - row.start_ns,
+            **{name: value for name, value in values.items() if value is not None},
+        )

@@ -1,0 +1,56 @@
+"""Names of tokens, where the script gave a tokenizer: an id becomes its text, once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from trace_hooks.recording.guard import attempt
+
+MAX_TEXT = 40
+"""Characters of one token's text; none of a real vocabulary needs more to be told from others."""
+
+MAX_KNOWN = 1 << 18
+MAX_LABELS = 1 << 18
+"""Characters of the labels of one frame: quoted once more they fit into its header."""
+
+
+class TokenTexts:
+    """Texts by id; `decode` is the script's, from a list of ids to text."""
+
+    def __init__(self) -> None:
+        self._decode: Callable[[list[int]], str] | None = None
+        self._known: dict[int, str | None] = {}
+
+    def use(self, decode: Callable[[list[int]], str] | None) -> None:
+        """Take another tokenizer; None: ids have no text."""
+        self._decode, self._known = decode, {}
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether there is a tokenizer."""
+        return self._decode is not None
+
+    def labels(self, ids: Iterable[int]) -> str | None:
+        """JSON list with an entry for each id: the id, [id, text] where it has one, null for a
+        negative id. None where that would be too long for a frame.
+        """
+        text = json.dumps([self._label(token) for token in ids], separators=(",", ":"))
+        return text if len(text) <= MAX_LABELS else None
+
+    def _label(self, token: int) -> Any:
+        if token < 0:
+            return None
+        if self._decode is not None and token not in self._known:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[token] = attempt(
+                "tokens.decode", lambda: self._text(token), switch_off=False
+            )
+        text = self._known.get(token)
+        return token if text is None else [token, text]
+
+    def _text(self, token: int) -> str:
+        assert self._decode is not None
+        return str(self._decode([token]))[:MAX_TEXT]

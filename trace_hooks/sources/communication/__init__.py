@@ -1,0 +1,1 @@
+"""Sources that see collectives: torch.distributed, functional collectives, Flight Recorder."""

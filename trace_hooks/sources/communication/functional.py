@@ -1,0 +1,208 @@
+"""Functional collectives (DTensor, tensor parallel), seen where Python calls their operators.
+
+`torch.ops._c10d_functional.all_reduce` is an OpOverloadPacket; what it calls is replaced inside the
+packet, so the packet itself, which torch.compile recognises by identity, stays. An operator issues
+its collective and returns; `wait_tensor` on its result ends it. Inside a compiled region nothing is
+recorded here: those collectives come from the Flight Recorder. Verified with torch 2.13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from trace_hooks.recording.guard import disabled, guarded
+from trace_hooks.recording.recorder import Mark
+from trace_hooks.schema import UNKNOWN
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.communication.collective_log import (
+    P2P,
+    SEQUENCES,
+    CollectiveLog,
+    Instance,
+    Outstanding,
+    log_of,
+    payload_of,
+)
+from trace_hooks.sources.patching import Patches
+
+OPERATORS = {
+    "all_reduce": "all_reduce",
+    "all_reduce_": "all_reduce",
+    "all_reduce_coalesced": "all_reduce",
+    "all_reduce_coalesced_": "all_reduce",
+    "all_gather_into_tensor": "all_gather",
+    "all_gather_into_tensor_out": "all_gather",
+    "all_gather_into_tensor_coalesced": "all_gather",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "reduce_scatter_tensor_out": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter",
+    "all_to_all_single": "all_to_all",
+    "broadcast": "broadcast",
+    "broadcast_": "broadcast",
+    "isend": "send",
+    "irecv": "recv",
+}
+"""Collective of each operator: first argument in, last argument the group (or its name)."""
+
+NAMESPACES = ("_c10d_functional", "_c10d_functional_autograd")
+
+
+class FunctionalCollectives(Source):
+    """Replaces what the packets of functional collectives call while installed."""
+
+    name = "functional"
+
+    def install(self) -> None:
+        """Hook the operators this torch has; nothing where torch is built without distributed."""
+        import torch
+        from torch import distributed
+
+        self.active = False
+        self._patches = Patches()
+        if not distributed.is_available():
+            return
+        from torch._C import _distributed_c10d as distributed_c10d
+
+        self.log: CollectiveLog = log_of(self.recorder)
+        self.results = Outstanding(self.log)
+        self.plain, self.awaited = _eager_types()
+        self.is_compiling = torch.compiler.is_compiling
+        self.group_named = distributed_c10d._resolve_process_group
+        for namespace in NAMESPACES:
+            operators = getattr(torch.ops, namespace)
+            for name, op in OPERATORS.items():
+                if hasattr(operators, name):
+                    self._patches.replace(
+                        getattr(operators, name), "_op", partial(Issuing, self, op)
+                    )
+        waiting = partial(Waiting, self, "wait_tensor")
+        self._patches.replace(torch.ops._c10d_functional.wait_tensor, "_op", waiting)
+        self.active = True
+
+    def uninstall(self) -> None:
+        """Restore the packets; results nobody has waited for become rows without an end."""
+        self.active = False
+        self._patches.restore()
+        if hasattr(self, "results"):
+            self.results.end_all()
+
+
+class _Operator:
+    """Stands in for the builtin a packet calls: hashes, compares and looks like it."""
+
+    def __init__(self, source: FunctionalCollectives, op: str, original: Callable[..., Any]):
+        self.source, self.original, self.op = source, original, op
+
+    def __hash__(self) -> int:
+        return hash(self.original)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self.original
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.original, name)
+
+
+class Issuing(_Operator):
+    """An operator that starts a collective."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the operator; a plain tensor's collective becomes an instance."""
+        instance = _enter(self.source, self.op, args, kwargs)
+        try:
+            result = self.original(*args, **kwargs)
+        except BaseException:
+            if instance is not None:
+                _refused(self.source, instance)
+            raise
+        if instance is not None:
+            _issued(self.source, instance, result)
+        return result
+
+
+class Waiting(_Operator):
+    """wait_tensor: blocks until a result is there."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the operator; the time in it is communication."""
+        waited = _wait_begins(self.source, args)
+        try:
+            result = self.original(*args, **kwargs)
+        except BaseException:
+            if waited is not None:
+                _wait_ends(self.source, waited, "failed")
+            raise
+        if waited is not None:
+            _wait_ends(self.source, waited, "completed")
+        return result
+
+
+class Waited(NamedTuple):
+    """A wait going on."""
+
+    key: int
+    instance: Instance
+    mark: Mark
+
+
+def _eager_types() -> tuple[frozenset[type], frozenset[type]]:
+    """Types of tensors whose collectives really run, and of those that are really waited for.
+
+    Fakes, functional tensors and proxies trace. An AsyncCollectiveTensor waits for the one in it.
+    """
+    import torch
+    from torch.distributed._functional_collectives import AsyncCollectiveTensor
+
+    real = frozenset((torch.Tensor, torch.nn.Parameter, torch.nn.Buffer))
+    return real | {AsyncCollectiveTensor}, real
+
+
+def _storage(tensor: Any) -> int:
+    """Identity of a result: wait_tensor may be given another tensor over the same storage."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+@guarded("functional.enter")
+def _enter(source: FunctionalCollectives, op: str, args: Any, kwargs: Any) -> Instance | None:
+    if not source.active or "functional.issued" in disabled:
+        return None
+    value = args[0] if args else None
+    first = value[0] if isinstance(value, SEQUENCES) and value else value
+    if type(first) not in source.plain or source.is_compiling():
+        return None
+    named = kwargs["group_name"] if "group_name" in kwargs else args[-1]
+    group = source.log.groups.of(source.group_named(named) if type(named) is str else named)
+    peer = tag = UNKNOWN
+    if op in P2P:
+        peer, tag = group.ranks[int(args[1])], int(args[2])
+    return source.log.begin(group, op, payload_of(value), "functional", False, peer, tag)
+
+
+@guarded("functional.issued")
+def _issued(source: FunctionalCollectives, instance: Instance, result: Any) -> None:
+    """The last of a coalesced operator's results stands for all: one Work completes them."""
+    source.log.issued(instance)
+    awaited = result[-1] if isinstance(result, SEQUENCES) else result
+    source.results.add(_storage(awaited), awaited, [instance])
+
+
+@guarded("functional.refused")
+def _refused(source: FunctionalCollectives, instance: Instance) -> None:
+    source.log.refused(instance)
+
+
+@guarded("functional.wait_begins")
+def _wait_begins(source: FunctionalCollectives, args: Any) -> Waited | None:
+    if not args or type(args[0]) not in source.awaited or "functional.wait_ends" in disabled:
+        return None
+    key = _storage(args[0])
+    instances = source.results.get(key)
+    return None if not instances else Waited(key, instances[0], source.recorder.open())
+
+
+@guarded("functional.wait_ends")
+def _wait_ends(source: FunctionalCollectives, waited: Waited, state: str) -> None:
+    source.log.span(waited.instance, waited.mark)
+    source.results.end(waited.key, state)

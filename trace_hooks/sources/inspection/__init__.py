@@ -1,0 +1,1 @@
+"""The source that captures content of tensors on request: attention, activations, logits."""

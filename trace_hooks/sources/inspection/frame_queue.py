@@ -1,0 +1,141 @@
+"""Captures on their way from the training thread to the table `frames` and to those who look."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+
+from trace_hooks.protocol.frames import Frame
+from trace_hooks.recording.clock import thread_cpu
+from trace_hooks.recording.recorder import Recorder
+from trace_hooks.sources.inspection.captures import ActiveWatch, Capture
+from trace_hooks.sources.inspection.host_buffers import HostBuffers
+from trace_hooks.sources.training.module_parts import Part
+
+MAX_WAITING_BYTES = 256 << 20
+"""Of captures not yet taken by the drain thread, and of frames that cannot be written yet."""
+
+LAST_COPY_S = 0.5
+"""How long the end of training waits for the last copy."""
+
+_COLUMNS = tuple(
+    field.name for field in fields(Frame) if field.name not in ("attempt", "rank", "ts_ns")
+)
+
+
+class FrameQueue:
+    """Captures of one rank; `keep`, `forget` and `release` are for the training thread."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._buffers = HostBuffers()
+        self._held: list[Capture] = []  # until the end of the step, see keep
+        self._captures: deque[Capture] = deque()
+        self._unwritten: deque[tuple[int, Frame]] = deque()  # (its monotonic ns, it)
+        self._to_write: Counter[ActiveWatch] = Counter()  # bytes since frames were last written
+        self._written_ns = 0  # Recorder.frames_ns as far as it is charged
+
+    def keep(
+        self, active: ActiveWatch, part: Part | None, stage: int | None, made: Iterator[Capture],
+        counted: bool = True,
+    ) -> None:  # fmt: skip
+        """Make captures, count what they cost, hand them on. `counted`: as frames of the watch.
+
+        Those of a stage outside of any micro-batch wait for the end of the step: they may be of
+        made-up numbers, by which torch's pipelining finds shapes.
+        """
+        recorder = self._recorder
+        begun_ns = thread_cpu()
+        is_full = sum(one.values.nbytes for one in list(self._captures)) > MAX_WAITING_BYTES
+        captures, num_frames = [], 0
+        for capture in made:
+            num_frames += len(capture.each)
+            if not is_full:
+                capture.to_host(self._buffers)
+                captures.append(capture)
+        recorder.dropped += num_frames if is_full else 0
+        cost_ns = thread_cpu() - begun_ns
+        active.cost_ns += cost_ns
+        for capture in captures:
+            capture.part, capture.active, capture.is_counted = id(part), active, counted
+            capture.common |= {"step": recorder.step, "cost_ns": cost_ns // num_frames}
+        if part is not None and stage is not None and recorder.microbatch < 0:
+            self._held += captures
+        else:
+            self._captures.extend(captures)
+
+    def forget(self, part: Part) -> None:
+        """Drop what is held of a part: it was of made-up numbers."""
+        kept = []
+        for capture in self._held:
+            if capture.part != id(part):
+                kept.append(capture)
+            elif capture.active is not None and capture.is_counted:
+                capture.active.forget(len(capture.each))
+        self._held = kept
+
+    def release(self) -> None:
+        """What is held is not replaced any more."""
+        if self._held:
+            self._captures.extend(self._held)
+            self._held = []
+
+    def forget_sizes(self) -> None:
+        """Other watches have frames of other sizes."""
+        self._buffers.clear()
+
+    def deliver(self) -> None:
+        """Hand on the frames that have arrived, charge what that takes (drain thread)."""
+        recorder = self._recorder
+        begun_ns, written_ns = thread_cpu(), recorder.frames_ns
+        _share(written_ns - self._written_ns, self._to_write)
+        if written_ns > self._written_ns:
+            self._written_ns = written_ns
+            self._to_write.clear()
+        delivered: Counter[ActiveWatch] = Counter()
+        while self._captures and self._captures[0].is_ready():
+            capture = self._captures.popleft()
+            if capture.is_lost:
+                recorder.dropped += len(capture.each)
+                continue
+            for frame in capture.frames(recorder.token_texts):
+                if recorder.on_frame is not None:
+                    recorder.on_frame(frame)
+                self._unwritten.append((capture.ts_ns, frame))
+            if capture.active is not None:
+                delivered[capture.active] += capture.values.nbytes
+            capture.release(self._buffers)
+        if self._unwritten:
+            self._write()
+        _share(thread_cpu() - begun_ns, delivered)
+        self._to_write += delivered
+
+    def finish(self) -> None:
+        """Deliver what is there, giving copies under way a little time."""
+        until_s = time.monotonic() + LAST_COPY_S
+        self.deliver()
+        while self._captures and time.monotonic() < until_s:
+            time.sleep(0.01)
+            self.deliver()
+
+    def _write(self) -> None:
+        """Rows of the frames, once the run is known; until then the oldest give way."""
+        if not self._recorder.writing:
+            held = sum(len(frame.data) for _, frame in self._unwritten)
+            while held > MAX_WAITING_BYTES:
+                held -= len(self._unwritten.popleft()[1].data)
+                self._recorder.dropped += 1
+            return
+        while self._unwritten:
+            ts_ns, frame = self._unwritten.popleft()
+            row = {name: getattr(frame, name) for name in _COLUMNS}
+            self._recorder.add_row("frames", ts_ns=ts_ns, **row)
+
+
+def _share(ns: int, num_bytes: Mapping[ActiveWatch, int]) -> None:
+    """Charge CPU time of the drain thread to the watches whose bytes it was for."""
+    total = sum(num_bytes.values())
+    for active, own in num_bytes.items():
+        active.drain_ns += ns * own // total

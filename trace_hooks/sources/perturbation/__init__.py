@@ -1,0 +1,1 @@
+"""The source that changes weights and activations for some steps on request."""

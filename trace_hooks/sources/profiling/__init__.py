@@ -1,0 +1,1 @@
+"""Sources that take kernels from torch's profiler for some steps."""

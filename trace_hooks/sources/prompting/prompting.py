@@ -1,0 +1,269 @@
+"""The model in training goes on with a prompt, between two steps, for those who ask.
+
+The job's script says how (`tracer.prompts`), its start has to allow content, and every rank has to
+have been asked: the server names a step (trace_hooks/protocol/prompts.py), after which all ranks
+meet in the store (agreement.py) and make the same forwards, or none of them does. Each
+token, with the most probable ones and the attention of the last row, goes to those who look as
+frames (prompt_frames.py); nothing of it is stored. Afterwards the model is as before
+(prompt_state.py). Only jobs whose steps are `with tracer.step()` have a place between them.
+
+Misses: attention inside compiled regions and under context parallelism. Its forwards, collectives
+and messages are not recorded, lest they be taken for training's: they are announced in the ring and
+counted, so that the numbers of those to come agree with other ranks'.
+Costs: without a prompt, one check a step. With one, training waits: LIMIT_S at most and one
+forward. Spans and marks of the kind `prompt` tell how long.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from trace_hooks.job.identity import own_connection
+from trace_hooks.job.process_info import distributed
+from trace_hooks.protocol.prompts import PROMPT, Prompt, Word, told
+from trace_hooks.recording import guard
+from trace_hooks.recording.clock import now, thread_cpu
+from trace_hooks.recording.recorder import Recorder
+from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.prompting.agreement import STOP, Agreement
+from trace_hooks.sources.prompting.prompt_frames import PromptFrames
+from trace_hooks.sources.prompting.prompt_state import undisturbed
+from trace_hooks.sources.prompting.prompted_model import PromptedModel, next_token
+from trace_hooks.sources.tensors.attention import CALLS, AttentionCall, weights
+from trace_hooks.sources.tensors.global_indices import GlobalPlaces, coordinates
+
+LIMIT_S = 30.0
+"""No forward begins after so long."""
+
+REFUSED = (
+    "what a model answers is content; start the job with allow_content=True or "
+    "TRACE_HOOKS_ALLOW_CONTENT=1 to let it be prompted"
+)
+UNKNOWN = "the job's script does not say how to prompt its model; have it call tracer.prompts(...)"
+NO_STEPS = "prompts run between the steps of `with tracer.step():`, which this job does not use"
+
+
+class Prompting(Source):
+    """Prompts of one rank, see the module's docstring."""
+
+    name = "prompting"
+
+    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
+        super().__init__(recorder, steps, level)
+        self._places = GlobalPlaces(recorder)
+        self._lock = threading.RLock()  # a signal handler may stop the tracer meanwhile
+        self._asked: Prompt | None = None
+        self._goes = False  # the server has said that all ranks have taken it
+        self._model: PromptedModel | None = None
+        self._frames: PromptFrames | None = None  # of the prompt that runs
+        self._length = 0  # tokens of the forward that runs
+        self._store: Any = None
+
+    def install(self) -> None:
+        """Take the command."""
+        self.recorder.live.commands.register(PROMPT, self.ask)
+
+    def uninstall(self) -> None:
+        """Drop what waits."""
+        self._drop()
+        self._model = None
+
+    def register(self, model: PromptedModel) -> None:
+        """How this rank is to be prompted."""
+        self._model = model
+
+    def ask(self, value: Any) -> str:
+        """Take a prompt, or what follows one (any thread); raises ValueError, one sentence."""
+        asked = told(value)
+        with self._lock:
+            if isinstance(asked, Word):
+                return self._hear(asked)
+            why_not = self._why_not(asked)
+            if why_not is not None:
+                raise ValueError(why_not)
+            self._asked, self._goes = asked, False
+            self.recorder.between_steps = self._after_step
+        return f"runs after step {asked.step}, this rank is in step {self.recorder.step}"
+
+    def _hear(self, word: Word) -> str:
+        asked = self._asked
+        if asked is None or asked.id != word.id:
+            raise ValueError("this rank has no such prompt; it may be over")
+        if not word.goes:
+            self._drop()
+            return "dropped"
+        self._goes = True
+        return f"goes after step {asked.step}"
+
+    def _why_not(self, asked: Prompt) -> str | None:
+        recorder = self.recorder
+        if not recorder.allow_content:
+            return REFUSED
+        if self._model is None:
+            return UNKNOWN
+        if not self.steps.explicit:
+            return NO_STEPS
+        if self._asked is not None or self._frames is not None:
+            return "another prompt is under way on this rank; wait until it is over"
+        if asked.step is None or asked.step <= recorder.step:
+            return f"step {asked.step} has begun on this rank; ask for a later one"
+        return self._model.why_not(recorder)
+
+    def _drop(self) -> None:
+        with self._lock:
+            self._asked = None
+            self.recorder.between_steps = None
+
+    def _after_step(self) -> None:
+        """A step has ended on the training thread."""
+        asked = self._asked
+        if asked is None or asked.step is None or self.recorder.step < asked.step:
+            return
+        goes = self._goes
+        self._drop()
+        if self.recorder.step == asked.step:  # ranks count alike: else none of them is here
+            guard.attempt("prompting.run", lambda: self._run(asked, goes), switch_off=False)
+
+    def _run(self, asked: Prompt, goes: bool) -> None:
+        model, recorder = self._model, self.recorder
+        assert model is not None
+        begun_ns, begun_cpu_ns = now(), thread_cpu()
+        frames = self._frames = PromptFrames(asked, recorder, model.text)
+        running = _Running(asked, model, frames, self._agreement(asked), self._listening)
+        recorder.prompting_thread = threading.get_ident()
+        try:
+            with undisturbed(model.models):
+                running.run(goes)
+        finally:
+            recorder.prompting_thread = 0
+            self._frames = None
+        self._tell(asked, running, now() - begun_ns, thread_cpu() - begun_cpu_ns)
+
+    def _tell(self, asked: Prompt, running: _Running, ns: int, cpu_ns: int) -> None:
+        """What it cost; not what was said, which is content."""
+        recorder = self.recorder
+        recorder.add_span(
+            recorder.site(PROMPT, "host"), now() - ns, now(), step=recorder.step, cpu_ns=cpu_ns
+        )
+        early = ", ended early" if running.problem else ""
+        recorder.add_row(
+            "marks", ts_ns=now(), kind=PROMPT,
+            text=f"prompt {asked.id}: {running.made} tokens{early}; training waited {ns / 1e6:.0f} "
+            f"ms, {cpu_ns / 1e6:.0f} ms of its CPU time",
+            args=json.dumps({
+                "id": asked.id, "tokens": running.made, "wait_ns": ns, "cpu_ns": cpu_ns,
+                "ended_early": bool(running.problem),
+            }),
+        )  # fmt: skip
+        running.frames.end(running.made, running.problem, ns, running.speaks)
+
+    def _agreement(self, asked: Prompt) -> Agreement:
+        group = distributed()
+        if group is None or group.get_world_size() == 1:
+            return Agreement(None, asked.id, 0, 1)
+        if self._store is None:
+            self._store = own_connection(group.distributed_c10d._get_default_store())
+        return Agreement(self._store, asked.id, group.get_rank(), group.get_world_size())
+
+    def _listening(self, length: int, listens: bool) -> None:
+        """Hear of attention during a forward of so many tokens."""
+        self._length = length
+        CALLS.unlisten(self._heard)
+        if listens and self._is_first_copy():
+            CALLS.listen(self._heard)
+
+    def _is_first_copy(self) -> bool:
+        own = coordinates(self.recorder)
+        return all(at == 0 for axis, at in own.items() if axis not in ("tp", "pp"))
+
+    def _heard(self, call: AttentionCall) -> None:
+        guard.attempt("prompting.attention", lambda: self._attention(call), switch_off=False)
+
+    def _attention(self, call: AttentionCall) -> None:
+        """Attention is about to be computed on this thread: keep the row of the last token."""
+        frames, place = self._frames, self._places.attention(call)
+        if frames is None or place is None or place.layer not in frames.layers:
+            return
+        if call.num_rows < self._length or call.num_keys < self._length:
+            return
+        if place.shard == "whole" and coordinates(self.recorder).get("tp", 0):
+            return
+        last = slice(self._length - 1, self._length)
+        found_HT = weights(call, range(call.num_heads), last, 0)[:, 0, : self._length]
+        frames.keep(place, found_HT)
+
+
+class _Running:
+    """One prompt under way on this rank."""
+
+    def __init__(
+        self, asked: Prompt, model: PromptedModel, frames: PromptFrames, agreement: Agreement,
+        listening: Callable[[int, bool], None],
+    ) -> None:  # fmt: skip
+        self.made = 0
+        self.problem = ""
+        self.speaks = False  # this rank tells of the beginning and the end
+        self.frames = frames
+        self._asked, self._model = asked, model
+        self._agreement, self._listening = agreement, listening
+        self._generator = torch.Generator().manual_seed(asked.seed)
+        self._end_s = time.monotonic() + LIMIT_S
+
+    def run(self, goes: bool) -> None:
+        """All forwards; whatever goes wrong ends it on all ranks, with `problem`."""
+        first = self._agreement.meet(self._attempt(lambda: self._begin(goes)))
+        self.speaks = first["by"] == self._agreement.rank
+        self.problem = first.get(STOP, "")
+        if self.problem:
+            return
+        ids: list[int] = first["ids"]
+        if self.speaks:
+            self.frames.begin(ids)
+        while self.made < self._asked.tokens and not self.problem:
+            self._go_on(ids)
+
+    def _go_on(self, ids: list[int]) -> None:
+        """One token more."""
+        chances: list[tuple[int, float]] = []
+        met = self._agreement.meet(self._attempt(lambda: self._next(ids, chances)))
+        self.problem = met.get(STOP, "")
+        if self.problem:
+            return
+        if met["by"] == self._agreement.rank:
+            self.frames.token(self.made, len(ids), chances)
+        self.frames.send(self.made)
+        ids.append(met["token"])
+        self.made += 1
+
+    def _begin(self, goes: bool) -> dict[str, Any]:
+        if not goes:
+            raise ValueError("not all ranks were told to begin in time; ask once more")
+        return {"ids": self._model.encode(self._asked.text, self._asked.tokens)}
+
+    def _next(self, ids: Sequence[int], chances: list[tuple[int, float]]) -> dict[str, Any] | None:
+        if time.monotonic() > self._end_s:
+            raise ValueError(f"it took longer than {LIMIT_S:g} s")
+        self._listening(len(ids), bool(self._asked.layers))
+        try:
+            logits_V = self._model.logits_V(ids)
+        finally:
+            self._listening(len(ids), False)
+        if logits_V is None:
+            return None
+        token, found = next_token(logits_V, self._asked.temperature, self._generator)
+        chances += found
+        return {"token": token}
+
+    def _attempt(self, make: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
+        """A proposal; one to stop where it cannot be made: the script's own functions run here."""
+        try:
+            return make()
+        except Exception as error:  # noqa: BLE001 - told to those who asked, training goes on
+            plain = isinstance(error, ValueError)
+            return {STOP: str(error)[:300] if plain else f"{type(error).__name__}: {error}"[:300]}

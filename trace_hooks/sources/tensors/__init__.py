@@ -1,0 +1,1 @@
+"""Sources that record statistics of tensors, and what else reads tensors."""

@@ -1,0 +1,1 @@
+"""Sources that see a training step: modules, optimizer, data loader, checkpoint, memory."""

@@ -1,0 +1,119 @@
+"""Batches handed out by torch's DataLoader, and how long the step was blocked on them.
+
+Sees: every `next()` of a DataLoader iterator in the training process. Without workers it is the
+fetching itself (data_fetch); with workers it is the wait for one (data_wait), the exposed part.
+Each batch is a row of data_batches. Making the iterator, which starts the workers, is a data_wait.
+Misses: the fetching inside worker processes (fetch_ns is -1): they record nothing, and timing them
+would mean changing what they send. Other loaders (DALI, tf.data, a plain generator) are not seen.
+Costs: two clock readings and one look at the batch; see benchmarks/hook_overhead.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import dataloader
+
+from trace_hooks.recording.clock import now, thread_cpu
+from trace_hooks.recording.guard import guarded
+from trace_hooks.recording.recorder import Mark, Recorder
+from trace_hooks.schema import UNKNOWN
+from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.patching import Patches, around
+from trace_hooks.sources.training.autostep import AutoSteps
+
+TOKEN_KEYS = ("input_ids", "tokens", "token_ids")
+"""Keys of a batch under which token ids are found."""
+
+
+class DataLoaders(Source):
+    """Spans and rows of DataLoader batches, see the module's docstring."""
+
+    name = "data"
+
+    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
+        super().__init__(recorder, steps, level)
+        self._auto = AutoSteps.shared(steps)
+        self._patches = Patches()
+        self._pid = os.getpid()
+
+    def install(self) -> None:
+        """Wrap the making and the `next()` of all DataLoader iterators."""
+        iterator = dataloader._BaseDataLoaderIter
+        self._pid = os.getpid()
+        self._patches.replace(iterator, "__next__", self._recorded)
+        self._patches.replace(dataloader.DataLoader, "__iter__", self._around_iter)
+
+    def uninstall(self) -> None:
+        """Restore what was wrapped."""
+        self._patches.restore()
+
+    def _recorded(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def __next__(iterator: Any) -> Any:
+            begin_ns, cpu_ns = now(), thread_cpu()
+            batch = original(iterator)  # StopIteration and workers' errors pass: no batch, no row
+            self._fetched(iterator, batch, begin_ns, cpu_ns)
+            return batch
+
+        __next__.__wrapped__ = original  # type: ignore[attr-defined]
+        return __next__
+
+    def _around_iter(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return around(original, self._iter_begins, self._iter_made, "data.iter_made")
+
+    @guarded("data.iter_begins")
+    def _iter_begins(self, loader: Any) -> tuple[str, Mark]:
+        return f"{type(loader.dataset).__name__} start", self.recorder.open()
+
+    @guarded("data.iter_made")
+    def _iter_made(self, begun: tuple[str, Mark]) -> None:
+        name, mark = begun
+        self.recorder.close(self.recorder.site(name, "data_wait"), mark)
+
+    @guarded("data.fetched")
+    def _fetched(self, iterator: Any, batch: Any, begin_ns: int, cpu_ns: int) -> None:
+        end_ns = now()
+        if os.getpid() != self._pid:  # a worker that iterates a loader of its own
+            return
+        self._auto.activity(begin_ns)
+        recorder = self.recorder
+        in_workers = isinstance(iterator, dataloader._MultiProcessingDataLoaderIter)
+        source = type(iterator._dataset).__name__
+        recorder.add_span(
+            recorder.site(source, "data_wait" if in_workers else "data_fetch"),
+            begin_ns,
+            end_ns,
+            step=recorder.step,
+            cpu_ns=thread_cpu() - cpu_ns,
+            microbatch=recorder.microbatch,
+        )
+        recorder.add_row(
+            "data_batches",
+            ts_ns=begin_ns,
+            source=source,
+            fetch_ns=UNKNOWN if in_workers else end_ns - begin_ns,
+            exposed_ns=end_ns - begin_ns,
+            tokens=num_tokens(batch),
+            sum_sq_len=UNKNOWN,
+        )
+
+
+def num_tokens(batch: Any) -> int:
+    """Token ids in a batch: those of a known key, or of a first integer matrix; -1 not obvious."""
+    if isinstance(batch, (list, tuple)):  # asking for abstract classes takes longer
+        batch = batch[0] if batch else None
+    elif not isinstance(batch, Tensor):
+        if isinstance(batch, Mapping):
+            batch = next((batch[key] for key in TOKEN_KEYS if key in batch), None)
+        elif isinstance(batch, Sequence) and not isinstance(batch, str) and batch:
+            batch = batch[0]
+    if isinstance(batch, Tensor) and batch.dim() >= 2 and batch.dtype in _INTEGERS:
+        return batch.numel()
+    return UNKNOWN
+
+
+_INTEGERS = (torch.int64, torch.int32)

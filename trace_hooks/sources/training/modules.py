@@ -1,0 +1,296 @@
+"""Forward and backward spans of blocks, attention and MLP of a watched model.
+
+Sees: every call of the modules `parts.find_parts` names, with its micro-batch and chunk; the
+repeated forward of activation checkpointing (recompute); compiled modules from outside (mode
+compiled). Models nobody passed to `watch` are found when an optimizer takes their parameters.
+Misses: what happens inside a compiled region, modules of a model under torch.jit.script, a second
+backward over one graph. Forward hooks make nn.TransformerEncoder leave its fused path for
+inference (torch's own rule); training never takes it.
+Costs: two registered hooks a module and, with gradients, two more in the backward pass; see
+benchmarks/hook_overhead.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trace_hooks.recording.clock import now
+from trace_hooks.recording.guard import disabled, guarded
+from trace_hooks.recording.recorder import Mark, Recorder
+from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.patching import Patches
+from trace_hooks.sources.training.autostep import AutoSteps
+from trace_hooks.sources.training.backward import BackwardSpans, Border, ModuleBackward, graph_task
+from trace_hooks.sources.training.model_discovery import Discovery
+from trace_hooks.sources.training.module_parts import Part, find_parts
+
+is_compiling = torch.compiler.is_compiling
+is_grad_enabled = torch.is_grad_enabled
+
+_inert = contextlib.nullcontext().__exit__
+"""Takes anything, returns None: what hooks become in copies, with nothing of ours to import."""
+
+
+class Detachable:
+    """A hook that stays behind when its module is copied or pickled."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return _inert
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+class _BeforeForward(Detachable):
+    def __init__(self, calls: PartCalls) -> None:
+        self.calls = calls
+
+    def __call__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not is_compiling():
+            self.calls.enter(args, kwargs)
+
+
+class _AfterForward(Detachable):
+    def __init__(self, calls: PartCalls) -> None:
+        self.calls = calls
+
+    def __call__(self, module: Any, args: tuple[Any, ...], output: Any) -> None:
+        if not is_compiling():
+            self.calls.leave(output, args)
+
+
+class _Open(threading.local):
+    """Forward calls begun and not ended on this thread, outermost first."""
+
+    def __init__(self) -> None:
+        self.calls: list[
+            tuple[PartCalls, int, Mark, ModuleBackward | None, Border | None]
+        ] = []  # (whose, site, mark, backward to come, where it ends)
+
+
+class PartCalls:
+    """Records the calls of one module."""
+
+    def __init__(self, source: Modules, part: Part, stage: int | None) -> None:
+        self.source = source
+        self.part = part
+        self.stage = stage
+        self.leaf = next(part.module.children(), None) is None
+        self._sites: dict[int, tuple[int, int]] = {}  # by chunk: (forward, backward)
+
+    def sites(self, chunk: int) -> tuple[int, int]:
+        """Numbers of the forward and the backward span's site on a chunk met for the first time."""
+        recorder = self.source.recorder
+        mode, name = "compiled" if self.part.compiled else "eager", self.part.name
+        found = self._sites[chunk] = (
+            recorder.site(name, "forward", mode, chunk),
+            recorder.site(name, "backward", mode, chunk),
+        )
+        return found
+
+    @guarded("modules.forward_begin")
+    def enter(self, args: Iterable[Any], kwargs: dict[str, Any]) -> None:
+        """The module is being called."""
+        if "modules.forward_end" in disabled:
+            return
+        source, stage = self.source, self.stage
+        recorder = source.recorder
+        chunk = recorder.chunk if stage is None else stage
+        site, backward_site = self._sites.get(chunk) or self.sites(chunk)
+        backward = border = None
+        if is_grad_enabled():
+            if source.auto.waiting and graph_task() < 0:
+                source.auto.activity(now())
+            backward = ModuleBackward(
+                source.backward, self.part, backward_site, recorder.microbatch
+            )
+            tensor = _first_with_grad(args)
+            if tensor is None and kwargs:
+                tensor = _first_with_grad(kwargs.values())
+            if tensor is not None:
+                border = backward.end_at_input(tensor)
+        source.open.calls.append((self, site, recorder.open(), backward, border))
+
+    @guarded("modules.forward_end")
+    def leave(self, output: Any, args: Any) -> None:
+        """The call with `args` has returned `output`, or None because it raised."""
+        source = self.source
+        calls = source.open.calls
+        while calls:
+            whose, site, mark, backward, border = calls.pop()
+            if whose is self:
+                break
+        else:
+            return
+        recorder = source.recorder
+        if recorder.prompting_thread:
+            mark.thread.depth = mark.depth
+            return
+        recorder.close(site, mark, recorder.microbatch, graph_task() >= 0)
+        if backward is None:
+            return
+        if recorder.on_output is not None:
+            chunk = recorder.chunk if self.stage is None else self.stage
+            recorder.on_output(self.part, chunk, output)
+        if recorder.on_content is not None:
+            recorder.on_content(self.part, self.stage, output, args)
+        tensor = _first_with_grad((output,))
+        told = tensor is not None and backward.begin_at_output(tensor, self.leaf and border is None)
+        if border is not None and not told:
+            border.drop(backward)
+
+
+class Modules(Source):
+    """Spans of watched models, see the module's docstring."""
+
+    name = "modules"
+
+    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
+        super().__init__(recorder, steps, level)
+        self.auto = AutoSteps.shared(steps)
+        self.backward = BackwardSpans(recorder)
+        self.open = _Open()
+        self._patches = Patches()
+        self._handles: dict[int, tuple[Any, ...]] = {}  # by id of the module
+        self._compiled: list[tuple[nn.Module, Any, Any]] = []  # (module, original, ours)
+        self._watched: dict[int, Part] = {}
+        self._roots = recorder.models
+        self._discovery = Discovery(self._watch_found)
+
+    def install(self) -> None:
+        """Look for models and for torch.compile from now on."""
+        if self.level == "steps":
+            return
+        self.recorder.running_part = self._running_part
+        self._patches.replace(torch, "compile", self._around_compile)
+        self._discovery.install()
+
+    def uninstall(self) -> None:
+        """Take every hook off the watched modules."""
+        self.recorder.running_part = None
+        self._discovery.uninstall()
+        self._patches.restore()
+        for module_id in list(self._handles):
+            self._unhook(module_id)
+        for module, original, ours in self._compiled:
+            if module._compiled_call_impl is ours:
+                module._compiled_call_impl = original
+        self._compiled.clear()
+        self._watched.clear()
+        self._roots.clear()
+
+    def watch(self, model: Any, stage: int | None = None) -> None:
+        """Hook the parts of `model`; raises TypeError where it is no nn.Module."""
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"watch needs an nn.Module, got {type(model).__name__}")
+        self._discovery.uninstall()  # the user says what the models are
+        self._watch_found(model, stage)
+
+    def step_begin(self) -> None:
+        """Forget what exceptions of the last step have left open."""
+        self.backward.step_begin()
+
+    def _running_part(self) -> tuple[Part, int | None, Mark] | None:
+        calls = self.open.calls
+        return (calls[-1][0].part, calls[-1][0].stage, calls[-1][2]) if calls else None
+
+    def _watch_found(self, model: nn.Module, stage: int | None = None) -> None:
+        if self.level == "steps":
+            return
+        self._roots[id(model)] = (model, stage)
+        for part in find_parts(model, self.level):
+            if id(part.module) not in self._watched:
+                self._watched[id(part.module)] = part
+                self._hook(part, stage)
+
+    def _hook(self, part: Part, stage: int | None) -> None:
+        module, calls = part.module, PartCalls(self, part, stage)
+        compiled_call = module.__dict__.get("_compiled_call_impl")
+        if compiled_call is not None:
+            ours = _recorded_call(compiled_call, calls)
+            module._compiled_call_impl = ours
+            self._compiled.append((module, compiled_call, ours))
+            return
+        # first in, last out: what FSDP2 and tensor parallelism do around the call lies inside
+        self._handles[id(module)] = (
+            module.register_forward_pre_hook(_BeforeForward(calls), prepend=True, with_kwargs=True),
+            module.register_forward_hook(_AfterForward(calls), always_call=True),
+        )
+
+    def _unhook(self, module_id: int) -> None:
+        for handle in self._handles.pop(module_id, ()):
+            handle.remove()
+
+    def _around_compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            compiled = args[0] if args else kwargs.get("model")
+            return self._compiled_later(compiled, result) or result
+
+        compile.__wrapped__ = original  # type: ignore[attr-defined]
+        return compile
+
+    @guarded("modules.compile")
+    def _compiled_later(self, compiled: Any, result: Any) -> Any:
+        """Record a model compiled after `watch`; returns what to use instead of `result`, if so."""
+        module = getattr(compiled, "__self__", compiled)  # module.compile() compiles a bound method
+        if not isinstance(module, nn.Module):
+            return None
+        stage = self._stage_of(module)
+        if stage is _NOT_WATCHED:
+            return None
+        for inside in module.modules():  # hooks would make every block compile anew
+            self._unhook(id(inside))
+        known = self._watched.get(id(module))
+        part = Part(module, known.name if known else type(module).__name__, compiled=True)
+        if isinstance(result, nn.Module):
+            self._hook(Part(result, part.name, compiled=True), stage)
+            return None
+        return _recorded_call(result, PartCalls(self, part, stage))
+
+    def _stage_of(self, module: nn.Module) -> Any:
+        for root, stage in self._roots.values():
+            if any(child is module for child in root.modules()):
+                return stage
+        return _NOT_WATCHED
+
+
+_NOT_WATCHED = object()
+
+
+def _recorded_call(original: Callable[..., Any], calls: PartCalls) -> Callable[..., Any]:
+    def compiled_call(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return original(*args, **kwargs)
+        calls.enter(args, kwargs)
+        output = None
+        try:
+            output = original(*args, **kwargs)
+            return output
+        finally:
+            calls.leave(output, args)
+
+    return compiled_call
+
+
+def _first_with_grad(values: Iterable[Any]) -> Tensor | None:
+    """First tensor that requires a gradient, looking into tuples, lists and dicts once."""
+    for value in values:
+        if isinstance(value, Tensor):
+            if value.requires_grad:
+                return value
+        elif isinstance(value, (tuple, list)):
+            for inner in value:
+                if isinstance(inner, Tensor) and inner.requires_grad:
+                    return inner
+        elif isinstance(value, dict):
+            for inner in value.values():
+                if isinstance(inner, Tensor) and inner.requires_grad:
+                    return inner
+    return None

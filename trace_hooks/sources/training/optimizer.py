@@ -1,0 +1,92 @@
+"""Spans of optimizer steps, and through autostep.py the steps of unmodified scripts.
+
+Sees: `step()` of every torch.optim.Optimizer, also inside the backward pass and one optimizer
+inside another (ZeRO). Misses: optimizers that are no torch.optim.Optimizer, and a step compiled
+with torch.compile. Costs: two global hooks an optimizer step; see benchmarks/hook_overhead.py.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import torch
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from trace_hooks.recording.clock import now
+from trace_hooks.recording.guard import disabled, guarded
+from trace_hooks.recording.recorder import Mark, Recorder
+from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.training.autostep import AutoSteps
+
+is_compiling = torch.compiler.is_compiling
+
+
+class Optimizers(Source):
+    """Optimizer steps, see the module's docstring."""
+
+    name = "optimizer"
+
+    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
+        super().__init__(recorder, steps, level)
+        self.auto = AutoSteps.shared(steps)
+        self._handles: list[Any] = []
+        self._open: list[tuple[int, Mark]] = []  # (id of the optimizer, mark), outermost first
+
+    def install(self) -> None:
+        """Hook all optimizers of the process, made already or not."""
+        self.auto.switch_on(live_optimizers)
+        self._handles = [
+            register_optimizer_step_pre_hook(self._before_step),
+            register_optimizer_step_post_hook(self._after_step),
+        ]
+
+    def uninstall(self) -> None:
+        """Take the hooks away."""
+        self.auto.switch_off()
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not is_compiling():
+            self._begin(optimizer)
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not is_compiling():
+            self._end(optimizer)
+
+    @guarded("optimizer.step_begin")
+    def _begin(self, optimizer: Any) -> None:
+        if "optimizer.step_end" in disabled:
+            return
+        which = id(optimizer)
+        for index, (begun, _) in enumerate(self._open):
+            if begun == which:  # its last step raised, the hook after it never ran
+                del self._open[index:]
+                break
+        if not self._open:
+            self.auto.optimizer_begins(which, now())
+        self._open.append((which, self.recorder.open()))
+
+    @guarded("optimizer.step_end")
+    def _end(self, optimizer: Any) -> None:
+        which = id(optimizer)
+        while self._open:
+            begun, mark = self._open.pop()
+            if begun == which:
+                site = self.recorder.site(f"{type(optimizer).__name__}.step", "optimizer")
+                self.recorder.close(site, mark)
+                break
+        if not self._open:
+            self.auto.optimizer_ended(which, now())
+
+
+def live_optimizers() -> set[int]:
+    """Ids of the optimizers alive in this process whose steps run our hooks."""
+    found = (thing for thing in gc.get_objects() if issubclass(type(thing), torch.optim.Optimizer))
+    # torch marks a class whose `step` runs hooks; wrappers (accelerate) that hand on do not
+    return {id(optimizer) for optimizer in found if hasattr(type(optimizer).step, "hooked")}

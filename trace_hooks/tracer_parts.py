@@ -1,0 +1,188 @@
+"""The parts that record one process, from their beginning to their end."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from trace_hooks.job.session import Session
+from trace_hooks.recording import guard
+from trace_hooks.recording.clock import Anchor, HostClock
+from trace_hooks.recording.cuda.drain_device import DrainDevice
+from trace_hooks.recording.drain_thread import Chore, Drain
+from trace_hooks.recording.exit_handlers import Exits
+from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.step_counter import StepCounter
+from trace_hooks.settings import Settings
+from trace_hooks.sources.installed import InstalledSources
+from trace_hooks.watchdog.rank_side import Watching
+
+if TYPE_CHECKING:
+    from trace_hooks.agent.connection import Agent
+
+log = logging.getLogger("trace_hooks")
+
+STOP_TIMEOUT_S = 10.0
+"""How long the end of training waits for the last write at most."""
+
+
+class Recording:
+    """Recorder, steps and sources of a process, and all that brings what they hold to disk.
+
+    `ordinal`: how many recordings this process had before. `stop(status, error)` is called once
+    when the process ends by itself.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        model: Any,
+        ordinal: int,
+        stop: Callable[[str, str | None], None],
+    ) -> None:
+        guard.account.reset()
+        anchor = Anchor()
+        self.recorder = _recorder(settings)
+        self.steps = StepCounter(self.recorder, self._step_begins, self._step_ends)
+        self._drain = Drain(self.recorder, anchor)
+        self._session = Session(settings, self.recorder, anchor, self._drain, model, ordinal)
+        self.sources = InstalledSources(settings.sources, self.recorder, self.steps, settings.level)
+        self._drain_device = DrainDevice(self.recorder)
+        self._drain.chores = [
+            Chore("tracer.drain_device", self._drain_device.prepare, stays_on=False),
+            *self._session.chores(),
+            Chore("tracer.steps", self.steps.publish),
+            *self.sources.chores(),
+        ]
+        self._anchor = anchor
+        self._settings = settings
+        self._watching: Watching | None = None
+        self._agent: Agent | None = None
+        self._exits = Exits(stop, self._drain.wakeup.fileno())
+        self._drain.on_terminate = self._exits.terminate_from_drain
+
+    def begin(self) -> None:
+        """Install the sources, start the drain thread and meet the host's watchdog."""
+        guard.attempt("tracer.watching", self._begin_watching, switch_off=False)
+        guard.attempt("tracer.agent", self._begin_agent, switch_off=False)
+        self._session.on_identity += [source.place for source in self.sources.all]
+        self.sources.install()
+        self._exits.install()
+        self._drain.start()
+
+    def abandon(self) -> None:
+        """Become inert without writing: this is a forked child, the parent has the run."""
+        self._exits.forget()
+        self.recorder.ring = None
+        if self._agent is not None:
+            self._agent.abandon()
+
+    def end(self, status: str, error: str | None) -> None:
+        """Write what is left and take the hooks away."""
+        self._exits.ending = True
+        if self.steps.running and self.steps.explicit:
+            self.steps.end()
+        self.recorder.phase = "ending"
+        self.sources.uninstall()  # ends or forgets an automatic step
+        self.steps.publish_last()
+        self._session.close()
+        self._drain.at_end = self._find_all
+        self._drain.after_end = lambda: self._write_end(status, error)
+        if not self._drain.stop(STOP_TIMEOUT_S):
+            log.warning("the last rows could not be written within %s s", STOP_TIMEOUT_S)
+        if self._agent is not None:
+            self._agent.stop(status, self._drain.finished.is_set)
+        self._exits.uninstall()
+        if not self._exits.owns_wakeup_fd:  # a signal must not be written to a number used anew
+            self._drain.close()
+
+    def _begin_watching(self) -> None:
+        watching = Watching(self._settings, self.recorder, self._anchor)
+        self._watching = watching
+        self._session.on_identity.append(watching.place)
+        self._drain.chores.append(Chore("watching.beat", watching.beat, 1.0))
+        watching.start_watchdog()
+
+    def _begin_agent(self) -> None:
+        """Begin to be seen live, where the user has named a server."""
+        if self._settings.server is None:
+            return
+        from trace_hooks.agent.connection import Agent  # websockets: only for those who use it
+        from trace_hooks.agent.watch_commands import ServerWatches
+
+        inspection = self.sources.named("inspection")
+        if inspection is not None:
+            ServerWatches(self.recorder, inspection).join(self.recorder.live)
+        self._agent = Agent(self._settings.server, self.recorder, self._settings.ships)
+        self._session.on_identity.append(self._agent.place)
+        self.recorder.on_frame = self._agent.offer
+        self._agent.start()
+
+    def _step_begins(self) -> None:
+        guard.attempt("tracer.device", self._find_device)
+        guard.attempt("tracer.clock", self._choose_clock)
+        _begin_step(self.sources)
+
+    def _step_ends(self) -> None:
+        guard.attempt("tracer.device", self._find_device)  # the first step may begin to use one
+        _end_step(self.sources)
+
+    def _find_device(self) -> None:
+        """Note the device of the job once it uses one: only the job's own thread can tell."""
+        if self.recorder.cuda_device is not None:
+            return
+        torch: Any = sys.modules.get("torch")
+        cuda = getattr(torch, "cuda", None)
+        if cuda is not None and cuda.is_initialized():
+            self.recorder.cuda_device = int(cuda.current_device())
+
+    def _choose_clock(self) -> None:
+        """Take the accelerator's clock once the job uses one and the drain thread may ask it."""
+        device = self.recorder.cuda_device
+        is_chosen = not isinstance(self.recorder.device_clock, HostClock)
+        if device is None or is_chosen or not self._drain_device.is_ready:
+            return
+        import torch
+
+        if not torch.cuda.is_current_stream_capturing():
+            from trace_hooks.recording.cuda.cuda_clock import CudaClock, CudaEvents
+
+            clock = CudaClock(CudaEvents(device), f"cuda:{device}", _clock_failed)
+            self.recorder.device_clock = clock
+
+    def _find_all(self) -> None:
+        self._session.find_identity(last_call=True)
+        self._session.find_offset()
+
+    def _write_end(self, status: str, error: str | None) -> None:
+        self._session.end(status, error)
+        self._session.write_files()
+        if self._watching is not None:
+            self._watching.end()
+
+
+def _clock_failed(error: Exception) -> None:
+    """The device has failed, which ends the job; what the host sees is recorded until then."""
+    guard.account.failed("tracer.cuda_clock", error, switch_off=False)
+
+
+@guard.guarded("tracer.sources_begin", stays_on=True, exact=True)
+def _begin_step(sources: InstalledSources) -> None:
+    sources.step_begins()
+
+
+@guard.guarded("tracer.sources_end", stays_on=True, exact=True)
+def _end_step(sources: InstalledSources) -> None:
+    sources.step_ends()
+
+
+def _recorder(settings: Settings) -> Recorder:
+    recorder = Recorder()
+    recorder.layout = settings.layout
+    recorder.statistics_every = settings.statistics_every
+    recorder.allow_content = settings.allow_content
+    recorder.watches = settings.watches
+    recorder.allow_perturbation = settings.allow_perturbation
+    return recorder

@@ -1,0 +1,16 @@
+"""The host's watchdog as a process of its own.
+
+python -m trace_hooks.watchdog FOLDER SILENT_S LOST_S STALLED_S
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from trace_hooks.watchdog.watchdog import Watchdog, remove_leftovers
+
+if __name__ == "__main__":
+    if os.fork():  # the rank waits for this parent: the watchdog itself is nobody's zombie
+        os._exit(0)
+    remove_leftovers(Path(sys.argv[1]))
+    Watchdog(Path(sys.argv[1]), *map(float, sys.argv[2:5])).watch()

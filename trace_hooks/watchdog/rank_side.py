@@ -1,0 +1,136 @@
+"""A rank's side of the watchdog: its ring, its signal for stacks, and the watchdog's start.
+
+Stacks of a hung rank cannot come from a Python thread, which waits for the GIL with the rest:
+faulthandler writes them at C level when the watchdog sends a signal (specs/hooks.md rule 6).
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import logging
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from trace_hooks.job.identity import Identity
+from trace_hooks.job.process_info import find_place, launch_key, start_ticks
+from trace_hooks.recording.clock import Anchor, now
+from trace_hooks.recording.flight_ring import UNPLACED, Ring
+from trace_hooks.recording.recorder import Recorder
+from trace_hooks.settings import Settings
+from trace_hooks.watchdog.watchdog import claimed
+
+log = logging.getLogger("trace_hooks")
+
+START_S = 5.0
+"""How long the end of a very short job waits for its watchdog to have started."""
+
+
+class Watching:
+    """What the host's watchdog needs of this process. Raises OSError where there is no room."""
+
+    def __init__(self, settings: Settings, recorder: Recorder, anchor: Anchor) -> None:
+        self._settings = settings
+        self._recorder = recorder
+        self.folder = meeting_folder(settings.ring_folder, launch_key(os.environ))
+        pid, ticks = os.getpid(), start_ticks(os.getpid()) or 0
+        self._stem = self.folder / f"{pid}-{now()}"
+        # a bare descriptor, never closed: the handler may run until the process is gone
+        flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY
+        stacks = os.open(self._stem.with_suffix(".stacks"), flags, 0o600)
+        number = free_signal()
+        if number:
+            faulthandler.register(number, file=stacks, all_threads=True, chain=False)
+        self.ring = Ring(self._stem.with_suffix(".ring"), ticks, anchor.offset_ns, number)
+        self._starting: subprocess.Popen[bytes] | None = None
+        place = find_place(os.environ)
+        if place is not None:
+            self.ring.place("", UNPLACED, place.rank, place.world_size)
+        recorder.ring = self.ring
+        self.beat()
+
+    def start_watchdog(self) -> None:
+        """Start the host's watchdog if this is the first rank on this host, whichever that is."""
+        if claimed(self.folder):
+            self._starting = subprocess.Popen(
+                [
+                    sys.executable, "-m", "trace_hooks.watchdog", str(self.folder),
+                    str(self._settings.silent_s), str(self._settings.lost_s),
+                    str(self._settings.stalled_s),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env=_environ_of_watchdog(),
+                start_new_session=True,
+            )  # fmt: skip
+
+    def place(self, identity: Identity) -> None:
+        """Tell the watchdog which run this is and where its folder lies."""
+        shared, place = identity.shared, identity.place
+        note = self._stem.with_suffix(".json")
+        temporary = note.with_suffix(".tmp")
+        temporary.write_text(json.dumps({"run_folder": str(identity.folder)}), encoding="utf-8")
+        temporary.replace(note)
+        self.ring.place(shared.run, shared.attempt, place.rank, place.world_size)
+
+    def beat(self) -> None:
+        """A sign of life (drain thread)."""
+        recorder = self._recorder
+        self.ring.beat(now(), recorder.step, recorder.phase, recorder.last_op)
+        if self._starting is not None and self._starting.poll() is not None:
+            self._starting = None  # the watchdog has left this process' family
+
+    def end(self) -> None:
+        """The rank ends in order: nobody needs its ring.
+
+        The signal stays registered: its default action would end the process.
+        """
+        if self._starting is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._starting.wait(START_S)
+        self._recorder.ring = None
+        self.ring.beat(now(), self._recorder.step, "ended", "", ended=True)
+        for suffix in (".ring", ".stacks", ".json"):
+            self._stem.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def meeting_folder(base: Path | None, launch: str) -> Path:
+    """Folder on node-local memory where the ranks of one launch meet their watchdog.
+
+    Only this user may enter it. Raises OSError.
+    """
+    memory = Path("/dev/shm")
+    root = base or (memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir()))
+    mine = root / f"trace_hooks-{os.getuid()}"
+    mine.mkdir(mode=0o700, parents=True, exist_ok=True)
+    state = mine.lstat()
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid():
+        raise PermissionError(f"{mine} belongs to somebody else")
+    if state.st_mode & 0o077:
+        mine.chmod(0o700)
+    folder = mine / launch
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def free_signal() -> int:
+    """A real-time signal nobody uses; 0 where there is none."""
+    for number in range(signal.SIGRTMAX - 3, signal.SIGRTMIN, -1):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            return int(number)
+    return 0
+
+
+def _environ_of_watchdog() -> dict[str, str]:
+    """Environment in which this very package is found, and nothing is traced."""
+    here = str(Path(__file__).resolve().parents[2])
+    paths = [here, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TRACE_HOOKS": "0"}

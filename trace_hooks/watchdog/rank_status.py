@@ -1,0 +1,167 @@
+"""One rank of a host as the watchdog sees it: what its ring says, and how its steps go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+
+from trace_hooks.job.process_info import start_ticks
+from trace_hooks.recording.clock import now
+from trace_hooks.recording.flight_ring import RingHeader, read_header, read_ring
+
+STACKS_S = 3.0
+"""How long a rank gets to write its stacks."""
+
+STALLED_STEPS = 5
+"""A step is too long when it takes more than this many usual ones."""
+
+_USUAL_OF, _JUDGED_FROM = 20, 3
+_LOOK_AGAIN_S = 5.0
+
+_HEADER_BYTES = 256
+
+
+class Progress:
+    """When a rank last began a step, and how long its steps usually take."""
+
+    def __init__(self) -> None:
+        self._step: int | None = None
+        self._since_s = 0.0
+        self._took_s: deque[float] = deque(maxlen=_USUAL_OF)
+
+    def see(self, step: int, now_s: float) -> None:
+        """Note the step a rank is in (monotonic s)."""
+        if step == self._step:
+            return
+        if self._step is not None and 0 <= self._step < step:  # a heartbeat may skip short steps
+            self._took_s.append((now_s - self._since_s) / (step - self._step))
+        self._step, self._since_s = step, now_s
+
+    def late_s(self, least_s: float, now_s: float) -> float:
+        """Seconds in this step where that is too long, else 0.
+
+        Too long: more than `least_s` and STALLED_STEPS usual steps. The first steps are not judged,
+        they compile; nor is a job that makes a pause (evaluation) it has made as long before.
+        """
+        if len(self._took_s) < _JUDGED_FROM:
+            return 0.0
+        took_s = sorted(self._took_s)
+        usual_s = max(took_s[len(took_s) // 2] * STALLED_STEPS, took_s[-1])
+        in_step_s = now_s - self._since_s
+        return in_step_s if in_step_s > max(least_s, usual_s) else 0.0
+
+
+class Member:
+    """One rank of this host, as far as its ring tells. Raises OSError, ValueError at birth."""
+
+    def __init__(self, ring: Path) -> None:
+        self.ring = ring
+        self.header = _header_of(ring)
+        self.state = "running"  # running, stalled, silent, lost
+        self.progress = Progress()
+        self._looked_s = 0.0
+        self.since_ns = time.time_ns()  # Unix ns, of the state
+        self.stacks = ring.with_suffix(".stacks")
+
+    def read(self) -> bool:
+        """Read the header again; False when the ring is gone."""
+        try:
+            self.header = _header_of(self.ring)
+        except (OSError, ValueError):
+            return False
+        self.progress.see(self.header.step, time.monotonic())
+        return True
+
+    def is_gone(self) -> bool:
+        """Whether the process has ended; a pid that was given anew counts as ended."""
+        return start_ticks(self.header.pid) != self.header.start_ticks
+
+    def silent_s(self, enough_s: float) -> float:
+        """Seconds since the last sign of life.
+
+        After `enough_s` without a heartbeat the last collective entered counts, too: a rank whose
+        drain thread waits for a hung disk trains on.
+        """
+        silent_s = (now() - self.header.beat_ns) / 1e9
+        if silent_s <= enough_s:
+            return silent_s
+        return min(silent_s, self._entered_s())
+
+    def stalled_s(self, least_s: float) -> float:
+        """Seconds without progress where that is too long, else 0 (see Progress.late_s)."""
+        late_s = self.progress.late_s(least_s, time.monotonic())
+        if not late_s or self.header.phase not in ("step", "data"):
+            return 0.0
+        if time.monotonic() - self._looked_s < _LOOK_AGAIN_S:  # a ring is 1 MB to read
+            return late_s if self.state == "stalled" else 0.0
+        self._looked_s = time.monotonic()
+        without_s = min(late_s, self._entered_s())
+        return without_s if without_s > least_s else 0.0
+
+    def _entered_s(self) -> float:
+        """Seconds since it entered a collective last; infinite where it never did."""
+        with suppress(OSError, ValueError):
+            entered_ns = [record.time_ns for record in read_ring(self.ring)[1]]
+            if entered_ns:
+                return (now() - max(entered_ns)) / 1e9
+        return float("inf")
+
+    def run_folder(self) -> Path | None:
+        """Folder of its run; None while it does not know it itself."""
+        with suppress(OSError, ValueError, KeyError):
+            note = self.ring.with_suffix(".json").read_text(encoding="utf-8")
+            return Path(json.loads(note)["run_folder"])
+        return None
+
+    def fetch_stacks(self) -> str:
+        """Have the rank write its stacks at C level; empty where it does not answer.
+
+        The signal is sent only while the process handles it: its default action would kill.
+        """
+        before = _size(self.stacks)
+        if self.header.ended or self.is_gone() or not _catches(self.header.pid, self.header.signal):
+            return ""
+        with suppress(ProcessLookupError):
+            os.kill(self.header.pid, self.header.signal)
+        size, until_s = before, time.monotonic() + STACKS_S
+        while time.monotonic() < until_s:
+            time.sleep(0.1)
+            last, size = size, _size(self.stacks)
+            if size == last > before:
+                break
+        with suppress(OSError), self.stacks.open("rb") as file:
+            file.seek(before)
+            return file.read().decode("utf-8", "replace")
+        return ""
+
+    def remove(self) -> None:
+        """Remove what the rank left on node-local memory."""
+        for suffix in (".ring", ".stacks", ".json"):
+            self.ring.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def _header_of(ring: Path) -> RingHeader:
+    with ring.open("rb") as file:
+        return read_header(file.read(_HEADER_BYTES))
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 where there is none (any more)."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal. Source: proc(5), SigCgt of status."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    mask = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")), "0")
+    return number > 0 and bool(int(mask, 16) >> (number - 1) & 1)

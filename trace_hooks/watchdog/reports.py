@@ -1,0 +1,116 @@
+"""What the watchdog writes into a run folder about a rank: stacks, ring, mark, its own state.
+
+stacks/ATTEMPT-RANK-NUMBER.txt, rings/ATTEMPT-RANK.ring   of the rank
+segments/marks-ATTEMPT-RANK-NUMBER.parquet                in the rank's name, see FIRST_NUMBER
+watchdog-HOST.json                                        newest report of each rank of a host
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from trace_hooks.job.process_info import host_name
+from trace_hooks.recording.flight_ring import RingHeader
+
+FIRST_NUMBER = 50_000_000
+"""Segment numbers of a rank's marks from here on are the watchdog's: the rank itself, at a segment
+a second, would get there after a year and a half."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of a rank. `state`: running (again), stalled, silent, lost or request."""
+
+    header: RingHeader
+    state: str
+    text: str
+    since_ns: int  # Unix ns
+    time_ns: int  # monotonic
+    stacks: str
+    ring: bytes
+
+    def of_attempt(self, attempt: int) -> Report:
+        """The same of another attempt: the rank died before it knew its own."""
+        return replace(self, header=replace(self.header, attempt=attempt))
+
+
+def write_report(folder: Path, report: Report) -> None:
+    """Write a report into a run folder; raises OSError."""
+    who = f"{report.header.attempt:04d}-{report.header.rank:05d}"
+    files: dict[str, Any] = {}
+    if report.stacks:
+        number = len(list((folder / "stacks").glob(f"{who}-*.txt")))
+        files["stacks"] = f"stacks/{who}-{number}.txt"
+        _publish(folder / files["stacks"], report.stacks.encode())
+    if report.ring:
+        files["ring"] = f"rings/{who}.ring"
+        _publish(folder / files["ring"], report.ring)
+    _write_state(folder, who, report, files)
+    if report.state in ("stalled", "silent", "lost"):
+        _write_mark(folder, report, files)
+
+
+def _publish(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write_state(folder: Path, who: str, report: Report, files: dict[str, Any]) -> None:
+    path = folder / f"watchdog-{host_name()}.json"
+    state: dict[str, Any] = {"host": host_name(), "ranks": {}}
+    with suppress(OSError, ValueError):
+        state = json.loads(path.read_text(encoding="utf-8"))
+    header = report.header
+    state["pid"] = os.getpid()
+    state["ranks"][who] = {
+        "attempt": header.attempt,
+        "rank": header.rank,
+        "pid": header.pid,
+        "state": report.state,
+        "text": report.text,
+        "since_ns": report.since_ns,
+        "step": header.step,
+        "phase": header.phase,
+        "last_op": header.last_op,
+        **files,
+    }
+    _publish(path, (json.dumps(state, indent=1) + "\n").encode())
+
+
+def _write_mark(folder: Path, report: Report, files: dict[str, Any]) -> None:
+    # here, not above: a watchdog with nothing to report stays small
+    from trace_hooks.recording.arrow_columns import placed, row_table
+    from trace_hooks.recording.clock import Anchor
+    from trace_hooks.schema import SegmentName, publish_table
+
+    header = report.header
+    row = {
+        "ts_ns": report.time_ns,
+        "step": header.step,
+        "kind": report.state,
+        "text": f"rank {header.rank}: {report.text}",
+        "args": json.dumps(files) if files else None,
+    }
+    anchor = Anchor(offset_ns=header.clock_offset_ns)
+    rows = placed("marks", [row_table("marks", [row], anchor)], header.attempt, header.rank)
+    number = FIRST_NUMBER
+    while (
+        path := _segment(folder, SegmentName("marks", header.attempt, header.rank, number))
+    ).exists():
+        number += 1
+    path.parent.mkdir(parents=True, exist_ok=True)
+    publish_table(rows, path)
+
+
+def _segment(folder: Path, name: object) -> Path:
+    return folder / "segments" / str(name)
