@@ -13,9 +13,9 @@ from pathlib import Path
 
 from app.hub import Hub
 from ingest.errors import UserError
-from ingest.indexer import Busy, Indexer
-from ingest.places import index_folder
-from ingest.retention import Keep, content_files
+from ingest.index.indexer import Busy, Indexer
+from ingest.index.retention import Keep, content_files
+from ingest.index.snapshots import index_folder
 
 LOOK_EVERY_S = 600.0
 """A file is retired at one look and deleted at the next."""

@@ -13,10 +13,10 @@ from diagnosis.detectors import Detector, detectors, diagnose
 from diagnosis.episodes import MIN_VOTES
 from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Verdict
 from diagnosis.standing import standing
-from ingest.questions import question
+from ingest.query.questions import question
 from ingest.readers import straggler_analysis
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 MOST_CELLS = 1_500_000
 """Ranks x steps looked back at: 61 to 122 steps of 12,288 ranks, 488 to 976 of a stage of eight."""

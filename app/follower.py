@@ -1,9 +1,9 @@
 """Keeps one run's index up to date while it grows, in a thread of its own.
 
-The thread owns the index (ingest.indexer); where another process does, it watches for what that one
-publishes. Looking is cheap (time stamps of three folders); a pass follows only where one changed.
-A run at rest is looked at seldom and its index let go of. Nothing ends the thread but `close`, or
-the run being deleted: what goes wrong becomes `problem`, and is tried again.
+The thread owns the index (ingest.index.indexer); where another process does, it watches for what
+that one publishes. Looking is cheap (time stamps of three folders); a pass follows only where one
+changed. A run at rest is looked at seldom and its index let go of. Nothing ends the thread but
+`close`, or the run being deleted: what goes wrong becomes `problem`, and is tried again.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 
 from app.memory import give_back
 from ingest.errors import UserError
-from ingest.indexer import Busy, Indexer, PassResult
-from ingest.places import current_snapshot, index_folder, is_up_to_date, look
-from ingest.retention import KEEP_ALL, Keep
-from ingest.run_files import is_run_folder
-from ingest.store import Run
+from ingest.index.indexer import Busy, Indexer, PassResult
+from ingest.index.retention import KEEP_ALL, Keep
+from ingest.index.snapshots import current_snapshot, index_folder, is_up_to_date, look
+from ingest.run import Run
+from ingest.run_folder.run_files import is_run_folder
 
 LOOK_EVERY_S = 0.1
 """How often the folders of a run that is written are looked at."""

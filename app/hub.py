@@ -23,10 +23,10 @@ from app.follower import Follower, Passes
 from app.pace import Due, Pace
 from app.watched import Watched
 from ingest.errors import UserError
-from ingest.retention import KEEP_ALL, Keep
+from ingest.imports.preview import shown_runs
+from ingest.index.retention import KEEP_ALL, Keep
+from ingest.run import Run, RunStore
 from ingest.stopping import Stop
-from ingest.store import Run, RunStore
-from ingest.unfinished import shown_runs
 
 T = TypeVar("T")
 

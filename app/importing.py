@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from diagnosis.clocks import Alignment, MatchedEnds, RankClock, align
-from ingest import imports
 from ingest.errors import UserError
-from ingest.imports import OnFile, OnShown, Progress
-from ingest.readers.rows import rows
-from ingest.run_writer import RunWriter
+from ingest.imports import importer
+from ingest.imports.importer import OnFile, OnShown, Progress
+from ingest.readers.tables.rows import rows
+from ingest.run_folder.run_writer import RunWriter
 
 if TYPE_CHECKING:
-    from ingest.store import Run
+    from ingest.run import Run
 
 OWN_CLOCKS = ("kineto", "flight_recorder", "nccl_inspector", "xpu_timer")
 """Formats with a file per process; others have one clock in one file, or times of each step."""
-_MATCHING = "ingest.matched"
+_MATCHING = "ingest.imports.matched_ends"
 """Module that matches collectives: DuckDB, whose loading takes as long as reading a few MB."""
 _MOST_NAMED = 8
 _UNKNOWN: Mapping[str, int | str] = {"offset_ns": 0, "drift_ppb": 0, "method": "none"}
@@ -42,9 +42,11 @@ def import_paths(
     on_file: OnFile | None = None,
     on_shown: OnShown | None = None,
 ) -> Path:
-    """ingest.imports.import_paths, with clocks aligned."""
+    """ingest.imports.importer.import_paths, with clocks aligned."""
     threading.Thread(target=_get_ready).start()  # while files are read
-    return imports.import_paths(paths, runs_folder, progress, name, align_clocks, on_file, on_shown)
+    return importer.import_paths(
+        paths, runs_folder, progress, name, align_clocks, on_file, on_shown
+    )
 
 
 def _get_ready() -> None:
@@ -54,8 +56,8 @@ def _get_ready() -> None:
 def open_any(
     path: Path | str, progress: Progress | None = None, on_file: OnFile | None = None
 ) -> Run:
-    """ingest.imports.open_any, with clocks aligned where files are imported."""
-    return imports.open_any(path, progress, align_clocks, on_file)
+    """ingest.imports.importer.open_any, with clocks aligned where files are imported."""
+    return importer.open_any(path, progress, align_clocks, on_file)
 
 
 def align_clocks(writer: RunWriter, format_name: str) -> None:
@@ -85,7 +87,7 @@ def _row(clock: RankClock) -> Mapping[str, int | str]:
 
 
 def _alignment(writer: RunWriter) -> Alignment:
-    from ingest.matched import matched_ends
+    from ingest.imports.matched_ends import matched_ends
 
     ranks = sorted(writer.ranks)
     try:

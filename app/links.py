@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 if TYPE_CHECKING:
-    from ingest.store import Run
+    from ingest.run import Run
 
 PAGES = ("overview", "timeline", "ranks", "query", "what-if", "model")
 """Tabs of a run, in order; the first one opens by default."""

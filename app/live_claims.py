@@ -23,9 +23,9 @@ from pathlib import Path
 from app.live_rank import Hello
 from app.received_files import has_ended, require_room
 from ingest.errors import UserError, disk_error
-from ingest.run_files import is_run_folder
-from ingest.run_paths import RECEIVING, plain_file, require_no_links
-from ingest.unfinished import shown_runs
+from ingest.imports.preview import shown_runs
+from ingest.run_folder.run_files import is_run_folder
+from ingest.run_folder.run_paths import RECEIVING, plain_file, require_no_links
 from trace_hooks.protocol.job_claims import (
     DIGEST_FILE,
     SECRET_FILE,

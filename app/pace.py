@@ -10,8 +10,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TypeVar
 
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 T = TypeVar("T")
 Compute = Callable[[Run, Stop | None], T]

@@ -18,7 +18,7 @@ class Pulse:
     run: str
     version: int
     state: str
-    """as ingest.store.STATES"""
+    """as ingest.run.STATES"""
     last_step: int | None
     data_age_s: float | None
     """since something of the run arrived here, by this machine's clock"""

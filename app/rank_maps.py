@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from app.hub import Hub
 from app.views.cells import Cells, Steps, cells, fitting_part, job_step_ms, newest_part
 from app.views.scales import Metric
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 _AT_ONCE = 1_000_000
 """Cells of the part of a large map that is shown while the whole is read."""

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import UserError, disk_error
-from ingest.quarantine import Quarantine
-from ingest.run_files import RUN_FILE, read_rank_info, read_run_info
-from ingest.run_paths import RECEIVING, read_plain_file, require_no_links, write_new_file
+from ingest.index.quarantine import Quarantine
+from ingest.run_folder.run_files import RUN_FILE, read_rank_info, read_run_info
+from ingest.run_folder.run_paths import RECEIVING, read_plain_file, require_no_links, write_new_file
 from trace_hooks.protocol.file_transfer import Parcel
 from trace_hooks.protocol.job_claims import SECRET_FILE
 from trace_hooks.schema import SegmentName, publish_json, rank_file_name

@@ -16,7 +16,7 @@ from weakref import ReferenceType, ref
 from app.answers import Answers
 from app.hub import Hub
 from app.pace import REST
-from ingest.store import Run
+from ingest.run import Run
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from diagnosis import baseline
 from diagnosis.findings import Diagnosis
-from ingest.store import Run
+from ingest.run import Run
 
 REMEDY = "Compare with a good run of the same job: rankscope diagnose RUN --baseline GOOD_RUN."
 

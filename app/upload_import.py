@@ -13,7 +13,7 @@ from app.importing import import_paths
 from app.upload_files import free_bytes, run_name
 from app.upload_places import Place, keep_s
 from ingest.errors import DiskFull, UserError, is_full
-from ingest.run_files import RUN_FILE
+from ingest.run_folder.run_files import RUN_FILE
 from trace_hooks.schema import publish_json
 
 ROOM_BYTES = 16 << 20

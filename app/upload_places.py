@@ -20,7 +20,7 @@ from pathlib import Path
 from app.upload_errors import no_room
 from app.upload_files import FileHead, Files, parse_list
 from ingest.errors import UserError
-from ingest.places import OwnerLock
+from ingest.index.snapshots import OwnerLock
 from trace_hooks.schema import publish_json
 
 PLACE = ".uploads"

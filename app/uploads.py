@@ -19,7 +19,7 @@ from app.upload_files import FileHead, check_room, title
 from app.upload_import import Import, Room, import_files, is_for_want_of_room
 from app.upload_places import Place, keep_s, left_ids, new_place, remove_litter, taken_over
 from ingest.errors import UserError, printable
-from ingest.run_files import is_run_folder
+from ingest.run_folder.run_files import is_run_folder
 
 MOST_UNDER_WAY = 64
 MOST_OF_ONE_TOKEN = 32

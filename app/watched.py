@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ingest.store import Run
+from ingest.run import Run
 
 WATCHED_S = 4.0
 """An answer is watched for so long after it was asked for; pages ask each second or two."""

@@ -10,8 +10,8 @@ from diagnosis.whatif.analysis import Prepared, WhatIf, prepare, what_if
 from diagnosis.whatif.operations import NotAnswerable, Sizes, dense
 from diagnosis.whatif.recorded import recorded_operations
 from ingest.readers import straggler_analysis
+from ingest.run import Run
 from ingest.stopping import Interrupted, Stop
-from ingest.store import Run
 
 MOST_SPANS = 1_500_000
 """Spans of a recorded job looked at, of all ranks: the newest steps. Of 4,096 ranks these are some

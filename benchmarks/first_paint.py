@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from browser import FLAGS, MISSING, REPO, Server, chromium, conditions, report, spread
 from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
-from ingest.store import open_run
+from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate

@@ -45,7 +45,7 @@ _LOOK_EVERY_S = 0.02
 IMPORT = """
 import sys
 from app.cli import main
-from ingest import pool
+from ingest.imports import pool
 cores = int(sys.argv[3])
 if cores:
     pool.num_cores = lambda: cores

@@ -14,7 +14,7 @@ import time
 import zipfile
 from pathlib import Path
 
-from ingest.imports import import_paths
+from ingest.imports.importer import import_paths
 
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
 RANK = {"rank": 0, "world_size": 1}

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ingest.indexer import Indexer
-from ingest.store import Run, open_run
+from ingest.index.indexer import Indexer
+from ingest.run import Run, open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate

@@ -43,7 +43,7 @@ from app.commands.demo_job import training_job
 from app.findings import diagnosis_of
 from app.hub import Hub
 from ingest.errors import UserError
-from ingest.store import Run
+from ingest.run import Run
 
 START_S, LAST_PASS_S = 120.0, 20.0
 _LOOK_S = 0.2

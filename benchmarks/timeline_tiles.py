@@ -20,7 +20,7 @@ from pathlib import Path
 
 from browser import REPO, Server, conditions, report, spread
 
-from ingest.store import open_run
+from ingest.run import open_run
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate
 

@@ -17,8 +17,8 @@ PAGE = Path(__file__).with_name("data-model.md")
 if __name__ == "__main__":
     sys.path.insert(0, str(PAGE.parents[1]))
 
-from ingest.index_sql import index_sql  # noqa: E402
-from ingest.questions import all_questions  # noqa: E402
+from ingest.query.index_sql import index_sql  # noqa: E402
+from ingest.query.questions import all_questions  # noqa: E402
 from trace_hooks.schema import TABLES  # noqa: E402
 
 

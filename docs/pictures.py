@@ -30,7 +30,7 @@ sys.path.insert(0, str(DOCS.parent))
 
 from app.links import View  # noqa: E402 - the script is started from anywhere
 from benchmarks.browser import FLAGS, MISSING, Server, chromium  # noqa: E402
-from ingest.imports import import_paths  # noqa: E402
+from ingest.imports.importer import import_paths  # noqa: E402
 from sample_traces import RECORDED  # noqa: E402
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace  # noqa: E402
 

@@ -1,9 +1,9 @@
 """Correcting a run's layout by hand: layout.json beside what was read, which stays as it is.
 
 The layout of an import is inferred, or unknown; whoever knows better says so here. Readers of the
-run (ingest.run_files) then show every rank with its place in it, and the indexer names the axes of
-the process groups by it (ingest.corrected_axes). Deleting the file undoes it. A layout that the
-hooks of a job told is not corrected: it is what the job ran with.
+run (ingest.run_folder.run_files) then show every rank with its place in it, and the indexer names
+the axes of the process groups by it (ingest.index.corrected_axes). Deleting the file undoes it. A
+layout that the hooks of a job told is not corrected: it is what the job ran with.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ingest.errors import UserError
-from ingest.run_files import LAYOUT_FILE
-from ingest.store import Run
+from ingest.run import Run
+from ingest.run_folder.run_files import LAYOUT_FILE
 from trace_hooks.layout import AXES, EXPERT_AXES, ParallelLayout
 from trace_hooks.schema import SCHEMA_VERSION, UNKNOWN, LayoutInfo, RankInfo, publish_json
 

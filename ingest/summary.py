@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from ingest.readers import FORMATS, native
-from ingest.store import Run
+from ingest.readers import FORMATS
+from ingest.run import Run
+from ingest.run_folder import native
 
 LAYOUT_WORDS = {
     "job": "told by the job",

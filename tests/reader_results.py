@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.imports import import_paths
+from ingest.imports.importer import import_paths
 from trace_hooks.schema import TABLES, SegmentName
 
 TRACES = Path(__file__).resolve().parents[1] / "../shared/traces"

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.replay import Recording, Replay
-from ingest.store import open_run
+from ingest.run import open_run
 from sample_traces import RECORDED
 
 TURN_S = 3.0

@@ -21,8 +21,8 @@ import duckdb
 from app import interrupts
 from app.hub import Hub
 from ingest.errors import UserError
-from ingest.run_files import is_run_folder
-from ingest.store import Run
+from ingest.run import Run
+from ingest.run_folder.run_files import is_run_folder
 from sample_traces.jobs.faults import Fault
 
 NUM_RANKS = 8

@@ -16,7 +16,7 @@ from app.importing import open_any
 from app.undecided import whole_answer
 from diagnosis.findings import Diagnosis, Finding
 from ingest.errors import UserError, printable
-from ingest.store import Run
+from ingest.run import Run
 
 EXIT_FINDINGS = 3
 EXIT_NOT_ENOUGH = 4

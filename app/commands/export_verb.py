@@ -23,7 +23,7 @@ from ingest.errors import UserError, printable
 from ingest.exports.perfetto import write_perfetto
 from ingest.exports.tables import write_csv, write_parquet
 from ingest.exports.window import Window, published
-from ingest.store import Run
+from ingest.run import Run
 from trace_hooks.schema import TABLES
 
 FORMATS = ("html", "perfetto", "parquet", "csv")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from app.commands.progress import reading_progress
 from ingest.errors import printable
-from ingest.no_pandas import without_pandas
-from ingest.reading_process import first_started_ahead
+from ingest.imports.no_pandas import without_pandas
+from ingest.imports.worker_start import first_started_ahead
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     with first_started_ahead(), reading_progress() as progress:
         # these load numpy and pyarrow, while that process does, too
         from app.importing import import_paths
-        from ingest.run_files import RUN_FILE
+        from ingest.run_folder.run_files import RUN_FILE
 
         folder = import_paths(
             arguments.files, arguments.into, progress, arguments.name, progress.on_file

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from app.commands.keeping import add_keep_argument, keep_of
 from ingest.errors import UserError, printable
-from ingest.indexer import FOLLOW_S, Busy, Indexer
-from ingest.retention import Keep
-from ingest.store import RunStore
+from ingest.index.indexer import FOLLOW_S, Busy, Indexer
+from ingest.index.retention import Keep
+from ingest.run import RunStore
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

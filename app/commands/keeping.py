@@ -6,7 +6,7 @@ import argparse
 import os
 
 from ingest.errors import UserError
-from ingest.retention import FOREVER, Keep
+from ingest.index.retention import FOREVER, Keep
 
 KEEP_VARIABLE = "RANKSCOPE_KEEP_CONTENT"
 

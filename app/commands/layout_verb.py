@@ -9,7 +9,7 @@ from pathlib import Path
 from app.views.layout_preview import LayoutPreview, layout_preview
 from ingest import layout_correction
 from ingest.errors import UserError, printable
-from ingest.store import Run, RunStore
+from ingest.run import Run, RunStore
 from ingest.summary import LAYOUT_WORDS, layout_from
 from trace_hooks.layout import AXES, EXPERT_AXES
 

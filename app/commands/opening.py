@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.commands.progress import reading_progress
 from app.importing import open_any
-from ingest.store import Run
+from ingest.run import Run
 
 
 def add_run_arguments(parser: argparse.ArgumentParser, metavar: str = "PATH") -> None:

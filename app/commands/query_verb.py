@@ -23,9 +23,9 @@ from app import interrupts
 from app.importing import open_any
 from ingest.errors import UserError, printable
 from ingest.exports.csv_cells import harmless
-from ingest.questions import Question, all_questions
+from ingest.query.questions import Question, all_questions
+from ingest.run import TIME_LIMIT_S, Run
 from ingest.stopping import Stop
-from ingest.store import TIME_LIMIT_S, Run
 
 _WIDEST = 60
 _LONGEST_S = 86_400.0

@@ -9,7 +9,7 @@ from dash.development.base_component import Component
 from app.figures.breakdown import MOST_RANKS, PARTS, figure, frame_of
 from app.hub import Hub
 from app.links import View
-from ingest.store import Run
+from ingest.run import Run
 
 LAST_STEPS = 20
 

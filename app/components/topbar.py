@@ -13,7 +13,7 @@ from app.views.model_recorded import has_model
 from app.views.runs import card_of
 from app.whatif import can_tell
 from diagnosis.findings import Diagnosis
-from ingest.store import Run
+from ingest.run import Run
 
 _MARK = "▚"
 

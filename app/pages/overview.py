@@ -21,7 +21,7 @@ from app.views.cells import last_steps
 from app.views.recorded import Recorded, recorded
 from diagnosis.findings import Diagnosis
 from ingest.errors import UserError
-from ingest.store import Run
+from ingest.run import Run
 
 _WHEN_SEEN = json.dumps({"store": "breakdown-seen"})
 MOST_RANKS_AT_ONCE = 1024

@@ -17,8 +17,8 @@ from app.auth import Forbidden
 from app.hub import Hub
 from app.routes.turns import RETRY_S, Busy, Turns, owner_of
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Interrupted, Stop
-from ingest.store import Run
 
 T = TypeVar("T")
 _LOOK_EVERY_S = 0.1

@@ -11,8 +11,8 @@ from app.hub import Hub
 from app.routes.answering import answer_followed
 from app.undecided import whole_answer
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 
 def routes(hub: Hub) -> list[Route]:

@@ -19,8 +19,8 @@ from app.views.layout_preview import layout_preview
 from ingest import layout_correction
 from ingest.errors import UserError
 from ingest.layout_correction import ORDER, check_fits, layout_of
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 from ingest.summary import layout_from
 from trace_hooks.layout import AXES, EXPERT_AXES, ParallelLayout
 

@@ -37,8 +37,8 @@ from app.views.step_axes import STEP, Axis, axis_named, step_axes
 from app.views.tensor_levels import HEADS, statistic_of
 from app.views.tensor_map import TensorMap, drawn, histogram, tensor_map
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 from trace_hooks.schema import TENSORS
 
 Compute = Callable[[Asked, Stop], Response]

@@ -14,8 +14,8 @@ from app.hub import Hub
 from app.routes.answering import answer_followed
 from app.routes.findings import attempt_of
 from app.views.strip import Strip, strip_of
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 
 def routes(hub: Hub) -> list[Route]:

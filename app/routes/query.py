@@ -24,8 +24,8 @@ from app.routes.tickets import Tickets
 from app.routes.turns import Busy, Owner, Turns, owner_of
 from app.views.query import CSV_LIMIT_S, Query, answered, csv_pieces, prepared
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+", re.ASCII)
 _NO_STORE = {"Cache-Control": "no-store"}

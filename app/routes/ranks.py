@@ -33,8 +33,8 @@ from app.views.cells import Cells, Steps, last_steps
 from app.views.places import places
 from app.views.scales import DEFAULT, METRICS, Metric, metric_of
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 Pair = tuple[int, int]
 Compute = Callable[["Asked", Stop], Any]

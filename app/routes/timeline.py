@@ -20,8 +20,8 @@ from app.views.timeline_sums import area, found, members
 from app.views.timeline_view import attempt_for, tile_meta, window_for
 from app.views.timeline_window import Extent, Window, extent
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 _MOST_PX = 8192
 _GREATEST_HASH = 2**63

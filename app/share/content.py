@@ -27,8 +27,8 @@ from app.views.timeline_view import attempt_for, tile_meta, window_for
 from app.views.timeline_window import extent
 from diagnosis.findings import Finding
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 MOST_LANES = 24
 _MOST_CELLS = 500_000

@@ -13,8 +13,8 @@ from typing import Any
 from app.views.runs import importing_words
 from ingest.errors import printable
 from ingest.layout_correction import refusal
-from ingest.run_files import read_correction
-from ingest.store import Run
+from ingest.run import Run
+from ingest.run_folder.run_files import read_correction
 from ingest.summary import LAYOUT_WORDS, layout_from
 
 FORMAT_WORDS = {

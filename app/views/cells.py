@@ -17,8 +17,8 @@ from app.views.peers import PAST_STEPS, group_ids, peers_median, spread, spread_
 from app.views.places import Places, places
 from app.views.scales import Bytes, Floats, Ints, Metric
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 LAST_STEPS = 20
 """Steps over which a rank is judged where nobody chose others: as slowest_ranks does."""

@@ -18,8 +18,8 @@ from app.views.lod import MOST_LEVELS, MOST_RECTANGLES, Pieces, Rectangles
 from app.views.span_table import NO_STEP, SpanTable, StepWindows, dictionary, ints, lane_of
 from app.views.tile_arrays import COMM, line
 from ingest.intervals import Bools, Ints, Segments
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 from trace_hooks.schema import KINDS, UNKNOWN
 
 _NOT_OVER = np.iinfo(np.int64).min

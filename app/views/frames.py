@@ -17,9 +17,9 @@ import numpy as np
 from app.views.heat_map import edges
 from app.views.scales import Bytes, Floats
 from ingest.errors import UserError
-from ingest.manifest import Narrowing
+from ingest.query.manifest import Narrowing
+from ingest.run import TIME_LIMIT_S, Run
 from ingest.stopping import Stop
-from ingest.store import TIME_LIMIT_S, Run
 from trace_hooks.protocol.frames import Frame
 from trace_hooks.schema import FRAME_KINDS
 

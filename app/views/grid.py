@@ -15,7 +15,7 @@ from app.views.cells import LAST_STEPS, Cells
 from app.views.peers import spread_within_step
 from app.views.places import Places
 from app.views.scales import Bytes, Floats, Ints
-from ingest.store import Run
+from ingest.run import Run
 
 UNKNOWN = 65_535
 

@@ -26,8 +26,8 @@ import numpy as np
 from app.views.frames import Wanted, first_step, frames_of, kept_layers
 from app.views.scales import Floats
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 KINDS = ("first", "own", "random")
 """Axes of the first step kept, of the step that is shown, random ones; a number: of that step."""

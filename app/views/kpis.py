@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.views.recorded import Recorded, ranks_text, recorded
-from ingest.store import Run
+from ingest.run import Run
 
 NOW_STEPS = 5
 """Steps whose median is `now` where nobody chose steps."""

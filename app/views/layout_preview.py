@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from ingest.store import Run
+from ingest.run import Run
 from trace_hooks.layout import ParallelLayout
 
 FIRST_RANKS = 16

@@ -15,7 +15,7 @@ import numpy as np
 
 from app.views.span_table import SpanTable
 from ingest.intervals import Ints, Segments, owned_segments, parents
-from ingest.readers.nesting import depths as lanes
+from ingest.readers.tables.nesting import depths as lanes
 
 MOST_RECTANGLES = 60_000
 MOST_LEVELS = 8

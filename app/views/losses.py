@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

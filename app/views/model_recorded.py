@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.views.tensor_levels import HEADS, STATISTICS
-from ingest.store import Run
+from ingest.run import Run
 from trace_hooks.protocol.perturbations import MARK
 from trace_hooks.schema import TENSORS
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.links import format_ranks
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 from trace_hooks.protocol.perturbations import MARK, Perturbation, of_mark
 
 _Row = Mapping[str, Any]

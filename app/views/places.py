@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.views.scales import Ints
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 AXES = ("pp", "dp", "cp", "tp")
 

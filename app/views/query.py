@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from ingest.errors import UserError
 from ingest.exports.csv_cells import harmless
-from ingest.questions import all_questions
+from ingest.query.questions import all_questions
+from ingest.run import TIME_LIMIT_S, Run
 from ingest.stopping import Interrupted, Stop
-from ingest.store import TIME_LIMIT_S, Run
 
 MAX_ROWS = 10_000
 """Rows sent to the page; CSV has all."""

@@ -13,8 +13,8 @@ from typing import Any
 from app.views.grid import Grid
 from app.views.scales import IN_NOISE
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 PAGE_ROWS = 50
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.links import format_ranks
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 
 @dataclass(frozen=True)

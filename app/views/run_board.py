@@ -25,11 +25,11 @@ from app.views.runs import (
     written_ns,
 )
 from ingest.errors import UserError
-from ingest.places import current_snapshot, index_folder, is_up_to_date
-from ingest.run_files import RUN_FILE
+from ingest.imports.preview import is_shown
+from ingest.index.snapshots import current_snapshot, index_folder, is_up_to_date
+from ingest.run import Run
+from ingest.run_folder.run_files import RUN_FILE
 from ingest.stopping import Stop
-from ingest.store import Run
-from ingest.unfinished import is_shown
 
 LOOK_EVERY_S = 1.0
 """The folders are looked at this often at most, however many browsers ask."""

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import UserError, printable
-from ingest.run_files import RUN_FILE
-from ingest.store import LOST_S, SILENT_S, Run
-from ingest.unfinished import import_progress
+from ingest.imports.preview import import_progress
+from ingest.run import LOST_S, SILENT_S, Run
+from ingest.run_folder.run_files import RUN_FILE
 
 IMPORTING = "importing"
 INDEXING = "indexing"
 DAMAGED = "damaged"
-"""States of the list besides ingest.store.STATES."""
+"""States of the list besides ingest.run.STATES."""
 
 _LONGEST_ERROR = 160
 _NS = 1e9
@@ -190,7 +190,7 @@ def _heard_ns(card: Card, state: str) -> int:
 
 
 def live_state(card: Card, now_ns: int) -> str:
-    """As ingest.store.Run.state has it, from what the card keeps."""
+    """As ingest.run.Run.state has it, from what the card keeps."""
     facts = card.facts or {}
     if card.importing is not None:
         return IMPORTING

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 STEP, TIME, TOKENS = AXES = ("step", "time", "tokens")
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from diagnosis.findings import Diagnosis, Finding
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 MOST_POINTS = 4096
 """Points sent; more steps are pooled, the greatest of each stretch kept."""

@@ -21,8 +21,8 @@ from app.views.scales import Floats, Ints
 from app.views.step_axes import Axis, edges_on
 from app.views.tensor_levels import HEADS, STATISTICS, Statistic
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 Steps = tuple[int, int]
 """First and last, both included."""

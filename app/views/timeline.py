@@ -23,8 +23,8 @@ from app.views.timeline_window import Extent, Window
 from app.views.waits import IDLE_KINDS, Idle, has_kernels, idle, waits
 from ingest.errors import UserError
 from ingest.intervals import Bools, Ints
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS, KINDS, UNKNOWN
 
 _NESTED_PX = 10

@@ -15,8 +15,8 @@ from app.views.timeline_window import Extent, Window
 from app.views.waits import IDLE_KINDS, idle
 from ingest.errors import UserError
 from ingest.intervals import pieces
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 from trace_hooks.schema import KINDS
 
 MOST_FOUND = 500

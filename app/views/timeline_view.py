@@ -16,8 +16,8 @@ from app.views.timeline_window import (
     window_of_steps,
 )
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 
 
 def attempt_for(run: Run, view: View) -> int:

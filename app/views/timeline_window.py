@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from app.views import collective_lanes
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 from trace_hooks.schema import UNKNOWN
 
 

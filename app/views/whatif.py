@@ -14,7 +14,7 @@ from diagnosis.whatif.analysis import STRAGGLING, Prepared, WhatIf
 from diagnosis.whatif.causes import NOT_IDENTIFIABLE, Cause
 from diagnosis.whatif.optypes import COMPUTE
 from diagnosis.whatif.timeline import Cell, Timeline, replica, timeline
-from ingest.store import Run
+from ingest.run import Run
 
 MOST_LANES = 32
 """Lanes of a job without stages: as many dp ranks, the busiest ones."""

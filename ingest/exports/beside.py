@@ -9,7 +9,7 @@ import msgspec
 
 from ingest.exports.tables import Clocks, table_batches
 from ingest.exports.window import Window, microseconds
-from ingest.store import Run
+from ingest.run import Run
 
 TOLD_TABLES = ("memory", "marks")
 ROW_EVENT = "rankscope_row"

@@ -21,7 +21,7 @@ from ingest.errors import UserError
 from ingest.exports.beside import beside_events
 from ingest.exports.tracks import Arrow, Flows, Lanes
 from ingest.exports.window import Window, microseconds, published
-from ingest.store import Run
+from ingest.run import Run
 from trace_hooks.schema import SCHEMA_VERSION, RankInfo
 
 ROWS_AT_ONCE = 200_000

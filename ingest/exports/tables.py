@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from ingest.errors import UserError
 from ingest.exports.csv_cells import harmless_column
 from ingest.exports.window import Window, published
-from ingest.run_paths import readable
-from ingest.store import Run
+from ingest.run import Run
+from ingest.run_folder.run_paths import readable
 from trace_hooks.schema import TABLES, column_encodings, dictionary_columns
 
 _ROWS_AT_ONCE = 1 << 16

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ingest.errors import UserError
-from ingest.manifest import Narrowing
+from ingest.query.manifest import Narrowing
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import duckdb
 
-from ingest.cores import num_cores
-from ingest.database import INDEX_TABLES, INDEX_VIEWS, Config, Connection, Database, quoted
+from ingest.cpu_count import num_cores
 from ingest.free_sql.run_file_system import SCHEME, RunFiles
 from ingest.free_sql.sentences import sentence
-from ingest.manifest import Manifest
+from ingest.query.connection import INDEX_TABLES, INDEX_VIEWS, Config, Connection, Database, quoted
+from ingest.query.manifest import Manifest
 from trace_hooks.schema import CONTENT_TABLES, TABLES
 
 SHARE_OF_MEMORY = 10
@@ -112,7 +112,7 @@ class RunDatabase:
 
 
 def _empty(table: str) -> str:
-    """A file of the table without rows (ingest.sandbox makes it next to the snapshot)."""
+    """A file of the table without rows (ingest.query.snapshot makes it next to the snapshot)."""
     return f"empty/{table}.parquet"
 
 

@@ -22,8 +22,8 @@ from ingest.free_sql.allow_list import check_text
 from ingest.free_sql.holder_handle import HolderHandle
 from ingest.free_sql.sentences import PROCESS_ENDED, interrupted
 from ingest.free_sql.statement_handle import StatementHandle
+from ingest.query.query_timeouts import TimeLimits
 from ingest.stopping import Stop
-from ingest.time_limits import TimeLimits
 
 _MOST_RESTING = 8
 """Processes of one run that wait for a further statement of their session."""

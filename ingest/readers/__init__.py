@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pyarrow as pa
 
-from ingest.readers.inputs import Source
+from ingest.readers.parsing.sources import Source
 from trace_hooks.schema import RankInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ingest.readers.shelf import Shelf
+    from ingest.readers.tables.staged_rows import Shelf
 
 FORMATS = (
     "rankscope_trace",

@@ -16,14 +16,14 @@ from pathlib import PurePath
 from typing import Any
 
 from ingest.readers import Sink
-from ingest.readers.grid import Grid
-from ingest.readers.inputs import Source
-from ingest.readers.json_events import EventStream, decode_objects, tolerant_object
-from ingest.readers.pairs import Track, pair_problems
-from ingest.readers.rows import rank_info
-from ingest.readers.shelf import Shelf
-from ingest.readers.span_list import SpanList, write_steps
-from ingest.readers.whole import add_imported_clock
+from ingest.readers.parsing.json_events import EventStream, decode_objects, tolerant_object
+from ingest.readers.parsing.sources import Source
+from ingest.readers.tables.begin_end_pairs import Track, pair_problems
+from ingest.readers.tables.rank_grid import Grid
+from ingest.readers.tables.rows import rank_info
+from ingest.readers.tables.span_list import SpanList, write_steps
+from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.whole_files import add_imported_clock
 from trace_hooks.schema import UNKNOWN
 
 NAME = "megascan"

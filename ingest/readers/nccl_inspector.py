@@ -12,17 +12,22 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from ingest.limits import limits, variable
 from ingest.readers import Sink
-from ingest.readers.done_collectives import Communicator, Done, Members, write_collectives
-from ingest.readers.inputs import Source
-from ingest.readers.json_lines import JsonLines, Line, first_objects
-from ingest.readers.kineto_collectives import op_name
-from ingest.readers.limits import limits, variable
-from ingest.readers.rows import rank_info
-from ingest.readers.shelf import Shelf
-from ingest.readers.span_list import SpanList
-from ingest.readers.trace_events import MAX_COUNT, MAX_NS
-from ingest.readers.whole import add_imported_clock
+from ingest.readers.kineto.collectives import op_name
+from ingest.readers.parsing.json_lines import JsonLines, Line, first_objects
+from ingest.readers.parsing.sources import Source
+from ingest.readers.parsing.trace_events import MAX_COUNT, MAX_NS
+from ingest.readers.tables.finished_collectives import (
+    Communicator,
+    Done,
+    Members,
+    write_collectives,
+)
+from ingest.readers.tables.rows import rank_info
+from ingest.readers.tables.span_list import SpanList
+from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.whole_files import add_imported_clock
 from trace_hooks.schema import UNKNOWN
 
 NAME = "nccl_inspector"

@@ -10,13 +10,13 @@ import re
 from typing import Any
 
 from ingest.readers import Sink
-from ingest.readers.inputs import Source
-from ingest.readers.kineto_events import COMM_KERNEL, kind_of_annotation
-from ingest.readers.processes import Processes
-from ingest.readers.profile_database import Profile, are_times, is_database, read_profile
-from ingest.readers.shelf import Shelf
-from ingest.readers.sqlite_file import Database
-from ingest.readers.trace_events import MAX_NS
+from ingest.readers.kineto.events import COMM_KERNEL, kind_of_annotation
+from ingest.readers.parsing.sources import Source
+from ingest.readers.parsing.sqlite_file import Database
+from ingest.readers.parsing.trace_events import MAX_NS
+from ingest.readers.tables.gpu_profile import Profile, are_times, is_database, read_profile
+from ingest.readers.tables.process_ranks import Processes
+from ingest.readers.tables.staged_rows import Shelf
 from trace_hooks.schema import UNKNOWN
 
 NAME = "nsys"

@@ -10,14 +10,14 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from ingest.limits import limits, variable
 from ingest.readers import Sink
-from ingest.readers.inputs import Source
-from ingest.readers.json_lines import JsonLines, Line, first_objects
-from ingest.readers.limits import limits, variable
-from ingest.readers.rows import rank_info, rows
-from ingest.readers.shelf import Shelf
-from ingest.readers.span_list import MAX_STEP, SpanList
-from ingest.readers.whole import add_imported_clock, rank_of_name
+from ingest.readers.parsing.json_lines import JsonLines, Line, first_objects
+from ingest.readers.parsing.sources import Source
+from ingest.readers.tables.rows import rank_info, rows
+from ingest.readers.tables.span_list import MAX_STEP, SpanList
+from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.whole_files import add_imported_clock, rank_of_name
 from trace_hooks.schema import UNKNOWN
 
 NAME = "phase_log"

@@ -14,14 +14,14 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
+from ingest.limits import limits, variable
 from ingest.readers import Sink
-from ingest.readers.exact_times import microseconds_to_ns
-from ingest.readers.inputs import Source
-from ingest.readers.json_events import EventStream
-from ingest.readers.limits import limits, variable
-from ingest.readers.rows import rank_info, rows
-from ingest.readers.shelf import Shelf
-from ingest.readers.trace_events import MAX_NS
+from ingest.readers.parsing.exact_times import microseconds_to_ns
+from ingest.readers.parsing.json_events import EventStream
+from ingest.readers.parsing.sources import Source
+from ingest.readers.parsing.trace_events import MAX_NS
+from ingest.readers.tables.rows import rank_info, rows
+from ingest.readers.tables.staged_rows import Shelf
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import KINDS, MODES, check_version
 

@@ -11,19 +11,24 @@ import re
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from ingest.limits import limits
 from ingest.readers import Sink
-from ingest.readers.done_collectives import Communicator, Done, Members, write_collectives
-from ingest.readers.flight_entries import APART
-from ingest.readers.inputs import Source
-from ingest.readers.kineto_collectives import op_of_name
-from ingest.readers.kineto_events import DTYPES
-from ingest.readers.limits import limits
-from ingest.readers.protobuf import Damaged, fields
-from ingest.readers.rows import rank_info
-from ingest.readers.shelf import Shelf
-from ingest.readers.span_list import SpanList
-from ingest.readers.trace_events import MAX_NS
-from ingest.readers.whole import TooLarge, add_imported_clock, all_of
+from ingest.readers.flight_recorder.entries import APART
+from ingest.readers.kineto.collectives import op_of_name
+from ingest.readers.kineto.events import DTYPES
+from ingest.readers.parsing.protobuf import Damaged, fields
+from ingest.readers.parsing.sources import Source
+from ingest.readers.parsing.trace_events import MAX_NS
+from ingest.readers.tables.finished_collectives import (
+    Communicator,
+    Done,
+    Members,
+    write_collectives,
+)
+from ingest.readers.tables.rows import rank_info
+from ingest.readers.tables.span_list import SpanList
+from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.whole_files import TooLarge, add_imported_clock, all_of
 from trace_hooks.schema import UNKNOWN
 
 NAME = "xpu_timer"

@@ -28,7 +28,7 @@ from app.settings import Role, Settings, Token
 from app.shell import make_dash
 from app.views.about_run import about_run, clocks, summed
 from ingest.layout_correction import correct, layout_of
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.app.pages_in_process import call, having, plain_text, text_of
 from tests.app.server.asgi import Client
 from tests.app.test_import_alignment import DP_TP, write_job

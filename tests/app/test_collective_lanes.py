@@ -13,8 +13,8 @@ from app.views.tile_arrays import COMM, COMPUTE, HOST, IDLE, WAIT
 from app.views.timeline import tile
 from app.views.timeline_sums import area, found
 from app.views.timeline_window import Window, default_window, extent
-from ingest.imports import import_paths
-from ingest.store import open_run
+from ingest.imports.importer import import_paths
+from ingest.run import open_run
 from tests.runs_builder import US, collectives_only_run, two_rank_run
 
 DUMPS = Path(__file__).resolve().parents[3] / "shared" / "traces" / "flight_recorder"

@@ -15,8 +15,8 @@ import pytest
 from app.commands import demo_job
 from app.hub import Hub
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Interrupted
-from ingest.store import Run
 from sample_traces import RECORDED
 
 TOO_SLOW = Interrupted("the query took longer than 60 s; ask for fewer ranks or steps")

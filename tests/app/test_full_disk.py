@@ -20,9 +20,9 @@ from app.pulse import pulse
 from app.received_files import ReceivedFiles
 from app.server import make_app
 from app.views.run_board import RunBoard
-from ingest.compaction import Compaction
 from ingest.errors import UserError
-from ingest.imports import import_paths
+from ingest.imports.importer import import_paths
+from ingest.index.compaction import Compaction
 from sample_traces import RECORDED
 from tests.app.server.asgi import Client
 from tests.app.uploads.sending import trace

@@ -13,10 +13,10 @@ import pytest
 from app import follower
 from app.hub import ALL_RUNS, Awaited, Hub
 from app.pulse import pulse
-from ingest import compaction
 from ingest.errors import UserError
-from ingest.indexer import Indexer
-from ingest.places import OwnerLock, index_folder
+from ingest.index import compaction
+from ingest.index.indexer import Indexer
+from ingest.index.snapshots import OwnerLock, index_folder
 from sample_traces import RECORDED
 from tests.runs_builder import RunBuilder, remove_run, two_rank_run
 from tests.waiting import wait_until

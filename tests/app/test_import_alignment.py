@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from app.importing import import_paths, open_any
-from ingest import imports
 from ingest.errors import UserError
-from ingest.store import Run, open_run
+from ingest.imports import importer
+from ingest.run import Run, open_run
 from ingest.summary import info
 
 TRACES = Path(__file__).resolve().parents[2] / "../shared/traces"
@@ -287,7 +287,7 @@ def test_ends_that_cannot_be_matched_cost_the_alignment_only(
     def fails(_: Path) -> None:
         raise UserError("collectives cannot be matched: no memory")
 
-    monkeypatch.setattr("ingest.matched.matched_ends", fails)
+    monkeypatch.setattr("ingest.imports.matched_ends.matched_ends", fails)
     folder = write_job(tmp_path / "job", [[0, 1]], ranks=[0, 1], world_size=2)
     with open_run(import_paths([folder], tmp_path / "runs")) as run:
         assert clocks(run) == {}
@@ -299,7 +299,7 @@ def test_readers_alone_align_nothing(tmp_path: Path) -> None:
     folder = write_job(
         tmp_path / "job", [[0, 1]], ranks=[0, 1], world_size=2, offset_us={1: 5_000.0}
     )
-    with open_run(imports.import_paths([folder], tmp_path / "raw")) as run:
+    with open_run(importer.import_paths([folder], tmp_path / "raw")) as run:
         assert {row["method"] for row in clocks(run).values()} == {"imported"}
     with open_run(import_paths([folder], tmp_path / "runs")) as run:
         assert clocks(run)[1]["offset_ns"] == pytest.approx(5 * MS, abs=clocks(run)[1]["err_ns"])

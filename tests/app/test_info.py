@@ -13,7 +13,7 @@ import pytest
 
 from app.cli import VERBS, main
 from app.commands.progress import reading_progress
-from ingest.imports import HERE_VARIABLE, import_paths
+from ingest.imports.importer import HERE_VARIABLE, import_paths
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
 
@@ -201,7 +201,7 @@ def test_ctrl_c_leaves_nothing_and_exits_130(
     path = tmp_path / "rank-4.json"
     path.write_text(TRACE)
     monkeypatch.delenv(HERE_VARIABLE)
-    monkeypatch.setattr("ingest.imports.Pool.put_together", interrupted)
+    monkeypatch.setattr("ingest.imports.importer.Pool.put_together", interrupted)
     assert main(["import", str(path), "--into", str(tmp_path / "runs")]) == 130
     assert list((tmp_path / "runs").iterdir()) == []
     assert "Traceback" not in capsys.readouterr().err

@@ -14,7 +14,7 @@ from app.views.layout_preview import layout_preview
 from ingest import layout_correction
 from ingest.errors import UserError
 from ingest.layout_correction import layout_of
-from ingest.store import Run, open_run
+from ingest.run import Run, open_run
 from ingest.summary import info
 from tests.runs_builder import RunBuilder
 from trace_hooks.layout import ParallelLayout

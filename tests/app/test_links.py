@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.links import View, explain, format_ranks, parse_url
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.runs_builder import T0, RunBuilder, two_rank_run
 
 CASES = json.loads(Path(__file__).with_name("view_cases.json").read_text(encoding="utf-8"))

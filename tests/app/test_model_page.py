@@ -17,7 +17,7 @@ from app.server import make_app
 from app.views.tensor_levels import STATISTICS, statistic_of
 from app.views.tensor_map import Row, pooled
 from ingest.errors import UserError
-from ingest.imports import import_paths
+from ingest.imports.importer import import_paths
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
 from tests.browser.runs_made import kineto_file

@@ -35,7 +35,7 @@ from app.views.kpis import (
     with_heard,
 )
 from diagnosis.findings import Diagnosis, Verdict
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.app.pages_in_process import call, having, plain_text, text_of
 from tests.runs_builder import RunBuilder, restarted_run, two_rank_run
 from trace_hooks.schema import publish_json

@@ -11,8 +11,8 @@ import pytest
 from app import pace
 from app.hub import Hub
 from ingest.errors import UserError
+from ingest.run import Run
 from ingest.stopping import Stop
-from ingest.store import Run
 from tests.runs_builder import RunBuilder, two_rank_run
 
 WAIT_S = 60.0

@@ -17,7 +17,7 @@ from app.pages import query as page
 from app.server import make_app
 from app.views.query import answered, prepared, questions
 from ingest.errors import UserError
-from ingest.questions import all_questions
+from ingest.query.questions import all_questions
 from ingest.stopping import Stop
 from tests.app.in_process import Client
 from tests.runs_builder import RunBuilder, two_rank_run

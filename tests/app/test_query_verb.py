@@ -8,8 +8,8 @@ import json
 import pytest
 
 from app.cli import main
-from ingest.indexer import Indexer
-from ingest.questions import all_questions
+from ingest.index.indexer import Indexer
+from ingest.query.questions import all_questions
 from tests.runs_builder import two_rank_run
 
 

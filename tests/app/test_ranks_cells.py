@@ -14,7 +14,7 @@ from app.views.grid import grid
 from app.views.peers import group_ids, own_past, peers_median, spread, spread_within_step
 from app.views.scales import IN_NOISE, METRICS, NO_DATA
 from ingest.errors import UserError
-from ingest.store import open_run
+from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate

@@ -16,7 +16,7 @@ from app.views.scales import (
     noise_factor,
 )
 from ingest.errors import UserError
-from ingest.questions import all_questions
+from ingest.query.questions import all_questions
 
 
 def code(deviation, noise=0.1, full=0.5):

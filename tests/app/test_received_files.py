@@ -15,7 +15,7 @@ import pytest
 from app.received_files import ReceivedFiles, has_ended
 from app.segment_check import problem_of
 from ingest.errors import UserError
-from ingest.quarantine import Quarantine
+from ingest.index.quarantine import Quarantine
 from tests.runs_builder import table
 from trace_hooks.agent.upload_spool import Spool
 from trace_hooks.protocol.file_transfer import Parcel, decode
@@ -236,7 +236,7 @@ def test_a_server_that_is_killed_at_any_moment_shows_no_file_that_is_unfit(
 
 
 def test_the_quarantine_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.quarantine.MOST_FILES", 3)
+    monkeypatch.setattr("ingest.index.quarantine.MOST_FILES", 3)
     files = received(tmp_path)
     for number in range(5):
         files.store(segment(number, data=b"rows"))
@@ -244,7 +244,7 @@ def test_the_quarantine_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     told = Quarantine(tmp_path).sentences()
     assert len(told) == 4
     assert told[-1] == "2 more files of ranks were not what they claimed to be"
-    monkeypatch.setattr("ingest.quarantine.MOST_BYTES", 10)
+    monkeypatch.setattr("ingest.index.quarantine.MOST_BYTES", 10)
     other = received(tmp_path / "other")
     other.store(segment(0, data=b"x" * 11))
     assert "dropped" in Quarantine(tmp_path / "other").sentences()[0]

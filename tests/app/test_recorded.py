@@ -14,8 +14,8 @@ from app.share.content import DETAILS, collect
 from app.share.document import document
 from app.views.kpis import recorded_kpis
 from app.views.recorded import Front, Recorded, ranks_text, recorded
-from ingest.imports import import_paths
-from ingest.store import open_run
+from ingest.imports.importer import import_paths
+from ingest.run import open_run
 from tests.app.pages_in_process import having, text_of
 from tests.runs_builder import RunBuilder, collectives_only_run
 

@@ -18,7 +18,7 @@ from app.pages import runs as page
 from app.server import make_app
 from app.views.run_board import RunBoard, board_of
 from app.views.runs import Card, live_state, read_card, run_row
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.app.in_process import Client
 from tests.runs_builder import T0, RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.views.step_axes import Axis, edges_on, step_axes
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.runs_builder import RunBuilder
 from trace_hooks.layout import ParallelLayout
 

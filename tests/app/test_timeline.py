@@ -14,8 +14,8 @@ from app.views.timeline import tile
 from app.views.timeline_sums import area, found, members
 from app.views.timeline_window import Window, default_window, extent, window_of_steps
 from ingest.errors import UserError
-from ingest.imports import import_paths
-from ingest.store import open_run
+from ingest.imports.importer import import_paths
+from ingest.run import open_run
 from tests.runs_builder import T0, US, RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout
 

@@ -13,7 +13,7 @@ from app.views.lod import owned
 from app.views.timeline import cut_windows, load
 from app.views.timeline_window import Window, extent, window_of_steps
 from app.views.waits import BUBBLE, NOT_VISIBLE, UPSTREAM, WAITING, idle, waits
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.runs_builder import RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout
 

@@ -14,7 +14,7 @@ from app import watched
 from app.hub import Hub
 from app.watched import Watched
 from ingest.errors import UserError
-from ingest.store import Run
+from ingest.run import Run
 from tests.runs_builder import RunBuilder, two_rank_run
 
 WAIT_S = 60.0

@@ -22,7 +22,7 @@ from app.server import make_app
 from app.steady import Steady
 from app.whatif import can_tell, stop_here, whatif_of
 from diagnosis.whatif.causes import causes
-from ingest.imports import import_paths
+from ingest.imports.importer import import_paths
 from ingest.stopping import Interrupted, Stop
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace

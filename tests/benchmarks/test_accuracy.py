@@ -14,7 +14,7 @@ from benchmarks.accuracy.judge import Outcome, judge
 from benchmarks.accuracy.rivals import rules
 from benchmarks.accuracy.rivals.inputs import spans_of, write_kineto, write_sections
 from benchmarks.accuracy.score import score
-from ingest.imports import open_any
+from ingest.imports.importer import open_any
 from sample_traces.generate.labels import Label
 
 

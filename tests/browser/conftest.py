@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from benchmarks.browser import FLAGS, MISSING, Server, chromium
-from ingest.imports import HERE_VARIABLE
+from ingest.imports.importer import HERE_VARIABLE
 from tests.browser import runs_made
 from tests.browser.profiles import Profiles
 from tests.browser.tabs import DESKTOP, PHONE, Tab

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from ingest.imports import import_paths
-from ingest.store import open_run
+from ingest.imports.importer import import_paths
+from ingest.run import open_run
 from sample_traces import RECORDED
 from tests.runs_builder import RunBuilder
 from trace_hooks.layout import ParallelLayout

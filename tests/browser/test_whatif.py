@@ -10,7 +10,7 @@ import yaml
 
 from app.links import View
 from benchmarks.browser import Server
-from ingest.imports import import_paths
+from ingest.imports.importer import import_paths
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
 from tests.browser import runs_made
 from tests.browser.conftest import OpenTab

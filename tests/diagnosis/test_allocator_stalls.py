@@ -10,7 +10,7 @@ import pytest
 from app.findings import diagnose_run
 from diagnosis.allocator_stalls import detect
 from diagnosis.findings import Verdict
-from ingest.store import open_run
+from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate

@@ -13,7 +13,7 @@ from app.findings import tables_of
 from diagnosis.clock_unaligned import NAME, detect
 from diagnosis.detectors import detectors
 from diagnosis.findings import Verdict
-from ingest.store import open_run
+from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate

@@ -10,7 +10,7 @@ from app.findings import tables_of
 from diagnosis.data_gaps import NAME, detect
 from diagnosis.detectors import detectors
 from diagnosis.findings import Verdict
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.runs_builder import RunBuilder
 from trace_hooks.layout import ParallelLayout
 

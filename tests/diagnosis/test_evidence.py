@@ -11,7 +11,7 @@ import pytest
 from app.findings import diagnose_run, tables_of
 from diagnosis.findings import Evidence
 from diagnosis.peers import peers_of, slowdowns, work_of
-from ingest.store import Run, open_run
+from ingest.run import Run, open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate

@@ -19,7 +19,7 @@ from diagnosis.findings import (
     Place,
     Verdict,
 )
-from ingest.questions import question
+from ingest.query.questions import question
 
 EVIDENCE = Evidence(
     "It computes 1.5x.", 1.5, "x", "slowest_ranks", (("step_min", 8),),

@@ -12,7 +12,7 @@ from app.findings import diagnose_run
 from app.links import View
 from app.views.tensor_map import tensor_map
 from diagnosis.findings import Finding
-from ingest.store import open_run
+from ingest.run import open_run
 from sample_traces.generate.faults import OF_THE_MODEL, SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate

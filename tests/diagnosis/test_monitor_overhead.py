@@ -12,7 +12,7 @@ import pytest
 from app.findings import diagnose_run
 from diagnosis.findings import Verdict
 from diagnosis.monitor_overhead import detect
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.diagnosis.work_tables import phase_tables
 from tests.runs_builder import T0, US, RunBuilder
 from trace_hooks.layout import ParallelLayout

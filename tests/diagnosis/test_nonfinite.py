@@ -11,7 +11,7 @@ import pyarrow as pa
 from app.findings import diagnose_run
 from diagnosis.findings import Verdict
 from diagnosis.nonfinite import detect
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.runs_builder import T0, RunBuilder
 
 STEPS = 30

@@ -14,8 +14,8 @@ from app.findings import diagnose_run, tables_of
 from diagnosis.detectors import diagnose
 from diagnosis.findings import Diagnosis
 from diagnosis.slow_worker import detect
-from ingest.imports import open_any
-from ingest.store import open_run
+from ingest.imports.importer import open_any
+from ingest.run import open_run
 from sample_traces.generate.faults import KINDS, SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate

@@ -11,7 +11,7 @@ import pytest
 from app.findings import diagnose_run
 from diagnosis.findings import Finding, Verdict
 from diagnosis.sequence_imbalance import detect, pipeline_time
-from ingest.store import open_run
+from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate

@@ -10,7 +10,7 @@ from app.findings import tables_of
 from diagnosis.detectors import detectors
 from diagnosis.findings import Finding, Verdict
 from diagnosis.slow_network import NAME, detect
-from ingest.store import open_run
+from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate

@@ -9,7 +9,7 @@ import pytest
 
 from app.findings import diagnose_run
 from diagnosis.findings import Finding
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.runs_builder import RunBuilder
 from trace_hooks.layout import ParallelLayout
 

@@ -2,7 +2,7 @@
 
 A worker has bounded memory and 10 s per file. It must end each file as a run or as one sentence; it
 must not crash, hang, write outside its folder, start anything or reach for the network. What a
-reader lets through to the boundary in ingest/parts.py is counted by its type.
+reader lets through to the boundary in ingest/imports/parts.py is counted by its type.
 """
 
 from __future__ import annotations

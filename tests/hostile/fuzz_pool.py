@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from ingest import pool
 from ingest.errors import UserError
-from ingest.readers.limits import limits
-from ingest.unfinished import Showing
+from ingest.imports import pool
+from ingest.imports.preview import Showing
+from ingest.limits import limits
 from tests.hostile.fuzz_worker import LIMIT_BYTES
 from tests.hostile.mutations import mutated
 

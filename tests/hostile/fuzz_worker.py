@@ -1,7 +1,7 @@
 """The process in which mutated files are read: `python -m tests.hostile.fuzz_worker FOLDER`.
 
-It does what a reading process of an import does (ingest.workers), order by order, and beyond that
-ends itself where anything happens that reading a file never needs.
+It does what a reading process of an import does (ingest.imports.worker), order by order, and beyond
+that ends itself where anything happens that reading a file never needs.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ingest.parts import format_of
+from ingest.imports.parts import format_of
+from ingest.imports.worker import FINDINGS, Worker
 from ingest.readers import readers
-from ingest.run_writer import Findings, RunWriter
-from ingest.workers import FINDINGS, Worker
+from ingest.run_folder.run_writer import Findings, RunWriter
 
 LIMIT_BYTES = 3 << 30
 HANGS_S = 100.0
@@ -47,7 +47,7 @@ def guard(folder: Path) -> None:
             )
             outside = writes and isinstance(path, str) and not path.startswith(allowed)
         elif event == "pickle.find_class":
-            # parts of our own are pickled; what they are made of is in ingest.workers
+            # parts of our own are pickled; what they are made of is in ingest.imports.worker
             outside = not str(args[0]).startswith(_OWN_CLASSES)
         elif event in FORBIDDEN:
             places = [str(arg) for arg in args if isinstance(arg, str | Path)]
@@ -127,7 +127,7 @@ def import_all() -> None:
         "yaml",
         "pyarrow.compute",
         "pyarrow.parquet",
-        "ingest.unfinished",
+        "ingest.imports.preview",
     ):
         __import__(name)
 

@@ -1,7 +1,7 @@
 """A reading process of an import that ends itself where it does what reading never needs.
 
-`python -m tests.hostile.guarded_worker FOLDER` does what `python -m ingest.workers` does, with one
-reader more, of files in which a crash, a hang or an escape is planted.
+`python -m tests.hostile.guarded_worker FOLDER` does what `python -m ingest.imports.worker` does,
+with one reader more, of files in which a crash, a hang or an escape is planted.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 from ingest import readers as registry
-from ingest import workers
+from ingest.imports import worker
 from ingest.readers import Sink
-from ingest.readers.inputs import Source
-from ingest.readers.shelf import Shelf
+from ingest.readers.parsing.sources import Source
+from ingest.readers.tables.staged_rows import Shelf
 from tests.hostile.fuzz_worker import PLANTS, do_what_is_planted, guard, import_all
 
 
@@ -45,7 +45,7 @@ def main(folder: Path) -> None:
     known = [_Planted(), *registry.readers()]
     registry.readers = lambda: known  # type: ignore[assignment]
     guard(folder)
-    workers.main()
+    worker.main()
 
 
 if __name__ == "__main__":

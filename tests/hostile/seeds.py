@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from ingest.exports.perfetto import write_perfetto
 from ingest.exports.window import Window
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.ingest import test_reader_flight_recorder as flight
 from tests.ingest import test_reader_nccl_inspector as nccl
 from tests.ingest import test_reader_sqlite as sqlite

@@ -17,7 +17,7 @@ import pyarrow as pa
 from ingest.errors import UserError
 from ingest.free_sql.connection import memory_bytes
 from ingest.free_sql.sql_process import SqlProcess
-from ingest.store import open_run
+from ingest.run import open_run
 
 LAYERS = ("tree", "connection", "kernel")
 """Allow-list over the tree of the statement; a connection that can't write; the kernel's rules."""

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from ingest import streams
 from ingest.errors import UserError
-from ingest.imports import import_paths
-from ingest.readers import streams
-from ingest.readers.limits import Limits, limits
+from ingest.imports.importer import import_paths
+from ingest.limits import Limits, limits
 from tests.reader_results import TRACES, Imported
 
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1.5, "dur": 2}

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import UserError
-from ingest.imports import import_paths
-from ingest.store import open_run
+from ingest.imports.importer import import_paths
+from ingest.run import open_run
 from tests.hostile.seeds import seeds
 from tests.reader_results import Imported
 

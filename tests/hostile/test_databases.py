@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import UserError
-from ingest.imports import import_paths
-from ingest.readers.sqlite_file import Database, Unreadable
+from ingest.imports.importer import import_paths
+from ingest.readers.parsing.sqlite_file import Database, Unreadable
 from tests.reader_results import Imported
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"

@@ -20,8 +20,8 @@ from app.findings import diagnose_run
 from app.routes import agents
 from app.settings import Settings
 from ingest.errors import UserError
-from ingest.places import OwnerLock
-from ingest.unfinished import FOUND, UNFINISHED, Showing
+from ingest.imports.preview import FOUND, UNFINISHED, Showing
+from ingest.index.snapshots import OwnerLock
 from sample_traces import RECORDED
 from tests.app.server.ranks import (
     JOB_TOKEN,

@@ -16,7 +16,7 @@ from app.hub import MOST_PACED, Hub
 from app.kept_pages import MOST, KeptPages
 from app.server import make_app
 from app.settings import Settings
-from ingest.store import Run
+from ingest.run import Run
 from tests.app.server.asgi import Client
 from tests.runs_builder import two_rank_run
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from ingest.errors import UserError
-from ingest.imports import import_paths
-from ingest.readers.pickle_check import built, is_plain
-from ingest.readers.plain_pickle import CutShort, NotPlain, loads
+from ingest.imports.importer import import_paths
+from ingest.readers.parsing.pickle_check import built, is_plain
+from ingest.readers.parsing.plain_pickle import CutShort, NotPlain, loads
 from tests.hostile.mutations import mutated
 
 WORDS = {"version": "2.9", "entries": [], "pg_config": {}, "pg_status": {}}
@@ -105,7 +105,7 @@ def test_nesting_has_no_limit_and_steps_have_one(monkeypatch: pytest.MonkeyPatch
         depth += 1
     assert depth == 10**6
     assert depth > sys.getrecursionlimit()
-    monkeypatch.setattr("ingest.readers.plain_pickle._MOST_STEPS", 100)
+    monkeypatch.setattr("ingest.readers.parsing.plain_pickle._MOST_STEPS", 100)
     with pytest.raises(NotPlain, match="takes more than 100 steps"):
         loads(b"\x80\x02]" + b"Na" * 99 + b".")
 
@@ -185,7 +185,7 @@ def test_what_the_check_lets_through_holds_plain_data(monkeypatch: pytest.Monkey
         found: list[str] = []
         for most in (len(data), -1):
             monkeypatch.setattr(
-                "ingest.readers.plain_pickle.is_plain",
+                "ingest.readers.parsing.plain_pickle.is_plain",
                 lambda data, _, most=most: is_plain(data, most),
             )
             try:

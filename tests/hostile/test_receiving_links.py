@@ -14,7 +14,7 @@ from app.live_rank import Hello
 from app.received_files import ReceivedFiles, has_ended
 from app.segment_check import problem_of
 from ingest.errors import UserError
-from ingest.quarantine import Quarantine
+from ingest.index.quarantine import Quarantine
 from tests.hostile.test_job_tokens import rank_file, segment, steps_file
 from trace_hooks.protocol.file_transfer import Parcel
 from trace_hooks.protocol.job_claims import DIGEST_FILE, digest_of

@@ -15,11 +15,11 @@ from app.hub import Hub
 from ingest.errors import UserError
 from ingest.exports.tables import table_batches
 from ingest.exports.window import Window
-from ingest.indexer import Indexer
-from ingest.places import DATABASE, index_folder
-from ingest.retention import content_files
-from ingest.run_files import is_run_folder
-from ingest.store import Run, RunStore, open_run
+from ingest.index.indexer import Indexer
+from ingest.index.retention import content_files
+from ingest.index.snapshots import DATABASE, index_folder
+from ingest.run import Run, RunStore, open_run
+from ingest.run_folder.run_files import is_run_folder
 from tests.runs_builder import RunBuilder
 
 SECRET_STEP = 77

@@ -16,7 +16,7 @@ _READS = """
 import json, resource, sys
 from app.views.query import answered, csv_pieces
 from ingest.errors import UserError
-from ingest.store import open_run
+from ingest.run import open_run
 run_folder, way = sys.argv[1:]
 text = sys.stdin.read()
 with open_run(run_folder) as run:

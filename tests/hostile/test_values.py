@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import UserError
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.hostile.seeds import seeds
 from tests.hostile.test_claims import JSON_FORMATS
 from tests.reader_results import Imported

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.imports import HERE_VARIABLE
-from ingest.store import open_run
+from ingest.imports.importer import HERE_VARIABLE
+from ingest.run import open_run
 from tests.ingest import late_rank
 
 

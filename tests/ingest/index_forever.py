@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ingest import compaction
-from ingest.indexer import Indexer
+from ingest.index import compaction
+from ingest.index.indexer import Indexer
 
 compaction.FIRST_FAN_IN = 4
 compaction.FAN_IN = 2

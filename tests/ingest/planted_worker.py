@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from ingest import readers as registry
-from ingest import workers
-from ingest.parts import Part
+from ingest.imports import worker
+from ingest.imports.parts import Part
 from ingest.readers import Sink
-from ingest.readers.inputs import Source
-from ingest.readers.rows import rank_info, rows
-from ingest.readers.shelf import Shelf
+from ingest.readers.parsing.sources import Source
+from ingest.readers.tables.rows import rank_info, rows
+from ingest.readers.tables.staged_rows import Shelf
 
 
 def _meet() -> None:
@@ -99,7 +99,7 @@ def _show(part: Part, _folder: Path) -> bool:
 
 
 if __name__ == "__main__":
-    workers._show = _show
+    worker._show = _show
     known = [*registry.readers(), _Planted()]
     registry.readers = lambda: known  # type: ignore[assignment]
-    workers.main()
+    worker.main()

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import ingest.readers
-from ingest.imports import HERE_VARIABLE
-from ingest.store import open_run
+from ingest.imports.importer import HERE_VARIABLE
+from ingest.run import open_run
 from ingest.summary import info
 from tests.reader_results import Imported
 

@@ -10,9 +10,9 @@ from collections import Counter
 import pyarrow.parquet as pq
 import pytest
 
-from ingest import compaction
-from ingest.indexer import Indexer
-from ingest.store import open_run
+from ingest.index import compaction
+from ingest.index.indexer import Indexer
+from ingest.run import open_run
 from tests.frame_runs import frame_row
 from tests.runs_builder import T0, RunBuilder, two_rank_run
 from trace_hooks.schema import SegmentName

@@ -10,8 +10,8 @@ import pytest
 
 from app.cli import main
 from ingest.errors import UserError
-from ingest.questions import all_questions
-from ingest.store import Run, open_run
+from ingest.query.questions import all_questions
+from ingest.run import Run, open_run
 from tests.runs_builder import T0, RunBuilder, two_rank_run
 from trace_hooks.schema import CONTENT_TABLES
 

@@ -15,7 +15,7 @@ from app.views.query import csv_pieces
 from ingest.exports.csv_cells import harmless, harmless_column
 from ingest.exports.tables import _plain_column, write_csv
 from ingest.exports.window import Window
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.runs_builder import two_rank_run
 
 FORMULA = "=HYPERLINK(1)"

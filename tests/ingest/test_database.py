@@ -2,12 +2,12 @@
 
 import threading
 
-from ingest import database
 from ingest.errors import UserError
-from ingest.indexer import Indexer
-from ingest.sandbox import Snapshot
-from ingest.store import Run
-from ingest.time_limits import TimeLimits
+from ingest.index.indexer import Indexer
+from ingest.query import connection
+from ingest.query.query_timeouts import TimeLimits
+from ingest.query.snapshot import Snapshot
+from ingest.run import Run
 from tests.runs_builder import RunBuilder
 
 BOTH = "SELECT (SELECT max(step) FROM step_rollup) AS a, (SELECT max(step) FROM newest_steps) AS b"
@@ -26,7 +26,7 @@ def attached(snapshot):
 
 
 def test_a_snapshot_takes_over_the_database_of_the_one_before(tmp_path, monkeypatch):
-    monkeypatch.setattr(database, "MOST_SHOWN", 6)
+    monkeypatch.setattr(connection, "MOST_SHOWN", 6)
     builder = RunBuilder(tmp_path / "run", 1)
     with Indexer(builder.folder) as indexer:
         grow(builder, indexer, 0)

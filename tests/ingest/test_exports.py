@@ -20,10 +20,10 @@ from ingest.errors import UserError
 from ingest.exports.perfetto import write_perfetto
 from ingest.exports.tables import write_csv, write_parquet
 from ingest.exports.window import Window
-from ingest.imports import import_paths, open_any
+from ingest.imports.importer import import_paths, open_any
 from ingest.readers import rankscope_trace, reader_of
-from ingest.readers.inputs import sources
-from ingest.store import Run, open_run
+from ingest.readers.parsing.sources import sources
+from ingest.run import Run, open_run
 from tests.frame_runs import frame_row
 from tests.reader_results import NO_TRACES, TRACES, Imported
 from tests.runs_builder import T0, US, RunBuilder, two_rank_run

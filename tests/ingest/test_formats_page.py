@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ingest.limits import Limits, variable
 from ingest.readers import FORMATS, GENERIC
-from ingest.readers.limits import Limits, variable
-from ingest.store import open_run
+from ingest.run import open_run
 from ingest.summary import info
 from tests.reader_results import NO_TRACES, TRACES, Imported
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ingest import rank_files
 from ingest.errors import UserError, printable
-from ingest.indexer import Indexer
-from ingest.rank_files import RankFiles
-from ingest.run_files import existing, read_run_info
-from ingest.store import open_run
+from ingest.index.indexer import Indexer
+from ingest.run import open_run
+from ingest.run_folder import rank_files
+from ingest.run_folder.rank_files import RankFiles
+from ingest.run_folder.run_files import existing, read_run_info
 from tests.runs_builder import RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout
 

@@ -17,11 +17,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from ingest import imports, pool
 from ingest.errors import UserError
-from ingest.imports import HERE_VARIABLE, import_paths
-from ingest.places import OwnerLock
-from ingest.readers.limits import limits
+from ingest.imports import importer, pool
+from ingest.imports.importer import HERE_VARIABLE, import_paths
+from ingest.index.snapshots import OwnerLock
+from ingest.limits import limits
 from tests.hostile.seeds import seeds
 from tests.reader_results import NO_TRACES, TRACES
 
@@ -194,7 +194,7 @@ def test_the_members_of_one_archive_are_read_at_once(tmp_path: Path) -> None:
 def test_what_was_read_is_not_lost_with_the_process_that_shows_it(
     tmp_path: Path, is_archive: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imports, "_SHOWN_FROM_BYTES", 0)
+    monkeypatch.setattr(importer, "_SHOWN_FROM_BYTES", 0)
     (tmp_path / "1.txt").write_text("planted 777 fine")
     (tmp_path / "2.txt").write_text("planted 2 fine")
     given = [tmp_path / "1.txt", tmp_path / "2.txt"]
@@ -279,9 +279,9 @@ def test_processes_end_with_the_one_that_imports(tmp_path: Path) -> None:
     """Even where that is killed, so that it can end nothing itself."""
     folder = _planted(tmp_path / "in", "spin")
     program = (
-        "import sys; from ingest import imports, pool\n"
+        "import sys; from ingest.imports import importer, pool\n"
         f"pool.worker_command = lambda: [sys.executable, '-P', {str(WORKER)!r}]\n"
-        f"imports.import_paths([{str(folder)!r}], {str(tmp_path / 'runs')!r},"
+        f"importer.import_paths([{str(folder)!r}], {str(tmp_path / 'runs')!r},"
         " on_file=lambda name: print(name, flush=True))"
     )
     importing = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)

@@ -13,14 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from ingest.content import content_hash
 from ingest.errors import UserError
-from ingest.imports import import_paths, open_any
-from ingest.readers import FORMATS, Sink, inputs, reader_of, readers
-from ingest.readers.limits import limits
-from ingest.readers.lookalikes import what_it_is
-from ingest.readers.rows import rank_info
-from ingest.readers.shelf import Shelf
+from ingest.imports.importer import import_paths, open_any
+from ingest.limits import limits
+from ingest.readers import FORMATS, Sink, reader_of, readers
+from ingest.readers.parsing import sources
+from ingest.readers.tables.rows import rank_info
+from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.unsupported import what_it_is
+from ingest.run_folder.content_hash import content_hash
 
 TRACE = (
     '{"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": ['
@@ -89,7 +90,7 @@ def test_an_interrupted_import_leaves_nothing(
 
 def test_detection_goes_by_content(tmp_path: Path) -> None:
     path = _file(tmp_path, TRACE, "holiday.jpeg")
-    (source,) = inputs.sources([path], lambda _: None)
+    (source,) = sources.sources([path], lambda _: None)
     reader = reader_of(source)
     assert reader is not None
     assert reader.NAME == "kineto"
@@ -176,7 +177,7 @@ LOOKALIKES = {
 @pytest.mark.parametrize("name", LOOKALIKES)
 def test_lookalikes_are_called_what_they_are(tmp_path: Path, runs: Path, name: str) -> None:
     path = _file(tmp_path, LOOKALIKES[name], "rank-0.json")
-    (source,) = inputs.sources([path], lambda _: None)
+    (source,) = sources.sources([path], lambda _: None)
     assert what_it_is(source) == name
     with pytest.raises(UserError) as caught:
         import_paths([path], runs)
@@ -224,7 +225,7 @@ class _Fails:
     def __init__(self, error: Exception, at_the_end: bool = False) -> None:
         self._error, self._at_the_end = error, at_the_end
 
-    def recognises(self, source: inputs.Source) -> bool:
+    def recognises(self, source: sources.Source) -> bool:
         if source.head.startswith(b"puzzle"):
             raise self._error
         return source.head.startswith(b"boom")
@@ -233,7 +234,7 @@ class _Fails:
         self._sink = sink
         return self
 
-    def read(self, source: inputs.Source, _shelf: Shelf) -> int:
+    def read(self, source: sources.Source, _shelf: Shelf) -> int:
         if b"bad" in source.head:
             raise self._error
         return int(source.head.split()[1])
@@ -285,7 +286,7 @@ def test_a_full_disk_is_no_fault_of_the_file(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ingest.run_writer.publish_table", full)
+    monkeypatch.setattr("ingest.run_folder.run_writer.publish_table", full)
     with pytest.raises(
         UserError, match=r"cannot be written \(No space left on device\); make room"
     ):
@@ -296,7 +297,7 @@ def test_a_full_disk_is_no_fault_of_the_file(
 def test_sentences_are_single_lines_and_not_endless(
     tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.run_writer._MOST_SENTENCES", 3)
+    monkeypatch.setattr("ingest.run_folder.run_writer._MOST_SENTENCES", 3)
     for number in range(9):
         _file(tmp_path, f"no trace {number}", f"x{number}\x1b[2J\n")
     _file(tmp_path, TRACE, "y.json")

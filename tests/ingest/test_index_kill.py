@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.runs_builder import RunBuilder
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "1"))

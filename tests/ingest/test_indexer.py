@@ -11,13 +11,13 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from ingest import indexer as indexer_module
 from ingest.errors import UserError
-from ingest.index_catalog import require_own
-from ingest.indexer import Busy, Indexer
-from ingest.manifest import Narrowing
-from ingest.places import DATABASE, current_snapshot
-from ingest.store import Run, open_run
+from ingest.index import indexer as indexer_module
+from ingest.index.indexer import Busy, Indexer
+from ingest.index.snapshots import DATABASE, current_snapshot
+from ingest.query.index_catalog import require_own
+from ingest.query.manifest import Narrowing
+from ingest.run import Run, open_run
 from tests.runs_builder import T0, US, RunBuilder, table, two_rank_run
 from trace_hooks.schema import publish_table
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from ingest import pool
-from ingest.imports import import_paths
-from ingest.kept_parts import KeptParts, kept_parts
-from ingest.parts import Part, format_of
-from ingest.readers.shelf import Shelf
-from ingest.starts import Starts
+from ingest.imports import pool
+from ingest.imports.importer import import_paths
+from ingest.imports.kept_parts import KeptParts, kept_parts
+from ingest.imports.parts import Part, format_of
+from ingest.imports.time_zero import Starts
+from ingest.readers.tables.staged_rows import Shelf
 from tests.hostile.test_archives import trace
 
 NUM = 50_000
@@ -53,7 +53,7 @@ def test_a_part_that_a_killed_process_left_unfinished_is_none(tmp_path: Path) ->
 CLAIM = """
 import sys
 from pathlib import Path
-from ingest.kept_parts import KeptParts
+from ingest.imports.kept_parts import KeptParts
 with KeptParts(Path(sys.argv[1])) as kept:
     print([number for number in range(2000) if kept.claim(number)])
 """

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ingest.errors import UserError
-from ingest.matched import matched_ends
-from ingest.store import Run, open_run
+from ingest.imports.matched_ends import matched_ends
+from ingest.run import Run, open_run
 from tests.runs_builder import T0, US, RunBuilder
 
 

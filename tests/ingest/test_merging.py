@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.merging import ROW_GROUP, merged_rows, publish_merged
+from ingest.index.merging import ROW_GROUP, merged_rows, publish_merged
 from tests.runs_builder import table
 from trace_hooks.schema import TABLES
 

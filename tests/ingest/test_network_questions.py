@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from ingest.places import INDEX_VERSION, current_snapshot, publish_snapshot
+from ingest.index.snapshots import INDEX_VERSION, current_snapshot, publish_snapshot
 
 HOUR_NS = 3_600_000_000_000
 

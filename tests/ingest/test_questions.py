@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ingest.errors import UserError
-from ingest.questions import all_questions, parse_question
-from ingest.run_files import DECODER_SIZES
-from ingest.store import open_run
+from ingest.query.questions import all_questions, parse_question
+from ingest.run import open_run
+from ingest.run_folder.run_files import DECODER_SIZES
 from tests.runs_builder import T0, US, RunBuilder
 
 OF_OTHER_RUNS = (

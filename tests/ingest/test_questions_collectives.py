@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.ingest.late_rank import NUM_STEPS, SLOW, by_rank, one
 from tests.runs_builder import T0, US, RunBuilder
 from trace_hooks.layout import ParallelLayout

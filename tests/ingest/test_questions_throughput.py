@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.ingest.late_rank import one
 from tests.runs_builder import T0, US, RunBuilder
 from trace_hooks.layout import ParallelLayout

@@ -6,7 +6,7 @@ from operator import itemgetter
 
 import pytest
 
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.runs_builder import T0, US, RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingest.imports import import_paths
+from ingest.imports.importer import import_paths
 from tests.reader_results import NO_TRACES, TRACES, Imported
 
 Json = dict[str, Any]

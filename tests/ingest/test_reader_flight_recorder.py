@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ingest.errors import UserError
-from ingest.readers.flight_entries import APART, Entry, entries_of
-from ingest.store import open_run
+from ingest.readers.flight_recorder.entries import APART, Entry, entries_of
+from ingest.run import open_run
 from tests.reader_results import NO_TRACES, TRACES, Imported
 
 T0 = 1758610505592849034

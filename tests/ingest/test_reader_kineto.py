@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import UserError
-from ingest.imports import import_paths
+from ingest.imports.importer import import_paths
 from trace_hooks.schema import TABLES, SegmentName
 
 TRACES = Path(__file__).resolve().parents[2] / "../shared/traces"

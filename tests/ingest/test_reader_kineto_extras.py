@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.ingest.test_reader_kineto import BASE_NS, Imported, Json, collective, event, step, write
 from tests.reader_results import NO_TRACES, TRACES
 

@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 from ingest.errors import UserError
-from ingest.readers import json_events, nesting
-from ingest.readers.exact_times import microseconds_to_ns
-from ingest.readers.inputs import Source, files_of, sources
-from ingest.readers.json_events import EventStream
-from ingest.readers.nesting import depths
+from ingest.readers.parsing import json_events
+from ingest.readers.parsing.exact_times import microseconds_to_ns
+from ingest.readers.parsing.json_events import EventStream
+from ingest.readers.parsing.sources import Source, files_of, sources
+from ingest.readers.tables import nesting
+from ingest.readers.tables.nesting import depths
 
 
 @pytest.mark.parametrize(

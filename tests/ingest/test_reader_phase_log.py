@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.reader_results import NO_TRACES, TRACES, Imported
 
 T0_S = 1784913417
@@ -101,8 +101,8 @@ def test_ranks(tmp_path: Path, runs: Path) -> None:
 def test_a_line_longer_than_allowed_ends_the_file(
     tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ingest.readers import json_lines
-    from ingest.readers.limits import Limits
+    from ingest.limits import Limits
+    from ingest.readers.parsing import json_lines
 
     monkeypatch.setattr(json_lines, "limits", lambda: Limits(max_value_mib=1))
     path = write(tmp_path / "in", "x.jsonl", line(0), "x" * (3 << 20), line(1))

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ingest.errors import UserError
-from ingest.imports import import_paths
-from ingest.readers import sqlite_file
-from ingest.readers.limits import Limits
+from ingest.imports.importer import import_paths
+from ingest.limits import Limits
+from ingest.readers.parsing import sqlite_file
 from tests.reader_results import NO_TRACES, TRACES, Imported
 
 UTC_NS, START_NS = 1779782330176752435, 28254349605

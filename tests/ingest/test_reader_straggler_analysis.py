@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from ingest.errors import UserError
-from ingest.imports import import_paths
+from ingest.imports.importer import import_paths
 
 TRACES = Path(__file__).resolve().parents[2] / "../shared/traces/straggler_analysis"
 SIZES = {"dp_size": 2, "dsp_size": 1, "pp_size": 2, "tp_size": 4, "vpp_size": 1, "world_size": 16}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.readers.flight_entries import APART
+from ingest.readers.flight_recorder.entries import APART
 from tests.reader_results import Imported
 
 T0_US = 1752867229235059
@@ -163,9 +163,10 @@ def test_damaged_kernels_cost_only_themselves(folder: Path, runs: Path) -> None:
     ],
 )
 def test_other_protobufs_are_not_taken(folder: Path, data: bytes) -> None:
-    from ingest.readers import inputs, reader_of
+    from ingest.readers import reader_of
+    from ingest.readers.parsing import sources
 
     path = folder / "00000-00001.timeline"
     path.write_bytes(data)
-    (source,) = inputs.sources([path], lambda _: None)
+    (source,) = sources.sources([path], lambda _: None)
     assert reader_of(source) is None

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from ingest import pool
-from ingest.reading_process import HERE_VARIABLE, first_started_ahead, start, worker_command
+from ingest.imports import pool
+from ingest.imports.worker_start import HERE_VARIABLE, first_started_ahead, start, worker_command
 from tests.hostile.seeds import seeds
 
 
@@ -30,7 +30,7 @@ def _is_alive(pid: int) -> bool:
 
 def test_it_is_started_before_libraries_are_loaded() -> None:
     program = (
-        "import sys; import app.cli, app.commands.import_verb, ingest.reading_process\n"
+        "import sys; import app.cli, app.commands.import_verb, ingest.imports.worker_start\n"
         "print({'numpy', 'pyarrow', 'duckdb', 'pandas'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -77,7 +77,7 @@ def test_the_verb_reads_with_it_alone(
         started.append(command)
         return start(command)
 
-    monkeypatch.setattr("ingest.pool_process.start", noted)
+    monkeypatch.setattr("ingest.imports.worker_handle.start", noted)
     monkeypatch.setattr(subprocess, "Popen", _counted(popened := []))
     assert main(["import", str(tmp_path / name), "--into", str(tmp_path / "runs")]) == 0
     assert len(started) == len(popened) == 1

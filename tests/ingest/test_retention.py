@@ -11,9 +11,9 @@ import pytest
 from app import content_keeper
 from app.cli import main
 from app.hub import Hub
-from ingest.indexer import Indexer
-from ingest.retention import FOREVER, KEEP_ALL, Keep, content_files
-from ingest.store import Run, open_run
+from ingest.index.indexer import Indexer
+from ingest.index.retention import FOREVER, KEEP_ALL, Keep, content_files
+from ingest.run import Run, open_run
 from tests.frame_runs import frame_row
 from tests.runs_builder import RunBuilder, two_rank_run
 
@@ -90,7 +90,7 @@ def test_a_server_looks_after_runs_that_nobody_opens(
     folder = content_run(tmp_path / "runs" / "job").folder
     two_rank_run(tmp_path / "runs" / "plain")
     monkeypatch.setattr(content_keeper, "LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr("ingest.compaction.GRACE_S", 0.0)
+    monkeypatch.setattr("ingest.index.compaction.GRACE_S", 0.0)
     hub = Hub(tmp_path / "runs", keep=Keep.parse("30d"))
     try:
         with content_keeper.content_kept(hub):
@@ -121,7 +121,7 @@ def test_the_verb_deletes_what_it_was_asked_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = content_run(tmp_path / "run").folder
-    monkeypatch.setattr("ingest.compaction.GRACE_S", 0.0)
+    monkeypatch.setattr("ingest.index.compaction.GRACE_S", 0.0)
     assert Keep.parse(FOREVER) == KEEP_ALL
     monkeypatch.setenv("RANKSCOPE_KEEP_CONTENT", "30d")
     assert main(["index", str(folder)]) == 0

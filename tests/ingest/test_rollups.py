@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.runs_builder import RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ingest.starts import Starts
+from ingest.imports.time_zero import Starts
 
 
 def test_the_smallest_file_that_tells_a_start_says_it() -> None:

@@ -11,10 +11,10 @@ from threading import Barrier
 import pytest
 
 from ingest.errors import UserError
-from ingest.indexer import Indexer
-from ingest.places import index_folder
+from ingest.index.indexer import Indexer
+from ingest.index.snapshots import index_folder
+from ingest.run import RunStore, open_run
 from ingest.stopping import Interrupted, Stop
-from ingest.store import RunStore, open_run
 from tests.runs_builder import RunBuilder, two_rank_run
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.ingest.test_tensor_health import add
 from tests.runs_builder import RunBuilder
 from trace_hooks.layout import ParallelLayout

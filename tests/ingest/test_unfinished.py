@@ -9,18 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ingest import imports, pool
 from ingest.errors import UserError
-from ingest.imports import HERE_VARIABLE, import_paths
-from ingest.places import OwnerLock
-from ingest.store import Run, open_run
-from ingest.unfinished import (
-    FOUND,
-    ImportProgress,
-    import_progress,
-    is_shown,
-    shown_runs,
-)
+from ingest.imports import importer, pool
+from ingest.imports.importer import HERE_VARIABLE, import_paths
+from ingest.imports.preview import FOUND, ImportProgress, import_progress, is_shown, shown_runs
+from ingest.index.snapshots import OwnerLock
+from ingest.run import Run, open_run
 
 NUM_RANKS = 4
 
@@ -30,7 +24,7 @@ def _shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are read by a process, and small imports are shown, too."""
     monkeypatch.delenv(HERE_VARIABLE)
     monkeypatch.setattr(pool, "num_cores", lambda: 1)
-    monkeypatch.setattr(imports, "_SHOWN_FROM_BYTES", 1)
+    monkeypatch.setattr(importer, "_SHOWN_FROM_BYTES", 1)
 
 
 def job(folder: Path, ranks: range = range(NUM_RANKS)) -> Path:
@@ -94,7 +88,7 @@ def test_a_run_is_the_same_whether_it_was_shown_or_not(
 ) -> None:
     files = job(tmp_path / "job")
     shown, _ = seen_while_reading(files, tmp_path / "a", lambda _: None)
-    monkeypatch.setattr(imports, "_SHOWN_FROM_BYTES", 1 << 40)
+    monkeypatch.setattr(importer, "_SHOWN_FROM_BYTES", 1 << 40)
     whole = import_paths([files], tmp_path / "b")
     assert shown is not None
     names = [sorted(path.name for path in run.rglob("*")) for run in (shown, whole)]
@@ -183,8 +177,8 @@ def test_without_links_nothing_is_shown(tmp_path: Path) -> None:
         "import os\n"
         "def refuse(*_): raise OSError(95, 'Operation not supported')\n"
         "os.link = refuse\n"
-        "from ingest import workers\n"
-        "workers.main()\n"
+        "from ingest.imports import worker\n"
+        "worker.main()\n"
     )
     with pytest.MonkeyPatch.context() as patch:
         command = [sys.executable, "-P", str(worker)]

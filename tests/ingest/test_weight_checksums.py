@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
 

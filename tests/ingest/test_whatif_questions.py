@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.runs_builder import T0, US, RunBuilder
 from trace_hooks.layout import ParallelLayout
 

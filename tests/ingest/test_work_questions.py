@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.store import Run, open_run
+from ingest.run import Run, open_run
 from tests.runs_builder import RunBuilder
 from trace_hooks.layout import ParallelLayout
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.findings import diagnose_run
 from diagnosis.findings import Diagnosis
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.forks import fork, succeeded
 from tests.sample_traces.bit_flip_job import FLIPPED_AFTER, STEPS
 

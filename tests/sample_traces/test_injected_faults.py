@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from ingest.store import open_run
+from ingest.run import open_run
 from sample_traces.jobs.faults import Fault
 from sample_traces.jobs.inject import Injector, _hold_gil
 from sample_traces.jobs.model import GPTSizes, build_stage, token_loss

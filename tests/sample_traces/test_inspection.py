@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from ingest.store import open_run
+from ingest.run import open_run
 from sample_traces.jobs.model import GPTSizes, Sequences, Stage, build_stage, rotated
 from trace_hooks.protocol.frames import Frame
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.forks import fork, succeeded
 
 pytestmark = pytest.mark.torch

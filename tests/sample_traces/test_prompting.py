@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.forks import fork, succeeded
 
 pytestmark = pytest.mark.torch

@@ -9,7 +9,7 @@ import pytest
 
 from app.findings import diagnose_run
 from diagnosis.findings import Finding
-from ingest.store import open_run
+from ingest.run import open_run
 from sample_traces.generate.faults import OF_THE_MODEL
 from tests.forks import fork, succeeded
 from tests.sample_traces.model_faults_job import FAULTS, FROM, LAYER

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingest.store import Run, open_run
+from ingest.run import Run, open_run
 from sample_traces.jobs.schedules import num_stages, stage_indices
 
 pytestmark = pytest.mark.torch

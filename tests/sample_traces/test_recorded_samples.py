@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.store import Run, open_run
+from ingest.run import Run, open_run
 from sample_traces.jobs.faults import Fault
 from sample_traces.jobs.record import HOST, NUM_STEPS, RECORDED, RUNS
 

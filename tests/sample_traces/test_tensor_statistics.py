@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ingest.store import open_run
+from ingest.run import open_run
 
 pytestmark = pytest.mark.torch
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ingest.store import open_run
+from ingest.run import open_run
 from sample_traces.jobs.schedules import stage_indices
 from sample_traces.jobs.train_3d import parse_options
 

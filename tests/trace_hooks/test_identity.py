@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ingest.store import open_run
+from ingest.run import open_run
 from ingest.summary import info
 from tests.forks import fork, succeeded
 from tests.waiting import wait_until

@@ -11,7 +11,7 @@ import pytest
 from app.first_step import AHEAD_STEPS, with_first_step
 from app.live_rank import Hello, LiveRank
 from app.settings import Settings
-from ingest.imports import import_paths
+from ingest.imports.importer import import_paths
 from tests.app.server.ranks import JOB_TOKEN, post, state
 from tests.app.server.served import Served, served
 from tests.forks import Fork, fork, succeeded

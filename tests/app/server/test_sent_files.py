@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.app.server.ranks import JOB_TOKEN
 from tests.app.server.test_live_jobs import connected, port, runs, serving
 from tests.trace_hooks.processes import begin

@@ -10,7 +10,7 @@ import time
 import app.upload_files
 import app.upload_import
 import app.uploads
-import ingest.imports
+import ingest.imports.importer
 from app.importing import import_paths
 from app.upload_files import FileHead
 from app.uploads import Uploads
@@ -195,7 +195,7 @@ def test_the_page_is_told_where_to_look_while_files_are_read(client, hub, monkey
 
         return import_paths(*others, shown)
 
-    monkeypatch.setattr(ingest.imports, "_SHOWN_FROM_BYTES", 1)
+    monkeypatch.setattr(ingest.imports.importer, "_SHOWN_FROM_BYTES", 1)
     monkeypatch.setattr(app.upload_import, "import_paths", watched)
     told = imported(client, ("job/a.json", trace(0)), ("job/b.json", trace(1)))
     [row] = seen

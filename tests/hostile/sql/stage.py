@@ -16,8 +16,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest import compaction
-from ingest.indexer import Indexer
+from ingest.index import compaction
+from ingest.index.indexer import Indexer
 from tests.runs_builder import T0, RunBuilder, table
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import SegmentName, publish_table

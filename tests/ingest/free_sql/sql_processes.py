@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from ingest.store import Run
+from ingest.run import Run
 
 HOLDER = "ingest.free_sql.holder"
 

@@ -11,7 +11,7 @@ import pytest
 
 from ingest.errors import UserError
 from ingest.free_sql.sql_process import SqlProcess
-from ingest.store import open_run
+from ingest.run import open_run
 from tests.runs_builder import two_rank_run
 
 OVER_SPANS = (

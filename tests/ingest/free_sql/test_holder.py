@@ -18,8 +18,8 @@ from ingest.errors import UserError
 from ingest.free_sql import wire
 from ingest.free_sql.connection import memory_bytes
 from ingest.free_sql.holder_handle import HolderHandle
+from ingest.run import Run, open_run
 from ingest.stopping import Interrupted, Stop
-from ingest.store import Run, open_run
 from tests.ingest.free_sql.sql_processes import holder_of, parent_of, processes, until_gone
 from tests.runs_builder import two_rank_run
 

@@ -15,8 +15,8 @@ import pytest
 from ingest.errors import UserError
 from ingest.free_sql import kernel
 from ingest.free_sql.sql_process import SqlProcess
+from ingest.run import Run, open_run
 from ingest.stopping import Stop
-from ingest.store import Run, open_run
 from tests.ingest.free_sql.sql_processes import parent_of, processes, until_gone
 from tests.runs_builder import two_rank_run
 

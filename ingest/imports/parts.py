@@ -1,0 +1,149 @@
+"""Files as parts, parts as a run: each file is read by itself, then the run takes what was found.
+
+Reading one file knows nothing of the others, so that many can be read at once and a file that ends
+its process costs itself only. What needs all of them (ranks that no file tells, two files of one
+rank, members of groups) is decided when the parts are put together, in the order of the files.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ingest.errors import UserError, disk_error, is_full, printable
+from ingest.limits import limits, variable
+from ingest.readers import GENERIC, Sink, reader_named, reader_of
+from ingest.readers.parsing.sources import Source, sources
+from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.unsupported import what_it_is
+
+LEFT_OUT = ", left out"
+_LOG = logging.getLogger(__name__)
+_LONGEST_REASON = 200
+
+
+@dataclass
+class Part:
+    """One file (or member of an archive), read."""
+
+    name: str
+    format: str
+    """NAME of its reader; empty where none knows it"""
+    shelf: Shelf
+    """what was said of it while it was read"""
+    value: Any = None
+    """what the reader made of it; None where nothing is to be taken"""
+
+
+def parts_of(
+    path: Path,
+    folder: Path,
+    on_bytes: Callable[[int], None],
+    is_mine: Callable[[int, str], bool],
+) -> Iterator[tuple[int, Part]]:
+    """Read a file on disk, or every file of an archive, numbered from 0; rows go to `folder`.
+
+    `on_bytes` gets the number of bytes read of the file on disk; `is_mine` the number and name of
+    what comes next, and says whether it shall be read.
+    """
+    for number, source in enumerate(sources([path], on_bytes)):
+        if is_mine(number, source.name):
+            yield number, _part_of(source, Shelf(folder))
+
+
+def _part_of(source: Source, shelf: Shelf) -> Part:
+    part = Part(source.name, "", shelf)
+    reader = None
+    with _failures_told(f"{source.name}: the search for its reader", shelf):
+        reader = reader_of(source)
+        if reader is None:
+            _refuse(source, shelf)
+    if reader is not None:
+        part.format = reader.NAME
+        with _failures_told(f"{source.name}: the {reader.NAME} reader", shelf):
+            part.value = reader.read(source, shelf)
+    return part
+
+
+def format_of(found: Iterable[tuple[str, str]]) -> str:
+    """The one format of files given as (name, format); empty where no file has any.
+
+    A generic format gives way to one that says what it is. Raises UserError where two do.
+    """
+    chosen = generic = ""
+    for name, own in found:
+        if own in GENERIC:
+            generic = own
+        elif own and chosen and own != chosen:
+            raise UserError(
+                f"{name} is a {own} file among {chosen} files; import each format by itself"
+            )
+        else:
+            chosen = own or chosen
+    return chosen or generic
+
+
+def put_together(parts: Iterable[Part], format_name: str, sink: Sink) -> None:
+    """Give the run what was found in the files, in their order.
+
+    A reader that fails on a file costs that file, never the others. Files of a generic format are
+    left out where `format_name` is another. Raises UserError.
+    """
+    reader = reader_named(format_name) if format_name else None
+    reading = None if reader is None else reader.Reading(sink)
+    for part in parts:
+        if part.format in GENERIC and part.format != format_name:
+            part.shelf.drop()
+            among = f"{part.format} file among {format_name} files"
+            sink.add_problem(f"{part.name} is a {among}{LEFT_OUT}")
+            continue
+        part.shelf.give_to(sink)
+        if reader is not None and reading is not None and part.value is not None:
+            with _failures_told(f"{part.name}: the {reader.NAME} reader", sink):
+                reading.take(part.value)
+    if reader is not None and reading is not None:
+        with _failures_told(f"what was read: the {reader.NAME} reader", sink):
+            reading.finish()
+
+
+def put_alone(part: Part, sink: Sink) -> None:
+    """Give a sink what one file shows by itself, for a look before all are put together."""
+    reader = reader_named(part.format)
+    with _failures_told(f"{part.name}: the {reader.NAME} reader", sink):
+        reader.Reading(sink).take(part.value)
+
+
+@contextmanager
+def _failures_told(what: str, sink: Sink) -> Iterator[None]:
+    """Turn whatever a reader raises, but a UserError, into a problem of the run.
+
+    Bytes of strangers meet parsers here (JSON, Parquet, SQLite, archives): what those raise on
+    damage cannot be listed, so this is the one boundary that catches everything.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except MemoryError:
+        bound = f"{limits().max_reader_mib:,} MiB of memory ({variable('max_reader_mib')})"
+        sink.add_problem(f"{what} needed more than {bound}")
+    except Exception as error:
+        if isinstance(error, OSError) and is_full(error):
+            raise disk_error("the import", error) from error
+        _LOG.debug("%s failed", what, exc_info=error)
+        said = printable(" ".join(str(error).split()))[:_LONGEST_REASON]
+        reason = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        sink.add_problem(f"{what} failed on it ({reason})")
+
+
+def _refuse(source: Source, sink: Sink) -> None:
+    damages = "; ".join(source.damages())
+    if damages and not source.head:
+        sink.add_problem(f"{source.name}: {damages}")
+    else:
+        about = f" ({damages})" if damages else ""
+        sink.add_problem(f"{source.name} is {what_it_is(source)}{about}{LEFT_OUT}")

@@ -1,0 +1,181 @@
+"""Merges a run's many small segments into few files, losing and doubling nothing.
+
+Files of one (table, attempt, band of 64 ranks) are merged in tiers: so many of a tier become one of
+the next, sorted by (rank, time). Written whole and published by rename, a merged file names the
+files it replaces in its own metadata. So a crash at any point is harmless: before the rename there
+is no merged file; after it whoever reads the folder next, with or without an index, takes the
+merged file and leaves its inputs out. Inputs are deleted when readers had time to move on.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.index.merging import publish_merged
+from ingest.index.rollup_pass import BAND
+from ingest.query.manifest import FileEntry, read_entry
+from ingest.query.transactions import transaction
+from ingest.run_folder.run_paths import is_data_path
+
+if TYPE_CHECKING:
+    from ingest.index.indexer import Indexer
+
+FIRST_FAN_IN = 32
+"""Segments of a (table, attempt, band) that become one file of the first tier."""
+FAN_IN = 8
+"""Files of a tier that become one of the next; no more of them are open at once."""
+MOST_SEGMENTS = 64
+"""Segments are merged so many at a time: they are in memory together."""
+CLOSED_S = 60.0
+"""A table that got no new file for so long is merged as far as ROWS_PER_FILE allows."""
+ROWS_PER_FILE = 2_000_000
+"""A file this long is not merged again: about 12 MB of spans."""
+BYTES_PER_FILE = 64 << 20
+"""Nor one of so many bytes: a frame has a thousand times those of a span, in memory, too."""
+GRACE_S = 60.0
+"""Time between a merge and the deletion of its inputs, for readers of older snapshots."""
+
+
+class Compaction:
+    """The merging half of an indexer."""
+
+    def __init__(self, owner: Indexer) -> None:
+        self.owner = owner
+        self.grace_s = GRACE_S
+
+    def merge_due(self, limit_s: float = math.inf) -> int:
+        """Merge what is due, for about limit_s, that of which there are most files first: else a
+        few large tables would take all of it. Returns the number of files merged away.
+        """
+        merged, until_s = 0, time.monotonic() + limit_s
+        for entries in sorted(self._groups(), key=len, reverse=True):
+            for batch in self._batches(entries):
+                if time.monotonic() >= until_s:
+                    return merged
+                merged += self._merge(batch)
+        return merged
+
+    def _groups(self) -> list[list[FileEntry]]:
+        groups: dict[tuple[str, int, int], list[FileEntry]] = defaultdict(list)
+        for entry in self.owner.manifest.entries():
+            if entry.rank_min // BAND == entry.rank_max // BAND:
+                groups[entry.table_name, entry.attempt, entry.rank_min // BAND].append(entry)
+        return list(groups.values())
+
+    def _batches(self, entries: list[FileEntry]) -> list[list[FileEntry]]:
+        """Files to merge now: full tiers; once the group is closed all it has, tier by tier."""
+        entries = [
+            entry
+            for entry in entries
+            if entry.num_rows < ROWS_PER_FILE and entry.num_bytes < BYTES_PER_FILE
+        ]
+        closed = len(entries) > 1 and self._is_closed(entries)
+        tiers: dict[int, list[FileEntry]] = defaultdict(list)
+        for entry in entries:
+            tiers[entry.tier].append(entry)
+        batches: list[list[FileEntry]] = []
+        for tier, members in tiers.items():
+            least, most = (FAN_IN, FAN_IN) if tier else (FIRST_FAN_IN, MOST_SEGMENTS)
+            if closed or len(members) >= least:
+                batches += _cut(members, most)
+        if closed and all(len(batch) == 1 for batch in batches):
+            batches = _cut(entries, FAN_IN)  # one of each tier is left
+        return [batch for batch in batches if len(batch) > 1]
+
+    def _is_closed(self, entries: list[FileEntry]) -> bool:
+        newest = 0.0
+        for entry in entries:
+            try:
+                newest = max(newest, (self.owner.folder / entry.path).stat().st_mtime)
+            except OSError:
+                return False
+        return time.time() - newest > CLOSED_S
+
+    def _merge(self, batch: list[FileEntry]) -> int:
+        owner = self.owner
+        folder = owner.folder / "compacted"
+        folder.mkdir(exist_ok=True)
+        first = batch[0]
+        tier = max(entry.tier for entry in batch) + 1
+        band = first.rank_min // BAND
+        name = f"{first.table_name}-{first.attempt:04d}-band{band:05d}-{time.time_ns()}.parquet"
+        inputs = [entry.path for entry in batch]
+        paths, replaced = [owner.folder / path for path in inputs], self._replaced_by(batch)
+        try:
+            publish_merged(first.table_name, paths, folder / name, inputs + replaced)
+        except (pa.ArrowException, OSError):
+            if not self._set_damaged_aside(batch):
+                raise  # no file is to blame: the disk is full
+            return 0
+        entry, _ = read_entry(owner.folder, f"compacted/{name}", tier)
+        if entry.problem:
+            raise OSError(entry.problem)
+        with transaction(owner.connection):
+            owner.advance()
+            owner.manifest.add([entry])
+            owner.manifest.retire(inputs, time.time_ns())
+        owner.remember(entry.path)
+        return len(batch)
+
+    def _replaced_by(self, batch: list[FileEntry]) -> list[str]:
+        """What the batch itself replaced and is not deleted yet: nobody else will name it."""
+        named = {
+            path
+            for entry in batch
+            if entry.tier
+            for path in read_entry(self.owner.folder, entry.path, entry.tier)[1]
+        }
+        known = (
+            self.owner.connection.execute("SELECT path FROM retired").fetchall() if named else []
+        )
+        return sorted(named & {path for (path,) in known})
+
+    def _set_damaged_aside(self, batch: list[FileEntry]) -> bool:
+        """Whether there was any that cannot be read."""
+        found = False
+        for entry in batch:
+            try:
+                pq.read_table(self.owner.folder / entry.path)
+            except (pa.ArrowException, OSError) as error:
+                reason = " ".join(str(error).split())[:400]
+                self.owner.advance()
+                self.owner.manifest.set_aside(entry.path, f"{entry.path} was set aside: {reason}")
+                found = True
+        return found
+
+    def delete_retired(self) -> list[str]:
+        """Delete files that were merged away long enough ago; returns their paths."""
+        connection = self.owner.connection
+        before_ns = time.time_ns() - int(self.grace_s * 1e9)
+        rows = connection.execute(
+            "SELECT path FROM retired WHERE retired_ns <= ? ORDER BY retired_ns, path", [before_ns]
+        ).fetchall()
+        paths = [path for (path,) in rows]
+        for path in paths:
+            if is_data_path(path):
+                (self.owner.folder / path).unlink(missing_ok=True)
+        if paths:
+            connection.execute(
+                "DELETE FROM retired WHERE path IN (SELECT unnest($paths))", {"paths": paths}
+            )
+        return paths
+
+
+def _cut(entries: list[FileEntry], most: int) -> list[list[FileEntry]]:
+    """Neighbours in time: at most so many files, together within the bounds of one file."""
+    batches: list[list[FileEntry]] = [[]]
+    rows = num_bytes = 0
+    for entry in sorted(entries, key=lambda e: (e.step_min, e.ts_min or 0, e.path)):
+        rows, num_bytes = rows + entry.num_rows, num_bytes + entry.num_bytes
+        too_much = rows > ROWS_PER_FILE or num_bytes > BYTES_PER_FILE
+        if batches[-1] and (len(batches[-1]) == most or too_much):
+            batches.append([])
+            rows, num_bytes = entry.num_rows, entry.num_bytes
+        batches[-1].append(entry)
+    return batches

@@ -1,0 +1,127 @@
+"""Many files of one table as one, sorted by (rank, time), with the rows of one rank in memory.
+
+A merged file can have millions of rows, and who merges is the server: what it takes must not grow
+with the run. Merged files are sorted by rank, so that they can be read a row group at a time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ingest.query.manifest import MERGED_FROM, SPAN_OF_TIME
+from trace_hooks.schema import TABLES, VERSION_BYTES, column_encodings, dictionary_columns
+
+ROW_GROUP = 16_384
+"""Rows from which a row group ends with its rank."""
+
+_TIME = {table: (plan[0][-1] if plan else None) for table, plan in SPAN_OF_TIME.items()}
+
+
+def publish_merged(table: str, paths: list[Path], merged: Path, inputs: list[str]) -> None:
+    """Write the rows of `paths` whole, row groups ending with their rank, then rename it.
+
+    `inputs`: what the file says that it replaces. Raises OSError and pa.ArrowException, where a
+    file is damaged and where the disk is full alike; nothing is left behind then.
+    """
+    schema = TABLES[table].schema
+    metadata = {
+        b"rankscope.table": table.encode(),
+        b"rankscope.schema": VERSION_BYTES,
+        MERGED_FROM: "\n".join(inputs).encode(),
+    }
+    temporary = merged.with_name(f".{merged.name}.{os.getpid()}.tmp")
+    try:
+        with pq.ParquetWriter(
+            temporary,
+            schema.with_metadata(metadata),
+            compression="zstd",
+            compression_level=3,
+            use_dictionary=dictionary_columns(table),
+            column_encoding=column_encodings(table),
+        ) as writer:
+            for rows in _row_groups(merged_rows(table, paths)):
+                writer.write_table(rows)
+        temporary.replace(merged)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def merged_rows(table: str, paths: Iterable[Path]) -> Iterator[pa.Table]:
+    """All rows of the files, a table for each rank, ranks ascending, each sorted by time.
+
+    Of merged files a row group each is in memory; all segments among them are, which are small.
+    """
+    time_column = _TIME.get(table, "ts_ns")
+    with ExitStack() as opened:
+        sorted_pieces: list[Iterator[tuple[int, pa.Table]]] = []
+        segments: list[pa.Table] = []
+        for path in paths:
+            file = opened.enter_context(pq.ParquetFile(path))
+            if MERGED_FROM in (file.metadata.metadata or {}):
+                sorted_pieces.append(_by_rank(_of_schema(table, part) for part in _parts(file)))
+            else:
+                segments.append(file.read(use_threads=False))
+                file.close()
+        if segments:
+            rows = _of_schema(table, pa.concat_tables(segments, promote_options="permissive"))
+            rows = rows.unify_dictionaries()
+            rows = rows.take(pc.sort_indices(rows, sort_keys=[("rank", "ascending")]))
+            sorted_pieces.append(_by_rank([rows]))
+        pieces = heapq.merge(*sorted_pieces, key=lambda one: one[0])
+        for _, of_rank in groupby(pieces, key=lambda one: one[0]):
+            rows = pa.concat_tables([piece for _, piece in of_rank]).unify_dictionaries()
+            if time_column is not None:
+                rows = rows.take(pc.sort_indices(rows, sort_keys=[(time_column, "ascending")]))
+            yield rows
+
+
+def _parts(file: pq.ParquetFile) -> Iterator[pa.Table]:
+    """Row groups of a merged file, one at a time in memory."""
+    return (file.read_row_group(number) for number in range(file.num_row_groups))
+
+
+def _by_rank(parts: Iterable[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
+    """Pieces (rank, rows) of tables whose ranks ascend."""
+    for rows in parts:
+        begin = 0
+        ends = pc.run_end_encode(rows.column("rank").combine_chunks())
+        ends = (ends.chunk(0) if isinstance(ends, pa.ChunkedArray) else ends).run_ends.to_pylist()
+        for end in ends if rows.num_rows else ():
+            yield rows.column("rank")[begin].as_py(), rows.slice(begin, end - begin)
+            begin = end
+
+
+def _of_schema(table: str, part: pa.Table) -> pa.Table:
+    """With the columns of today's schema; those that an older minor lacks are NULL."""
+    schema = TABLES[table].schema
+    for column in TABLES[table].columns:
+        if column.name not in part.column_names:
+            part = part.append_column(column.name, pa.nulls(part.num_rows, column.type))
+    return part.select(schema.names).cast(schema)
+
+
+def _row_groups(ranks: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Tables of at least ROW_GROUP rows that end where a rank does."""
+    held: list[pa.Table] = []
+    num_rows = 0
+    for rows in ranks:
+        held.append(rows)
+        num_rows += rows.num_rows
+        if num_rows >= ROW_GROUP:
+            yield _one_group(held)
+            held, num_rows = [], 0
+    if held:
+        yield _one_group(held)
+
+
+def _one_group(tables: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()

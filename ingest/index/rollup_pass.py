@@ -1,0 +1,238 @@
+"""Brings the rollups of an index database up to date for the steps that new files touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ingest.index.rollups import Rollups, Spans, Transfers, Windows, complete_windows, rollups
+from ingest.intervals import Ints
+from ingest.query.index_sql import index_sql
+from ingest.query.manifest import Connection, FileEntry, Manifest, Narrowing
+from trace_hooks.schema import KINDS, MODES
+
+BAND = 64
+"""Ranks handled together, as many as a merged file holds."""
+
+ROWS_AT_ONCE = 250_000
+"""Spans laid over each other at once; about 500 bytes each."""
+
+COLLECTIVES_AT_ONCE = 500_000
+"""Rows of collectives, of all ranks, put together in DuckDB at once; about 500 bytes each."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Some steps of some neighbouring ranks of one attempt; ends included."""
+
+    attempt: int
+    rank_min: int
+    rank_max: int
+    step_min: int
+    step_max: int
+
+    @property
+    def values(self) -> dict[str, int]:
+        """The tile as SQL parameters."""
+        return dict(self.__dict__)
+
+
+def touched_steps(
+    connection: Connection, entries: Iterable[FileEntry], relative: bool
+) -> dict[int, tuple[int, int]]:
+    """Per attempt the first and last step whose rollups the new files can change.
+
+    A span can last into later steps, and a step's row moves the next step's beginning.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    latest_ns: dict[int, int] = {}
+    for entry in entries:
+        if entry.problem or not entry.num_rows or entry.table_name not in TOUCHING:
+            continue
+        low, high = entry.step_min, entry.step_max + (entry.table_name == "steps")
+        known = found.get(entry.attempt, (low, high))
+        found[entry.attempt] = min(known[0], low), max(known[1], high)
+        if not relative and entry.ts_max is not None:
+            latest_ns[entry.attempt] = max(latest_ns.get(entry.attempt, entry.ts_max), entry.ts_max)
+    for attempt, ts_max in latest_ns.items():
+        low, high = found[attempt]
+        row = connection.execute(
+            "SELECT max(step) FROM step_rows WHERE attempt = ? AND step > ? AND start_ns < ?",
+            [attempt, high, ts_max],
+        ).fetchall()[0]
+        found[attempt] = low, max(high, row[0]) if row[0] is not None else high
+    return found
+
+
+TOUCHING = ("spans", "collectives", "steps", "groups")
+
+
+class RollupPass:
+    """One pass over what was touched, on the indexer's own connection, inside its transaction."""
+
+    def __init__(self, connection: Connection, folder: Path, relative: bool) -> None:
+        self.connection = connection
+        self.folder = folder
+        self.relative = relative
+        self.manifest = Manifest(connection)
+
+    def update(self, touched: dict[int, tuple[int, int]]) -> None:
+        """Replace the rollup rows of these steps, all ranks."""
+        for attempt, (low, high) in sorted(touched.items()):
+            for step_min, step_max in self._step_ranges(attempt, low, high):
+                self._update_steps(attempt, step_min, step_max)
+
+    def _files(self, table: str, *narrowings: Narrowing) -> list[str]:
+        paths = dict.fromkeys(path for n in narrowings for path in self.manifest.pick(table, n))
+        return [str(self.folder / path) for path in paths]
+
+    def _band_edges(self, attempt: int) -> list[tuple[int, int]]:
+        row = self.connection.execute(
+            "SELECT min(rank_min), max(rank_max) FROM files"
+            " WHERE attempt = ? AND problem IS NULL AND num_rows > 0",
+            [attempt],
+        ).fetchall()[0]
+        if row[0] is None:
+            return []
+        return [
+            (band * BAND, band * BAND + BAND - 1)
+            for band in range(row[0] // BAND, row[1] // BAND + 1)
+        ]
+
+    def _step_ranges(self, attempt: int, low: int, high: int) -> Iterator[tuple[int, int]]:
+        """Cut [low, high] so that a band's spans and all collectives of one part fit in memory."""
+        row = self.connection.execute(
+            "SELECT sum(num_rows), coalesce(sum(num_rows) FILTER (table_name = 'collectives'), 0),"
+            " min(step_min), max(step_max) FROM files WHERE attempt = ?"
+            " AND table_name IN ('spans', 'collectives') AND problem IS NULL AND num_rows > 0",
+            [attempt],
+        ).fetchall()[0]
+        rows, collectives, first, last = row if row[0] else (0, 0, low, high)
+        low, high = max(low, min(first, low)), min(high, max(last, high))
+        bands, steps = max(len(self._band_edges(attempt)), 1), max(last - first + 1, 1)
+        parts = max(rows / bands / ROWS_AT_ONCE, collectives / COLLECTIVES_AT_ONCE)
+        steps_at_once = max(int(steps / max(parts, 1 / steps)), 1)
+        for start in range(low, high + 1, steps_at_once):
+            yield start, min(start + steps_at_once - 1, high)
+
+    def _update_steps(self, attempt: int, step_min: int, step_max: int) -> None:
+        whole = Tile(attempt, 0, np.iinfo(np.int32).max, step_min, step_max)
+        for statement in _DELETES:
+            self.connection.execute(statement, [attempt, step_min, step_max])
+        self._load_collectives(whole)
+        for rank_min, rank_max in self._band_edges(attempt):
+            self._update_tile(Tile(attempt, rank_min, rank_max, step_min, step_max))
+
+    def _load_collectives(self, tile: Tile) -> None:
+        files = self._files(
+            "collectives",
+            Narrowing(tile.attempt, step_min=tile.step_min - 1, step_max=tile.step_max + 1),
+        )
+        values: dict[str, Any] = {
+            "attempt": tile.attempt, "step_min": tile.step_min, "step_max": tile.step_max,
+        }  # fmt: skip
+        self.has_collectives = bool(files)
+        if files:
+            self.connection.execute(
+                index_sql("collective_members"), {**values, "collectives": files}
+            )
+            self.connection.execute(index_sql("collective_rollup"), values)
+
+    def _windows(self, tile: Tile) -> Windows:
+        rows = self.connection.sql(
+            index_sql("load_windows"), params={**tile.values, "relative": self.relative}
+        ).to_arrow_table()
+        rank, step, begin, end = (_ints(rows, name) for name in rows.column_names)
+        return Windows(rank, step, begin, end, np.ones(rows.num_rows, dtype=bool))
+
+    def _spans(self, tile: Tile, windows: Windows) -> Spans:
+        asked = (windows.step_C >= tile.step_min) & (windows.step_C <= tile.step_max)
+        by_time = asked.any() and not self.relative
+        from_ns = int(windows.begin_C[asked].min()) if by_time else 0
+        to_ns = int(windows.end_C[asked].max()) if by_time else 0
+        ranks = {"attempt": tile.attempt, "rank_min": tile.rank_min, "rank_max": tile.rank_max}
+        narrowings = [Narrowing(**ranks, step_min=tile.step_min, step_max=tile.step_max)]
+        if by_time:
+            narrowings.append(Narrowing(**ranks, ts_min=from_ns, ts_max=to_ns))
+        files = self._files("spans", *narrowings)
+        if not files:
+            return Spans.none()
+        rows = self.connection.sql(
+            index_sql("load_spans"),
+            params={
+                **tile.values, "spans": files, "kinds": list(KINDS), "modes": list(MODES),
+                "from_ns": from_ns, "to_ns": to_ns,
+            },
+        ).to_arrow_table()  # fmt: skip
+        return Spans.from_arrow(rows)
+
+    def _transfers(self, tile: Tile) -> tuple[Transfers, set[tuple[int, int]]]:
+        """Transfers of a band, and the (rank, step) pairs whose transfers are all known."""
+        if not self.has_collectives:
+            return Transfers.none(), set()
+        ranks = {"rank_min": tile.rank_min, "rank_max": tile.rank_max}
+        rows = self.connection.sql(index_sql("load_transfers"), params=ranks).to_arrow_table()
+        rank, step, begin, end, late = (_ints(rows, name) for name in rows.column_names)
+        known = self.connection.execute(
+            "SELECT rank, step FROM collective_members WHERE rank BETWEEN $rank_min AND $rank_max"
+            " GROUP BY rank, step HAVING bool_and(usable)",
+            ranks,
+        ).fetchall()
+        return Transfers(rank, step, begin, end, late.astype(np.bool_)), set(known)
+
+    def _update_tile(self, tile: Tile) -> None:
+        windows = self._windows(tile)
+        spans = self._spans(tile, windows)
+        transfers, known = self._transfers(tile)
+        source = f"rollups {tile}"
+        self.connection.execute("DELETE FROM problems WHERE source = ?", [source])
+        try:
+            windows = complete_windows(windows, spans, tile.step_min, tile.step_max)
+            pairs = zip(windows.rank_C.tolist(), windows.step_C.tolist(), strict=True)
+            aligned_C = np.fromiter((pair in known for pair in pairs), bool, windows.rank_C.size)
+            found = rollups(spans, windows, transfers, self.relative, aligned_C)
+        except ValueError as error:  # times centuries apart: a damaged clock, not a reason to stop
+            text = (
+                f"steps {tile.step_min} to {tile.step_max} of ranks from {tile.rank_min}: {error}"
+            )
+            self.connection.execute("INSERT INTO problems VALUES (?, ?)", [source, text])
+            return
+        self._store(tile, found)
+
+    def _store(self, tile: Tile, found: Rollups) -> None:
+        for name, columns in (("step", found.steps), ("kind", found.kinds)):
+            step = columns["step"]
+            asked = (step >= tile.step_min) & (step <= tile.step_max)
+            rows = pa.table({key: _nullable(key, values[asked]) for key, values in columns.items()})
+            self.connection.register("fresh_rows", rows)
+            self.connection.execute(_INSERTS[name], [tile.attempt])
+            self.connection.unregister("fresh_rows")
+
+
+def _ints(rows: pa.Table, name: str) -> Ints:
+    return np.asarray(rows.column(name).to_numpy(), dtype=np.int64)
+
+
+def _nullable(name: str, values: npt.NDArray[Any]) -> pa.Array:
+    """Arrow column in which -1 of the times that can be unknown is NULL."""
+    unknown = None
+    if name.startswith("bubble") or name.endswith("cpu_ns"):
+        unknown = values.astype(np.int64) < 0
+    return pa.array(values, mask=unknown)
+
+
+_DELETES = (
+    "DELETE FROM step_rollup WHERE attempt = ? AND step BETWEEN ? AND ?",
+    "DELETE FROM kind_rollup WHERE attempt = ? AND step BETWEEN ? AND ?",
+    "DELETE FROM collective_rollup WHERE attempt = ? AND step BETWEEN ? AND ?",
+)
+_INSERTS = {
+    "step": "INSERT INTO step_rollup BY NAME SELECT ? AS attempt, * FROM fresh_rows",
+    "kind": "INSERT INTO kind_rollup BY NAME SELECT ? AS attempt, * FROM fresh_rows",
+}

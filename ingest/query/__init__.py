@@ -1,0 +1,1 @@
+"""Questions to an indexed run: DuckDB connections, the manifest of its files, saved SQL."""

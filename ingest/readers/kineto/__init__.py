@@ -1,0 +1,177 @@
+"""torch.profiler (Kineto) traces: JSON, gzipped or not, one file per rank.
+
+Format: https://github.com/pytorch/kineto and the files PyTorch 1.8 to 2.13 write. Times are
+microseconds with three decimals whatever displayTimeUnit says, relative to baseTimeNanoseconds
+where that stands in the file.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ingest.readers import Sink
+from ingest.readers.kineto.events import Window
+from ingest.readers.kineto.file import BLOCK_NS, FileTrace, Written, read_file, write_file
+from ingest.readers.parsing.sources import Source
+from ingest.readers.tables.staged_rows import Shelf
+from trace_hooks.schema import UNKNOWN
+
+NAME = "kineto"
+
+_OWN_KEYS = re.compile(
+    rb'"(?:deviceProperties|distributedInfo|baseTimeNanoseconds|schemaVersion)"\s*:'
+)
+_OWN_CATEGORIES = re.compile(
+    rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|gpu_user_annotation|cuda_runtime|cuda_driver|kernel|'
+    rb'gpu_memcpy|gpu_memset|python_function|ac2g|Operator|Runtime|Kernel|Memcpy|Memset)"'
+)
+_OWN_EXPORT = re.compile(rb'"t0_ns"\s*:')
+_EXPORT_SAYS_SO_IN = 4096
+_EVENT = re.compile(rb'"ph"\s*:\s*"')
+_NAMED_RANK = re.compile(
+    rb'(?:"process_name"[^{}]{0,200}\{\s{0,9}"name"|"pid")\s{0,9}:\s{0,9}"[^"]{0,200}?'
+    rb"\brank[ _-]?(\d{1,7})(?!\d)",
+    re.IGNORECASE,
+)
+
+
+def recognises(source: Source) -> bool:
+    """Whether it is a Chrome trace that PyTorch's profiler wrote."""
+    head = source.head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if head[:1] == b"[":
+        return bool(_OWN_CATEGORIES.search(head)) and bool(_EVENT.search(head))
+    if head[:1] != b"{":
+        return False
+    if _OWN_EXPORT.search(head, 0, _EXPORT_SAYS_SO_IN):
+        return False  # rankscope's export of such a run has kernels, too
+    if len(set(_NAMED_RANK.findall(head))) > 1:
+        return False  # merged from files of several ranks, which its processes name
+    has_events = b'"traceEvents"' in head
+    if has_events and (_OWN_KEYS.search(head) or _OWN_CATEGORIES.search(head)):
+        return True
+    # a long header before the events
+    return b'"schemaVersion"' in head and b'"deviceProperties"' in head
+
+
+_Found = tuple[Written, Shelf] | FileTrace
+
+
+def read(source: Source, shelf: Shelf) -> _Found | None:
+    """Read one file, and put its rows on a shelf of their own where it tells its rank and times."""
+    trace = read_file(source, shelf)
+    if trace is None or trace.rank is None or trace.lost_its_base:
+        return trace
+    rows = shelf.another()
+    rows.count_events(trace.rank, trace.num_elements)
+    return write_file(trace, trace.rank, rows), rows
+
+
+class Reading:
+    """One import of any number of files. Those that tell no rank wait for the ranks left over,
+    those that lost their base time for that of others.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._waiting: list[FileTrace] = []
+        self._names: dict[int, str] = {}
+        self._windows: dict[int, list[Window]] = {}
+        self._layouts: set[str] = set()
+        self._clocks: set[str] = set()
+        self._assumed: set[tuple[int, ...]] = set()
+        self._other: Written | None = None  # one with a base time
+        self._world_size = UNKNOWN
+
+    def take(self, found: _Found) -> None:
+        """One file; of several that say they are one rank, those that show other steps."""
+        if isinstance(found, FileTrace):
+            self._waiting.append(found)
+            return
+        written, rows = found
+        if not self._is_new(written.name, written.rank, written.windows):
+            rows.drop()
+            return
+        rows.give_to(self._sink)
+        self._learn(written)
+
+    def _is_new(self, name: str, rank: int, windows: list[Window]) -> bool:
+        """Whether a file shows what no earlier one of its rank does; says so where there is one."""
+        earlier = self._names.get(rank)
+        if earlier is None:
+            return True
+        is_new = _apart(self._windows[rank], windows)
+        if is_new:
+            self._sink.add_guess(f"{name}: other steps of the same rank {rank} as {earlier}")
+        else:
+            self._sink.add_problem(f"{name}: says it is rank {rank}, as {earlier} does; left out")
+        return is_new
+
+    def finish(self) -> None:
+        """Place the files that wait, with a rank first, and say what was not told by any."""
+        for trace in sorted(self._waiting, key=lambda one: one.rank is None):
+            self._place(self._based(trace) if trace.lost_its_base else trace)
+        self._tell()
+
+    def _based(self, trace: FileTrace) -> FileTrace:
+        """With the base time with which it begins next to another file: a job may have two."""
+        if self._other is None:
+            return trace
+        begin_ns, _ = trace.extent_ns
+        base_ns, started_ns = self._other.base_ns, self._other.started_ns
+        num_blocks = round((started_ns - base_ns - begin_ns) / BLOCK_NS)
+        self._sink.add_guess(
+            f"{trace.name}: its base time was cut off; it is taken to have begun as "
+            f"{self._other.name} did"
+        )
+        return replace(trace, base_ns=base_ns + num_blocks * BLOCK_NS)
+
+    def _place(self, trace: FileTrace) -> None:
+        rank = trace.rank
+        if rank is None:
+            rank = next(r for r in range(len(self._names) + 1) if r not in self._names)
+            self._sink.add_guess(
+                f"{trace.name} tells no rank, neither inside nor in its name: shown as rank {rank}"
+            )
+        elif not self._is_new(trace.name, rank, trace.windows):
+            return
+        self._sink.count_events(UNKNOWN if trace.rank is None else rank, trace.num_elements)
+        self._learn(write_file(trace, rank, self._sink))
+
+    def _tell(self) -> None:
+        if self._layouts == {""} and max(self._world_size, len(self._names)) > 1:
+            self._sink.add_guess(
+                "the parallel layout is unknown: the files' process groups do not name their axes"
+            )
+        elif len(self._layouts) > 1:
+            self._sink.add_problem("the files disagree about the parallel layout")
+        for ranks in sorted(self._assumed):
+            who = f"of {len(ranks)} ranks" if len(ranks) > 1 else "for each rank alone"
+            self._sink.add_guess(
+                f"some communication tells no process group: taken as one group {who}"
+            )
+
+    def _learn(self, written: Written) -> None:
+        self._names.setdefault(written.rank, written.name)
+        self._windows.setdefault(written.rank, []).extend(written.windows)
+        self._world_size = max(self._world_size, written.world_size)
+        self._layouts.add(written.layout)
+        if written.assumed:
+            self._assumed.add(written.assumed if len(written.assumed) > 1 else ())
+        if written.base_ns and self._other is None:
+            self._other = written
+        self._clocks.add(written.clock)
+        self._sink.set_clock("absolute" if self._clocks == {"absolute"} else "unknown")
+
+
+def _apart(earlier: list[Window], later: list[Window]) -> bool:
+    """Whether two files of a rank show different steps at different times."""
+    if not earlier or not later:
+        return False
+    ends = max(w.start_ns + w.dur_ns for w in earlier)
+    begins = min(w.start_ns for w in earlier)
+    disjoint = (
+        min(w.start_ns for w in later) >= ends
+        or max(w.start_ns + w.dur_ns for w in later) <= begins
+    )
+    return disjoint and not {w.step for w in earlier} & {w.step for w in later}

@@ -1,0 +1,185 @@
+"""Collectives of one rank from communication kernels and the calls that enqueued them."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingest.readers.kineto.events import COMM_ANNOTATION, Columns, CommArgs, CommEvent
+from ingest.readers.parsing.trace_events import MAX_COUNT
+from ingest.readers.tables.process_groups import DistributedInfo, Group, whole
+from trace_hooks.schema import UNKNOWN
+
+_OPS = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "allgatherbase": "all_gather",
+    "allgatherintotensor": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "reducescatterbase": "reduce_scatter",
+    "reducescattertensor": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "alltoallv": "all_to_all",
+    "alltoallbase": "all_to_all",
+    "broadcast": "broadcast",
+    "broadcastoop": "broadcast",
+    "reduce": "reduce",
+    "reduceoop": "reduce",
+    "gather": "gather",
+    "scatter": "scatter",
+    "send": "send",
+    "recv": "recv",
+    "recvanysource": "recv",
+    "barrier": "barrier",
+    "allreducebarrier": "barrier",
+    "sendrecv": "send_recv",
+}
+"""Other names of record_param_comms (wait, init, start and end of coalescing) move no data."""
+
+
+def op_name(text: str) -> str:
+    """The schema's name of an operation; empty for what moves no data."""
+    plain = text.lower().replace("_", "").replace("coalesced", "").replace("symmetric", "")
+    return _OPS.get(plain, "")
+
+
+def op_of_name(name: str) -> str:
+    """Operation in a name such as ncclDevKernel_AllReduce_Sum_f32_RING_LL; empty for none."""
+    for word in re.split(r"[^A-Za-z]+", name)[1:]:
+        if op := op_name(word):
+            return op
+    return ""
+
+
+@dataclass
+class Instance:
+    """One collective as this rank saw it."""
+
+    group: Group
+    seq: int
+    op: str
+    args: CommArgs
+    peer: int
+    enqueue_ns: int
+    start_ns: int
+    end_ns: int
+    state: str
+    row: int
+    """its span, -1 none"""
+
+
+def instances(
+    columns: Columns, info: DistributedInfo, rank: int
+) -> tuple[list[Instance], tuple[int, ...]]:
+    """Collectives in order of start, and the ranks of the group assumed where none was told.
+
+    Kernels tell when a collective really ran. Without any, gloo's annotations do (they block);
+    NCCL's annotations and calls only tell when it was enqueued.
+    """
+    kernels = sorted(columns.kernels, key=lambda kernel: kernel.ts_ns)
+    calls = _calls(columns)
+    chosen = kernels or calls
+    found: list[Instance] = []
+    assumed: tuple[int, ...] = ()
+    for event in chosen:
+        group = info.group_of(event.args)
+        without_group = group is None
+        if group is None:
+            group = info.only_group() or Group("", "not told", (rank,), "unknown")
+        told = op_name(str(event.args.op or ""))
+        op = told or (op_of_name(event.name) if kernels else _op_of_call(event.name))
+        runs = bool(kernels) or event.name.startswith("gloo:")
+        if kernels or (op and (len(group.ranks) != 1 or without_group)):
+            assumed = group.ranks if without_group else assumed
+            found.append(_instance(event, group, op or "unknown", runs))
+    if kernels:
+        _find_calls(found, calls, info)
+    _number(found, rank)
+    return found, assumed
+
+
+def _instance(event: CommEvent, group: Group, op: str, runs: bool) -> Instance:
+    end = event.args.destination if op == "send" else event.args.source if op == "recv" else None
+    peer = whole(end)
+    return Instance(
+        group=group,
+        seq=UNKNOWN,
+        op=op,
+        args=event.args,
+        peer=UNKNOWN if peer is None else peer,
+        enqueue_ns=event.ts_ns,
+        start_ns=event.ts_ns,
+        end_ns=event.end_ns if runs else UNKNOWN,
+        state="completed" if runs else "enqueued",
+        row=event.row if runs else UNKNOWN,
+    )
+
+
+def _op_of_call(name: str) -> str:
+    match = COMM_ANNOTATION.fullmatch(name)
+    return op_name(match[2]) if match else ""
+
+
+def _calls(columns: Columns) -> list[CommEvent]:
+    """Calls that enqueued communication, in order: with metadata where PyTorch wrote any."""
+    annotations = [a for a in columns.annotations if _op_of_call(a.name)]
+    annotations.sort(key=lambda event: event.ts_ns)
+    told = [call for call in columns.calls if op_name(str(call.args.op or ""))]
+    told.sort(key=lambda event: event.ts_ns)
+    if told and len(told) == len(annotations):
+        return [
+            CommEvent(a.row, a.name, a.ts_ns, a.dur_ns, call.args)
+            for a, call in zip(annotations, told, strict=True)
+        ]
+    return told or annotations
+
+
+def _find_calls(found: list[Instance], calls: Sequence[CommEvent], info: DistributedInfo) -> None:
+    """Give each collective the moment it was enqueued, where calls and kernels are one to one."""
+    queues: dict[tuple[int, str], list[CommEvent]] = defaultdict(list)
+    for call in calls:
+        group = info.group_of(call.args)
+        op = op_name(str(call.args.op or "")) or _op_of_call(call.name)
+        queues[(group.group_id, op) if group else (0, "")].append(call)
+    parts: dict[tuple[int, str], list[Instance]] = defaultdict(list)
+    for instance in found:
+        named = instance.args.op is not None
+        parts[(instance.group.group_id, instance.op) if named else (0, "")].append(instance)
+    for key, part in parts.items():
+        queue = queues.get(key, [])
+        matches = len(queue) == len(part) and all(
+            call.ts_ns <= instance.start_ns for call, instance in zip(queue, part, strict=True)
+        )
+        if not matches:
+            continue
+        for call, instance in zip(queue, part, strict=True):
+            instance.enqueue_ns = call.ts_ns
+            if not key[1]:  # the call knows what a kernel's name does not: SendRecv is all_to_all
+                instance.op = _op_of_call(call.name) or instance.op
+
+
+def _number(found: list[Instance], rank: int) -> None:
+    """Number collectives per group, point-to-point per (group, source, destination).
+
+    PyTorch's own number is taken where every collective of the group has one; its numbers of
+    point-to-point operations differ between the two sides.
+    """
+    parts: dict[tuple[int, int, int], list[Instance]] = defaultdict(list)
+    for instance in found:
+        pair = (UNKNOWN, UNKNOWN)
+        if instance.op in ("send", "recv"):
+            pair = (rank, instance.peer) if instance.op == "send" else (instance.peer, rank)
+        parts[(instance.group.group_id, *pair)].append(instance)
+    for key, part in parts.items():
+        told = [instance.args.seq for instance in part]
+        own = key[1] != UNKNOWN or key[2] != UNKNOWN or not all(_is_seq(n) for n in told)
+        if own or len(set(told)) != len(told):
+            told = list(range(len(part)))
+        for instance, seq in zip(part, told, strict=True):
+            instance.seq = seq
+
+
+def _is_seq(value: object) -> bool:
+    return type(value) is int and 0 <= value < MAX_COUNT

@@ -1,0 +1,217 @@
+"""Rows of one torch.profiler file for the sink: spans, steps, collectives, groups, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ingest.readers import Sink
+from ingest.readers.kineto.collectives import Instance
+from ingest.readers.kineto.events import TRACK_KINDS, Columns, Window
+from ingest.readers.kineto.flows import Launches
+from ingest.readers.kineto.memory import MemoryEvents, memory_rows
+from ingest.readers.kineto.recompute import Recomputed
+from ingest.readers.tables.nesting import depths
+from ingest.readers.tables.process_groups import Group
+from ingest.readers.tables.rows import Coded, rows
+from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
+
+ROWS_AT_ONCE = 1 << 18
+_SOURCE = "kineto"
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass
+class Spans:
+    """Columns of one file's spans, N of them, in the file's order."""
+
+    ts_ns_N: npt.NDArray[np.int64]
+    dur_ns_N: npt.NDArray[np.int64]
+    kind_N: npt.NDArray[np.int8]
+    name_N: npt.NDArray[np.int32]
+    track_N: npt.NDArray[np.int32]
+    recompute_N: npt.NDArray[np.bool_]
+    columns: Columns
+    instances: list[Instance]
+    windows: list[Window]
+
+    @classmethod
+    def of(
+        cls, columns: Columns, found: list[Instance], windows: list[Window], base_ns: int
+    ) -> Spans:
+        """All spans of a file, whose times count from `base_ns`; the columns are used up.
+
+        Collectives for which no call was found get the time of the launch as `enqueue_ns`.
+        """
+        ts_ns, dur_ns, kind, name, track = columns.joined()
+        place = track // len(TRACK_KINDS)
+        on_gpu = np.flatnonzero(track % len(TRACK_KINDS) == TRACK_KINDS.index("gpu"))
+        launches = columns.flows.launches(place[on_gpu], ts_ns[on_gpu])
+        again = Recomputed(columns.names, name, place, ts_ns, ts_ns + dur_ns)
+        recompute = again.holds(place, ts_ns)
+        recompute[on_gpu] = again.holds(launches.place_N, launches.ts_ns_N)
+        _tell_launches(found, launches, on_gpu)
+        for one in found:
+            if one.row >= 0:
+                kind[one.row] = KINDS.index(one.group.kind)
+        ts_ns += base_ns
+        return cls(ts_ns, dur_ns, kind, name, track, recompute, columns, found, windows)
+
+    def write(self, sink: Sink, rank: int) -> None:
+        """Give them to the sink in order of time, a piece at a time."""
+        depth_N = depths(self.track_N, self.ts_ns_N, self.dur_ns_N)
+        comm = [one for one in self.instances if one.row >= 0]
+        num_bytes = _Sparse(
+            [*((one.row, one.args.num_bytes) for one in comm), *self.columns.copied_bytes], UNKNOWN
+        )
+        group_id = _Sparse([(one.row, one.group.group_id) for one in comm], 0)
+        seq = _Sparse([(one.row, one.seq) for one in comm], UNKNOWN)
+        peer = _Sparse([(one.row, one.peer) for one in comm], UNKNOWN)
+        names, tracks = self.columns.names, _track_names(self.columns.tracks)
+        order = np.argsort(self.ts_ns_N, kind="stable")
+        for start in range(0, len(order), ROWS_AT_ONCE):
+            part = order[start : start + ROWS_AT_ONCE]
+            columns = {
+                "rank": rank,
+                "step": steps_at(self.windows, self.ts_ns_N[part]),
+                "ts_ns": self.ts_ns_N[part],
+                "dur_ns": self.dur_ns_N[part],
+                "kind": Coded(self.kind_N[part], KINDS),
+                "name": Coded(self.name_N[part], names),
+                "track": Coded(self.track_N[part], tracks),
+                "depth": depth_N[part],
+                "recompute": self.recompute_N[part],
+                "group_id": group_id.at(part),
+                "coll_seq": seq.at(part),
+                "peer": peer.at(part),
+                "num_bytes": num_bytes.at(part),
+            }
+            sink.add_rows("spans", rank, rows("spans", len(part), columns))
+
+
+def _tell_launches(found: list[Instance], launches: Launches, gpu_rows: Ints) -> None:
+    """Give collectives that have no call the time at which their kernel was launched."""
+    for one in found:
+        at = int(np.searchsorted(gpu_rows, one.row))
+        is_launched = (
+            one.enqueue_ns == one.start_ns
+            and at < len(gpu_rows)
+            and gpu_rows[at] == one.row
+            and launches.place_N[at] >= 0
+        )
+        if is_launched and launches.ts_ns_N[at] <= one.start_ns:
+            one.enqueue_ns = int(launches.ts_ns_N[at])
+
+
+class _Sparse:
+    """A column in which few rows have a value."""
+
+    def __init__(self, pairs: list[tuple[int, int]], otherwise: int) -> None:
+        pairs = sorted(pairs)
+        self._rows = np.array([row for row, _ in pairs], np.int64)
+        # one more at the end, for rows behind the last that has a value
+        self._values = np.array([*(value for _, value in pairs), otherwise], np.int64)
+        self._otherwise = otherwise
+
+    def at(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
+        """Values of these rows."""
+        places = np.searchsorted(self._rows, rows)
+        told = np.isin(rows, self._rows)
+        return np.where(told, self._values[places], self._otherwise)
+
+
+def steps_at(windows: list[Window], ts_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Step each time belongs to: the one that began last; -1 before the first.
+
+    What follows a step's end belongs to it too: kernels run on after the host has moved on.
+    """
+    starts = np.array([window.start_ns for window in windows], np.int64)
+    steps = np.array([BEFORE_FIRST_STEP, *(window.step for window in windows)], np.int64)
+    return steps[np.searchsorted(starts, ts_ns, side="right")]
+
+
+def write_steps(sink: Sink, rank: int, windows: list[Window]) -> None:
+    """A row of `steps` for each profiler step."""
+    columns = {
+        "rank": rank,
+        "step": [window.step for window in windows],
+        "start_ns": [window.start_ns for window in windows],
+        "dur_ns": [window.dur_ns for window in windows],
+    }
+    if windows:
+        sink.add_rows("steps", rank, rows("steps", len(windows), columns))
+
+
+def write_collectives(
+    sink: Sink, rank: int, found: list[Instance], base_ns: int, windows: list[Window]
+) -> None:
+    """A row of `collectives` for each of these, and of `groups` for each group they name."""
+    if not found:
+        return
+    start_ns = np.array([one.start_ns for one in found], np.int64) + base_ns
+    columns = {
+        "rank": rank,
+        "step": steps_at(windows, start_ns),
+        "group_id": [one.group.group_id for one in found],
+        "seq": [one.seq for one in found],
+        "op": [one.op for one in found],
+        "dtype": [one.args.dtype for one in found],
+        "num_bytes": [one.args.num_bytes for one in found],
+        "peer": [one.peer for one in found],
+        "enqueue_ns": [one.enqueue_ns + base_ns for one in found],
+        "start_ns": start_ns,
+        "end_ns": [one.end_ns + base_ns if one.end_ns >= 0 else UNKNOWN for one in found],
+        "state": [one.state for one in found],
+        "source": _SOURCE,
+    }
+    sink.add_rows("collectives", rank, rows("collectives", len(found), columns))
+    write_groups(sink, rank, list(dict.fromkeys(one.group for one in found)))
+
+
+def write_groups(sink: Sink, rank: int, groups: Sequence[Group]) -> None:
+    """A row of `groups` for each of these."""
+    columns = {
+        "rank": rank,
+        "group_id": [group.group_id for group in groups],
+        "name": [group.name for group in groups],
+        "desc": [group.desc for group in groups],
+        "axis": [group.axis for group in groups],
+        "ranks": [list(group.ranks) for group in groups],
+    }
+    if groups:
+        sink.add_rows("groups", rank, rows("groups", len(groups), columns))
+
+
+def write_memory(
+    sink: Sink, rank: int, memory: MemoryEvents, base_ns: int, windows: list[Window]
+) -> None:
+    """A row of `memory` for each step, and a mark wherever memory ran out."""
+    counters = memory.counters()
+    if len(counters.ts_ns_M):
+        counters = counters._replace(ts_ns_M=counters.ts_ns_M + base_ns)
+        columns = memory_rows(counters, steps_at(windows, counters.ts_ns_M))
+        sink.add_rows(
+            "memory", rank, rows("memory", len(columns["step"]), {"rank": rank, **columns})
+        )
+    if memory.failures_ns:
+        ts_ns = np.array(memory.failures_ns, np.int64) + base_ns
+        marks = {"rank": rank, "ts_ns": ts_ns, "step": steps_at(windows, ts_ns)}
+        told = {"kind": "error", "text": "device memory ran out"}
+        sink.add_rows("marks", rank, rows("marks", len(ts_ns), {**marks, **told}))
+
+
+def _track_names(tracks: list[tuple[Any, Any, str]]) -> list[str]:
+    return [_track_name(pid, tid, kind) for pid, tid, kind in tracks]
+
+
+def _track_name(pid: Any, tid: Any, kind: str) -> str:
+    if kind == "cpu":
+        # negative ids are the profiler's own rows; one trace is one process
+        return f"thread {tid}" if str(pid).isdecimal() else f"{pid} {tid}"
+    stream = str(tid).removeprefix("stream ")
+    return f"GPU {pid} stream {stream}" + (" waits" if kind == "sync" else "")

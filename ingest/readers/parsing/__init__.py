@@ -1,0 +1,1 @@
+"""Bytes of strangers, decoded without trust: JSON, pickle, protobuf, SQLite, archives."""

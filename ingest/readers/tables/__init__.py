@@ -1,0 +1,1 @@
+"""What readers of several formats share to make rows: spans, nesting, groups, ranks."""

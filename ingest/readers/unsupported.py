@@ -1,0 +1,164 @@
+"""Files that are no readable trace, recognised by content and called what they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import PurePath
+
+from ingest.readers.parsing.archives import is_tar
+from ingest.readers.parsing.protobuf import Damaged, fields
+from ingest.readers.parsing.sources import Source
+
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+_EXECUTION_TRACE = re.compile(rb'\s*\{[^\[]*"schema"\s*:\s*"[^"]*"')
+_MEMORY_TIMELINE = re.compile(rb"\s*\[\s*\[\s*(?:\[\s*)?-?\d")
+_JSON = re.compile(
+    rb'\s*(?:\{\s*(?:["}]|\Z)|\[\s*(?:[\[{"\]]|\Z|(?:-?\d[\d.eE+-]*|true|false|null)\s*[,\]]))'
+)
+"""Lines of logs begin with brackets, too: `[2026-01-01 ...`, `[rank0]: ...`."""
+_JSON_LINES = re.compile(rb"\s*\{[^\n]*\}\s*\n\s*\{")
+_EVENT = re.compile(rb'"ph"\s*:\s*"')
+_HTML = re.compile(rb"\s*<(?:!doctype html|html)", re.IGNORECASE)
+_CHAKRA = re.compile(rb"[\x03-\x40]\x0a[\x03-\x20]\d+\.\d+\.\d+")
+_NCCL_LOG = re.compile(rb"^[^\n{]*NCCL (?:INFO|WARN|TRACE|version)", re.MULTILINE)
+_LEAST_PACKETS = 3
+_LONGEST_VALUE_TYPE = 16
+
+_BEGINNINGS: tuple[tuple[bytes, str], ...] = (
+    (b"PAR1", "a Parquet file with other columns than a trace has"),
+    (b"PK\x03\x04", "a zip archive inside another file (unpack it first)"),
+    (b"\x1f\x8b", "a gzip inside another gzip (unpack it first)"),
+    (b"\xfd7zXZ", "packed by xz (unpack it first)"),
+    (b"BZh", "packed by bzip2 (unpack it first)"),
+    (b"\x28\xb5\x2f\xfd", "packed by zstd (unpack it first)"),
+    (b"7z\xbc\xaf", "packed by 7-Zip (unpack it first)"),
+    (b"NVR\x00", "a report of Nsight Compute, which looks at single kernels"),
+    (b"PERFILE2", "a recording of Linux perf, which holds samples and no operations"),
+    (b"\x93NUMPY", "a NumPy array"),
+    (b"\x89HDF\r\n", "an HDF5 file"),
+    (b"\x7fELF", "a program or a library"),
+    (b"\x89PNG\r\n", "a picture"),
+    (b"\xff\xd8\xff", "a picture"),
+    (b"%PDF-", "a PDF document"),
+    (b"version https://git-lfs.github.com/spec/",
+     "a pointer of Git LFS, not the file itself (`git lfs pull` fetches it)"),
+)  # fmt: skip
+_ENDINGS = {
+    ".nsys-rep": "a report of Nsight Systems by its name (`nsys export --type sqlite` makes of it "
+    "what is read)",
+    ".qdrep": "a report of Nsight Systems by its name (`nsys export --type sqlite` makes of it "
+    "what is read)",
+}
+"""Formats that nothing at their begin tells: what their names say is better than nothing."""
+
+
+def _is_pickle(head: bytes) -> bool:
+    return bool(_PICKLE.match(head))
+
+
+def _is_sqlite(head: bytes) -> bool:
+    return head.startswith(b"SQLite format 3")
+
+
+def _first_fields(head: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Fields of a protobuf as far as the head goes."""
+    with suppress(Damaged):
+        for number, value, _ in fields(head):
+            yield number, value
+
+
+def _is_perfetto(head: bytes) -> bool:
+    """Whether packets of Perfetto's trace proto (field 1, a message each) follow on each other."""
+    found = 0
+    for number, value in _first_fields(head):
+        if number != 1 or not isinstance(value, bytes):
+            return False
+        found += 1
+    return found >= _LEAST_PACKETS
+
+
+def _is_xplane(head: bytes) -> bool:
+    """Whether its first message is a plane of XSpace, which are named by devices and hosts."""
+    number, value = next(_first_fields(head), (0, b""))
+    named = (b"/device:", b"/host:", b"Task Environment")
+    return number == 1 and isinstance(value, bytes) and any(name in value for name in named)
+
+
+def _is_pprof(head: bytes) -> bool:
+    """Whether types of values (field 1, two small numbers each) come first, then samples (2)."""
+    for place, (number, value) in enumerate(_first_fields(head)):
+        if number == 2:
+            return place > 0 and isinstance(value, bytes)
+        is_type = number == 1 and isinstance(value, bytes) and len(value) <= _LONGEST_VALUE_TYPE
+        if not is_type or not {n for n, _ in _first_fields(bytes(value))} <= {1, 2}:
+            return False
+    return False
+
+
+def _is_json(head: bytes) -> bool:
+    return bool(_JSON.match(head))
+
+
+def _is_text(head: bytes) -> bool:
+    return b"\x00" not in head[:4096]
+
+
+_LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
+    ("an empty file", lambda head: not head.strip()),
+    (
+        "a database of rocprofv3, whose tables are not those of rocmProfileData",
+        lambda head: _is_sqlite(head) and b"rocpd_info_" in head,
+    ),
+    ("a SQLite database", _is_sqlite),
+    (
+        "a PyTorch memory snapshot (what was allocated, no operations in time)",
+        lambda head: b"device_traces" in head and b"segments" in head,
+    ),
+    ("a Python pickle, which could run code", _is_pickle),
+    (
+        "a PyTorch execution trace (operators without GPU times), no profiler trace",
+        lambda head: bool(_EXECUTION_TRACE.match(head)) and b'"nodes"' in head,
+    ),
+    (
+        "a PyTorch memory timeline, which holds no operations",
+        lambda head: bool(_MEMORY_TIMELINE.match(head)) or b"<title>GPU Memory Timeline" in head,
+    ),
+    (
+        "a log of NCCL, which tells no times of operations",
+        lambda head: _is_text(head) and bool(_NCCL_LOG.search(head, 0, 65536)),
+    ),
+    (
+        "JSON with events of a Chrome trace, but not where a trace has them",
+        lambda head: _is_json(head) and bool(_EVENT.search(head)),
+    ),
+    ("a speedscope profile", lambda head: _is_json(head) and b"www.speedscope.app" in head[:4096]),
+    ("a file of JSON lines", lambda head: bool(_JSON_LINES.match(head))),
+    ("JSON, but no trace", _is_json),
+    ("a tar archive inside another file (unpack it first)", is_tar),
+    ("an HTML page, perhaps one that asks to log in", lambda head: bool(_HTML.match(head))),
+    (
+        "a Chakra execution trace (operators without GPU times), no profiler trace",
+        lambda head: bool(_CHAKRA.match(head)),
+    ),
+    ("a file of TensorBoard events, no trace", lambda head: b"brain.Event:" in head[:64]),
+    (
+        "a profile of TensorFlow or JAX (XPlane); the trace.json.gz beside it is read",
+        _is_xplane,
+    ),
+    ("a native Perfetto trace; export it as JSON (traceconv json)", _is_perfetto),
+    ("a pprof profile, which holds samples and no operations", _is_pprof),
+    ("plain text", _is_text),
+)
+
+
+def what_it_is(source: Source) -> str:
+    """What the file is, in words that fit after "is"."""
+    for beginning, name in _BEGINNINGS:
+        if source.head.startswith(beginning):
+            return name
+    for name, applies in _LOOKALIKES:
+        if applies(source.head):
+            return name
+    return _ENDINGS.get(PurePath(source.name).suffix.lower(), "of no format known here")
