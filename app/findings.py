@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from app.hub import Hub
-from diagnosis import baseline, cells, late_arrival
-from diagnosis.detectors import Detector, detectors, diagnose
-from diagnosis.episodes import MIN_VOTES
+from diagnosis.detectors import Detector, detectors, diagnose, late_arrival
+from diagnosis.detectors import against_baseline as baseline
 from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Verdict
-from diagnosis.standing import standing
+from diagnosis.statistics import cells
+from diagnosis.statistics.episodes import MIN_VOTES
+from diagnosis.statistics.open_collectives import standing
 from ingest.query.questions import question
 from ingest.readers import straggler_analysis
 from ingest.run import Run

@@ -1,9 +1,9 @@
 """The import step: readers write the tables as the files tell them, then clocks are aligned.
 
 Files of processes on several hosts have a clock each. Where collectives were recorded by all their
-members, or by enough of them, their ends say how far the clocks are apart (diagnosis.clocks), and
-the run's clocks table is written anew; where they do not connect a rank, its clock counts as
-unknown and the run says so.
+members, or by enough of them, their ends say how far the clocks are apart
+(diagnosis.clocks.alignment), and the run's clocks table is written anew; where they do not connect
+a rank, its clock counts as unknown and the run says so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from diagnosis.clocks import Alignment, MatchedEnds, RankClock, align
+from diagnosis.clocks.alignment import Alignment, MatchedEnds, RankClock, align
 from ingest.errors import UserError
 from ingest.imports import importer
 from ingest.imports.importer import OnFile, OnShown, Progress

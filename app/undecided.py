@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from diagnosis import baseline
+from diagnosis.detectors import against_baseline
 from diagnosis.findings import Diagnosis
 from ingest.run import Run
 
@@ -23,7 +23,10 @@ _UNSEEN = {
 
 def not_identifiable(diagnosis: Diagnosis) -> list[dict[str, str]]:
     """Kinds that these data cannot tell: {"kind", "why", "remedy"}."""
-    if any(verdict.detector == baseline.NAME and verdict.checked for verdict in diagnosis.verdicts):
+    if any(
+        verdict.detector == against_baseline.NAME and verdict.checked
+        for verdict in diagnosis.verdicts
+    ):
         return []
     return [{"kind": kind, "why": why, "remedy": REMEDY} for kind, why in _UNSEEN.items()]
 

@@ -21,7 +21,7 @@ from app.server import make_app
 from app.shell import make_dash
 from app.undecided import not_identifiable
 from app.views.about_run import Clocks
-from diagnosis import baseline
+from diagnosis.detectors import against_baseline
 from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Place, Verdict
 from tests.app.in_process import Client
 from tests.app.pages_in_process import call, having, plain_text, text_of
@@ -55,7 +55,10 @@ def test_json_of_the_findings(hub: Hub) -> None:
         (finding,) = (Finding.from_json(one) for one in answer["findings"])
         assert finding.culprits[0].rank == 5
         assert client.get("/api/run/healthy/findings?attempt=0").json()["findings"] == []
-        assert {one["kind"] for one in answer["not_identifiable"]} == {*baseline.KINDS, "slow_op"}
+        assert {one["kind"] for one in answer["not_identifiable"]} == {
+            *against_baseline.KINDS,
+            "slow_op",
+        }
         assert (answer["clock"]["aligned"], answer["clock"]["num_ranks"]) == (True, 8)
         short = client.get("/api/run/short/findings").json()
         assert short["clock"]["num_ranks"] == 2
@@ -193,7 +196,7 @@ def test_the_drawer_says_what_cannot_be_decided_and_what_would(
         assert said.count(one["remedy"]) == 1
     (note,) = having(tree, className="note unaligned")
     assert text_of(note) == clocks.sentence
-    compared = Diagnosis((*diagnosis.verdicts, Verdict(baseline.NAME, checked="As quick.")))
+    compared = Diagnosis((*diagnosis.verdicts, Verdict(against_baseline.NAME, checked="As quick.")))
     assert not_identifiable(compared) == []
     assert "Cannot be decided" not in text_of(drawer(compared, VIEW, ""))
 

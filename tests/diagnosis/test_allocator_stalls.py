@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from app.findings import diagnose_run
-from diagnosis.allocator_stalls import detect
+from diagnosis.detectors.allocator_stalls import detect
 from diagnosis.findings import Verdict
 from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault

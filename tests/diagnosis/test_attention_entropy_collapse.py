@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from diagnosis.attention_entropy_collapse import detect
+from diagnosis.detectors.attention_entropy_collapse import detect
 from diagnosis.findings import Finding, Verdict
 from tests.diagnosis.health_tables import EVERY, NUM_LOOKS, head_rows, noisy, tables
 

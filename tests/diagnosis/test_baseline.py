@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis.baseline import compare
+from diagnosis.detectors.against_baseline import compare
 from diagnosis.findings import Verdict
 from tests.diagnosis.work_tables import Phases, phase_tables
 from trace_hooks.layout import ParallelLayout

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.findings import diagnose_run
-from diagnosis.busy_hosts import detect
+from diagnosis.detectors.host_contention import detect
 from diagnosis.findings import Verdict
 from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault

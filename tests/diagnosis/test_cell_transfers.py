@@ -11,8 +11,8 @@ import yaml
 from app.findings import tables_of
 from app.importing import open_any
 from diagnosis.detectors import detectors
+from diagnosis.detectors.slow_network import NAME, detect
 from diagnosis.findings import Finding
-from diagnosis.slow_network import NAME, detect
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from app.findings import tables_of
-from diagnosis.clock_unaligned import NAME, detect
 from diagnosis.detectors import detectors
+from diagnosis.detectors.clock_unaligned import NAME, detect
 from diagnosis.findings import Verdict
 from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from diagnosis.clocks import LARGEST_ERR_NS, Alignment, MatchedEnds, align
+from diagnosis.clocks.alignment import LARGEST_ERR_NS, Alignment, MatchedEnds, align
 
 T0 = 1_700_000_000_000_000_000
 US, MS, S = 1_000, 1_000_000, 1_000_000_000

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from app.findings import tables_of
-from diagnosis.data_gaps import NAME, detect
 from diagnosis.detectors import detectors
+from diagnosis.detectors.data_gaps import NAME, detect
 from diagnosis.findings import Verdict
 from ingest.run import open_run
 from tests.runs_builder import RunBuilder

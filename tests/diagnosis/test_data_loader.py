@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diagnosis.data_loader import detect
+from diagnosis.detectors.data_loader import detect
 from diagnosis.findings import Verdict
 from tests.diagnosis.work_tables import Phases, phase_tables
 from trace_hooks.layout import ParallelLayout

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from app.findings import diagnose_run
-from diagnosis.dead_rank import detect
+from diagnosis.detectors.dead_rank import detect
 from diagnosis.findings import Verdict
 from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from diagnosis.dead_units import detect
+from diagnosis.detectors.dead_units import detect
 from diagnosis.findings import Finding, Verdict
 from tests.diagnosis.health_tables import EVERY, NUM_LOOKS, noisy, tables, tensor_rows
 

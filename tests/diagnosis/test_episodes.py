@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diagnosis.episodes import episodes, greatest_sum, may_be_slow, sporadic
+from diagnosis.statistics.episodes import episodes, greatest_sum, may_be_slow, sporadic
 
 NOISE = 0.02
 """3 MAD of the noise below, about 2 sigma"""

@@ -10,7 +10,7 @@ import pytest
 
 from app.findings import diagnose_run, tables_of
 from diagnosis.findings import Evidence
-from diagnosis.peers import peers_of, slowdowns, work_of
+from diagnosis.statistics.peers import peers_of, slowdowns, work_of
 from ingest.run import Run, open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from app.findings import diagnose_run
+from diagnosis.detectors.jit_spikes import detect
 from diagnosis.findings import Verdict
-from diagnosis.jit_spikes import detect
 from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from diagnosis.detectors.late_arrival import at_least, detect
 from diagnosis.findings import Verdict
-from diagnosis.late_arrival import at_least, detect
 from tests.diagnosis.work_tables import phase_tables
 from trace_hooks.layout import ParallelLayout
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis.data_loader import detect
+from diagnosis.detectors.data_loader import detect
 from tests.diagnosis.work_tables import phase_tables
 from trace_hooks.layout import ParallelLayout
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from diagnosis.detectors.launch_skew import detect
 from diagnosis.findings import Verdict
-from diagnosis.late_start import detect
 from tests.diagnosis.work_tables import Phases, phase_tables
 from trace_hooks.layout import ParallelLayout
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diagnosis.levels import running_medians
+from diagnosis.statistics.running_median import running_medians
 
 
 def test_a_lasting_change_moves_the_level_and_spikes_do_not() -> None:

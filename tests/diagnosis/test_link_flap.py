@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from diagnosis.detectors.link_flap import detect
 from diagnosis.findings import Verdict
-from diagnosis.link_flap import detect
 from tests.diagnosis.transfer_tables import Factor, transfer_tables
 from trace_hooks.layout import ParallelLayout
 

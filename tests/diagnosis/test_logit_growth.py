@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from diagnosis.detectors.logit_growth import detect
 from diagnosis.findings import Finding, Verdict
-from diagnosis.logit_growth import detect
 from tests.diagnosis.health_tables import EVERY, NUM_LOOKS, head_rows, noisy, tables
 
 LOOKS = np.arange(NUM_LOOKS)

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from diagnosis.detectors.loss_spike import detect
 from diagnosis.findings import Verdict
-from diagnosis.loss_spike import detect
 
 STEPS = 60
 

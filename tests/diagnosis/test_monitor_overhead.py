@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from app.findings import diagnose_run
+from diagnosis.detectors.monitor_overhead import detect
 from diagnosis.findings import Verdict
-from diagnosis.monitor_overhead import detect
 from ingest.run import open_run
 from tests.diagnosis.work_tables import phase_tables
 from tests.runs_builder import T0, US, RunBuilder

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from diagnosis.detectors.rotating_skew import detect
 from diagnosis.findings import Verdict
-from diagnosis.moving_skew import detect
 from tests.diagnosis.work_tables import Phases, phase_tables
 from trace_hooks.layout import ParallelLayout
 

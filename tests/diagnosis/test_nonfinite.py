@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from app.findings import diagnose_run
+from diagnosis.detectors.nonfinite import detect
 from diagnosis.findings import Verdict
-from diagnosis.nonfinite import detect
 from ingest.run import open_run
 from tests.runs_builder import T0, RunBuilder
 

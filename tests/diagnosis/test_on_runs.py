@@ -12,8 +12,8 @@ import pytest
 from app import findings
 from app.findings import diagnose_run, tables_of
 from diagnosis.detectors import diagnose
+from diagnosis.detectors.slow_worker import detect
 from diagnosis.findings import Diagnosis
-from diagnosis.slow_worker import detect
 from ingest.imports.importer import open_any
 from ingest.run import open_run
 from sample_traces.generate.faults import KINDS, SyntheticFault

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diagnosis.own_time import middle, middles
+from diagnosis.statistics.phase_times import middle, middles
 
 
 @pytest.mark.parametrize("num_rows", [0, 1, 2, 3, 8, 9])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diagnosis.peers import (
+from diagnosis.statistics.peers import (
     level_before,
     medians_of_others,
     noises,

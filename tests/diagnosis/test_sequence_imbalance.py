@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from app.findings import diagnose_run
+from diagnosis.detectors.sequence_imbalance import detect, pipeline_time
 from diagnosis.findings import Finding, Verdict
-from diagnosis.sequence_imbalance import detect, pipeline_time
 from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob

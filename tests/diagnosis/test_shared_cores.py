@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis import step_regression
-from diagnosis.own_time import kept_from_cores, own_times
+from diagnosis.detectors import step_regression
+from diagnosis.statistics.phase_times import kept_from_cores, own_times
 from tests.diagnosis.work_tables import Phases, phase_tables
 from trace_hooks.layout import ParallelLayout
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from diagnosis.detectors.slow_checkpoint import detect
 from diagnosis.findings import Verdict
-from diagnosis.slow_checkpoint import detect
 from tests.diagnosis.work_tables import Phases, phase_tables
 from trace_hooks.layout import ParallelLayout
 

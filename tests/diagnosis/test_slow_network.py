@@ -8,8 +8,8 @@ import pytest
 
 from app.findings import tables_of
 from diagnosis.detectors import detectors
+from diagnosis.detectors.slow_network import NAME, detect
 from diagnosis.findings import Finding, Verdict
-from diagnosis.slow_network import NAME, detect
 from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob

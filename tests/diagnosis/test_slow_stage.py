@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from diagnosis.detectors.slow_stage import detect
 from diagnosis.findings import Verdict
-from diagnosis.slow_stage import detect
 from tests.diagnosis.work_tables import Compute, tables
 from trace_hooks.layout import ParallelLayout
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from diagnosis.detectors.slow_worker import detect
 from diagnosis.findings import Verdict
-from diagnosis.slow_worker import detect
 from tests.diagnosis.work_tables import Compute, tables
 from trace_hooks.layout import ParallelLayout
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from diagnosis.detectors.stalled_updates import detect
 from diagnosis.findings import Finding, Verdict
-from diagnosis.stalled_updates import detect
 from tests.diagnosis.health_tables import EVERY, NUM_LOOKS, noisy, tables, tensor_rows
 
 LOOKS = np.arange(NUM_LOOKS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from diagnosis.standing import standing
+from diagnosis.statistics.open_collectives import standing
 
 _SCHEMA = pa.schema([
     ("group_id", pa.int64()), ("name", pa.string()), ("axis", pa.string()),

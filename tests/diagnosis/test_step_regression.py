@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from diagnosis.detectors.step_regression import detect
 from diagnosis.findings import Verdict
-from diagnosis.step_regression import detect
 from tests.diagnosis.work_tables import Phases, phase_tables
 from trace_hooks.layout import ParallelLayout
 

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from diagnosis.detectors.weights_diverged import detect
 from diagnosis.findings import Finding, Verdict
-from diagnosis.weights_diverged import detect
 
 LOOKS = 12
 CHECKSUMS = pa.schema([

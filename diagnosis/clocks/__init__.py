@@ -1,0 +1,1 @@
+"""Clocks of ranks, aligned by what collectives say: offsets, and how sure they are."""

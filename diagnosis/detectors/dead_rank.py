@@ -1,0 +1,167 @@
+"""dead_rank, silent_host: a rank falls silent, its job stands still, and the others live on.
+
+Hooks send a sign of life each second, whatever the training thread does. A rank is silent where its
+last one is SILENT_MS older than those of most others, or where the watchdog of its host saw its
+process gone without a record of its end. It is told where nobody has finished more than
+MOST_FURTHER steps since: a job cannot go on without a rank, so that one that others leave behind
+has only lost its recorder, which is set aside. A host of several ranks that all are silent is told
+as the host; where most ranks are, or some have finished, it is the job that has ended.
+
+Source: F05 and F09 of the fault list; MegaScale (2402.15627) tells dead machines by heartbeats.
+Assumes: clocks of hosts within some seconds. Known false positives: a file system that holds back
+the files of a rank or host for as long. Not separable without logs of the system: a crashed
+process, its device, its host, its network card. Blind spots: imported runs; without a watchdog jobs
+all whose ranks end within SILENT_MS of the first. Cost: one row per rank.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from diagnosis.findings import Evidence, Finding, Verdict
+from diagnosis.statistics.peers import placed
+from diagnosis.statistics.shared_location import pipeline_ranks, place_of
+
+NAME = "dead_rank"
+KINDS = ("dead_rank", "silent_host")
+QUESTIONS = ("last_signs", "rank_places")
+
+SILENT_MS = 10_000.0
+"""A rank counts as silent from here on everywhere in the dashboard (DESIGN: live state)."""
+
+CERTAIN_MS = 60_000.0
+"""And as lost from here on."""
+
+MOST_FURTHER = 2
+"""Stages of a pipeline may be one step ahead, and the newest step may not have been written."""
+
+
+@dataclass(frozen=True)
+class _Silent:
+    """Ranks that fell silent together: rows of last_signs. `host`: of which they are all."""
+
+    rows: Sequence[Mapping[str, Any]]
+    host: str | None
+    quiet_ms: float  # of the one that was heard last
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the watchdog saw that."""
+        return all(row["is_lost"] for row in self.rows)
+
+    @property
+    def who(self) -> str:
+        """In words."""
+        if self.host is not None:
+            return f"All ranks of {self.host}"
+        named = ", ".join(str(row["rank"]) for row in self.rows)
+        return f"Rank{'s' if len(self.rows) > 1 else ''} {named}"
+
+
+def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
+    """Verdict on an attempt: answers of QUESTIONS; None where fewer than two ranks sent signs."""
+    rows = tables["last_signs"].to_pylist()
+    if len(rows) < 2:
+        return None
+    newest_ns = float(np.median([row["last_ns"] for row in rows]))
+    silent = [
+        row for row in rows if row["status"] != "finished"
+        and (newest_ns - row["last_ns"] >= SILENT_MS * 1e6 or _is_gone(row, rows))
+    ]  # fmt: skip
+    further = max((row["last_step"] for row in rows if row["last_step"] is not None), default=0)
+    dead = [row for row in silent if further - (row["last_step"] or 0) <= MOST_FURTHER]
+    found = tuple(
+        _finding(one, tables["rank_places"], further, attempt)
+        for one in _together(dead, rows, newest_ns)
+    )
+    set_aside = tuple(_left_behind(row) for row in silent if row not in dead)
+    checked = None if found else "No rank fell silent while the others went on."
+    return Verdict(NAME, found, checked, set_aside=set_aside, of_data=True)
+
+
+def _is_gone(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the watchdog says so of it and not of the whole job, of which none has finished."""
+    lost = sum(one["is_lost"] for one in rows)
+    is_over = 2 * lost >= len(rows) or any(one["status"] == "finished" for one in rows)
+    return bool(row["is_lost"] and row["status"] is None and not is_over)
+
+
+def _together(
+    dead: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], newest_ns: float
+) -> list[_Silent]:
+    """Whole hosts by themselves, and all other ranks."""
+    if not dead:
+        return []
+    quiet_ms = (newest_ns - max(row["last_ns"] for row in dead)) / 1e6
+    all_of = Counter(row["host"] for row in rows)
+    dead_of = Counter(row["host"] for row in dead)
+    hosts = sorted(
+        host for host, num in dead_of.items() if host is not None and num == all_of[host] > 1
+    )
+    found = [_Silent([r for r in dead if r["host"] == host], host, quiet_ms) for host in hosts]
+    single = [row for row in dead if row["host"] not in hosts]
+    return [*found, *([_Silent(single, None, quiet_ms)] if single else [])]
+
+
+def _left_behind(row: Mapping[str, Any]) -> str:
+    return (
+        f"Rank {row['rank']} records nothing since step {row['last_step']}, and the others go on: "
+        "its recording has ended, not the rank."
+    )
+
+
+def _finding(one: _Silent, places: pa.Table, further: int, attempt: int) -> Finding:
+    rank_R = np.array([row["rank"] for row in one.rows], np.int64)
+    ranks = placed(rank_R, places)
+    lasts = [row["last_step"] for row in one.rows if row["last_step"] is not None]
+    first = min(lasts) + 1 if lasts else 0
+    last = max(first, further)
+    others = tuple(sorted(set(places["rank"].to_pylist()) - set(rank_R.tolist())))
+    error = next((row["error"] for row in one.rows if row["error"]), None)
+    cause = f"It ended with: {error}" if error else "Its process no longer runs, or is cut off."
+    told = f"{one.quiet_ms / 1e3:.1f} s before the others"
+    gone = ", and its process is gone" if one.is_gone else ""
+    return Finding(
+        kind="dead_rank" if one.host is None else "silent_host", attempt=attempt, severity="urgent",
+        confidence="high" if one.is_gone or one.quiet_ms >= CERTAIN_MS else "medium",
+        title=f"{one.who} fell silent in step {first}",
+        text=f"{one.who} sent the last sign of life {told}{gone}; no step was finished since.",
+        culprits=tuple(place_of(ranks, row) for row in range(rank_R.size)), victims=others,
+        first_step=first, last_step=last, ongoing=True, slowdown=None, cost=None,
+        evidence=_evidence(one, ranks_shown=pipeline_ranks(ranks, 0), first=first, attempt=attempt),
+        alternatives=_ALTERNATIVES,
+        next_step="Look at the log of that process and of its host (dmesg, Xid and ECC errors, the "
+        "out-of-memory killer); restart from the last checkpoint without that host.",
+        hosts=() if one.host is None else (one.host,), cause=cause,
+    )  # fmt: skip
+
+
+def _evidence(
+    one: _Silent, ranks_shown: tuple[int, ...], first: int, attempt: int
+) -> tuple[Evidence, ...]:
+    shown = int(one.rows[0]["rank"])
+    link = (
+        ("page", "timeline"), ("attempt", attempt), ("rank", shown), ("ranks", ranks_shown),
+        ("steps", (max(first - 1, 0), first)),
+    )  # fmt: skip
+    quiet_s = round(one.quiet_ms / 1e3, 1)
+    return (
+        Evidence(
+            f"Its last heartbeat is {quiet_s} s older than those of most ranks; they come each "
+            "second.",
+            quiet_s, "s", "last_signs", (("attempt", attempt),), link,
+        ),
+    )  # fmt: skip
+
+
+_ALTERNATIVES = (
+    "The process, its device, its host or its network card: not told apart without the logs of the "
+    "system.",
+    "The run folder cannot be written from there any more, while the job waits for another reason.",
+)

@@ -1,0 +1,105 @@
+"""host_contention: a host whose ranks are whole pipeline stages is kept from its cores (F26).
+
+Its ranks have no peer of their stage elsewhere, so late_start cannot compare them; hosts are
+compared instead, by the share of the step that their ranks compute without CPU time. How long they
+compute may differ by stage; that the clock goes on and their CPU time does not, may not. All its
+ranks must stand still, in forwards and in backwards, as for late_start.
+
+Source: F26 and the order of decision of the fault list. Assumes: the job computes on CPU and
+recorded CPU time. Of two hosts the one that stands still more is told: contention only adds. Known
+false positives: a host with fewer cores per rank than the others, if it stands still for that.
+Blind spots: contention of most hosts at once; a job on one host. Cost: one pass over the cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from diagnosis.detectors.launch_skew import BOTH_WAYS, LEAST_SHARE, words_of
+from diagnosis.findings import Finding, Verdict
+from diagnosis.statistics.episodes import Episode, episodes
+from diagnosis.statistics.peers import NOISE_MADS, Floats, Ints, medians_of_others
+from diagnosis.statistics.phase_findings import Lost, finding_of, steps_missing
+from diagnosis.statistics.phase_times import IDLE, MIN_EXCESS, OwnTimes, middle, own_times
+
+NAME = "busy_hosts"
+QUESTIONS = ("rank_phases", "rank_places")
+
+KIND = "host_contention"
+
+
+def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
+    """Verdict on the steps in `tables`: answers of QUESTIONS; None where no host is by itself in a
+    stage, or CPU time is not known.
+    """
+    times = own_times(tables["rank_phases"], tables["rank_places"])
+    hosts = _hosts(times)
+    alone = [host for host, rows in hosts.items() if _is_alone(times, rows)]
+    if not alone or not np.nan_to_num(times.phases["stretch"]).any():
+        return None
+    if missing := steps_missing(NAME, times.step_S.size):
+        return Verdict(NAME, not_enough=missing)
+    excess = _excess(times, hosts)
+    found = [
+        _finding(times, host, hosts[host], episode, attempt)
+        for host in alone for episode in _episodes(excess, host)
+        if _stands_still(times, hosts, host, episode)
+    ]  # fmt: skip
+    checked = (
+        f"No {'other ' if found else ''}host of whole stages computed without CPU time for "
+        f"{100 * LEAST_SHARE:.0f} % of a step more than the others."
+    )
+    return Verdict(NAME, tuple(found), checked)
+
+
+def _hosts(times: OwnTimes) -> dict[str, Ints]:
+    """Rows of the ranks of each known host."""
+    names = times.ranks.host_R
+    known = sorted({name for name in names if name is not None})
+    return {host: np.flatnonzero([name == host for name in names]) for host in known}
+
+
+def _is_alone(times: OwnTimes, rows: Ints) -> bool:
+    """Whether its stages have no rank on another host."""
+    pp_R = times.ranks.coords_R["pp"]
+    of_its_stages = np.flatnonzero(np.isin(pp_R, pp_R[rows]) & (pp_R >= 0))
+    return 1 < rows.size == of_its_stages.size < pp_R.size
+
+
+def _excess(times: OwnTimes, hosts: Mapping[str, Ints]) -> dict[str, Floats]:
+    """Share of each step that the quickest rank of a host stands still, beyond the other hosts."""
+    still_HS = np.array([_still(times, "stretch", rows) for rows in hosts.values()])
+    others_HS = medians_of_others(still_HS, np.ones(len(still_HS), np.bool_))
+    return dict(zip(hosts, still_HS - others_HS, strict=True))
+
+
+def _still(times: OwnTimes, name: str, rows: Ints) -> Floats:
+    share_NS = times.phases[name][rows] / times.window_S
+    least_S = np.where(np.isfinite(share_NS), share_NS, np.inf).min(axis=0)
+    return np.where(np.isfinite(least_S), least_S, np.nan)
+
+
+def _episodes(excess: Mapping[str, Floats], host: str) -> list[Episode]:
+    others = np.concatenate([values for name, values in excess.items() if name != host])
+    noise = NOISE_MADS * middle(np.abs(others - middle(others)))
+    threshold = max(MIN_EXCESS, noise) if np.isfinite(noise) else MIN_EXCESS
+    return [one for one in episodes(excess[host], threshold) if one.excess >= LEAST_SHARE]
+
+
+def _stands_still(times: OwnTimes, hosts: Mapping[str, Ints], host: str, episode: Episode) -> bool:
+    """Whether forwards and backwards are both stretched beyond those of the other hosts."""
+    span = slice(episode.first, episode.last + 1)
+    more = []
+    for name in IDLE:
+        by_host = {one: middle(_still(times, name, rows)[span]) for one, rows in hosts.items()}
+        others = np.array([value for one, value in by_host.items() if one != host])
+        more.append(max(by_host[host] - middle(others), 0.0))
+    return bool(np.isfinite(more).all() and min(more) >= BOTH_WAYS * sum(more) > 0)
+
+
+def _finding(times: OwnTimes, host: str, rows: Ints, episode: Episode, attempt: int) -> Finding:
+    lost = Lost(tuple(rows.tolist()), episode, episode.excess, int(rows[0]), (host,))
+    return finding_of(times, lost, attempt, words_of(times, KIND, lost))

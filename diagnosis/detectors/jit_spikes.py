@@ -1,0 +1,203 @@
+"""jit_spikes: now and then a step is far longer than all others, on all ranks or always on the same
+(F03): something compiles, or autotunes, for a shape it has not seen yet.
+
+A spike is a step that is longer than the running median of the steps around it, because some rank
+computes (or stands still in host code) longer than it does in the steps around; what the stages of
+a pipeline do longer adds up, where each does it before it hands over. Waiting for data,
+garbage collections, checkpoints and retries of the allocator have kinds of their own and do not
+count. Spikes are told where they are rare, and stand apart from all other steps: the least of them
+is twice as much longer as the longest other step, so that the tail of a noisy job makes none.
+
+Source: F03 of the fault list ("rare steps, p99 >> median; median blind"); recompilation as a cause
+of fail-slows: Flare/XPUTimer. Assumes: the first three steps compile and tune in any job; they make
+no spike by themselves, and belong to those that follow where they are as long. Known false
+positives: rare work on purpose without a kind of its own (evaluation, logging) looks the same, and
+is named among the alternatives; a machine that stops all its processes at once. Blind
+spots: spikes on another rank each time, which any busy host makes (set aside); a single one. Cost:
+one pass over the cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from diagnosis.detectors.allocator_stalls import retried_steps
+from diagnosis.detectors.slow_worker.evidence import in_ms
+from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.statistics.episodes import FEWEST_HITS, LEAST_DENSE, Episode
+from diagnosis.statistics.peers import Bools, Floats, Ints
+from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
+from diagnosis.statistics.phase_times import MIN_EXCESS, STEADY_SHARE, OwnTimes, middle, own_times
+from diagnosis.statistics.running_median import running_medians
+
+NAME = "jit_spikes"
+QUESTIONS = ("allocator_retries", "rank_phases", "rank_places")
+
+MIN_SPIKE = MIN_EXCESS
+"""Of a usual step: below S = 1.03 attribution means nothing."""
+
+BEYOND_NOISE = 6 * 1.4826
+"""And so many MAD of all steps: six sigma of Gaussian noise, none in 1e8 healthy steps."""
+
+APART = 2.0
+"""The least spike is at least this many times the greatest excess of the other steps."""
+
+MOST_FREQUENT = 0.2
+"""More than a fifth of the steps are not rare."""
+
+FEWEST, FEWEST_ALIKE, ALIKE = 3, 2, 1.25
+"""Three spikes; two where the longer is at most 1.25 times the other, as causes repeat and chance
+does not. Long steps side by side are one: they may be the begin of something that lasts."""
+
+WARM_UP_STEPS = 3
+
+
+@dataclass(frozen=True)
+class _Spikes:
+    """Columns of the long steps. N long steps, R ranks, S steps."""
+
+    columns: Ints
+    excess_RN: Floats  # ms of each rank beyond its own median of the steps around
+    longer_S: Floats  # ms of the job's step beyond the running median
+
+
+def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
+    """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
+    times = own_times(tables["rank_phases"], tables["rank_places"])
+    if missing := steps_missing(NAME, times.step_S.size):
+        return Verdict(NAME, not_enough=missing)
+    if times.waits_hidden:
+        said = "The log has no communication: who computes longer in a rare long step is not known."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+    spikes = _spikes(times, retried_steps(tables["allocator_retries"], times))
+    if spikes is None:
+        checked = (
+            f"No rare steps stand apart from the others by {100 * MIN_SPIKE:.0f} % of a step or "
+            "more and in compute."
+        )
+        return Verdict(NAME, checked=checked)
+    rows = _at_fault(spikes)
+    if rows and _come_often(spikes.columns):
+        said = "No rare long steps; what one rank does as often as that makes it a slow one."
+        return Verdict(NAME, checked=said)
+    if rows is None:
+        said = (
+            f"{spikes.columns.size} steps ({_listed(times.step_S[spikes.columns])}) are far longer "
+            "than the others, because of another rank each time: no one cause is told from that."
+        )
+        return Verdict(NAME, checked="No rare long steps have one cause.", set_aside=(said,))
+    return Verdict(NAME, (_finding(times, spikes, rows, attempt),))
+
+
+def _spikes(times: OwnTimes, retried_RS: Bools) -> _Spikes | None:
+    longer_S = times.window_S - running_medians(times.window_S)
+    noise = BEYOND_NOISE * middle(np.abs(longer_S - middle(longer_S)))
+    least = max(MIN_SPIKE * middle(times.window_S), noise)
+    long = np.flatnonzero(longer_S >= least)
+    if not long.size or long.size > MOST_FREQUENT * times.step_S.size:
+        return None
+    excess_RS = _own_excess(times)
+    excess_RS[retried_RS] = 0.0
+    along_S = _along_pipeline(times, excess_RS)
+    others = np.setdiff1d(np.arange(WARM_UP_STEPS, times.step_S.size), long)
+    own_least = max(least, APART * float(along_S[others].max(initial=0.0)))
+    long = long[along_S[long] >= own_least]
+    late = long[long >= WARM_UP_STEPS]
+    if not late.size:
+        return None
+    spike_N = longer_S[late]
+    enough = FEWEST_ALIKE if spike_N.max() <= ALIKE * spike_N.min() else FEWEST
+    occasions = 1 + int((np.diff(late) > 1).sum())
+    others_S = np.delete(longer_S, np.union1d(long, np.arange(WARM_UP_STEPS)))
+    if occasions < enough or spike_N.min() < APART * np.nanmax(others_S, initial=0.0):
+        return None
+    alike_N = (long >= WARM_UP_STEPS) | (longer_S[long] <= ALIKE * spike_N.max())
+    return _Spikes(long[alike_N], excess_RS[:, long[alike_N]], longer_S)
+
+
+def _own_excess(times: OwnTimes) -> Floats:
+    """What each rank does longer than in the steps around, ms: (R, S)."""
+    kinds = ("compute", "stretch", "rest")
+    work_RS = np.nan_to_num(np.sum([times.phases[name] for name in kinds], axis=0))
+    excess_RS: Floats = work_RS - running_medians(work_RS)
+    return excess_RS
+
+
+def _along_pipeline(times: OwnTimes, excess_RS: Floats) -> Floats:
+    """What steps may be longer for that, ms: the rank with most of each stage, all stages."""
+    pp_R = times.ranks.coords_R["pp"]
+    most_PS = [excess_RS[pp_R == stage].max(axis=0) for stage in np.unique(pp_R)]
+    along_S: Floats = np.maximum(most_PS, 0.0).sum(axis=0)
+    return along_S
+
+
+def _at_fault(spikes: _Spikes) -> tuple[int, ...] | None:
+    """Rows of the ranks that spike nearly every time: none where most do; None where nobody."""
+    most_N = spikes.excess_RN.max(axis=0)
+    often_R = (spikes.excess_RN >= most_N / 2).mean(axis=1) >= STEADY_SHARE
+    if not often_R.any():
+        return None
+    return () if often_R.mean() > 1 / 2 else tuple(np.flatnonzero(often_R).tolist())
+
+
+def _come_often(columns: Ints) -> bool:
+    """Whether so many steps come so often that slow_worker tells their rank."""
+    return columns.size >= FEWEST_HITS and float(np.median(np.diff(columns))) < 1 / LEAST_DENSE
+
+
+def _finding(times: OwnTimes, spikes: _Spikes, rows: tuple[int, ...], attempt: int) -> Finding:
+    columns, num_steps = spikes.columns, times.step_S.size
+    first, gap = int(columns[0]), int(np.diff(columns).max())
+    last = num_steps - 1 if num_steps - 1 - columns[-1] <= 2 * gap else int(columns[-1])
+    span = slice(first, last + 1)
+    per_step_ms = float(np.sum(spikes.longer_S[columns])) / (last - first + 1)
+    share = per_step_ms / middle(times.window_S[span])
+    shown = int(spikes.excess_RN[:, 0].argmax())
+    lost = Lost(rows, Episode(first, last, share), share, shown)
+    found = finding_of(times, lost, attempt, _words(times, rows))
+    return replace(found, evidence=(_evidence(times, spikes, found), *found.evidence))
+
+
+def _evidence(times: OwnTimes, spikes: _Spikes, found: Finding) -> Evidence:
+    longer_ms = middle(spikes.longer_S[spikes.columns])
+    others_S = np.delete(spikes.longer_S, np.union1d(spikes.columns, np.arange(WARM_UP_STEPS)))
+    steps = times.step_S[spikes.columns]
+    at = int(steps[0])
+    view = tuple((k, (at, at) if k == "steps" else v) for k, v in found.evidence[0].view)
+    return Evidence(
+        f"{steps.size} of {times.step_S.size} steps ({_listed(steps)}) take {in_ms(longer_ms)} "
+        f"longer than those around them; of the others none more than "
+        f"{in_ms(max(float(np.nanmax(others_S, initial=0.0)), 0.0))}.",
+        round(longer_ms, 3), "ms", "rank_phases", found.evidence[0].params, view,
+    )  # fmt: skip
+
+
+_MOST_LISTED = 5
+
+
+def _listed(steps: Ints) -> str:
+    named = ", ".join(map(str, steps[:_MOST_LISTED].tolist()))
+    return named + (", ..." if steps.size > _MOST_LISTED else "")
+
+
+def _words(times: OwnTimes, rows: tuple[int, ...]) -> Words:
+    named = [str(times.ranks.rank_R[row]) for row in rows]
+    who = f"rank{'s' if len(named) > 1 else ''} {', '.join(named)}" if named else "all ranks"
+    return Words(
+        "jit_spikes", f"Rare long steps on {who}",
+        "on average to rare steps that compute far longer",
+        f"A few steps compute far longer than all others on {who}, as when something compiles or "
+        "tunes itself for a new shape.",
+        (
+            "Rare work on purpose that has no span of its own (evaluation, logging, a scheduler of "
+            "the job): not told apart without names.",
+            "Allocator stalls (allocator_stalls) or garbage collections that were not recorded.",
+        ),
+        "Look at what runs in these steps: log recompilations (TORCH_LOGS=recompiles), pad or "
+        "bucket shapes, warm up what is compiled before training.",
+        confidence="medium",
+    )  # fmt: skip

@@ -1,0 +1,160 @@
+"""slow_worker in profiles of fewer than four steps: the rank that comes last again and again.
+
+Too few steps to compare work step by step, but a step holds many collectives. Late arrival names
+the culprit, not long calls: the late rank shows the shortest communication and often the shortest
+step. A rank is named where it comes last more often than chance allows (binomial over its
+collectives, all ranks tried), causes at least half of all waiting, and that costs at least 3 % of
+the ranks' time.
+
+Source: MegaScale (2402.15627); order of decision of the fault list. Assumes: all members of the
+collectives were recorded, on aligned clocks. Known false positives: collectives of one step are not
+independent, so one late moment (a profiler that starts later on one rank) can count several times:
+confidence is low. Blind spots: why it is late; sends and receives. Cost: reads every collective of
+these steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from diagnosis.detectors.slow_worker.evidence import in_ms
+from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.statistics.episodes import MIN_VOTES
+from diagnosis.statistics.phase_times import MIN_EXCESS, OwnTimes, own_times
+from diagnosis.statistics.shared_location import pipeline_ranks, place_of
+
+NAME = "late_arrival"
+COUNTS = "late_counts"
+"""Asked of runs of few steps only: it reads every collective."""
+QUESTIONS = (COUNTS, "rank_phases", "rank_places")
+
+BY_CHANCE = 0.05
+"""What chance may reach over all ranks; share and cost are asked for besides."""
+MOST_OF_WAITING = 0.5
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The rank others wait for most."""
+
+    row: int
+    num_last: int
+    num_instances: int
+    caused_ms: float  # GPU-ms over all steps
+    of_all: float  # of all waiting caused
+    share: float  # of all ranks' time
+    by_chance: float
+
+
+def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
+    """Verdict on the steps in `tables`: answers of QUESTIONS; None where there are enough steps to
+    compare step by step.
+    """
+    if COUNTS not in tables:
+        return None
+    times = own_times(tables["rank_phases"], tables["rank_places"])
+    if times.step_S.size >= MIN_VOTES:
+        return None
+    counts = tables[COUNTS].to_pylist()
+    if not counts or not times.step_S.size:
+        said = "No collective with all its members on aligned clocks: who comes last is not known."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+    if len(counts) < times.ranks.world_size:
+        said = (
+            f"Collectives of {len(counts)} of {times.ranks.world_size} ranks are known whole: "
+            "nobody is named by who comes last."
+        )
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+    worst = _worst(times, counts)
+    if worst is None or not _is_late(worst):
+        said = "No rank came last to collectives more often than by chance in so few steps."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+    return Verdict(NAME, (_finding(times, worst, attempt),))
+
+
+def _worst(times: OwnTimes, counts: list[dict[str, Any]]) -> _Counted | None:
+    worst = max(counts, key=lambda row: row["wait_caused_ms"])
+    at = np.flatnonzero(times.ranks.rank_R == worst["rank"])
+    total_ms = float(np.nansum(times.window_S)) * times.ranks.rank_R.size
+    if worst["wait_caused_ms"] <= 0 or not at.size or total_ms <= 0:
+        return None
+    num, last = worst["num_instances"], worst["num_last"]
+    caused_ms = worst["wait_caused_ms"]
+    return _Counted(
+        int(at[0]), last, num, caused_ms, caused_ms / sum(row["wait_caused_ms"] for row in counts),
+        min(caused_ms / total_ms, 1.0),
+        len(counts) * at_least(last, num, worst["chance"]),
+    )  # fmt: skip
+
+
+def at_least(hits: int, num: int, chance: float) -> float:
+    """Probability of so many hits or more in `num` independent tries."""
+    return math.fsum(
+        math.comb(num, k) * chance**k * (1 - chance) ** (num - k) for k in range(hits, num + 1)
+    )
+
+
+def _is_late(worst: _Counted) -> bool:
+    return (
+        worst.by_chance < BY_CHANCE and worst.of_all >= MOST_OF_WAITING
+        and worst.share >= MIN_EXCESS
+    )  # fmt: skip
+
+
+def _finding(times: OwnTimes, worst: _Counted, attempt: int) -> Finding:
+    rank = int(times.ranks.rank_R[worst.row])
+    first, last = int(times.step_S[0]), int(times.step_S[-1])
+    per_step_ms = worst.caused_ms / times.step_S.size
+    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    ranks = pipeline_ranks(times.ranks, worst.row)
+    if len(ranks) == 1:
+        ranks = tuple(times.ranks.rank_R[:_MOST_LANES].tolist())
+    link = (
+        ("page", "timeline"), ("attempt", attempt), ("rank", rank), ("ranks", ranks),
+        ("steps", (first, last)),
+    )  # fmt: skip
+    return Finding(
+        kind="slow_worker", attempt=attempt, severity="warning", confidence="low",
+        title=f"Rank {rank} comes last",
+        text=f"It comes last to {worst.num_last} of {worst.num_instances} collectives since step "
+        f"{first}; the others together wait {in_ms(per_step_ms)} per step for it "
+        f"({100 * worst.share:.0f} % of the job's time).",
+        culprits=(place_of(times.ranks, worst.row),),
+        victims=tuple(r for r in times.ranks.rank_R.tolist() if r != rank),
+        first_step=first, last_step=last, ongoing=True, slowdown=None,
+        cost=Cost(
+            round(per_step_ms, 3), round(worst.share, 5),
+            round(per_step_ms / times.ranks.rank_R.size, 3),
+        ),
+        evidence=(
+            Evidence(
+                f"It comes last to {worst.num_last} of {worst.num_instances} collectives; chance "
+                f"does that to one of the ranks with probability {worst.by_chance:.2g}.",
+                worst.num_last, "collectives", COUNTS, asked, link,
+            ),
+            Evidence(
+                f"{100 * worst.of_all:.0f} % of all waiting in these steps is for it.",
+                round(worst.of_all, 4), "share", COUNTS, asked, link,
+            ),
+        ),
+        alternatives=_ALTERNATIVES,
+        next_step="Record ten steps or more, so that its work can be compared with its peers' step "
+        "by step; meanwhile look at what its host does before its collectives.",
+        cause=f"Rank {rank} comes last to most collectives and the others wait for it; in so few "
+        "steps it is not told why.",
+    )  # fmt: skip
+
+
+_MOST_LANES = 16
+_ALTERNATIVES = (
+    "One late moment, such as a profiler that began later on this rank: its collectives are of the "
+    "same few steps.",
+    "Launches that its host is late with (launch_skew) or a slow loader (data_loader): with so few "
+    "steps not told apart from slow compute.",
+)

@@ -1,0 +1,220 @@
+"""launch_skew, host_contention, slow_worker: a rank comes late though it computes and loads as fast
+as its peers.
+
+Its own time beyond the peers' (diagnosis/statistics/phase_times.py) is neither compute, data,
+collections nor checkpoints. Told apart by where it stands still:
+
+launch_skew      in host code, or in forwards alone: between operations, before collectives (F33)
+host_contention  in forwards and backwards alike, wall up and CPU time flat: it is kept from its
+                 cores (F26)
+slow_worker      outside of every phase of a log that tells no communication (F01): the other ranks'
+                 compute timers hold their waiting for it, its own falls
+
+Source: F01, F26, F33 and the order of decision of the fault list. Assumes: what delays it does so
+in at least 4 of 5 steps of an episode (STEADY_SHARE). Known false positives: a rank that alone does
+work for all (logging, saving) on purpose; where its role is unknown it is named only if it began
+within the run. Blind spots: delays that move among ranks; jobs of fewer than 4 ranks.
+Cost: one pass over the cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from diagnosis.detectors.rotating_skew import moving
+from diagnosis.findings import Finding, NotEnoughData, Verdict
+from diagnosis.statistics.episodes import Episode
+from diagnosis.statistics.peers import Floats
+from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
+from diagnosis.statistics.phase_times import (
+    IDLE,
+    STEADY_SHARE,
+    Late,
+    OwnTimes,
+    comparable,
+    late_by,
+    late_by_one,
+    middle,
+    own_times,
+    worth_telling,
+)
+
+NAME = "late_start"
+QUESTIONS = ("rank_phases", "rank_places")
+
+BOTH_WAYS = 0.25
+"""Contention stretches forwards and backwards (about 1 to 2); what sits in one of them leaves the
+other below a quarter of the sum."""
+
+FORWARD_MADS = 2.25
+"""1.5 sigma of Gaussian noise. On shared cores forwards and backwards are both stretched by
+whatever runs there, so forwards alone have half of that noise and all of what sits in them. A sum
+of votes z / 1.5 - 1 gets to MIN_VOTES by chance with a probability of about exp(-2 x 1.5^2 x 4) =
+1.5e-8 per step and rank (Lundberg's bound of a random walk that drifts down); at z = 3 it takes
+four steps."""
+
+LEAST_SHARE = 0.06
+"""Of a step: standing still tells less of its cause than compute does, so twice MIN_EXCESS."""
+
+MOST_COMPUTE = 0.5
+"""A rank whose compute beyond the peers' is more than this share of its standing still computes
+longer: on shared cores more CPU time brings more standing still with it."""
+
+
+def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
+    """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
+    times = own_times(tables["rank_phases"], tables["rank_places"])
+    if missing := steps_missing(NAME, times.step_S.size):
+        return Verdict(NAME, not_enough=missing)
+    if not comparable(times):
+        said = "Fewer than 4 ranks: who comes late cannot be told from the work of its role."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+    found, set_aside = _findings(times, attempt)
+    checked = (
+        f"No {'other ' if found else ''}rank came late by 6 % of a step with as much compute and "
+        "data as its peers."
+    )
+    return Verdict(NAME, tuple(found), checked, set_aside=tuple(set_aside))
+
+
+def _findings(times: OwnTimes, attempt: int) -> tuple[list[Finding], list[str]]:
+    by_kind: dict[str, list[Late]] = {}
+    lates = _lates(times)
+    parts = {name: times.part(name) for name in ("compute", "stretch", "rest", *IDLE) if lates}
+    lates = [late for late in lates if not _computes_longer(parts, late)]
+    lates, set_aside = worth_telling(times, lates)
+    skewed = [] if times.waits_hidden or not lates else moving(times)
+    for late in lates:
+        if late.episode.first == 0 and not times.ranks.has_roles:
+            set_aside.append(
+                f"Rank {times.ranks.rank_R[late.row]} spends {100 * late.share:.0f} % of each step "
+                "more outside of its recorded phases from the first step on; the layout is "
+                "unknown, so this may be its share."
+            )
+            continue
+        kind = _kind(times, parts, late)
+        if kind != "launch_skew" or not any(_is_part(late.episode, one) for one in skewed):
+            by_kind.setdefault(kind, []).append(late)
+    found = []
+    for kind, lates in by_kind.items():
+        found += [
+            finding_of(times, lost, attempt, words_of(times, kind, lost))
+            for lost in _together(times, lates)
+        ]
+    return found, set_aside
+
+
+def _is_part(one: Episode, moving: Episode) -> bool:
+    """Whether a rank's turn is one of those that different ranks take (rotating_skew.py):
+    of many ranks with random delays some come late several times in a row.
+    """
+    return moving.first <= one.first and one.last <= moving.last
+
+
+def _lates(times: OwnTimes) -> list[Late]:
+    """Who stands still: in forwards alone, which tells most on shared cores, or anywhere."""
+    found: list[Late] = []
+    in_forward = late_by_one(times, IDLE[0], FORWARD_MADS)
+    for late in (*in_forward, *late_by(times, ("stretch", "rest"))):
+        is_new = not any(late.row == o.row and _meet(late.episode, o.episode) for o in found)
+        if is_new and late.share >= LEAST_SHARE and late.steady >= STEADY_SHARE:
+            found.append(late)
+    return sorted(found, key=lambda late: (late.row, late.episode.first))
+
+
+def _meet(one: Episode, other: Episode) -> bool:
+    return one.first <= other.last and other.first <= one.last
+
+
+def _computes_longer(parts: Mapping[str, Floats], late: Late) -> bool:
+    span = slice(late.episode.first, late.episode.last + 1)
+    return middle(parts["compute"][late.row, span]) > MOST_COMPUTE * late.share
+
+
+def _kind(times: OwnTimes, parts: Mapping[str, Floats], late: Late) -> str:
+    if times.waits_hidden:
+        return "slow_worker"
+    span = slice(late.episode.first, late.episode.last + 1)
+    idle = [max(middle(parts[name][late.row, span]), 0.0) for name in IDLE]
+    stretched = middle(parts["stretch"][late.row, span]) > middle(parts["rest"][late.row, span])
+    both = np.isfinite(idle).all() and min(idle) >= BOTH_WAYS * sum(idle) > 0
+    return "host_contention" if stretched and both else "launch_skew"
+
+
+def _together(times: OwnTimes, lates: Sequence[Late]) -> list[Lost]:
+    """One for all ranks of a host that are late together, else one each."""
+    found, left = [], list(lates)
+    while left:
+        late = left.pop(0)
+        host = times.ranks.host_R[late.row]
+        rows = {r for r, other in enumerate(times.ranks.host_R) if other == host}
+        same = [late, *(o for o in left if o.row in rows and _overlap(late.episode, o.episode))]
+        is_whole = host is not None and 1 < len(rows) < times.ranks.rank_R.size
+        if not is_whole or {one.row for one in same} != rows:
+            found.append(Lost((late.row,), late.episode, late.share, late.row))
+            continue
+        left = [other for other in left if other not in same]
+        worst = max(same, key=lambda one: one.share)
+        found.append(Lost(tuple(sorted(rows)), worst.episode, worst.share, worst.row, (str(host),)))
+    return found
+
+
+def _overlap(one: Episode, other: Episode) -> bool:
+    shared = min(one.last, other.last) - max(one.first, other.first) + 1
+    return shared > max(one.last - one.first, other.last - other.first) / 2
+
+
+def words_of(times: OwnTimes, kind: str, lost: Lost) -> Words:
+    """What is told of a kind of late start."""
+    who = f"Host {lost.hosts[0]}" if lost.hosts else f"Rank {times.ranks.rank_R[lost.rows[0]]}"
+    loses, why, others, then = _TOLD[kind]
+    title = f"{who} {_TITLES[kind]}"
+    confidence = "medium" if kind == "slow_worker" else "high"
+    return Words(kind, title, loses, f"{title}: {why}", others, then, confidence=confidence)
+
+
+_TITLES = {
+    "launch_skew": "starts late",
+    "host_contention": "is kept from its cores",
+    "slow_worker": "is slow",
+}
+
+_TOLD: dict[str, tuple[str, str, tuple[str, ...], str]] = {
+    "launch_skew": (
+        "standing still before its operations",
+        "its compute and CPU time are as long as its peers', but it comes last to collectives.",
+        (
+            "Host code between the operations (logging, locks, synchronisation) or launches that "
+            "the host is late with: not told apart without stacks.",
+            "Another process on its host (host_contention) that acts in one phase only.",
+        ),
+        "Look at what this rank's host does before its collectives: sample its stacks, and look "
+        "for locks, prints and synchronous copies that the other ranks do not have.",
+    ),
+    "host_contention": (
+        "without CPU time while it computes",
+        "wall time of its compute is up and CPU time is not: something else runs on its cores.",
+        (
+            "Memory pressure of the host (host_memory_pressure): page faults also stop a thread "
+            "without CPU time.",
+            "Sleeps or locks inside its own forwards and backwards (launch_skew).",
+        ),
+        "Look at what else runs on the host (top, involuntary switches in /proc/PID/status) and at "
+        "how the ranks are bound to cores.",
+    ),
+    "slow_worker": (
+        "outside of every phase of its log",
+        "the others wait for it inside their compute timers, and its own compute is shorter than "
+        "theirs.",
+        (
+            "A slow device, another process on it, or host code outside of the timed phases: the "
+            "log does not tell them apart.",
+            "Launches that the host is late with (launch_skew): the log has no collectives.",
+        ),
+        "Record this rank with hooks or a profiler for some steps: what runs between its timed "
+        "phases delays the whole job.",
+    ),
+}

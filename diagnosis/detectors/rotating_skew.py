@@ -1,0 +1,137 @@
+"""launch_skew: ever another rank comes late, and none of them by compute, data or collections
+(F33).
+
+In each step the rank that spends most time beyond its peers outside of all recorded phases leads
+(diagnosis/statistics/phase_times.py); the job pays for that rank. Where the leader alternates and
+the lead has grown since some step, or takes a tenth of every step, hosts launch unevenly. One rank
+that leads in most steps is late_start's.
+
+Source: F33 of the fault list: step time up, compute and bandwidth stable, start skew grows, leader
+alternates; the order of decision sends what alternates here. Assumes: phases are recorded, so that
+the rest is host code. Known false positives: work that ranks do in turns on purpose and that no
+span tells. Blind spots: a skew that was always there and takes less than a tenth; jobs of fewer
+than 4 ranks; logs without communication. Cost: one pass over the cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from diagnosis.findings import Finding, NotEnoughData, Verdict
+from diagnosis.statistics.episodes import Episode, episodes
+from diagnosis.statistics.peers import NOISE_MADS, Floats, Ints, level_before
+from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
+from diagnosis.statistics.phase_times import (
+    MIN_EXCESS,
+    STEADY_SHARE,
+    OwnTimes,
+    comparable,
+    middle,
+    own_times,
+)
+
+NAME = "moving_skew"
+QUESTIONS = ("rank_phases", "rank_places")
+
+ALWAYS = 0.05
+"""From the first step on a step votes fully where a tenth of the time is lost (2505.05713: such
+jobs count as straggling); in the recorded healthy job on shared cores the lead takes 1 to 2 %."""
+
+MOST_OF_ONE = 0.5
+"""A rank that leads in more of the steps is one rank's fault."""
+
+FEWEST_LEADERS = 3
+_CLOSE = 0.5
+
+_NEXT_TO_NOTHING = 1e-4
+
+
+def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
+    """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
+    times = own_times(tables["rank_phases"], tables["rank_places"])
+    if missing := steps_missing(NAME, times.step_S.size):
+        return Verdict(NAME, not_enough=missing)
+    if not comparable(times) or times.waits_hidden:
+        said = "Fewer than 4 ranks, or no communication in the log: who starts late is not known."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+    leader_S = _leads(_rest(times))[1]
+    found = tuple(_finding(times, episode, leader_S, attempt) for episode in moving(times))
+    checked = (
+        f"No {'other ' if found else ''}lead of ever other ranks grew by 6 % of a step or took a "
+        "tenth of it."
+    )
+    return Verdict(NAME, found, checked)
+
+
+def moving(times: OwnTimes) -> list[Episode]:
+    """Steps in which ever other ranks lead; those of comparable ranks whose waits are known."""
+    rest_RS = _rest(times)
+    lead_S, leader_S = _leads(rest_RS)
+    return [one for one in _episodes(lead_S) if _moves(rest_RS, lead_S, leader_S, one)]
+
+
+def _rest(times: OwnTimes) -> Floats:
+    """What ranks spend beyond their peers outside of phases; what a wait for data, a collection or
+    a save of the same step brings with it (objects made, cold caches) is of their kinds.
+    """
+    rest_RS = np.fmin(times.part("rest"), times.late_RS)
+    told_RS = np.sum([times.part(name) for name in ("data", "gc", "checkpoint")], axis=0)
+    return np.where(told_RS >= rest_RS, 0.0, rest_RS)
+
+
+def _leads(rest_RS: Floats) -> tuple[Floats, Ints]:
+    """The greatest time beyond the peers of each step, share of it, and whose it is."""
+    told_RS = np.where(np.isfinite(rest_RS), rest_RS, -np.inf)
+    lead_S = told_RS.max(axis=0)
+    return np.where(np.isfinite(lead_S), np.maximum(lead_S, 0.0), np.nan), told_RS.argmax(axis=0)
+
+
+def _episodes(lead_S: Floats) -> list[Episode]:
+    """Where the lead has grown, and where it takes a tenth of all steps."""
+    before = level_before(lead_S + _NEXT_TO_NOTHING) - _NEXT_TO_NOTHING
+    grown_S = lead_S - (before if np.isfinite(before) else 0.0)
+    noise = NOISE_MADS * middle(np.abs(np.diff(lead_S))) / np.sqrt(2)
+    grown = episodes(grown_S, max(noise if np.isfinite(noise) else 0.0, MIN_EXCESS))
+    always = episodes(lead_S, ALWAYS)
+    return grown + [one for one in always if not any(_meet(one, other) for other in grown)]
+
+
+def _meet(one: Episode, other: Episode) -> bool:
+    return one.first <= other.last and other.first <= one.last
+
+
+def _moves(rest_RS: Floats, lead_S: Floats, leader_S: Ints, episode: Episode) -> bool:
+    """Whether no rank leads in most steps, nor is close to the lead in nearly all."""
+    span = slice(episode.first, episode.last + 1)
+    counts = np.unique(leader_S[span], return_counts=True)[1]
+    beyond_R = (rest_RS[:, span] >= _CLOSE * lead_S[span]).mean(axis=1)
+    alternates = counts.size >= FEWEST_LEADERS and counts.max() <= MOST_OF_ONE * counts.sum()
+    return bool(alternates and beyond_R.max() < STEADY_SHARE)
+
+
+def _finding(times: OwnTimes, episode: Episode, leader_S: Ints, attempt: int) -> Finding:
+    leaders = leader_S[episode.first : episode.last + 1]
+    lost = Lost((), episode, episode.excess, int(leaders[0]))
+    return finding_of(times, lost, attempt, _words(np.unique(leaders).size))
+
+
+def _words(num_leaders: int) -> Words:
+    return Words(
+        "launch_skew",
+        "Ever other ranks start late",
+        "to the rank that starts last, ever another one",
+        f"{num_leaders} ranks in turn come last with as much compute and data as their peers: "
+        "hosts launch unevenly.",
+        (
+            "Locks, logging or synchronous copies of the host between operations: not told apart "
+            "without stacks.",
+            "Other processes on the hosts (host_contention) or garbage collections that were not "
+            "recorded (gc_pauses).",
+        ),
+        "Sample the stacks of some ranks between backward and the reduction of gradients, and look "
+        "for what runs there on the host; collect garbage on all ranks in the same step.",
+        confidence="medium",
+    )

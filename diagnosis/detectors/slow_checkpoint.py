@@ -1,0 +1,188 @@
+"""slow_checkpoint: saving holds the job up for too much of its time (F25).
+
+A save costs a step, and steps between saves pay for it: the share of the job's time is the longest
+save of any rank over the time from one save to the next. It is told where that is more than a good
+checkpoint costs; where saves became longer since one of them; and where one rank saves longer than
+the others time after time, for the others wait for it.
+
+Source: F25 of the fault list; CheckFreq (Mohan et al., FAST 2021) bounds what checkpoints may cost
+to 3.5 % of the time, and saves as often as that allows. Assumes: saves are recorded as such, and
+block (what compute hides does not count). Known false positives: a short run that saves far more
+often than a long one would. Blind spots: one save alone; storage that has always been slow and is
+asked seldom. Cost: one pass over the cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from diagnosis.detectors.slow_worker.evidence import in_ms
+from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.statistics.episodes import Episode
+from diagnosis.statistics.peers import (
+    MIN_PEERS,
+    NOISE_MADS,
+    Floats,
+    Ints,
+    level_before,
+    spread_cells,
+)
+from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
+from diagnosis.statistics.phase_times import STEADY_SHARE, OwnTimes, middle, own_times
+
+NAME = "slow_checkpoint"
+QUESTIONS = ("rank_phases", "rank_places")
+
+MOST_SHARE = 0.035
+"""Of the job's time: the bound of CheckFreq."""
+
+LEAST_SHARE = 0.01
+"""Below this share of the job's time no save is worth a word, however long."""
+
+LONGER = 1.5
+"""A rank that saves so many times as long as the other ranks that save, or saves that take so many
+times as long as earlier ones: storage differs from save to save by tens of percent."""
+
+FEWEST_SAVES = 2
+FEWEST_TO_NAME = 3
+"""One of eight ranks has the longest of three saves by chance once in 64 jobs, and 1.5 times the
+others' hardly ever."""
+
+
+@dataclass(frozen=True)
+class _Saves:
+    """Steps with a save. R ranks, C saves."""
+
+    columns: Ints
+    save_RC: Floats  # ms, 0 where a rank did not save
+    interval: float  # steps from one to the next
+    between_ms: float  # usual time from one to the next, without the save
+
+    @property
+    def longest_C(self) -> Floats:
+        """What a save holds the job up, ms."""
+        longest: Floats = self.save_RC.max(axis=0)
+        return longest
+
+    def share(self, chosen: slice) -> float:
+        """Of the job's time, of some saves."""
+        save_ms = middle(self.longest_C[chosen])
+        return save_ms / (save_ms + self.between_ms)
+
+
+def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
+    """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
+    times = own_times(tables["rank_phases"], tables["rank_places"])
+    if missing := steps_missing(NAME, times.step_S.size):
+        return Verdict(NAME, not_enough=missing)
+    save_RS = np.nan_to_num(spread_cells(tables["rank_phases"])[2]["checkpoint_ms"])
+    num_saves = int((save_RS > 0).any(axis=0).sum())
+    if num_saves < FEWEST_SAVES:
+        said = f"{num_saves or 'No'} save{'' if num_saves == 1 else 's'} of a checkpoint recorded"
+        return Verdict(
+            NAME, not_enough=(NotEnoughData(NAME, f"{said}: two are needed to judge them."),)
+        )
+    saves = _saves(times, save_RS)
+    found = _finding(times, saves, attempt)
+    checked = (
+        f"No saves of checkpoints that cost {100 * MOST_SHARE:g} % of the time or became slow."
+    )
+    return Verdict(NAME, () if found is None else (found,), None if found else checked)
+
+
+def _saves(times: OwnTimes, save_RS: Floats) -> _Saves:
+    longest_S = save_RS.max(axis=0)
+    columns = np.flatnonzero(longest_S > 0)
+    interval = float(np.median(np.diff(times.step_S[columns])))
+    usual_ms = middle(np.maximum(times.window_S - longest_S, 0.0))
+    return _Saves(columns, save_RS[:, columns], interval, max(usual_ms * interval, 1e-9))
+
+
+def _finding(times: OwnTimes, saves: _Saves, attempt: int) -> Finding | None:
+    """The one finding: from the save on since which they are slow, and on whom if it is one."""
+    begun = _slow_since(saves.longest_C)
+    since = 0 if begun is None else begun
+    share = saves.share(slice(since, None))
+    rows = _at_fault(saves, since)
+    if share < (MOST_SHARE if begun is None and not rows else LEAST_SHARE):
+        return None
+    first, newest = int(saves.columns[since]), times.step_S.size - 1
+    left = times.step_S[newest] - times.step_S[saves.columns[-1]]
+    last = newest if left <= 2 * saves.interval else int(saves.columns[-1])
+    shown = int(saves.save_RC[:, since].argmax())
+    lost = Lost(rows, Episode(first, last, share), share, shown)
+    found = finding_of(times, lost, attempt, _words(times, saves, rows))
+    return replace(found, evidence=(*_evidence(times, saves, since, found), *found.evidence))
+
+
+def _slow_since(longest_C: Floats) -> int | None:
+    """Number of the save since which they take LONGER than before; None where they do not."""
+    before_ms = level_before(longest_C)
+    if not np.isfinite(before_ms):
+        return None
+    noise_ms = NOISE_MADS * middle(np.abs(np.diff(longest_C))) / np.sqrt(2)
+    is_slow_C = longest_C > max(LONGER * before_ms, before_ms + noise_ms)
+    quick = np.flatnonzero(~is_slow_C)
+    since = int(quick[-1]) + 1 if quick.size else 0
+    return since if 0 < since <= longest_C.size - FEWEST_SAVES else None
+
+
+def _at_fault(saves: _Saves, since: int) -> tuple[int, ...]:
+    """Row of the rank that saves alone, or LONGER than the others nearly every time."""
+    save_RC = saves.save_RC[:, since:]
+    savers = np.flatnonzero((save_RC > 0).any(axis=1))
+    if savers.size == 1 and len(save_RC) > 1:
+        return (int(savers[0]),)
+    if savers.size <= MIN_PEERS or save_RC.shape[1] < FEWEST_TO_NAME:
+        return ()
+    rows = []
+    for row in savers:
+        others_C = np.median(save_RC[savers[savers != row]], axis=0)
+        if (save_RC[row] > LONGER * others_C).mean() >= STEADY_SHARE:
+            rows.append(int(row))
+    return tuple(rows) if 2 * len(rows) < savers.size else ()
+
+
+def _evidence(times: OwnTimes, saves: _Saves, since: int, found: Finding) -> tuple[Evidence, ...]:
+    view, params = found.evidence[0].view, found.evidence[0].params
+    chosen_C = saves.longest_C[since:]
+    every = f" every {saves.interval:g} steps" if saves.interval > 1 else " in each step"
+    told = [
+        Evidence(
+            f"{chosen_C.size} saves{every}, of {in_ms(middle(chosen_C))} on the slowest rank.",
+            round(middle(chosen_C), 3), "ms", "checkpoint_steps", params, view,
+        )
+    ]  # fmt: skip
+    if since:
+        before_ms = middle(saves.longest_C[:since])
+        begin, until = int(times.step_S[0]), int(times.step_S[saves.columns[since]]) - 1
+        told.append(
+            Evidence(
+                f"Before, in steps {begin} to {until}, a save took {in_ms(before_ms)}.",
+                round(before_ms, 3), "ms", "checkpoint_steps",
+                (("step_min", begin), ("step_max", until), params[2]), view,
+            )
+        )  # fmt: skip
+    return tuple(told)
+
+
+def _words(times: OwnTimes, saves: _Saves, rows: tuple[int, ...]) -> Words:
+    named = ", ".join(str(times.ranks.rank_R[row]) for row in rows)
+    who = f" on rank{'s' if len(rows) > 1 else ''} {named}" if rows else ""
+    return Words(
+        "slow_checkpoint", f"Saving checkpoints{who} holds up the job",
+        "on average to saving checkpoints",
+        f"The job stands still while a checkpoint is saved{who}.",
+        (
+            "Slow storage, a slow network to it, a full page cache, or collecting the tensors "
+            "before they are written: one span does not tell them apart.",
+            "Saves that are as long as ever, and too frequent.",
+        ),
+        "Time a write of the same size on that host; save asynchronously (torch.distributed."
+        "checkpoint.async_save), in shards from all ranks, or less often.",
+        question="checkpoint_steps",
+    )  # fmt: skip

@@ -1,0 +1,211 @@
+"""Findings on groups, links and hosts that move data slowly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from diagnosis.detectors.slow_worker.evidence import in_ms
+from diagnosis.findings import Cost, Evidence, Finding
+from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS
+from diagnosis.statistics.peers import MIN_PEERS
+from diagnosis.statistics.phase_findings import URGENT_SHARE
+from diagnosis.statistics.phase_times import middle
+from diagnosis.statistics.shared_location import place_of
+from diagnosis.statistics.transfer_times import Channel, SlowChannel, Transfers
+
+_MOST_LANES = 16
+_MOST_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Slowness:
+    """Channels that are slow for one reason. `rows`: of the ranks meant; `kind` "": nobody."""
+
+    kind: str
+    channels: tuple[SlowChannel, ...]
+    rows: tuple[int, ...]
+    hosts: tuple[str, ...] = ()
+    stages: tuple[int, ...] = ()
+
+    @property
+    def worst(self) -> SlowChannel:
+        """The one that costs most."""
+        return max(self.channels, key=lambda one: one.lost_ms)
+
+
+def finding_of(found: Transfers, slowness: Slowness, attempt: int) -> Finding:
+    """The finding of one episode."""
+    worst = slowness.worst
+    first, last = int(found.step_S[worst.episode.first]), int(found.step_S[worst.episode.last])
+    ongoing = found.step_S.size - 1 - worst.episode.last < OVER_AFTER_STEPS
+    longer_ms, share = _longer(found, worst)
+    num_ranks = found.ranks.rank_R.size
+    who, why, others, then = _told(found, slowness)
+    since = f"since step {first}" if ongoing else f"from step {first} to {last}, now over"
+    ratio = worst.own_ms / worst.others_ms
+    what = "before" if not worst.num_others else "alike ones"
+    urgent = "urgent" if share >= URGENT_SHARE else "warning"
+    return Finding(
+        kind=slowness.kind, attempt=attempt, severity=urgent if ongoing else "past",
+        confidence=_confidence(found, slowness), title=f"{who}: data moves slowly",
+        text=f"Transfers take {ratio:.1f}x {what} {since}: {in_ms(worst.own_ms)} each instead of "
+        f"{in_ms(worst.others_ms)}; a step is up to {in_ms(longer_ms)} longer "
+        f"({100 * share:.0f} %).",
+        culprits=tuple(place_of(found.ranks, row) for row in slowness.rows), victims=(),
+        first_step=first, last_step=last, ongoing=ongoing, slowdown=round(ratio, 4),
+        cost=Cost(round(longer_ms * num_ranks, 3), round(share, 5), round(longer_ms, 3)),
+        evidence=_evidence(found, slowness, attempt), alternatives=others, next_step=then,
+        stages=slowness.stages, hosts=slowness.hosts, cause=f"{who}: {why}",
+    )  # fmt: skip
+
+
+def _confidence(found: Transfers, slowness: Slowness) -> str:
+    plain = slowness.worst.num_others >= MIN_PEERS and found.ranks.has_roles
+    return "high" if plain and slowness.kind not in ("slow_host", "slow_node_link") else "medium"
+
+
+def _longer(found: Transfers, worst: SlowChannel) -> tuple[float, float]:
+    """What a step is longer by, ms, and its share: the transfers' excess, or what steps became
+    longer by if that is less; transfers may hide behind compute or other stages.
+    """
+    span = slice(worst.episode.first, worst.episode.last + 1)
+    window_ms, longer_ms = middle(found.window_S[span]), worst.lost_ms
+    before_ms = middle(found.window_S[: worst.episode.first])
+    if worst.episode.first >= MIN_VOTES and math.isfinite(before_ms):
+        longer_ms = min(longer_ms, max(window_ms - before_ms, 0.0))
+    return longer_ms, min(longer_ms / window_ms, 1.0) if window_ms > 0 else 0.0
+
+
+def _evidence(found: Transfers, slowness: Slowness, attempt: int) -> tuple[Evidence, ...]:
+    worst = slowness.worst
+    span = slice(worst.episode.first, worst.episode.last + 1)
+    first, last = int(found.step_S[span.start]), int(found.step_S[span.stop - 1])
+    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    channel = found.channels[worst.k]
+    shown = channel.ranks[:_MOST_LANES]
+    link = (
+        ("page", "timeline"), ("attempt", attempt), ("rank", int(shown[0])), ("ranks", shown),
+        ("steps", (first, min(first + 1, last))),
+    )  # fmt: skip
+    against = (
+        f"the median of {worst.num_others} alike ones is {in_ms(worst.others_ms)}"
+        if worst.num_others else f"before, it was {in_ms(worst.others_ms)}"
+    )  # fmt: skip
+    wait_ms = middle(found.wait_KS[worst.k, span]) / middle(found.num_KS[worst.k, span])
+    told = [
+        Evidence(
+            f"A transfer of {_name(channel)} takes {in_ms(worst.own_ms)} in steps {first} to "
+            f"{last}; {against}.",
+            round(worst.own_ms, 4), "ms", found.question, asked, link,
+        ),
+        Evidence(
+            f"Slow in these steps: {len(slowness.channels)} of {len(found.channels)} groups and "
+            f"links, all of {_where(found, slowness)}.",
+            len(slowness.channels), "groups and links", found.question, asked, link,
+        ),
+    ]  # fmt: skip
+    if math.isfinite(wait_ms):
+        told.append(
+            Evidence(
+                f"Its members come at most {in_ms(wait_ms)} apart: late ranks are not the reason, "
+                "transfers count from the last one's start.",
+                round(wait_ms, 4), "ms", found.question, asked, link,
+            )
+        )  # fmt: skip
+    return tuple(told)
+
+
+def _name(channel: Channel) -> str:
+    if channel.is_pair:
+        return f"ranks {channel.ranks[0]} and {channel.ranks[1]}"
+    return f"the {channel.axis} group of {_named(channel.ranks)}"
+
+
+def _named(ranks: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, ranks[:_MOST_NAMED]))
+    more = len(ranks) - _MOST_NAMED
+    return f"ranks {shown}" + (f" and {more} others" if more > 0 else "")
+
+
+def _where(found: Transfers, slowness: Slowness) -> str:
+    if not slowness.rows:
+        return "all axes"
+    if slowness.hosts:
+        return ", ".join(slowness.hosts)
+    return _named(tuple(found.ranks.rank_R[list(slowness.rows)].tolist()))
+
+
+def _told(found: Transfers, slowness: Slowness) -> tuple[str, str, tuple[str, ...], str]:
+    """Who, why, what else, what then."""
+    where = _where(found, slowness)
+    who = {
+        "slow_link": f"Link of {where}",
+        "slow_dp_network": f"Data-parallel network of stage {(*slowness.stages, 'unknown')[0]}",
+        "slow_node_link": f"Links inside {where}",
+        "slow_host": f"Network of {where}",
+        "many_hosts_slow": f"Network of {len(slowness.hosts)} hosts",
+        "comm_regression": "All groups and links",
+    }[slowness.kind]
+    return who, *_TOLD[slowness.kind]
+
+
+_PCIE = "PCIe, NIC and cable of a host (slow_host): without its counters not told apart."
+_TOLD: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "slow_link": (
+        "its transfers are slow whoever comes last, and those of alike links are not.",
+        (
+            "A NIC or port of one of its ends, the cable, or a neighbour's traffic on the same "
+            "path: not told apart by transfers.",
+            _PCIE,
+        ),
+        "Test the link alone (ib_write_bw, nccl-tests between these ranks) and read the error and "
+        "congestion counters of both ports.",
+    ),
+    "slow_dp_network": (
+        "collectives over its replicas are slow whoever comes last, alike ones are not.",
+        (
+            "One host or link among its members (slow_host, slow_link): a collective goes at the "
+            "pace of its slowest member.",
+            "Where all its members sit on one host, the links inside it (slow_node_link).",
+        ),
+        "Time the same collective alone on this group and on halves of it; compare the ports and "
+        "the path of its hosts with those of another group.",
+    ),
+    "slow_node_link": (
+        "groups inside this host are slow, those of other hosts and those that leave it are not.",
+        (
+            "NVLink and PCIe of the host (slow_host): without its counters not told apart.",
+            "The host's own processes that copy for the collectives (host_contention).",
+        ),
+        "Read the link states and error counters of this host (nvidia-smi nvlink -s and -e, "
+        "dcgmi diag) and compare with another one.",
+    ),
+    "slow_host": (
+        "all channels by which it reaches other hosts are slow, the others' are not.",
+        (
+            "Its NIC, the cable, the port of the switch or PCIe: without its counters not told "
+            "apart.",
+            "NVLink of the host (slow_node_link), where the groups inside it are slow, too.",
+        ),
+        "Read PCIe width and speed (lspci -vv), NIC errors and copies between host and device of "
+        "this host, and compare with another one.",
+    ),
+    "many_hosts_slow": (
+        "these hosts turned slow in the same steps, and what they share is the network.",
+        (
+            "Another job that began on the same hosts or the same switch at that time.",
+            "Several hosts that broke at once.",
+        ),
+        "Find the switch, rack or power line that these hosts share and read its counters.",
+    ),
+    "comm_regression": (
+        "transfers of every axis take longer than before, with the same bytes.",
+        (
+            "Another job on the same network, or a network that slows down as a whole.",
+            "More bytes than before, where bytes were not recorded.",
+        ),
+        "Look at what changed at that step (algorithm, topology, other jobs on the network) and "
+        "compare with a good run: rankscope diagnose RUN --baseline GOOD_RUN.",
+    ),
+}

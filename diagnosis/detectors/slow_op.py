@@ -1,0 +1,133 @@
+"""slow_op: since some step one named operation takes longer, on all ranks alike (F02).
+
+All ranks compute longer than before (diagnosis/statistics/onsets.py), and one name makes up nearly
+all of the rise, on each of the ranks looked at. Spans hold others inside: of several names that
+make up the rise the innermost is told, and none where it only holds several others that rose.
+
+Source: F02 of the fault list: a kernel that is slow for a shape, a library that was changed, a
+fallback. Within one run it shows against its own past alone; an operation that has always been slow
+shows only against a baseline run. Assumes: operations have names of their own (hooks on layers,
+kernels of a profiler). Known false positives: more of that operation on purpose (longer sequences
+for attention). Blind spots: an operation that has no span; one that is slow for rare shapes only,
+which jit_spikes may tell. Cost: reads the spans of two ranks per pipeline stage (16 at most) in the
+newest 200 steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from diagnosis.detectors.slow_worker.evidence import in_ms
+from diagnosis.findings import Evidence, Finding, Verdict
+from diagnosis.statistics.onsets import (
+    Rise,
+    checked_text,
+    evidence_of,
+    not_comparable,
+    rises,
+    wall_share,
+)
+from diagnosis.statistics.peers import spread_cells
+from diagnosis.statistics.phase_findings import Lost, Words, finding_of
+from diagnosis.statistics.phase_times import OwnTimes, middle, own_times
+
+NAME = "slow_op"
+QUESTIONS = ("op_times", "rank_phases", "rank_places")
+
+MAIN_SHARE, LEAST_SHARE = 0.8, 0.5
+"""One name makes up the rise where it is four fifths of it on the median rank, and half of it on
+each."""
+
+
+@dataclass(frozen=True)
+class Op:
+    """An operation and its time per step on the median of the ranks looked at, ms."""
+
+    name: str
+    depth: int
+    before_ms: float
+    longer_ms: float
+    is_behind: bool  # makes up what each of these ranks computes longer
+
+
+def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
+    """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
+    times = own_times(tables["rank_phases"], tables["rank_places"])
+    if missing := not_comparable(NAME, times):
+        return Verdict(NAME, not_enough=missing)
+    behind = [(rise, op_behind(times, tables["op_times"], rise)) for rise in rises(times)]
+    found = tuple(_finding(times, rise, op, attempt) for rise, op in behind if op is not None)
+    checked = None if behind else checked_text(times)
+    if behind and not found:
+        checked = "No one operation makes up what the job computes longer since some step."
+    return Verdict(NAME, found, checked)
+
+
+def op_behind(times: OwnTimes, op_times: pa.Table, rise: Rise) -> Op | None:
+    """The innermost operation that makes up the rise on all ranks looked at; None: no one."""
+    steps = times.step_S[[rise.episode.first, rise.episode.last]].tolist()
+    ops = [_op(times, op_times, name, steps) for name in pc.unique(op_times["name"]).to_pylist()]
+    known = [op for op in ops if op is not None]
+    behind = max((op for op in known if op.is_behind), key=lambda op: op.depth, default=None)
+    if behind is None:
+        return None
+    inside = [op for op in known if op.depth == behind.depth + 1]
+    if sum(op.longer_ms for op in inside) >= LEAST_SHARE * behind.longer_ms:
+        return None  # it only holds several that rose
+    return behind
+
+
+def _op(times: OwnTimes, op_times: pa.Table, name: str, steps: list[int]) -> Op | None:
+    """How an operation changed with these steps, and whether it makes up what each rank did."""
+    rows = op_times.filter(pc.equal(op_times["name"], name))
+    depth = pc.min(rows["depth"]).as_py()
+    rank_R, step_S, cells = spread_cells(rows.select(["rank", "step", "op_ms"]))
+    now_S, before_S = (step_S >= steps[0]) & (step_S <= steps[1]), step_S < steps[0]
+    if not (now_S.any() and before_S.any() and np.isin(rank_R, times.ranks.rank_R).all()):
+        return None
+    at = np.searchsorted(times.ranks.rank_R, rank_R)
+    busy_RS = times.phases["compute"][at] + times.phases["stretch"][at]
+    was_S = np.isin(times.step_S, step_S[before_S])
+    is_S = (times.step_S >= steps[0]) & (times.step_S <= steps[1])
+    before_R = np.array([middle(row_S[before_S]) for row_S in cells["op_ms"]])
+    longer_R = np.array([middle(row_S[now_S]) for row_S in cells["op_ms"]]) - before_R
+    risen_R = np.array([middle(row_S[is_S]) - middle(row_S[was_S]) for row_S in busy_RS])
+    share_R = np.divide(longer_R, risen_R, out=np.zeros(at.size), where=risen_R > 0)
+    is_behind = bool(share_R.min() >= LEAST_SHARE and np.median(share_R) >= MAIN_SHARE)
+    return Op(name, int(depth), middle(before_R), middle(longer_R), is_behind)
+
+
+def _finding(times: OwnTimes, rise: Rise, op: Op, attempt: int) -> Finding:
+    lost = Lost((), rise.episode, wall_share(times, rise), 0)
+    found = finding_of(times, lost, attempt, _words(op.name))
+    ratio = 1 + op.longer_ms / op.before_ms if op.before_ms > 0 else None
+    told = Evidence(
+        f"All spans named {op.name} together take {in_ms(op.before_ms + op.longer_ms)} per step on "
+        f"the median of the ranks looked at, after {in_ms(op.before_ms)} before.",
+        round(op.before_ms + op.longer_ms, 3), "ms", "op_times", found.evidence[0].params,
+        found.evidence[0].view,
+    )  # fmt: skip
+    return replace(
+        found, slowdown=None if ratio is None else round(ratio, 4),
+        evidence=(told, evidence_of(times, rise, found), *found.evidence),
+    )  # fmt: skip
+
+
+def _words(name: str) -> Words:
+    return Words(
+        "slow_op", f"Operation {name} takes longer on all ranks than before",
+        f"to operation {name}, which all ranks have become slower at",
+        f"One operation, {name}, takes longer than before on all ranks alike; the others do not.",
+        (
+            "More of this operation on purpose: longer sequences, larger batches.",
+            "What it holds inside and has no span of its own.",
+        ),
+        "Profile one rank for a few steps before and after: look for another kernel or algorithm, "
+        "a fallback, a changed shape or dtype of this operation.",
+        confidence="medium",
+    )  # fmt: skip

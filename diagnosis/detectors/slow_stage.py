@@ -1,0 +1,207 @@
+"""slow_stage: a whole pipeline stage takes longer than the others, on all its ranks (F23).
+
+A stage takes as long as its quickest rank, so that single slow ranks make no slow stage. It is
+compared with the median of the other stages. Only the longest stage sets the pace of the pipeline:
+the others hide behind it, so one that is longer than the median and not the longest is no finding.
+
+Where each stage has one rank, layers put unevenly and a slow device look alike: what is there from
+the first step on is told as the stage, with the device not excluded; what begins later is left to
+slow_worker, for a layout does not change. Two stages are each the other's only peer: of those only
+a change within the run is told.
+
+Source: F23 of the fault list; what-if study (2505.05713): uneven stages are the most frequent cause
+of stragglers; MegaScan. Assumes: stages are meant to take equally long. Known false positives: a
+last stage that is longer on purpose for want of a finer cut. Blind spots: two stages that differ
+from the first step on. Cost: one pass over the cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS, Episode, episodes
+from diagnosis.statistics.peers import (
+    NOISE_MADS,
+    Floats,
+    Ints,
+    Work,
+    level_before,
+    medians_of_others,
+    work_of,
+)
+from diagnosis.statistics.phase_findings import URGENT_SHARE, steps_missing
+from diagnosis.statistics.phase_times import middle
+from diagnosis.statistics.shared_location import pipeline_ranks
+
+NAME = "slow_stage"
+QUESTIONS = ("rank_work", "rank_places")
+
+MIN_STAGE_EXCESS = 0.03
+"""Votes begin here and are full at twice this; layers do not divide more evenly than by a few
+percent."""
+
+LEAST_MEDIAN = 0.05
+"""The median of an episode: a stage of 20 layers or fewer that holds one more is beyond it."""
+
+_FEWEST_STAGES = 3
+_AS_LONG = 0.8
+"""A stage with this share of the longest one's excess is told with it."""
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """P stages, S steps: x of the median of the other stages, less 1."""
+
+    stage_P: Ints
+    num_ranks_P: Ints
+    work_PS: Floats  # ms of the quickest rank
+    excess_PS: Floats
+
+
+def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
+    """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
+    work = work_of(tables["rank_work"], tables["rank_places"])
+    if missing := steps_missing(NAME, work.step_S.size):
+        return Verdict(NAME, not_enough=missing)
+    stages = _stages(work)
+    if stages is None:
+        said = "Fewer than two pipeline stages are known: none to compare."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+    found = tuple(
+        _finding(work, stages, row, episode, attempt) for row, episode in _longest(stages)
+    )
+    checked = (
+        f"No {'other ' if found else ''}one of {stages.stage_P.size} stages was longer than the "
+        f"others by {100 * LEAST_MEDIAN:.0f} %."
+    )
+    return Verdict(NAME, found, checked, _apart(work, stages))
+
+
+def _apart(work: Work, stages: _Stages) -> tuple[NotEnoughData, ...]:
+    """Where two stages have always differed it is not known which of them is usual: nothing to call
+    a healthy job noteworthy for."""
+    if stages.stage_P.size >= _FEWEST_STAGES:
+        return ()
+    levels_P = [level_before(row_S) for row_S in stages.work_PS]
+    quick, long = np.argsort(levels_P)
+    ratio = levels_P[long] / levels_P[quick]
+    if not ratio >= 1 + 2 * LEAST_MEDIAN:
+        return ()
+    said = (
+        f"Stage {stages.stage_P[long]} computes {ratio:.2f}x stage {stages.stage_P[quick]} since "
+        f"step {work.step_S[0]}: of two stages it is not known which one is as it should be; "
+        "compare their layers, or with a baseline run."
+    )
+    return (NotEnoughData(NAME, said),)
+
+
+def _stages(work: Work) -> _Stages | None:
+    pp_R = work.ranks.coords_R["pp"]
+    stage_P = np.unique(pp_R[pp_R >= 0])
+    if stage_P.size < 2:
+        return None
+    quickest = []
+    for stage in stage_P:
+        rows_RS = work.work_RS[pp_R == stage]
+        least_S = np.where(np.isfinite(rows_RS), rows_RS, np.inf).min(axis=0)
+        quickest.append(np.where(np.isfinite(least_S), least_S, np.nan))
+    work_PS = np.array(quickest)
+    others_PS = medians_of_others(work_PS, np.ones(stage_P.size, np.bool_))
+    ratio_PS = work_PS / others_PS
+    if stage_P.size < _FEWEST_STAGES:  # one that grows quicker makes the other no longer
+        before_PS = work_PS / np.array([[level_before(row_S)] for row_S in work_PS])
+        ratio_PS = ratio_PS / np.array([[level_before(row_S)] for row_S in ratio_PS])
+        ratio_PS = np.minimum(ratio_PS, before_PS)
+    num_ranks_P = np.array([int((pp_R == stage).sum()) for stage in stage_P])
+    return _Stages(stage_P, num_ranks_P, work_PS, ratio_PS - 1)
+
+
+def _longest(stages: _Stages) -> list[tuple[int, Episode]]:
+    """Episodes of stages that set the pace meanwhile."""
+    found = []
+    for row, excess_S in enumerate(stages.excess_PS):
+        jumps = np.abs(np.diff(excess_S)) / np.sqrt(2)
+        noise = NOISE_MADS * middle(jumps)
+        threshold = max(noise, MIN_STAGE_EXCESS) if np.isfinite(noise) else MIN_STAGE_EXCESS
+        for episode in episodes(excess_S, threshold):
+            span = slice(episode.first, episode.last + 1)
+            most = max(middle(other_S[span]) for other_S in stages.excess_PS)
+            later = stages.num_ranks_P[row] == 1 and episode.first >= MIN_VOTES
+            if episode.excess >= max(LEAST_MEDIAN, _AS_LONG * most) and not later:
+                found.append((row, episode))
+    return found
+
+
+def _finding(work: Work, stages: _Stages, row: int, episode: Episode, attempt: int) -> Finding:
+    stage, first, last = (
+        int(stages.stage_P[row]), int(work.step_S[episode.first]), int(work.step_S[episode.last])
+    )  # fmt: skip
+    span = slice(episode.first, episode.last + 1)
+    own_ms = middle(stages.work_PS[row, span])
+    longer_ms = own_ms * episode.excess / (1 + episode.excess)
+    step_ms = middle(work.step_ms_RS[:, span])
+    share = min(longer_ms / step_ms, 1.0) if step_ms > 0 else 0.0
+    others = work.ranks.rank_R.size - int(stages.num_ranks_P[row])
+    ongoing = work.step_S.size - 1 - episode.last < OVER_AFTER_STEPS
+    since = f"since step {first}" if ongoing else f"from step {first} to {last}, now over"
+    title = f"Pipeline stage {stage} is longer than the others"
+    return Finding(
+        kind="slow_stage", attempt=attempt,
+        severity=("urgent" if share >= URGENT_SHARE else "warning") if ongoing else "past",
+        confidence="medium" if stages.num_ranks_P[row] == 1 else "high", title=title,
+        text=f"All its ranks compute {1 + episode.excess:.2f}x the other stages {since}; the whole "
+        f"pipeline goes at its pace ({100 * share:.0f} % of the step).",
+        culprits=(), victims=(), first_step=first, last_step=last, ongoing=ongoing,
+        slowdown=round(1 + episode.excess, 4),
+        cost=Cost(round(longer_ms * others, 3), round(share * others / (others + 1), 5),
+                  round(longer_ms, 3)),
+        evidence=_evidence(work, stages, row, episode, attempt),
+        alternatives=_alternatives(stages, row),
+        next_step="Move layers from this stage to others, or put fewer beside the embedding and "
+        "the loss; if its layers are as many as elsewhere, compare its hosts.",
+        stages=(stage,),
+        cause=f"{title}: it has more work, and the others stand still in bubbles.",
+    )  # fmt: skip
+
+
+def _alternatives(stages: _Stages, row: int) -> tuple[str, ...]:
+    hosts = "All hosts of the stage are slower than others (many_hosts_slow)."
+    if stages.num_ranks_P[row] == 1:
+        return (
+            "A slow device (slow_worker): the stage has one rank, so its work and its device are "
+            "not told apart.",
+        )
+    return (hosts,)
+
+
+def _evidence(
+    work: Work, stages: _Stages, row: int, episode: Episode, attempt: int
+) -> tuple[Evidence, ...]:
+    first, last = int(work.step_S[episode.first]), int(work.step_S[episode.last])
+    span = slice(episode.first, episode.last + 1)
+    times = ", ".join(
+        f"{stage}: {middle(work_S[span]):,.1f}"
+        for stage, work_S in zip(stages.stage_P, stages.work_PS, strict=True)
+    )
+    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    shown = int(np.flatnonzero(work.ranks.coords_R["pp"] == stages.stage_P[row])[0])
+    link = (
+        ("page", "timeline"), ("attempt", attempt), ("rank", int(work.ranks.rank_R[shown])),
+        ("ranks", pipeline_ranks(work.ranks, shown)), ("steps", (first, min(first + 1, last))),
+    )  # fmt: skip
+    return (
+        Evidence(
+            f"Its quickest rank computes {1 + episode.excess:.2f}x the median of the other stages "
+            f"in steps {first} to {last}.",
+            round(1 + episode.excess, 4), "x", "rank_work", asked, link,
+        ),
+        Evidence(
+            f"Compute of the quickest rank of each stage, ms per step: {times}.",
+            round(middle(stages.work_PS[row, span]), 3), "ms", "rank_work", asked, link,
+        ),
+    )  # fmt: skip

@@ -1,0 +1,257 @@
+"""slow_worker: one rank computes longer than its peers, step after step, and the others wait.
+
+Who: compute against peers (diagnosis/statistics/peers.py) beyond noise for a sustained number of
+steps (diagnosis/statistics/episodes.py). Why believe it: it comes last to the collectives of its
+stage (wait_caused); late arrival names the culprit, not long calls (MegaScale, 2402.15627; what-if,
+2505.05713).
+
+A rank that is slow on and off, three times or more, is told once, from its first stretch to its
+last; bursts too short to count by themselves count together (recurring), and single steps where
+they come more often than on its peers (sporadic).
+
+Ranks that stand out together as a whole host, replica or stage are set aside: that is no one rank's
+fault. Ranks accused are no peers of others and make no noise, so that two slow ranks of one stage
+do not hide each other.
+
+Known false positives: a rank that has more work for good (a longer last layer on one tp rank) looks
+like a slow one. Known blind spots: a whole stage or host that is slow; a rank without 3 peers that
+is slow from the first step on; CPU contention where CPU time was not recorded looks the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from diagnosis.detectors.slow_worker.evidence import Suspect
+from diagnosis.detectors.slow_worker.text import begun_text, finding_of
+from diagnosis.findings import NotEnoughData, Verdict
+from diagnosis.statistics.episodes import (
+    FEWEST_BURSTS,
+    MIN_VOTES,
+    OVER_AFTER_STEPS,
+    Episode,
+    begun,
+    episodes,
+    may_be_slow,
+    may_recur,
+    recurring,
+    sporadic,
+)
+from diagnosis.statistics.peers import (
+    NOISE_STEPS,
+    Bools,
+    Floats,
+    Peers,
+    Work,
+    noises,
+    peers_of,
+    slowdowns,
+    step_noises,
+    work_of,
+)
+from diagnosis.statistics.shared_location import shared_place
+
+NAME = "slow_worker"
+QUESTIONS = ("rank_work", "rank_places", "waits_by_group")
+
+MIN_EXCESS = 0.03
+"""Smallest slowdown - 1 that is named: below S = 1.03 attribution means nothing (what-if study)."""
+
+_NEWEST_STEPS = 10
+"""What has begun is looked for in so many of the newest steps."""
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Matrices of one run. R ranks, S steps."""
+
+    work: Work
+    peers: Peers
+    slow_RS: Floats  # accused ranks are no peers
+    asked_RS: Floats  # all are peers, as the questions count
+    threshold_R: Floats
+    noise_R: Floats
+    suspect_R: Bools
+
+
+def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
+    """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
+    work = work_of(tables["rank_work"], tables["rank_places"])
+    if work.step_S.size < MIN_VOTES:
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, _too_few(work.step_S.size)),))
+    judged = _judge(work)
+    comparable_R = np.isfinite(judged.slow_RS).sum(axis=1) >= MIN_VOTES
+    missing = _missing(judged, comparable_R)
+    if not comparable_R.any():
+        return Verdict(NAME, not_enough=missing)
+    found = _episodes(judged)
+    culprits, set_aside = _tell_apart(judged, found)
+    findings = tuple(
+        finding_of(judged.work, suspect, tables["waits_by_group"], attempt)
+        for suspect in _suspects(judged, culprits)
+    )
+    set_aside += _begun(judged, found)
+    who = f"{'other ' if findings else ''}{'single ' if set_aside else ''}rank"
+    return Verdict(NAME, findings, _checked(judged, comparable_R, who), missing, set_aside)
+
+
+def _judge(work: Work) -> _Judged:
+    peers = peers_of(work.ranks)
+    everyone_R = np.ones(len(work.work_RS), np.bool_)
+    first_RS = slowdowns(work, peers, everyone_R)
+    newest_R = step_noises(first_RS[:, -NOISE_STEPS:], peers)  # work may vary since some step only
+    lenient_R = np.fmax(np.fmax(step_noises(first_RS, peers), newest_R), MIN_EXCESS)
+    suspect_R = _stand_out(first_RS, lenient_R)
+    suspect_R[list(_sporadic(first_RS, lenient_R, peers))] = True
+    slow_RS = slowdowns(work, peers, ~suspect_R) if suspect_R.any() else first_RS
+    noise_R = noises(slow_RS, peers, ~suspect_R)
+    noise_R = np.where(np.isfinite(noise_R), noise_R, step_noises(slow_RS, peers))
+    threshold_R = np.fmax(noise_R, MIN_EXCESS)
+    return _Judged(work, peers, slow_RS, first_RS, threshold_R, noise_R, suspect_R)
+
+
+def _stand_out(slow_RS: Floats, threshold_R: Floats) -> Bools:
+    """Ranks with an episode, or with bursts that recur."""
+    suspect_R = may_be_slow(slow_RS - 1, threshold_R)
+    for row in np.flatnonzero(may_recur(slow_RS - 1, threshold_R) & ~suspect_R):
+        suspect_R[row] = bool(recurring(slow_RS[row] - 1, float(threshold_R[row])))
+    return suspect_R
+
+
+def _sporadic(slow_RS: Floats, threshold_R: Floats, peers: Peers) -> dict[int, list[Episode]]:
+    """Single slow steps that come again, by index of rank."""
+    found = {}
+    for group in np.unique(peers.group_R):
+        rows = np.flatnonzero(peers.group_R == group)
+        of_group = sporadic(slow_RS[rows] - 1, threshold_R[rows])
+        found.update({int(rows[at]): own for at, own in of_group.items()})
+    return found
+
+
+def _episodes(judged: _Judged) -> dict[int, list[Episode]]:
+    """Episodes by index of rank, of ranks that have any."""
+    found = {}
+    now_and_then = _sporadic(judged.slow_RS, judged.threshold_R, judged.peers)
+    for row in np.flatnonzero(judged.suspect_R):
+        excess_S, threshold = judged.slow_RS[row] - 1, float(judged.threshold_R[row])
+        own = episodes(excess_S, threshold) or recurring(excess_S, threshold)
+        own = own or now_and_then.get(int(row), [])
+        if own:
+            found[int(row)] = own
+    return found
+
+
+def _tell_apart(
+    judged: _Judged, found: dict[int, list[Episode]]
+) -> tuple[dict[int, list[Episode]], tuple[str, ...]]:
+    """Single ranks, and sentences on whole hosts, replicas and stages that are slow together."""
+    work, steps = judged.work, judged.work.step_S
+    left, set_aside = dict(found), []
+    for row in sorted(found):
+        if row not in left:
+            continue
+        together = [other for other in left if _overlap(found[row], found[other])]
+        place = shared_place(work.ranks, row, np.array(together))
+        if place is not None:
+            name, rows = place
+            slow = float(np.median([found[r][-1].excess for r in rows])) + 1
+            since = int(steps[min(found[r][-1].first for r in rows)])
+            set_aside.append(
+                f"All {len(rows)} ranks of {name} compute {slow:.2f}x their peers since step "
+                f"{since}: that is {name}, not one slow worker."
+            )
+            left = {r: own for r, own in left.items() if r not in rows}
+            continue
+        if not work.ranks.has_roles and found[row][-1].first == 0:
+            set_aside.append(
+                f"Rank {work.ranks.rank_R[row]} computes {found[row][-1].excess + 1:.2f}x the "
+                "others from the first step on; the layout is unknown, so this may be its share."
+            )
+            del left[row]
+    return left, tuple(set_aside)
+
+
+def _overlap(one: list[Episode], other: list[Episode]) -> bool:
+    a, b = one[-1], other[-1]
+    shared = min(a.last, b.last) - max(a.first, b.first) + 1
+    return shared > max(a.last - a.first, b.last - b.first) / 2
+
+
+def _suspects(judged: _Judged, culprits: dict[int, list[Episode]]) -> list[Suspect]:
+    rows: npt.NDArray[np.int64] = np.array(sorted(culprits), np.int64)
+    last = judged.work.step_S.size - 1
+    return [
+        Suspect(
+            row=row, stretches=stretches, asked_RS=judged.asked_RS,
+            noise=float(judged.noise_R[row]), whom=str(judged.peers.whom_R[row]),
+            num_peers=int((judged.peers.group_R == judged.peers.group_R[row]).sum()) - 1,
+            ongoing=last - stretches[-1].last < OVER_AFTER_STEPS, culprit_rows=rows,
+        )
+        for row in rows.tolist() for stretches in _told_together(culprits[row])
+    ]  # fmt: skip
+
+
+def _told_together(own: list[Episode]) -> list[tuple[Episode, ...]]:
+    """All of them where a rank is slow on and off, else each by itself."""
+    return [tuple(own)] if len(own) >= FEWEST_BURSTS else [(one,) for one in own]
+
+
+def _begun(judged: _Judged, found: dict[int, list[Episode]]) -> tuple[str, ...]:
+    """One sentence on ranks that are slow in the newest steps and were not named for those."""
+    new = {}
+    for row, slow_S in enumerate(judged.slow_RS[:, -_NEWEST_STEPS:]):
+        episode = begun(slow_S - 1, float(judged.threshold_R[row]))
+        if episode is not None:
+            shift = max(judged.work.step_S.size - _NEWEST_STEPS, 0)
+            first = episode.first + shift
+            if all(known.last < first for known in found.get(row, [])):
+                new[row] = Episode(first, episode.last + shift, episode.excess)
+    return (begun_text(judged.work, new),) if new else ()
+
+
+def _checked(judged: _Judged, comparable_R: Bools, who: str) -> str:
+    step_S = judged.work.step_S
+    return (
+        f"No {who} was slow (by {200 * MIN_EXCESS:.0f} % and twice its peers' noise) for "
+        f"{MIN_VOTES:.0f} steps or longer in steps {step_S[0]} to {step_S[-1]}; "
+        f"{int(comparable_R.sum())} ranks compared."
+    )
+
+
+def _too_few(num_steps: int) -> str:
+    if num_steps == 0:
+        return "No step is finished yet; ranks are compared from the fourth on."
+    seen = "1 step is" if num_steps == 1 else f"{num_steps} steps are"
+    return f"Only {seen} finished; ranks are compared from {MIN_VOTES:.0f} steps on."
+
+
+def _missing(judged: _Judged, comparable_R: Bools) -> tuple[NotEnoughData, ...]:
+    ranks, sentences = judged.work.ranks, []
+    silent = ranks.world_size - len(ranks.rank_R)
+    if silent > 0:
+        sentences.append(
+            f"{silent} of {ranks.world_size} ranks have no finished step, so nothing is said of "
+            "them."
+        )
+    unjudged = int((~comparable_R).sum())
+    if unjudged:
+        sentences.append(
+            f"{unjudged} of {len(ranks.rank_R)} ranks have fewer than 3 peers, and there are too "
+            "few ranks or steps to tell a slow rank from a change of the work."
+        )
+    alone = int((comparable_R & (judged.peers.whom_R == "own past")).sum())
+    if alone:
+        sentences.append(
+            f"{alone} ranks have fewer than 3 peers: a slowness that was there from the first "
+            "step on is not seen."
+        )
+    if comparable_R.any() and not np.isfinite(judged.work.wait_caused_RS).any():
+        sentences.append(
+            "Clocks are not aligned or collectives not recorded: who waits for whom is not known."
+        )
+    return tuple(NotEnoughData(NAME, sentence) for sentence in sentences)

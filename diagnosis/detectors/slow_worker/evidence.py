@@ -1,0 +1,212 @@
+"""What supports a slow_worker finding: numbers, each with the question that gives it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from diagnosis.findings import Evidence
+from diagnosis.statistics.episodes import Episode
+from diagnosis.statistics.peers import Floats, Ints, Work
+from diagnosis.statistics.shared_location import pipeline_ranks
+
+_Link = tuple[tuple[str, object], ...]
+
+_ROWS_SHOWN = 10
+"""Rows that slowest_ranks and late_ranks give where `top` is not said."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """One rank and when it is slow, with what is needed to tell of it. `row`: index of the rank."""
+
+    row: int
+    stretches: tuple[Episode, ...]  # in order of time; several: on and off
+    asked_RS: Floats  # slowdowns as slowest_ranks gives them: accused ranks are peers, too
+    noise: float
+    whom: str
+    num_peers: int
+    ongoing: bool
+    culprit_rows: Ints
+
+    @property
+    def episode(self) -> Episode:
+        """The longest stretch, which the evidence is about."""
+        return max(self.stretches, key=lambda one: one.last - one.first)
+
+    @property
+    def whole(self) -> slice:
+        """From the first slow step to the last."""
+        return slice(self.stretches[0].first, self.stretches[-1].last + 1)
+
+    @property
+    def slowdown(self) -> float:
+        """Median over the longest stretch, x."""
+        return 1 + self.episode.excess
+
+    @property
+    def compared_with(self) -> str:
+        """Which peers it was compared with, in words; not for the own past."""
+        if self.whom == "all ranks":
+            return f"all {self.num_peers} other ranks (the layout is not known)"
+        where = "same stage and tp, over dp" if self.whom == "dp" else "the same stage"
+        return f"its {self.num_peers} peers ({where})"
+
+
+@dataclass(frozen=True)
+class Waits:
+    """What others waited for a rank during the episode."""
+
+    per_step_ms: float
+    share: float
+    of_all: float
+    median_ms: float
+    is_worst: bool
+    place: int  # 1: nobody is waited for more
+
+
+def in_ms(value: float) -> str:
+    """A time in words; s from 10 s on."""
+    return (
+        f"{value / 1000:.1f} s" if value >= 10_000 else f"{value:,.{0 if value >= 10 else 1}f} ms"
+    )
+
+
+def evidence_of(
+    work: Work, suspect: Suspect, waits: Waits | None, attempt: int
+) -> tuple[Evidence, ...]:
+    """Its slowness, what was before, and who waits, in this order."""
+    episode, rank = suspect.episode, int(work.ranks.rank_R[suspect.row])
+    first, last = int(work.step_S[episode.first]), int(work.step_S[episode.last])
+    steps = work.step_S[suspect.whole]
+    asked = (("step_min", int(steps[0])), ("step_max", int(steps[-1])), ("attempt", attempt))
+    timeline = (
+        ("page", "timeline"), ("attempt", attempt), ("rank", rank),
+        ("ranks", pipeline_ranks(work.ranks, suspect.row)),
+        ("steps", (first, min(first + 1, last))),
+    )  # fmt: skip
+    make = _own_past_evidence if suspect.whom == "own past" else _peers_evidence
+    found = make(work, suspect, attempt, timeline)
+    if waits is not None:
+        found += _late_evidence(waits, asked, timeline, work.ranks.has_roles)
+    return tuple(found)
+
+
+def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: _Link) -> list[Evidence]:
+    """Numbers of slowest_ranks, which leaves no accused rank out of the medians."""
+    episode = suspect.episode
+    first, last = int(work.step_S[episode.first]), int(work.step_S[episode.last])
+    noise = (
+        f", beyond {suspect.noise:.3f}x noise of the others" if np.isfinite(suspect.noise) else ""
+    )
+    asked_R = _medians(suspect.asked_RS[:, episode.first : episode.last + 1])
+    number = float(asked_R[suspect.row])
+    with_accused = (
+        f" Accused ranks are left out of that median; with them it is {number:.2f}x."
+        if f"{number:.2f}" != f"{suspect.slowdown:.2f}"
+        else ""
+    )
+    found = [
+        Evidence(
+            f"{_measure(work)} of its compute is {suspect.slowdown:.2f}x the median of "
+            f"{suspect.compared_with} in steps {first} to {last}{noise}.{with_accused}",
+            round(number, 4), "x", "slowest_ranks",
+            _asked(first, last, attempt, top=int((asked_R >= number).sum())), timeline,
+        )
+    ]  # fmt: skip
+    before_S = suspect.asked_RS[suspect.row, : suspect.whole.start]
+    if np.isfinite(before_S).any():
+        begin, until = int(work.step_S[0]), int(work.step_S[suspect.whole.start - 1])
+        before = float(np.nanmedian(before_S))
+        found.append(
+            Evidence(
+                f"Before, in steps {begin} to {until}, it was {before:.2f}x.",
+                round(before, 4), "x", "slowest_ranks",
+                _asked(begin, until, attempt, top=work.ranks.rank_R.size),
+                _on_ranks_page(work, suspect, attempt, "slowdown"),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _own_past_evidence(
+    work: Work, suspect: Suspect, attempt: int, timeline: _Link
+) -> list[Evidence]:
+    """Numbers that follow from the cells of rank_work: no question knows this rule."""
+    episode = suspect.episode
+    first, last = int(work.step_S[episode.first]), int(work.step_S[episode.last])
+    cells = _asked(int(work.step_S[0]), int(work.step_S[-1]), attempt)
+    metric = "cpu" if work.measure == "cpu" else "compute"
+    own_S = work.work_RS[suspect.row]
+    found = [
+        Evidence(
+            f"{_measure(work)} of its compute in steps {first} to {last} is "
+            f"{suspect.slowdown:.2f}x its median before its greatest change, over the median of "
+            "that ratio of the other ranks without peers (accused ones left out).",
+            round(suspect.slowdown, 4), "x", "rank_work", cells, timeline,
+        )
+    ]  # fmt: skip
+    start = suspect.whole.start
+    if np.isfinite(own_S[:start]).any():
+        now = float(np.nanmedian(own_S[episode.first : episode.last + 1]))
+        before, until = float(np.nanmedian(own_S[:start])), work.step_S[start - 1]
+        found.append(
+            Evidence(
+                f"Its median was {in_ms(before)} in steps {work.step_S[0]} to {until}, and "
+                f"{in_ms(now)} in steps {first} to {last}.",
+                round(now, 3), "ms", "rank_work", cells,
+                _on_ranks_page(work, suspect, attempt, metric),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _measure(work: Work) -> str:
+    return "CPU time" if work.measure == "cpu" else "wall time"
+
+
+def _medians(values_RS: Floats) -> Floats:
+    """Median of each row; -inf where nothing is known."""
+    known_R = np.isfinite(values_RS).any(axis=1)
+    found_R = np.full(len(values_RS), -np.inf)
+    found_R[known_R] = np.nanmedian(values_RS[known_R], axis=1)
+    return found_R
+
+
+def _asked(first: int, last: int, attempt: int, top: int = 0) -> tuple[tuple[str, int], ...]:
+    """Parameters of a question; `top`: rows needed, where it gives 10 unless told."""
+    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    return (*asked, ("top", top)) if top > _ROWS_SHOWN else asked
+
+
+def _on_ranks_page(work: Work, suspect: Suspect, attempt: int, metric: str) -> _Link:
+    last = int(work.step_S[suspect.episode.last])
+    return (
+        ("page", "ranks"), ("attempt", attempt), ("rank", int(work.ranks.rank_R[suspect.row])),
+        ("metric", metric), ("steps", (int(work.step_S[0]), last)),
+    )  # fmt: skip
+
+
+def _late_evidence(
+    waits: Waits,
+    asked: tuple[tuple[str, int], ...],
+    timeline: _Link,
+    has_roles: bool,
+) -> list[Evidence]:
+    if waits.place > _ROWS_SHOWN:
+        asked = (*asked, ("top", waits.place))
+    stage = "its stage" if has_roles else "the job"
+    worst = f"more than any other rank of {stage}" if waits.is_worst else "not the most there"
+    return [
+        Evidence(
+            f"Coming last to the collectives of {stage} it makes others wait "
+            f"{in_ms(waits.per_step_ms)} per step, {worst}; "
+            f"the median rank {in_ms(waits.median_ms)}.",
+            round(waits.per_step_ms, 3), "GPU-ms per step", "late_ranks", asked, timeline,
+        ),
+        Evidence(
+            f"That is {100 * waits.of_all:.0f} % of all waiting in these steps.",
+            round(waits.of_all, 4), "share", "late_ranks", asked, timeline,
+        ),
+    ]  # fmt: skip

@@ -1,0 +1,166 @@
+"""The words of a slow_worker finding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from diagnosis.detectors.slow_worker.evidence import Suspect, Waits, evidence_of, in_ms
+from diagnosis.findings import Cost, Finding
+from diagnosis.statistics.episodes import Episode
+from diagnosis.statistics.peers import Work
+from diagnosis.statistics.shared_location import place_of
+
+URGENT_SLOWDOWN = 1.1
+"""Jobs at least 1.1 times as long as without stragglers count as straggling (2505.05713)."""
+
+_VICTIM_SHARE = 0.1
+"""Victims sit in groups in which the culprit caused at least this share of its waiting."""
+
+
+_RANKS_TOLD = 5
+
+
+def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> Finding:
+    """The finding of one slow rank."""
+    ranks, steps = work.ranks, work.step_S[suspect.whole]
+    rank = int(ranks.rank_R[suspect.row])
+    first, last = int(steps[0]), int(steps[-1])
+    waits = _waits(work, suspect)
+    confidence = _confidence(work, suspect, waits)
+    is_urgent = suspect.slowdown >= URGENT_SLOWDOWN and confidence != "low"
+    severity = "urgent" if is_urgent else "warning"
+    return Finding(
+        kind="slow_worker", attempt=attempt,
+        severity=severity if suspect.ongoing else "past",
+        confidence=confidence,
+        title=f"Rank {rank} {'is' if suspect.ongoing else 'was'} slow",
+        text=_text(suspect, waits, first, last),
+        culprits=(place_of(ranks, suspect.row),),
+        victims=_victims(work, suspect, groups),
+        first_step=first, last_step=last, ongoing=suspect.ongoing,
+        slowdown=round(suspect.slowdown, 4),
+        cost=None if waits is None else _cost(work, suspect, waits),
+        evidence=evidence_of(work, suspect, waits, attempt),
+        alternatives=_alternatives(work, suspect, waits),
+        next_step=_next_step(work, suspect),
+        cause=f"Rank {rank} takes longer to compute the same work than its peers.",
+    )  # fmt: skip
+
+
+def _cost(work: Work, suspect: Suspect, waits: Waits) -> Cost:
+    steps_RS = work.step_ms_RS[:, suspect.whole]
+    per_step_ms = waits.share * float(np.nanmean(steps_RS))
+    return Cost(round(waits.per_step_ms, 3), round(waits.share, 5), round(per_step_ms, 3))
+
+
+def begun_text(work: Work, new: dict[int, Episode]) -> str:
+    """What began to be slow in the newest steps, by row of the rank: worst first."""
+    worst = sorted(new, key=lambda row: -new[row].excess)
+    ranks = ", ".join(str(work.ranks.rank_R[row]) for row in worst[:_RANKS_TOLD])
+    more = f" and {len(new) - _RANKS_TOLD} more" if len(new) > _RANKS_TOLD else ""
+    since = int(work.step_S[min(episode.first for episode in new.values())])
+    who, it = (f"Rank {ranks} computes", "it is") if len(new) == 1 else (
+        f"Ranks {ranks}{more} compute", "they are"
+    )  # fmt: skip
+    upto = "up to " if len(new) > 1 else ""
+    return (
+        f"{who} {upto}{new[worst[0]].excess + 1:.2f}x the peers since step {since}: "
+        f"too short to tell whether {it} slow."
+    )
+
+
+def _waits(work: Work, suspect: Suspect) -> Waits | None:
+    span = suspect.whole
+    caused_RS = work.wait_caused_RS[:, span]
+    own_S = caused_RS[suspect.row]
+    known_S = np.isfinite(own_S)
+    if not known_S.any():
+        return None
+    sums_R = np.nansum(caused_RS[:, known_S], axis=1)
+    total_ms = float(np.nansum(work.step_ms_RS[:, span][:, known_S]))
+    own = float(sums_R[suspect.row])
+    stage_R = work.ranks.coords_R["pp"] == work.ranks.coords_R["pp"][suspect.row]
+    others_R = np.delete(sums_R, suspect.culprit_rows)
+    in_stage_R = sums_R[stage_R]
+    num = int(known_S.sum())
+    return Waits(
+        per_step_ms=own / num, share=min(own / total_ms, 1.0) if total_ms > 0 else 0.0,
+        of_all=own / max(float(sums_R.sum()), 1e-9),
+        median_ms=float(np.median(others_R)) / num if others_R.size else 0.0,
+        is_worst=own >= float(in_stage_R.max(initial=0.0)),
+        place=1 + int((sums_R > own).sum()),
+    )  # fmt: skip
+
+
+def _confidence(work: Work, suspect: Suspect, waits: Waits | None) -> str:
+    """high: three peers and the latest of its stage; low: its own past or unknown roles only."""
+    if suspect.whom == "own past" or not work.ranks.has_roles:
+        return "low"
+    return "high" if waits is not None and waits.is_worst else "medium"
+
+
+def _text(suspect: Suspect, waits: Waits | None, first: int, last: int) -> str:
+    whom = {"own past": "its own past", "all ranks": "the other ranks"}.get(
+        suspect.whom, "its peers"
+    )
+    if not suspect.ongoing:
+        when = f"from step {first} to {last}" if last > first else f"in step {first}"
+        text = f"It computed {suspect.slowdown:.2f}x {whom} {when}, now over"
+    else:
+        text = f"It computes {suspect.slowdown:.2f}x {whom} since step {first}"
+    if len(suspect.stretches) > 1:
+        num = sum(one.last - one.first + 1 for one in suspect.stretches)
+        of = suspect.whole.stop - suspect.whole.start
+        text += f", on and off ({len(suspect.stretches)} times, {num} of {of} steps)"
+    if waits is None:
+        return f"{text}; what others wait for it is not known."
+    verb = "wait" if suspect.ongoing else "waited"
+    share = 100 * waits.share
+    shown = f"{share:.0f}" if share >= 1 else f"{share:.1g}"
+    return (
+        f"{text}; the others together {verb} {in_ms(waits.per_step_ms)} per step for it "
+        f"({shown} % of the job's time)."
+    )
+
+
+def _victims(work: Work, suspect: Suspect, groups: pa.Table) -> tuple[int, ...]:
+    rank = int(work.ranks.rank_R[suspect.row])
+    rows = [row for row in groups.to_pylist() if row["rank"] == rank and row["ranks"]]
+    total = sum(row["wait_caused_ms"] for row in rows)
+    found: set[int] = set()
+    for row in rows:
+        if row["wait_caused_ms"] >= _VICTIM_SHARE * total:
+            found |= set(row["ranks"])
+    return tuple(sorted(found - {int(r) for r in work.ranks.rank_R[suspect.culprit_rows]} - {rank}))
+
+
+def _alternatives(work: Work, suspect: Suspect, waits: Waits | None) -> tuple[str, ...]:
+    found = ["Slow memory instead of slow compute: told apart only by classes of operations."]
+    if work.measure == "wall":
+        found.append(
+            "Another process on its host (host_contention): CPU time was not recorded, so a rank "
+            "that computes more and one that is kept from computing look the same."
+        )
+    if suspect.whom == "all ranks":
+        found.append("More work for this rank than for others: its role is not known.")
+    if suspect.whom == "own past":
+        found.append("More work for its whole stage (slow_stage): it has fewer than 3 peers.")
+    if suspect.whom == "stage":
+        found.append("More work for this rank than for others of its stage: a longer layer there.")
+    if waits is None:
+        found.append("Nobody need be waiting for it: clocks are not aligned across ranks.")
+    elif not waits.is_worst:
+        found.append("It is not the one others wait for most: it may hide behind another delay.")
+    return tuple(found)
+
+
+def _next_step(work: Work, suspect: Suspect) -> str:
+    place = place_of(work.ranks, suspect.row)
+    host = f" on {place.host}" if place.host else ""
+    device = "its cores (frequency, other processes)" if work.ranks.on_cpu else "its clocks and "
+    device += "" if work.ranks.on_cpu else "throttle reasons (nvidia-smi -q -d PERFORMANCE)"
+    return (
+        f"Look at the device of rank {place.rank}{host}: {device}; run the same matrix product on "
+        "it and on a peer, and swap it out if it stays slower."
+    )

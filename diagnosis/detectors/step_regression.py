@@ -1,0 +1,89 @@
+"""step_regression: since some step the whole job computes longer than it did before.
+
+All ranks compute longer than their own level in earlier steps (diagnosis/statistics/onsets.py).
+Where one named operation makes up the rise, slow_op tells it and this detector does not; where
+micro-batches have held uneven work since then, or since shortly before, there is more work, and the
+rise is set aside.
+
+Source: order of decision of the fault list ("whole-population slowness"); jobs at least 1.1 times
+as long as without stragglers count as straggling (what-if study, 2505.05713). Assumes: steps are
+meant to take equally long. Known false positives: more work on purpose (longer sequences, a larger
+batch from some step on). Blind spots: a job that is slow from its first steps on, which only a
+baseline shows. Cost: one pass over the cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from diagnosis.detectors.sequence_imbalance import uneven_since_then
+from diagnosis.detectors.slow_op import op_behind
+from diagnosis.findings import Finding, Verdict
+from diagnosis.statistics.episodes import OVER_AFTER_STEPS, Episode
+from diagnosis.statistics.onsets import (
+    Rise,
+    checked_text,
+    evidence_of,
+    not_comparable,
+    rises,
+    wall_share,
+)
+from diagnosis.statistics.phase_findings import Lost, Words, finding_of
+from diagnosis.statistics.phase_times import OwnTimes, own_times
+
+NAME = "step_regression"
+QUESTIONS = ("microbatch_work", "op_times", "rank_phases", "rank_places")
+
+
+def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
+    """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
+    times = own_times(tables["rank_phases"], tables["rank_places"])
+    if missing := not_comparable(NAME, times):
+        return Verdict(NAME, not_enough=missing)
+    by_itself = [
+        rise for rise in rises(times) if op_behind(times, tables["op_times"], rise) is None
+    ]  # fmt: skip
+    uneven = uneven_since_then(tables, times) if by_itself else []
+    drawn = [rise for rise in by_itself if any(_began_with(rise, one) for one in uneven)]
+    found = tuple(_finding(times, rise, attempt) for rise in by_itself if rise not in drawn)
+    set_aside = tuple(
+        f"All ranks compute {1 + rise.episode.excess:.2f}x as long from step "
+        f"{times.step_S[rise.episode.first]} on, where micro-batches hold uneven work: more of it."
+        for rise in drawn
+    )
+    checked = _ELSE_IN_ORDER if drawn else checked_text(times)
+    return Verdict(NAME, found, None if found else checked, set_aside=set_aside)
+
+
+def _began_with(rise: Rise, uneven: Episode) -> bool:
+    """Whether work became uneven when compute rose, or before, and is so meanwhile."""
+    began = rise.episode.first
+    return uneven.first <= began + OVER_AFTER_STEPS and began <= uneven.last
+
+
+def _finding(times: OwnTimes, rise: Rise, attempt: int) -> Finding:
+    lost = Lost((), rise.episode, wall_share(times, rise), 0)
+    found = finding_of(times, lost, attempt, _WORDS)
+    return replace(
+        found, slowdown=round(1 + rise.episode.excess, 4),
+        evidence=(evidence_of(times, rise, found), *found.evidence),
+    )  # fmt: skip
+
+
+_ELSE_IN_ORDER = "No other step since which the job as a whole computes longer."
+_WORDS = Words(
+    "step_regression",
+    "The whole job computes longer than before",
+    "to compute that all ranks have more of than before",
+    "All ranks compute longer than earlier in the run, so no rank and no link is the reason.",
+    (
+        "More work on purpose: longer sequences, a larger batch, another phase of training.",
+        "Devices that all slow down together (power cap, heat), or a clock of all hosts.",
+    ),
+    "Look at what changed at that step (data, schedule, evaluation), and at power and clocks of "
+    "the devices; compare the phases before and after on the overview.",
+    confidence="medium",
+)

@@ -1,0 +1,1 @@
+"""What several detectors compute: noise of peers, episodes, onsets, phase and transfer times."""

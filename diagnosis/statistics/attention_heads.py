@@ -1,0 +1,64 @@
+"""Statistics of attention heads over the steps looked at: what detectors of single heads share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from diagnosis.findings import Evidence
+from diagnosis.statistics.peers import Floats
+from diagnosis.statistics.sampled_series import Series, Stretch, named, seen, series_of
+
+
+@dataclass(frozen=True)
+class OffHead:
+    """One head beyond a level."""
+
+    layer: int
+    head: int
+    stretch: Stretch
+    at: int  # index of the look that tells most
+    value: float  # there
+    before: float  # median of the looks before the stretch; NaN where there is none
+
+
+def head_series(tables: Mapping[str, pa.Table], statistic: str) -> Series | None:
+    """A statistic of every head; None where no attention statistics were recorded."""
+    heads = tables["attention_health"]
+    if not heads.num_rows:
+        return None
+    return series_of(heads, ("layer", "head", "name"), statistic)
+
+
+def off_head(
+    series: Series, row: int, stretch: Stretch, worst_of: Callable[[Floats], np.intp]
+) -> OffHead:
+    """The head of a row; `worst_of` (np.nanargmin or np.nanargmax) chooses the look that tells."""
+    value_N = series.value_KN[row]
+    at = stretch.first + int(worst_of(value_N[stretch.first : stretch.last + 1]))
+    before = value_N[: stretch.first]
+    before = before[np.isfinite(before)]
+    layer, head, _ = series.keys[row]
+    usual = float(np.median(before)) if before.size else np.nan
+    return OffHead(int(layer), int(head), stretch, at, float(value_N[at]), usual)
+
+
+def named_heads(found: list[OffHead]) -> str:
+    """The first of them, and how many more there are."""
+    return named(f"layer {one.layer} head {one.head}" for one in found)
+
+
+def evidence_of(
+    series: Series, one: OffHead, attempt: int, statistic: str, text: str, unit: str
+) -> Evidence:
+    """A head's look that tells most. `text`: what follows "In step N "."""
+    step = int(series.step_N[one.at])
+    asked = (
+        ("step_min", step), ("step_max", step), ("layer", one.layer), ("head", one.head),
+        ("attempt", attempt),
+    )  # fmt: skip
+    view = seen(attempt, "heads", statistic, one.layer, "", one.head)
+    return Evidence(f"In step {step} {text}", one.value, unit, "attention_health", asked, view)

@@ -1,0 +1,114 @@
+"""Since when all ranks of a job compute longer than they did before.
+
+When: the median rank (diagnosis/statistics/episodes.py). Whether all: each rank against its own
+steps before, and of these the tenth part that rose least, so that slow ranks, replicas and stages
+are no rise. Communication, waiting, data, collections and checkpoints are no compute, and have
+their own kinds.
+
+Shape suffixes: see diagnosis/statistics/peers.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from diagnosis.detectors.slow_worker.evidence import in_ms
+from diagnosis.findings import Evidence, Finding, NotEnoughData
+from diagnosis.statistics.episodes import MIN_VOTES, Episode, episodes
+from diagnosis.statistics.peers import NOISE_MADS, Floats, level_before
+from diagnosis.statistics.phase_findings import steps_missing
+from diagnosis.statistics.phase_times import OwnTimes, kept_from_cores, middle, middles
+
+MIN_RISE = 0.05
+"""Votes begin at this rise of compute and are full at twice it, where a job counts as straggling.
+Runs on one machine differ by a few percent."""
+
+LEAST_RISEN = 0.1
+"""Share of the ranks, those that rose least, by which the job is judged."""
+
+WARM_UP_STEPS = 2
+FEWEST_BEFORE = MIN_VOTES
+"""Steps before a rise, warm-up left out: a level, not the first quick moments of a job."""
+
+
+@dataclass(frozen=True)
+class Rise:
+    """Compute of all ranks that rose. `episode`: indices of the steps."""
+
+    episode: Episode
+    before_ms: float  # of the median rank, per step
+    longer_ms: float
+
+
+def not_comparable(name: str, times: OwnTimes) -> tuple[NotEnoughData, ...]:
+    """What is missing to compare the job with its own past."""
+    if missing := steps_missing(name, times.step_S.size):
+        return missing
+    if times.waits_hidden:
+        said = "The log has no communication: compute that rose may be waiting for others."
+        return (NotEnoughData(name, said),)
+    if not (np.nan_to_num(times.phases["compute"]) > 0).any():
+        return (NotEnoughData(name, "No compute was recorded."),)
+    if (kept := kept_from_cores(times)) is not None:
+        return (NotEnoughData(name, kept),)
+    return ()
+
+
+def checked_text(times: OwnTimes) -> str:
+    """What was found in order."""
+    return (
+        f"The job as a whole does not compute longer by {100 * 2 * MIN_RISE:.0f} % since some step "
+        f"of {times.step_S[0]} to {times.step_S[-1]}."
+    )
+
+
+def rises(times: OwnTimes) -> list[Rise]:
+    """Episodes in which all ranks compute longer than in the steps before."""
+    work_RS = np.where(times.phases["compute"] > 0, times.phases["compute"], np.nan)
+    work_RS = work_RS[np.isfinite(work_RS).any(axis=1), WARM_UP_STEPS:]
+    job_S = middles(work_RS)
+    before_ms = level_before(job_S)
+    if not np.isfinite(before_ms):
+        return []
+    excess_S = job_S / before_ms - 1
+    noise = NOISE_MADS * middle(np.abs(np.diff(excess_S))) / np.sqrt(2)
+    found = []
+    for episode in episodes(excess_S, max(MIN_RISE, noise if np.isfinite(noise) else 0.0)):
+        if episode.first < FEWEST_BEFORE:
+            continue
+        risen = _risen_least(work_RS, episode)
+        if risen >= MIN_RISE:
+            first, last = episode.first + WARM_UP_STEPS, episode.last + WARM_UP_STEPS
+            found.append(Rise(Episode(first, last, risen), before_ms, before_ms * risen))
+    return found
+
+
+def _risen_least(work_RS: Floats, episode: Episode) -> float:
+    """By what share the ranks that rose least compute longer than before the episode."""
+    ratios = [
+        middle(row_S[episode.first : episode.last + 1]) / middle(row_S[: episode.first])
+        for row_S in work_RS
+    ]
+    return float(np.nanquantile(ratios, LEAST_RISEN)) - 1
+
+
+def wall_share(times: OwnTimes, rise: Rise) -> float:
+    """Share of a step by which it is longer for the rise: compute may be CPU time."""
+    span = slice(rise.episode.first, rise.episode.last + 1)
+    compute_RS, stretch_RS = (times.phases[name][:, span] for name in ("compute", "stretch"))
+    per_work = middle((compute_RS + stretch_RS) / np.where(compute_RS > 0, compute_RS, np.nan))
+    return min(rise.longer_ms * per_work / middle(times.window_S[span]), 1.0)
+
+
+def evidence_of(times: OwnTimes, rise: Rise, found: Finding) -> Evidence:
+    """How much compute all ranks have now and had before."""
+    first = int(times.step_S[rise.episode.first])
+    return Evidence(
+        f"Nine of ten ranks compute {1 + rise.episode.excess:.2f}x their own level before step "
+        f"{first} or more: the median rank {in_ms(rise.before_ms + rise.longer_ms)} per step after "
+        f"{in_ms(rise.before_ms)}.",
+        round(1 + rise.episode.excess, 4), "x", "rank_phases", found.evidence[0].params,
+        found.evidence[0].view,
+    )  # fmt: skip

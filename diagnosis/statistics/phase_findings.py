@@ -1,0 +1,144 @@
+"""Findings on ranks, or on the whole job, that lose a share of each step to one phase."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from diagnosis.detectors.slow_worker.evidence import in_ms
+from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData
+from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS, Episode
+from diagnosis.statistics.phase_times import OwnTimes, middle
+from diagnosis.statistics.shared_location import pipeline_ranks, place_of
+
+URGENT_SHARE = 0.1
+"""Jobs at least 1.1 times as long as without stragglers count as straggling (2505.05713)."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is told of one kind of finding. `loses`: completes "Rank 5 loses 12 ms per step ..."."""
+
+    kind: str
+    title: str
+    loses: str
+    cause: str
+    alternatives: tuple[str, ...]
+    next_step: str
+    question: str = "rank_phases"
+    confidence: str = "high"
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What is lost: rows of the ranks at fault (none: no rank by itself), since when, how much."""
+
+    rows: tuple[int, ...]
+    episode: Episode
+    share: float  # of a step
+    shown_row: int  # whose lanes show it
+    hosts: tuple[str, ...] = ()
+
+
+def finding_of(times: OwnTimes, lost: Lost, attempt: int, words: Words) -> Finding:
+    """The finding of one episode."""
+    episode, ranks = lost.episode, times.ranks
+    first, last = int(times.step_S[episode.first]), int(times.step_S[episode.last])
+    ongoing = times.step_S.size - 1 - episode.last < OVER_AFTER_STEPS
+    cost, lost_ms = _cost(times, lost)
+    confidence = words.confidence if ranks.has_roles or not lost.rows else "medium"
+    urgent = lost.share >= URGENT_SHARE and confidence != "low"
+    since = f"since step {first}" if ongoing else f"from step {first} to {last}, now over"
+    who = f"{_who(times, lost)} {'lose' if len(lost.rows) > 1 else 'loses'}"
+    percent = f"{100 * lost.share:.0f} % of the step"
+    return Finding(
+        kind=words.kind, attempt=attempt,
+        severity=("urgent" if urgent else "warning") if ongoing else "past",
+        confidence=confidence, title=words.title,
+        text=f"{who} {in_ms(lost_ms)} per step {words.loses} {since} ({percent}).",
+        culprits=tuple(place_of(ranks, row) for row in lost.rows),
+        victims=_victims(times, lost), first_step=first, last_step=last, ongoing=ongoing,
+        slowdown=None, cost=cost,
+        evidence=_evidence(times, lost, attempt, words, lost_ms),
+        alternatives=words.alternatives, next_step=words.next_step, hosts=lost.hosts,
+        cause=words.cause,
+    )  # fmt: skip
+
+
+def steps_missing(name: str, num_steps: int) -> tuple[NotEnoughData, ...]:
+    """What is missing where fewer steps than needed are finished; nothing else."""
+    if num_steps >= MIN_VOTES:
+        return ()
+    said = f"{num_steps} finished step{'s are' if num_steps != 1 else ' is'} too few: at least"
+    return (NotEnoughData(name, f"{said} {MIN_VOTES:.0f} are needed."),)
+
+
+def _who(times: OwnTimes, lost: Lost) -> str:
+    if lost.hosts:
+        return f"All ranks of {', '.join(lost.hosts)}"
+    named = [str(times.ranks.rank_R[row]) for row in lost.rows]
+    if not named:
+        return "Each step"
+    return f"Rank{'s' if len(named) > 1 else ''} {', '.join(named)}"
+
+
+def _cost(times: OwnTimes, lost: Lost) -> tuple[Cost, float]:
+    """The others stand still meanwhile: in a synchronous job a step is longer by what one loses."""
+    span = slice(lost.episode.first, lost.episode.last + 1)
+    num_ranks, lost_ms = times.ranks.rank_R.size, lost.share * middle(times.window_S[span])
+    waiting = num_ranks - len(lost.rows) if lost.rows else num_ranks
+    share = min(max(lost.share, 0.0), 1.0) * waiting / num_ranks
+    return Cost(round(lost_ms * waiting, 3), round(share, 5), round(lost_ms, 3)), lost_ms
+
+
+def _victims(times: OwnTimes, lost: Lost) -> tuple[int, ...]:
+    if not lost.rows:
+        return ()
+    stage_R = times.stage_R == times.stage_R[lost.rows[0]]
+    stage_R[list(lost.rows)] = False
+    return tuple(times.ranks.rank_R[stage_R].tolist())
+
+
+def _evidence(
+    times: OwnTimes, lost: Lost, attempt: int, words: Words, lost_ms: float
+) -> tuple[Evidence, ...]:
+    episode = lost.episode
+    first, last = int(times.step_S[episode.first]), int(times.step_S[episode.last])
+    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    shown = int(times.ranks.rank_R[lost.shown_row])
+    link = (
+        ("page", "timeline"), ("attempt", attempt), ("rank", shown),
+        ("ranks", pipeline_ranks(times.ranks, lost.shown_row)),
+        ("steps", (first, min(first + 1, last))),
+    )  # fmt: skip
+    against = "beyond the median of its peers " if lost.rows else ""
+    found = [
+        Evidence(
+            f"{in_ms(lost_ms)} per step {words.loses} {against}in steps {first} to {last}.",
+            round(lost_ms, 3), "ms per step", words.question, asked, link,
+        ),
+        Evidence(
+            f"That is {100 * lost.share:.1f} % of the median step of these.",
+            round(lost.share, 4), "share", words.question, asked, link,
+        ),
+    ]  # fmt: skip
+    if lost.rows and episode.first > 0:
+        before = middle(times.late_RS[lost.rows[0], : episode.first])
+        if math.isfinite(before):
+            found.append(
+                Evidence(
+                    f"Before step {first} rank {times.ranks.rank_R[lost.rows[0]]} came "
+                    f"{_when(before)}.",
+                    round(before, 4), "share", words.question,
+                    (("step_min", int(times.step_S[0])), ("step_max", first - 1), asked[2]), link,
+                )
+            )  # fmt: skip
+    return tuple(found)
+
+
+def _when(late: float) -> str:
+    """When a rank came, by the share of a step by which it was later than its peers."""
+    percent = round(100 * abs(late), 1)
+    if not percent:
+        return "when its peers did"
+    return f"{percent:.1f} % of a step {'later' if late > 0 else 'earlier'} than its peers"

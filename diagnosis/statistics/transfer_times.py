@@ -1,0 +1,333 @@
+"""Transfers of groups and of pairs of ranks: which are slow, against alike ones and their own past.
+
+Transfer = earliest end - latest start of an instance: nobody waits for late ranks in it, so that
+it is slow only where the network is (order of decision of the fault list). A channel is a group
+with its collectives, or two ranks that send to each other. Alike are channels of the same axis,
+size, number of instances and bytes that cross hosts alike or do not.
+
+Slow is a channel beyond the median of the alike ones that are not slow themselves. Who may be slow
+is judged against their quicker quarter first: what is slow on half of the channels is no peer of
+the others, since networks are only ever slower than they should be. Where all alike ones rise
+together, or one has no alike ones, they are compared with what they took before (a level that
+holds for a while, diagnosis/statistics/peers.py).
+
+Shape suffixes: K channels, N channels of one set of alike ones, S steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from diagnosis.findings import NotEnoughData
+from diagnosis.statistics.episodes import Episode, episodes, may_be_slow
+from diagnosis.statistics.peers import (
+    MIN_PEERS,
+    NOISE_MADS,
+    Bools,
+    Floats,
+    Ints,
+    Ranks,
+    level_before,
+    medians_of_others,
+    placed,
+    spread_cells,
+)
+from diagnosis.statistics.phase_findings import steps_missing
+from diagnosis.statistics.phase_times import kept_from_cores, middle, middles, own_times
+
+QUESTIONS = ("transfers", "groups", "rank_places", "rank_phases")
+
+MIN_EXCESS = 0.25
+"""Votes begin at 1.25x and are full at 1.5x, as causes of what-if analyses (docs/whatif.md)."""
+
+FEW_EXCESS = 0.5
+"""Where fewer than 3 alike ones tell what is usual, and against the quicker quarter: full at 2x."""
+
+LEAST_COST = 0.03
+"""Of a step: below S = 1.03 attribution means nothing (what-if study, 2505.05713)."""
+
+_QUICK = 0.25
+_FEWEST_BEFORE = 3
+"""Steps that a level before a rise rests on at least."""
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A group, or two ranks that send to each other. `rows`: of its ranks that finished steps;
+    `hosts`: none where some are unknown.
+    """
+
+    ranks: tuple[int, ...]
+    axis: str
+    is_pair: bool
+    hosts: frozenset[str]
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """All channels of a run; NaN is unknown."""
+
+    ranks: Ranks
+    step_S: Ints
+    window_S: Floats  # ms, median over the ranks
+    channels: tuple[Channel, ...]
+    time_KS: Floats  # ms of an instance
+    num_KS: Floats  # instances
+    longest_KS: Floats  # ms
+    wait_KS: Floats  # ms, the most a member waited
+    alike_K: Ints  # number of the set of alike channels
+    question: str = "transfers"  # that gives these numbers
+
+    @property
+    def sets(self) -> list[Ints]:
+        """Alike channels, by number."""
+        return [np.flatnonzero(self.alike_K == number) for number in np.unique(self.alike_K)]
+
+    def spans_job(self, k: int) -> bool:
+        """Whether all ranks are in the channel."""
+        return len(self.channels[k].rows) == self.ranks.rank_R.size
+
+
+@dataclass(frozen=True)
+class SlowChannel:
+    """A channel that was slow for a while. `num_others`: alike ones that tell so, 0: its past."""
+
+    k: int
+    episode: Episode
+    lost_ms: float  # per step
+    own_ms: float  # transfer of an instance
+    others_ms: float
+    num_others: int
+
+
+@dataclass(frozen=True, eq=False)
+class Rise:
+    """A set of alike channels that takes longer than before. `level_ms`: of an instance, before."""
+
+    rows_N: Ints
+    episode: Episode
+    level_ms: float
+
+
+@dataclass(frozen=True)
+class Slow:
+    """What is slow. `everywhere`: one channel of each set, where all sets rose together."""
+
+    channels: tuple[SlowChannel, ...]
+    everywhere: tuple[SlowChannel, ...]
+
+
+def transfers_of(tables: Mapping[str, pa.Table]) -> Transfers:
+    """Channels of the answers of QUESTIONS."""
+    rank_R = np.unique(tables["rank_phases"]["rank"].to_numpy()).astype(np.int64)
+    ranks = placed(rank_R, tables["rank_places"])
+    steps, window_S = steps_of(tables)
+    asked = tables["transfers"]
+    asked = asked.filter(pa.array(np.isin(asked["step"].to_numpy(), steps)))
+    key_K3, row = _keys(asked)
+    told = asked.drop_columns(["group_id", "rank", "peer"]).append_column("rank", pa.array(row))
+    _, step_S, of = spread_cells(told)
+    channels = _channels(key_K3, tables["groups"], ranks)
+    num_KS, bytes_KS = of["num_instances"], of["num_bytes"]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        time_KS = of["transfer_ms"] / num_KS
+        same_KS = np.isclose(bytes_KS / num_KS, _usual(bytes_KS / num_KS), rtol=0.01)
+        time_KS[~(time_KS > 0) | np.isfinite(bytes_KS) & ~same_KS] = np.nan
+    return Transfers(
+        ranks, step_S, window_S[np.searchsorted(steps, step_S)], channels, time_KS, num_KS,
+        of["longest_ms"], of["wait_ms"], alike(channels, num_KS, bytes_KS),
+    )  # fmt: skip
+
+
+def steps_of(tables: Mapping[str, pa.Table]) -> tuple[Ints, Floats]:
+    """Finished steps, and how long they take: ms, median over the ranks."""
+    _, steps, cells = spread_cells(tables["rank_phases"].select(["rank", "step", "step_ms"]))
+    return steps, middles(cells["step_ms"])
+
+
+def _keys(asked: pa.Table) -> tuple[Ints, Ints]:
+    """(group, rank, peer) of every channel, and the number of the channel of every row."""
+    group_G, group_N = np.unique(asked["group_id"].to_numpy(), return_inverse=True)
+    rank_N, peer_N = (asked[name].to_numpy().astype(np.int64) + 1 for name in ("rank", "peer"))
+    width = int(peer_N.max(initial=0)) + 1
+    key_K, row = np.unique((group_N * width + rank_N) * width + peer_N, return_inverse=True)
+    parts = (group_G[key_K // width**2], key_K // width % width - 1, key_K % width - 1)
+    return np.stack(parts, axis=1), row.astype(np.int64)
+
+
+def _usual(value_KS: Floats) -> Floats:
+    return np.array([middle(value_S) for value_S in value_KS]).reshape(-1, 1)
+
+
+def _channels(key_K3: Ints, groups: pa.Table, ranks: Ranks) -> tuple[Channel, ...]:
+    known = {row["group_id"]: row for row in groups.to_pylist()}
+    row_of = {int(rank): row for row, rank in enumerate(ranks.rank_R)}
+    found = []
+    for group_id, rank, peer in key_K3.tolist():
+        group = known.get(group_id, {"axis": "unknown", "ranks": []})
+        members = tuple(group["ranks"]) if peer < 0 else (rank, peer)
+        rows = tuple(row_of[member] for member in members if member in row_of)
+        hosts = [ranks.host_R[row] for row in rows]
+        known_hosts = frozenset(host for host in hosts if host) if all(hosts) else frozenset()
+        found.append(Channel(members, group["axis"], peer >= 0, known_hosts, rows))
+    return tuple(found)
+
+
+def alike(channels: Sequence[Channel], num_KS: Floats, bytes_KS: Floats) -> Ints:
+    """Of every channel the number of its set of alike ones."""
+    told = [
+        ("" if c.is_pair else c.axis, len(c.ranks), len(c.hosts) > 1, middle(num_S),
+         _rounded(middle(bytes_S)))
+        for c, num_S, bytes_S in zip(channels, num_KS, bytes_KS, strict=True)
+    ]  # fmt: skip
+    numbers = {one: number for number, one in enumerate(dict.fromkeys(told))}
+    return np.array([numbers[one] for one in told], np.int64)
+
+
+def _rounded(num_bytes: float) -> int:
+    """The same for sizes that differ by less than some percent; -1 unknown."""
+    return round(np.log(num_bytes) * 20) if np.isfinite(num_bytes) and num_bytes > 0 else -1
+
+
+def slow_channels(found: Transfers) -> Slow:
+    """Channels that were slow for a while and cost something, in their order and that of time."""
+    suspect_K = _suspects(found)
+    usual_KS, num_K = _peers(found, suspect_K)
+    rises, everywhere = _rises(found, suspect_K)
+    for rise in rises:
+        span = slice(rise.episode.first, rise.episode.last + 1)
+        usual_KS[rise.rows_N, span] = rise.level_ms
+        num_K[rise.rows_N] = 0
+    with np.errstate(invalid="ignore"):
+        slow_KS = found.time_KS / usual_KS - 1
+    least_K = _noises(found, slow_KS, suspect_K, num_K)
+    slow = []
+    for k in np.flatnonzero(may_be_slow(slow_KS, least_K)).tolist():
+        for episode in episodes(slow_KS[k], float(least_K[k])):
+            one = _measured(found, usual_KS[k], k, episode, int(num_K[k]))
+            if one.lost_ms >= LEAST_COST * _window_ms(found, episode):
+                slow.append(one)
+    return Slow(tuple(slow), tuple(_shown(found, everywhere)))
+
+
+def _shown(found: Transfers, everywhere: list[Rise]) -> list[SlowChannel]:
+    """The costliest channel of each set that rose with all others, where they cost something."""
+    shown = []
+    for rise in everywhere:
+        level_S = np.full(found.step_S.size, rise.level_ms)
+        told = [_measured(found, level_S, int(k), rise.episode, 0) for k in rise.rows_N]
+        shown.append(max(told, key=lambda one: np.nan_to_num(one.lost_ms, nan=-np.inf)))
+    lost_ms = sum(one.lost_ms for one in shown)
+    enough = bool(shown) and lost_ms >= LEAST_COST * _window_ms(found, shown[0].episode)
+    return shown if enough else []
+
+
+def _window_ms(found: Transfers, episode: Episode) -> float:
+    return middle(found.window_S[episode.first : episode.last + 1])
+
+
+def _measured(
+    found: Transfers, usual_S: Floats, k: int, episode: Episode, num_others: int
+) -> SlowChannel:
+    span = slice(episode.first, episode.last + 1)
+    lost_S = (found.time_KS[k, span] - usual_S[span]) * found.num_KS[k, span]
+    return SlowChannel(
+        k, episode, middle(lost_S), middle(found.time_KS[k, span]), middle(usual_S[span]),
+        num_others,
+    )  # fmt: skip
+
+
+def _suspects(found: Transfers) -> Bools:
+    """Channels that are not to tell what is usual."""
+    suspect_K = np.zeros(len(found.channels), np.bool_)
+    for rows in found.sets:
+        if rows.size > 1:
+            time_NS = found.time_KS[rows]
+            known_NS = np.where(np.isfinite(time_NS), time_NS, np.inf)
+            quick_S = np.quantile(known_NS, _QUICK, axis=0, method="lower")
+            with np.errstate(invalid="ignore"):
+                excess_NS = time_NS / quick_S - 1
+            noise = _step_noise(excess_NS)
+            suspect_K[rows] = may_be_slow(excess_NS, np.full(rows.size, max(noise, FEW_EXCESS)))
+    return suspect_K
+
+
+def _step_noise(value_NS: Floats) -> float:
+    noise = NOISE_MADS * middle(np.abs(np.diff(value_NS, axis=-1))) / np.sqrt(2)
+    return noise if np.isfinite(noise) else 0.0
+
+
+def _peers(found: Transfers, suspect_K: Bools) -> tuple[Floats, Ints]:
+    """What alike ones take, ms, and how many of them tell so."""
+    usual_KS = np.full(found.time_KS.shape, np.nan)
+    num_K = np.zeros(len(found.channels), np.int64)
+    for rows in found.sets:
+        trusted_N = ~suspect_K[rows]
+        usual_KS[rows] = medians_of_others(found.time_KS[rows], trusted_N)
+        num_K[rows] = trusted_N.sum() - trusted_N
+    return usual_KS, num_K
+
+
+def _rises(found: Transfers, suspect_K: Bools) -> tuple[list[Rise], list[Rise]]:
+    """Sets that take longer than before: some of them; all of them together."""
+    rises, known = [], 0
+    for rows in found.sets:
+        trusted = rows[~suspect_K[rows]]
+        level_S = middles(found.time_KS[trusted])
+        before = level_before(level_S)
+        if not np.isfinite(before):
+            continue
+        known += 1
+        excess_S = level_S / before - 1
+        least = max(_step_noise(excess_S), MIN_EXCESS)
+        rises += [
+            Rise(rows, episode, before) for episode in episodes(excess_S, least)
+            if episode.first >= _FEWEST_BEFORE
+        ]  # fmt: skip
+    for rise in rises:
+        same = [other for other in rises if overlap(rise.episode, other.episode)]
+        if len({int(other.rows_N[0]) for other in same}) == known:
+            return [other for other in rises if other not in same], same
+    return rises, []
+
+
+def overlap(one: Episode, other: Episode) -> bool:
+    """Whether two episodes share more than half of the longer one."""
+    shared = min(one.last, other.last) - max(one.first, other.first) + 1
+    return shared > max(one.last - one.first, other.last - other.first) / 2
+
+
+def _noises(found: Transfers, slow_KS: Floats, suspect_K: Bools, num_K: Ints) -> Floats:
+    """From where on a channel is slow: 3 MAD of the alike ones that are not slow, of its own steps
+    where they are few.
+    """
+    noise_K = np.full(len(found.channels), MIN_EXCESS)
+    for rows in found.sets:
+        cells = slow_KS[rows[~suspect_K[rows]]]
+        noise = NOISE_MADS * middle(np.abs(cells - middle(cells)))
+        noise_K[rows] = np.fmax(noise, MIN_EXCESS)
+        for k in rows[num_K[rows] < MIN_PEERS].tolist():
+            least = FEW_EXCESS if num_K[k] else MIN_EXCESS
+            noise_K[k] = max(_step_noise(slow_KS[k]), least)
+    return noise_K
+
+
+def transfers_missing(
+    name: str, found: Transfers, tables: Mapping[str, pa.Table]
+) -> tuple[NotEnoughData, ...]:
+    """Why transfers judge nothing here, for the detector `name`; empty where they do.
+
+    `tables`: hold the answers of rank_phases and rank_places.
+    """
+    if not np.isfinite(found.time_KS).any():
+        said = "No transfers are known: collectives with all members, on aligned clocks, tell them."
+        return (NotEnoughData(name, said),)
+    if missing := steps_missing(name, found.step_S.size):
+        return missing
+    kept = kept_from_cores(own_times(tables["rank_phases"], tables["rank_places"]))
+    return () if kept is None else (NotEnoughData(name, kept),)
