@@ -26,6 +26,8 @@ VERBS = {
     "index": "index a folder of runs, once or following it",
     "generate": "make a synthetic run with known faults",
 }
+MODULES = {"import": "import_files"}
+"""Modules of verbs that have another name than their verb: `import` is a word of Python."""
 SERVERS = ("demo", "serve")
 """Verbs that stay for days: their memory is seen to before anything else is loaded."""
 
@@ -55,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         own = verbs.add_parser(verb, help=help_text)
         if verb == named:
             if verb in SERVERS:
-                import_module("app.memory").settle()
-            module = import_module(f"app.commands.{verb}_verb")
+                import_module("app.allocator").settle()
+            module = import_module(f"app.commands.{MODULES.get(verb, verb)}")
             own.description = module.__doc__
             module.add_arguments(own)
             own.set_defaults(run=module.run)

@@ -17,38 +17,35 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from app.asset_files import TYPES, asset, assets_version
-from app.auth import Everybody, Forbidden, Guard, Prefix
-from app.hub import Hub
-from app.kept_pages import KeptPages
-from app.live_jobs import LiveJobs
-from app.metrics import Measured
-from app.request_limits import RequestLimits
+from app.access.auth import Everybody, Forbidden, Guard, Prefix
+from app.access.sessions import Sessions
+from app.dash_shell import make_dash
+from app.live.jobs import LiveJobs
 from app.routes import (
-    agents,
     findings,
     health,
     layout,
-    live,
     model,
     overview,
-    perturbing,
     query,
     ranks,
     runs,
     share,
     timeline,
     uploads,
-    watching,
     whatif,
 )
-from app.routes.answering import Body
-from app.routes.turns import Turns
-from app.safe_headers import SafeHeaders
-from app.sessions import Sessions
+from app.routes.live import agents, perturb, status, watch
+from app.runs.hub import Hub
 from app.settings import Settings
-from app.shell import make_dash
-from app.whole_bodies import WholeBodies
+from app.web.answers import Body
+from app.web.assets import TYPES, asset, assets_version
+from app.web.metrics import Measured
+from app.web.page_cache import KeptPages
+from app.web.request_limits import RequestLimits
+from app.web.request_queue import Turns
+from app.web.security_headers import SafeHeaders
+from app.web.whole_bodies import WholeBodies
 from ingest.errors import UserError
 
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -75,9 +72,9 @@ def make_app(
     routes: list[BaseRoute] = [
         Route("/assets/{version}/{path:path}", _Assets().answer),
         *health.routes(hub, [questions, sql, shares, whatifs]),
-        *live.routes(hub),
+        *status.routes(hub),
         *agents.routes(jobs, hub.store.folder),
-        *watching.routes(jobs),
+        *watch.routes(jobs),
         *runs.routes(hub),
         *uploads.routes(hub),
         *share.routes(hub, shares, public_root),
@@ -89,7 +86,7 @@ def make_app(
         *timeline.routes(hub),
         *whatif.routes(hub, whatifs),
         *model.routes(hub),
-        *perturbing.routes(hub, jobs),
+        *perturb.routes(hub, jobs),
         Route("/api/{path:path}", _unknown, methods=_METHODS),
         Mount("/", KeptPages(WholeBodies(WSGIMiddleware(pages, workers=8), _MOST_POSTED))),
     ]

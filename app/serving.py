@@ -14,17 +14,17 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from app.access_files import AccessFiles
-from app.bounded_http import Config
-from app.connections import Connections, Limits, Listener, allowed_files
-from app.hub import Hub
-from app.job_sockets import JobSockets
-from app.routes.answering import stop_all
+from app.access.access_files import AccessFiles
+from app.access.sessions import Sessions
+from app.analysis.run_board import board_of
+from app.runs.hub import Hub
 from app.server import make_app
-from app.sessions import Sessions
 from app.settings import Settings
-from app.uploads import uploads_of
-from app.views.run_board import board_of
+from app.uploads.uploads import uploads_of
+from app.web.answers import stop_all
+from app.web.bounded_http import Config
+from app.web.connections import Connections, Limits, Listener, allowed_files
+from app.web.job_sockets import JobSockets
 from ingest.errors import UserError
 
 START_S = 30.0

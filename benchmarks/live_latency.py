@@ -45,8 +45,8 @@ WATCH = """() => {
     window.news = [];
     window.drawn = [];
     app.addEventListener('run', (event) => news.push([Date.now(), event.detail.version]));
-    const asked = app.arrays.bind(app);
-    app.arrays = async (url, signal) => {
+    const asked = app.web.arrays.bind(app);
+    app.web.arrays = async (url, signal) => {
         const begun = Date.now();
         const answer = await asked(url, signal);
         if (!new URL(url, location.href).pathname.endsWith('/timeline')) return answer;

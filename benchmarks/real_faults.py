@@ -39,9 +39,9 @@ from typing import Any
 from browser import conditions
 from planted import DOSES, FAULTS, OFF_STEPS, Episode, Job, gain_of, planned, rows_of, said, score
 
+from app.analysis.diagnosis import diagnosis_of
 from app.commands.demo_job import training_job
-from app.findings import diagnosis_of
-from app.hub import Hub
+from app.runs.hub import Hub
 from ingest.errors import UserError
 from ingest.run import Run
 

@@ -28,7 +28,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
-from app.links import View  # noqa: E402 - the script is started from anywhere
+from app.view_state import View  # noqa: E402 - the script is started from anywhere
 from benchmarks.browser import FLAGS, MISSING, Server, chromium  # noqa: E402
 from ingest.imports.importer import import_paths  # noqa: E402
 from sample_traces import RECORDED  # noqa: E402

@@ -19,7 +19,7 @@ from typing import Any
 import duckdb
 
 from app import interrupts
-from app.hub import Hub
+from app.runs.hub import Hub
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.run_folder.run_files import is_run_folder

@@ -16,9 +16,9 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from app.components.findings_frame import Address, view_at
-from app.hub import Hub
-from app.links import View
-from app.views.about_run import METHOD_WORDS, RECORDED, AboutRun, Clocks, Said, about_run
+from app.runs.hub import Hub
+from app.view_state import View
+from app.views.run.about_run import METHOD_WORDS, RECORDED, AboutRun, Clocks, Said, about_run
 from ingest.errors import UserError
 
 MOST_RANKS_AT_ONCE = 1024

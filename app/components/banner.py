@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dash import html
 from dash.development.base_component import Component
 
-from app.links import View, format_ranks
+from app.view_state import View, format_ranks
 from diagnosis.findings import Diagnosis, Evidence, Finding
 
 

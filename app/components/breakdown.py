@@ -7,8 +7,8 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from app.figures.breakdown import MOST_RANKS, PARTS, figure, frame_of
-from app.hub import Hub
-from app.links import View
+from app.runs.hub import Hub
+from app.view_state import View
 from ingest.run import Run
 
 LAST_STEPS = 20

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
+from app.analysis.not_identifiable import not_identifiable
 from app.components.banner import chosen, link_of, show_me
-from app.links import View, format_ranks
-from app.undecided import not_identifiable
-from app.views.about_run import Clocks
+from app.view_state import View, format_ranks
+from app.views.run.about_run import Clocks
 from diagnosis.findings import Diagnosis, Evidence, Finding
 
 _MOST_VICTIMS = 64

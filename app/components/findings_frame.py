@@ -8,14 +8,14 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
+from app.analysis.diagnosis import diagnosis_of
 from app.components.banner import banner
 from app.components.drawer import drawer
 from app.components.topbar import findings_button
-from app.findings import diagnosis_of
-from app.hub import Hub
-from app.links import View, parse_url
-from app.views.about_run import Clocks
-from app.views.about_run import clocks as clocks_of
+from app.runs.hub import Hub
+from app.view_state import View, parse_url
+from app.views.run.about_run import Clocks
+from app.views.run.about_run import clocks as clocks_of
 from ingest.errors import UserError
 
 Address = dict[str, str] | None

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
-from app.links import View
-from app.views.recorded import Front, Recorded, ranks_text
+from app.view_state import View
+from app.views.run.without_steps import Front, Recorded, ranks_text
 
 MOST_GROUPS = 12
 HEAD = ("group", "oldest not completed", "ranks at it", "ranks further on", "nothing open")

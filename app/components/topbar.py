@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dash import html
 from dash.development.base_component import Component
 
-from app.hub import Hub
-from app.links import PAGES, View
-from app.views.model_recorded import has_model
-from app.views.runs import card_of
-from app.whatif import can_tell
+from app.runs.hub import Hub
+from app.view_state import PAGES, View
+from app.views.model.recorded import has_model
+from app.views.run.runs import card_of
+from app.views.whatif.analysis import can_tell
 from diagnosis.findings import Diagnosis
 from ingest.run import Run
 

@@ -7,9 +7,9 @@ import json
 from dash import Dash, html
 from dash.development.base_component import Component
 
-from app.hub import Hub
-from app.links import View
-from app.views.model_recorded import first_view
+from app.runs.hub import Hub
+from app.view_state import View
+from app.views.model.recorded import first_view
 
 
 def render(hub: Hub, view: View) -> Component:

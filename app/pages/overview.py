@@ -8,17 +8,17 @@ from typing import Any
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
+from app.analysis.diagnosis import diagnosis_of
+from app.analysis.kpis import kpis_of
 from app.components import about_run
 from app.components.banner import chosen, show_me
 from app.components.findings_frame import Address, view_at
 from app.components.kpi_tiles import tiles
 from app.components.outstanding import outstanding
-from app.findings import diagnosis_of
-from app.hub import Hub
-from app.kpis import kpis_of
-from app.links import View
-from app.views.cells import last_steps
-from app.views.recorded import Recorded, recorded
+from app.runs.hub import Hub
+from app.view_state import View
+from app.views.ranks.metric_matrix import last_steps
+from app.views.run.without_steps import Recorded, recorded
 from diagnosis.findings import Diagnosis
 from ingest.errors import UserError
 from ingest.run import Run

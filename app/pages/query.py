@@ -7,9 +7,9 @@ import json
 from dash import Dash, html
 from dash.development.base_component import Component
 
-from app.hub import Hub
-from app.links import View
-from app.views.query import questions
+from app.runs.hub import Hub
+from app.view_state import View
+from app.views.run.query import questions
 
 
 def render(hub: Hub, view: View) -> Component:

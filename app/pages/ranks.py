@@ -7,8 +7,8 @@ import json
 from dash import Dash, html
 from dash.development.base_component import Component
 
-from app.hub import Hub
-from app.links import View
+from app.runs.hub import Hub
+from app.view_state import View
 
 
 def render(hub: Hub, view: View) -> Component:

@@ -9,10 +9,10 @@ from dataclasses import asdict
 from dash import Dash, html
 from dash.development.base_component import Component
 
-from app.hub import Hub
-from app.links import View
-from app.upload_files import limit_bytes
-from app.views.run_board import board_of
+from app.analysis.run_board import board_of
+from app.runs.hub import Hub
+from app.uploads.files import limit_bytes
+from app.view_state import View
 
 
 def render(hub: Hub, view: View) -> Component:

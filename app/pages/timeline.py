@@ -6,8 +6,8 @@ from dash import Dash, html
 from dash.development.base_component import Component
 
 from app.components.about_run import note_place
-from app.hub import Hub
-from app.links import View
+from app.runs.hub import Hub
+from app.view_state import View
 
 
 def render(hub: Hub, view: View) -> Component:

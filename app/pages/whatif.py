@@ -5,8 +5,8 @@ from __future__ import annotations
 from dash import Dash, html
 from dash.development.base_component import Component
 
-from app.hub import Hub
-from app.links import View
+from app.runs.hub import Hub
+from app.view_state import View
 
 
 def render(hub: Hub, view: View) -> Component:

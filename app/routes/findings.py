@@ -6,10 +6,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.findings import diagnosis_of
-from app.hub import Hub
-from app.routes.answering import answer_followed
-from app.undecided import whole_answer
+from app.analysis.diagnosis import diagnosis_of
+from app.analysis.not_identifiable import whole_answer
+from app.runs.hub import Hub
+from app.web.answers import answer_followed
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop

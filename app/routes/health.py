@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from app.auth import ROLE
-from app.hub import Hub
-from app.metrics import METRICS, gauge, resident_bytes
-from app.routes.turns import Turns
+from app.access.auth import ROLE
+from app.runs.hub import Hub
+from app.web.metrics import METRICS, gauge, resident_bytes
+from app.web.request_queue import Turns
 
 
 def routes(hub: Hub, places: Sequence[Turns]) -> list[Route]:

@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.auth import require
-from app.hub import Hub
-from app.routes.answering import answer, body_of
+from app.access.auth import require
+from app.runs.hub import Hub
 from app.settings import Role
-from app.views.layout_preview import layout_preview
+from app.views.ranks.layout_preview import layout_preview
+from app.web.answers import answer, body_of
 from ingest import layout_correction
 from ingest.errors import UserError
 from ingest.layout_correction import ORDER, check_fits, layout_of

@@ -25,17 +25,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.arrays import MEDIA_TYPE, pack_arrays
-from app.auth import require
-from app.hub import Hub
-from app.routes.answering import answer
+from app.access.auth import require
 from app.routes.ranks import Asked
+from app.runs.hub import Hub
 from app.settings import Role
-from app.views import frames, hidden_states
-from app.views.model_recorded import recorded
-from app.views.step_axes import STEP, Axis, axis_named, step_axes
-from app.views.tensor_levels import HEADS, statistic_of
-from app.views.tensor_map import TensorMap, drawn, histogram, tensor_map
+from app.views.model import frames, hidden_states
+from app.views.model.recorded import recorded
+from app.views.model.step_axes import STEP, Axis, axis_named, step_axes
+from app.views.model.tensor_levels import HEADS, statistic_of
+from app.views.model.tensor_map import TensorMap, drawn, histogram, tensor_map
+from app.web.answers import answer
+from app.web.arrays import MEDIA_TYPE, pack_arrays
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop

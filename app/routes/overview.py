@@ -8,18 +8,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.arrays import MEDIA_TYPE, pack_arrays
-from app.findings import diagnosis_of
-from app.hub import Hub
-from app.routes.answering import answer_followed
+from app.analysis.diagnosis import diagnosis_of
 from app.routes.findings import attempt_of
-from app.views.strip import Strip, strip_of
+from app.runs.hub import Hub
+from app.views.run.strip import Strip, strip_of
+from app.web.answers import answer_followed
+from app.web.arrays import MEDIA_TYPE, pack_arrays
 from ingest.run import Run
 from ingest.stopping import Stop
 
 
 def routes(hub: Hub) -> list[Route]:
-    """GET api/run/{run}/strip[?attempt=N]: app.views.strip.Strip as binary arrays."""
+    """GET api/run/{run}/strip[?attempt=N]: app.views.run.strip.Strip as binary arrays."""
 
     async def strip(request: Request) -> Response:
         name, given = request.path_params["run"], request.query_params.get("attempt")

@@ -21,17 +21,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.arrays import MEDIA_TYPE, pack_arrays
-from app.hub import Hub
-from app.rank_maps import Maps
-from app.routes.answering import answer, answer_followed
-from app.views import grid as grids
-from app.views import heat_map as heat_maps
-from app.views import host_map as host_maps
-from app.views import rank_table as tables
-from app.views.cells import Cells, Steps, last_steps
-from app.views.places import places
-from app.views.scales import DEFAULT, METRICS, Metric, metric_of
+from app.analysis.metric_maps import Maps
+from app.runs.hub import Hub
+from app.views.ranks import grid as grids
+from app.views.ranks import heat_map as heat_maps
+from app.views.ranks import host_map as host_maps
+from app.views.ranks import rank_table as tables
+from app.views.ranks.metric_matrix import Cells, Steps, last_steps
+from app.views.ranks.rank_places import places
+from app.views.ranks.scales import DEFAULT, METRICS, Metric, metric_of
+from app.web.answers import answer, answer_followed
+from app.web.arrays import MEDIA_TYPE, pack_arrays
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop

@@ -8,13 +8,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.hub import Hub
-from app.routes.answering import answer
-from app.views.run_board import board_of
+from app.analysis.run_board import board_of
+from app.runs.hub import Hub
+from app.web.answers import answer
 
 
 def routes(hub: Hub) -> list[Route]:
-    """GET api/runs: {"runs": [app.views.runs.RunRow, ...]}, newest activity first."""
+    """GET api/runs: {"runs": [app.views.run.runs.RunRow, ...]}, newest activity first."""
 
     async def listing(request: Request) -> Response:
         return await answer(

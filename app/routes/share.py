@@ -8,13 +8,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from app.analysis.diagnosis import diagnosis_of
 from app.components.banner import chosen
-from app.findings import diagnosis_of
-from app.hub import Hub
-from app.links import PAGES, View, parse_url
-from app.routes.answering import answer
-from app.routes.turns import Turns
+from app.runs.hub import Hub
 from app.share.page import shared_page
+from app.view_state import PAGES, View, parse_url
+from app.web.answers import answer
+from app.web.request_queue import Turns
 from ingest.stopping import Stop
 
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+", re.ASCII)

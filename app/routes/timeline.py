@@ -9,16 +9,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.arrays import MEDIA_TYPE, pack_arrays
-from app.hub import Hub
-from app.links import SAFEST, View, parse_url
-from app.routes.answering import answer, answer_followed
-from app.views.lanes import MOST_AT_ONCE, Place, choose, known
-from app.views.tile_arrays import Tile
-from app.views.timeline import tile
-from app.views.timeline_sums import area, found, members
-from app.views.timeline_view import attempt_for, tile_meta, window_for
-from app.views.timeline_window import Extent, Window, extent
+from app.runs.hub import Hub
+from app.view_state import SAFEST, View, parse_url
+from app.views.timeline.area_sums import area, found, members
+from app.views.timeline.lanes import MOST_AT_ONCE, Place, choose, known
+from app.views.timeline.meta import attempt_for, tile_meta, window_for
+from app.views.timeline.tile import tile
+from app.views.timeline.tile_arrays import Tile
+from app.views.timeline.window import Extent, Window, extent
+from app.web.answers import answer, answer_followed
+from app.web.arrays import MEDIA_TYPE, pack_arrays
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop

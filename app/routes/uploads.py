@@ -17,20 +17,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.auth import TOKEN, require
-from app.hub import Hub
-from app.routes.answering import GONE
+from app.access.auth import TOKEN, require
+from app.runs.hub import Hub
 from app.settings import Role
-from app.upload_errors import (
-    Stopping,
-    TooBig,
-    UploadError,
-    WrongOffset,
-    WrongType,
-    WrongVersion,
-)
-from app.upload_files import MAX_LIST_BYTES, limit_bytes, parse_body
-from app.uploads import Upload, Uploads, uploads_of
+from app.uploads.errors import Stopping, TooBig, UploadError, WrongOffset, WrongType, WrongVersion
+from app.uploads.files import MAX_LIST_BYTES, limit_bytes, parse_body
+from app.uploads.uploads import Upload, Uploads, uploads_of
+from app.web.answers import GONE
 from ingest.errors import UserError
 
 VERSION = "1.0.0"

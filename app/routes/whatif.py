@@ -17,14 +17,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.arrays import MEDIA_TYPE, pack_arrays
-from app.hub import Hub
-from app.routes.answering import answer
 from app.routes.ranks import Asked
-from app.routes.turns import Turns
-from app.steady import Made, Steady
-from app.views.whatif import causes_told, cell_of, numbers, replayed
-from app.whatif import Answer, Refusal, Steps, stop_here, whatif_or_why_not
+from app.runs.held_answers import Made, Steady
+from app.runs.hub import Hub
+from app.views.whatif.analysis import Answer, Refusal, Steps, stop_here, whatif_or_why_not
+from app.views.whatif.answer import causes_told, cell_of, numbers, replayed
+from app.web.answers import answer
+from app.web.arrays import MEDIA_TYPE, pack_arrays
+from app.web.request_queue import Turns
 from diagnosis.whatif.causes import causes
 from ingest.stopping import Stop
 

@@ -7,24 +7,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from app.arrays import pack_arrays
+from app.analysis.diagnosis import diagnosis_of
+from app.analysis.kpis import kpis_of
 from app.components.banner import Headline, chosen, headline, missing, show_me
 from app.components.outstanding import open_fronts
-from app.findings import diagnosis_of
-from app.hub import Hub
-from app.kpis import kpis_of
-from app.links import View, explain
-from app.views import heat_map as heat_maps
-from app.views.cells import cells, last_steps, newest_part
-from app.views.grid import grid
-from app.views.kpis import Kpi
-from app.views.lanes import Place, choose, known
-from app.views.rank_table import RankRow, rank_rows
-from app.views.recorded import Front, recorded
-from app.views.scales import metric_of
-from app.views.timeline import tile
-from app.views.timeline_view import attempt_for, tile_meta, window_for
-from app.views.timeline_window import extent
+from app.runs.hub import Hub
+from app.view_state import View, explain
+from app.views.ranks import heat_map as heat_maps
+from app.views.ranks.grid import grid
+from app.views.ranks.metric_matrix import cells, last_steps, newest_part
+from app.views.ranks.rank_table import RankRow, rank_rows
+from app.views.ranks.scales import metric_of
+from app.views.run.kpis import Kpi
+from app.views.run.without_steps import Front, recorded
+from app.views.timeline.lanes import Place, choose, known
+from app.views.timeline.meta import attempt_for, tile_meta, window_for
+from app.views.timeline.tile import tile
+from app.views.timeline.window import extent
+from app.web.arrays import pack_arrays
 from diagnosis.findings import Finding
 from ingest.errors import UserError
 from ingest.run import Run
@@ -57,7 +57,7 @@ DETAILS = (
 
 @dataclass(frozen=True)
 class Shared:
-    """Everything a shared file says. Arrays are packed by app.arrays."""
+    """Everything a shared file says. Arrays are packed by app.web.arrays."""
 
     run: str
     attempt: int

@@ -7,14 +7,14 @@ import hashlib
 import json
 from functools import cache
 
-from app.asset_files import assets_folder
 from app.components.kpi_tiles import line_svg, pooled
 from app.components.outstanding import HEAD, MOST_GROUPS, apart_said, front_texts
 from app.share.bundle import bundle, from_folder
 from app.share.content import Shared
 from app.share.markup import Markup, joined, tag
-from app.views.kpis import Kpi
-from app.views.rank_table import RankRow
+from app.views.ranks.rank_table import RankRow
+from app.views.run.kpis import Kpi
+from app.web.assets import assets_folder
 from diagnosis.findings import Finding
 
 ENTRY = "share/page.mjs"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from app.hub import Hub
-from app.links import View
+from app.runs.hub import Hub
 from app.share.content import DETAILS, collect
 from app.share.document import document
+from app.view_state import View
 from ingest.errors import UserError
 from ingest.stopping import Stop
 

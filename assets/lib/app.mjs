@@ -82,7 +82,7 @@ export class App extends EventTarget {
   }
 
   /**
-   * A binary answer of app/arrays.py. Throws an Error with the server's sentence.
+   * A binary answer of app/web/arrays.py. Throws an Error with the server's sentence.
    * @param {string} url @param {AbortSignal} [signal]
    */
   async arrays(url, signal) {

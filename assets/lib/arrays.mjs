@@ -1,4 +1,4 @@
-/** Reads the binary answers of app/arrays.py. */
+/** Reads the binary answers of app/web/arrays.py. */
 
 const TYPES = {
   uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array,

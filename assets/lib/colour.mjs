@@ -1,5 +1,5 @@
 /**
- * Colours of metrics: bytes of app/views/scales.py become colours of a perceptually uniform scale.
+ * Colours of metrics: bytes of app/views/ranks/scales.py become colours of a perceptually uniform scale.
  * Both arms are straight lines in OKLab (Ottosson 2020) from the grey of noise to the strongest
  * colour, so that equal steps of a value look equal. Pure: no DOM.
  *
@@ -66,7 +66,7 @@ export function colourTable(ramp) {
   return table;
 }
 
-/** Byte of a deviation, as app/views/scales.py makes it. */
+/** Byte of a deviation, as app/views/ranks/scales.py makes it. */
 export function codeOf(deviation, noise, full) {
   if (deviation === null || Number.isNaN(deviation)) return NO_DATA;
   const strength = Math.min(STRONGEST, Math.round(Math.abs(deviation) * STRONGEST / full));

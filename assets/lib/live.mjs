@@ -1,5 +1,5 @@
 /**
- * News of the run in view, by the socket of app/routes/live.py. Dispatches on `app`:
+ * News of the run in view, by the socket of app/routes/live/status.py. Dispatches on `app`:
  * 'run' {run, version, state, last_step}: the run has new data; at most every RUN_MS;
  * 'live' {connected, paused, data_age_s, state, problem, bar}: with each message, and when that changes;
  * and publishes `pulse` {run, version, state} for Dash where words and numbers may have changed: when

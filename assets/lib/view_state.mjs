@@ -1,5 +1,5 @@
 /**
- * The view state and its URL, as app/links.py has it (both are held to tests/app/view_cases.json).
+ * The view state and its URL, as app/view_state.py has it (both are held to tests/app/view_cases.json).
  * Pure: no DOM, no history.
  *
  * @typedef {Object} View

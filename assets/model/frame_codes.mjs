@@ -38,7 +38,7 @@ export function codesOfTile(tile, hasSign) {
   });
 }
 
-/** Thumbnail of a frame in the browser, as app/views/frames.py makes it: means of blocks. */
+/** Thumbnail of a frame in the browser, as app/views/model/frames.py makes it: means of blocks. */
 export function thumbnail({ values, rows, columns }, height, width, hasSign) {
   const small = new Float32Array(height * width);
   for (let y = 0; y < height; y++) {

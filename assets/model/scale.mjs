@@ -1,7 +1,7 @@
 /**
  * How values of a statistic become places on an axis and colours, and what is alarming. Pure.
  *
- * @typedef {Object} Level app/views/tensor_levels.py
+ * @typedef {Object} Level app/views/model/tensor_levels.py
  * @property {number} value @property {'fault'|'warn'|'usual'} severity @property {boolean} is_above
  * @property {string} text @property {string} source
  * @typedef {Object} Statistic

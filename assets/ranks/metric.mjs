@@ -2,7 +2,7 @@
 
 const lists = new Map();
 
-/** @returns {Promise<Object[]>} app/views/scales.py METRICS, the default first */
+/** @returns {Promise<Object[]>} app/views/ranks/scales.py METRICS, the default first */
 export function metricsOf(app) {
   const { run } = app.view;
   if (!lists.has(run)) {

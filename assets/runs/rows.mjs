@@ -1,7 +1,7 @@
 /**
  * The words and numbers of the list of runs. Pure: no DOM.
  *
- * @typedef {Object} RunRow as app/views/runs.py has it
+ * @typedef {Object} RunRow as app/views/run/runs.py has it
  * @property {string} name
  * @property {string} state
  * @property {?string} ended

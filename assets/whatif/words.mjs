@@ -1,4 +1,4 @@
-/** What the what-if page says. Pure: numbers of app/views/whatif.py become sentences and texts. */
+/** What the what-if page says. Pure: numbers of app/views/whatif/answer.py become sentences and texts. */
 import { stepsText } from '../ranks/theme.mjs';
 
 const MOST_NAMED = 8;

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from app.analysis.imports import open_any
 from app.cli import main as rankscope
-from app.importing import open_any
-from app.whatif import whatif_of
+from app.views.whatif.analysis import whatif_of
 from benchmarks.accuracy.cases import HEALTHY, TRACE, Case
 from benchmarks.accuracy.rivals import rules
 from diagnosis.whatif.causes import causes

@@ -21,10 +21,10 @@ from trace_hooks.schema import CONTENT_TABLES, TABLES
 
 SHARE_OF_MEMORY = 10
 """Percent of the machine's memory that DuckDB gives one statement. The server runs four of pages at
-once and sends four CSV files meanwhile (app.routes.turns.AT_ONCE): together four fifths of it. The
-rest is for the server, for the process ready in each holder, and for the up to eight of a run that
-wait for their session; those have answered cheap statements only. The kernel bounds addresses, by
-kernel.limit_memory: the same share and 512 MiB beyond what the process begins with.
+once and sends four CSV files meanwhile (app.web.request_queue.AT_ONCE): together four fifths of it.
+The rest is for the server, for the process ready in each holder, and for the up to eight of a run
+that wait for their session; those have answered cheap statements only. The kernel bounds addresses,
+by kernel.limit_memory: the same share and 512 MiB beyond what the process begins with.
 """
 NUM_THREADS = max(1, num_cores() // 2)
 ONE_THREAD: Config = {"threads": 1, "async_threads": 0}

@@ -70,7 +70,7 @@ def import_paths(
     """Import trace files and folders of them as one run; returns the run's folder.
 
     What was imported before is not read again. One damaged file of many becomes a problem of the
-    run. `finish` may add to what was read, such as the ranks' clocks (app.importing). What
+    run. `finish` may add to what was read, such as the ranks' clocks (app.analysis.imports). What
     `progress` raises ends the import within a tenth of a second. Raises UserError where nothing
     can be read or written, DiskFull where there is no room to.
     """

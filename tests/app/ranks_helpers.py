@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from app.views.cells import Cells
-from app.views.places import Places
-from app.views.scales import METRICS
+from app.views.ranks.metric_matrix import Cells
+from app.views.ranks.rank_places import Places
+from app.views.ranks.scales import METRICS
 
 
 def places_of(num_ranks: int, per_host: int = 8, pp: int = 1, tp: int = 1) -> Places:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from app.analysis.diagnosis import diagnosis_of
+from app.analysis.imports import import_paths
 from app.cli import main
 from app.components.about_run import (
     about_panel,
@@ -18,15 +20,13 @@ from app.components.about_run import (
     places,
     unaligned_note,
 )
-from app.findings import diagnosis_of
-from app.hub import Hub
-from app.importing import import_paths
-from app.links import View
+from app.dash_shell import make_dash
 from app.pages import overview, timeline
+from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Role, Settings, Token
-from app.shell import make_dash
-from app.views.about_run import about_run, clocks, summed
+from app.view_state import View
+from app.views.run.about_run import about_run, clocks, summed
 from ingest.layout_correction import correct, layout_of
 from ingest.run import open_run
 from tests.app.pages_in_process import call, having, plain_text, text_of

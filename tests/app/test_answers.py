@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from app.answers import Answers, asked_by, size_of
+from app.runs.cache import Answers, asked_by, size_of
 from ingest.stopping import Interrupted, Stop
 
 

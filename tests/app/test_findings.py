@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from app.analysis.diagnosis import diagnosis_of
+from app.analysis.live_status import pulse
+from app.analysis.not_identifiable import not_identifiable
 from app.components.banner import banner, chosen, show_me
 from app.components.drawer import MOST_LISTED, drawer
 from app.components.topbar import findings_button, topbar
-from app.findings import diagnosis_of
-from app.hub import Hub
-from app.links import View, parse_url
-from app.pulse import pulse
+from app.dash_shell import make_dash
+from app.runs.hub import Hub
 from app.server import make_app
-from app.shell import make_dash
-from app.undecided import not_identifiable
-from app.views.about_run import Clocks
+from app.view_state import View, parse_url
+from app.views.run.about_run import Clocks
 from diagnosis.detectors import against_baseline
 from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Place, Verdict
 from tests.app.in_process import Client

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from app.hub import Hub
-from app.live_claims import Claims
-from app.live_rank import Hello
-from app.pulse import pulse
-from app.received_files import ReceivedFiles
+from app.analysis.live_status import pulse
+from app.analysis.run_board import RunBoard
+from app.live.claims import Claims
+from app.live.connected_rank import Hello
+from app.live.shipped_files import ReceivedFiles
+from app.runs.hub import Hub
 from app.server import make_app
-from app.views.run_board import RunBoard
 from ingest.errors import UserError
 from ingest.imports.importer import import_paths
 from ingest.index.compaction import Compaction
@@ -111,7 +111,7 @@ def test_an_import_works_again(disk: Disk, tmp_path: Path) -> None:
 
 
 def test_files_of_ranks_are_stored_again(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.received_files.LEAST_FREE", 0)
+    monkeypatch.setattr("app.live.shipped_files.LEAST_FREE", 0)
     files = ReceivedFiles(disk.folder / "job", 0, lambda _path, _segment: "")
     parcel = rank_file(0)
     disk.fill()
@@ -151,7 +151,7 @@ def test_what_failed_after_all_was_indexed_is_told_no_longer_than_it_holds(
 def test_a_run_that_was_refused_for_want_of_room_is_opened_when_there_is_room(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.received_files.LEAST_FREE", 0)
+    monkeypatch.setattr("app.live.shipped_files.LEAST_FREE", 0)
     told = Hello("job", 0, 0, 1, start="start-of-this", secret="x" * 32)
     disk.fill()
     with pytest.raises(UserError, match="No space left"):

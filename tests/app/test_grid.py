@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.views.cells import Places
-from app.views.grid import UNKNOWN, grid, layout_arrays, layout_meta
-from app.views.scales import IN_NOISE, METRICS, NO_DATA
+from app.views.ranks.grid import UNKNOWN, grid, layout_arrays, layout_meta
+from app.views.ranks.metric_matrix import Places
+from app.views.ranks.scales import IN_NOISE, METRICS, NO_DATA
 from tests.app.ranks_helpers import cells_of, places_of
 
 

@@ -7,13 +7,13 @@ from html import escape
 
 import pytest
 
+from app.analysis.diagnosis import diagnosis_of
+from app.analysis.run_board import judgement
 from app.components.banner import banner, headline
-from app.findings import diagnosis_of
-from app.hub import Hub
-from app.links import View
+from app.runs.hub import Hub
 from app.share.page import shared_page
-from app.views.run_board import judgement
-from app.views.runs import Card, run_row
+from app.view_state import View
+from app.views.run.runs import Card, run_row
 from ingest.stopping import Stop
 from tests.app.pages_in_process import text_of
 from tests.runs_builder import RunBuilder

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.views.grid import grid
-from app.views.heat_map import (
+from app.views.ranks.grid import grid
+from app.views.ranks.heat_map import (
     edges,
     furthest_cell,
     heat_map,
@@ -17,8 +17,8 @@ from app.views.heat_map import (
     row_order,
     worst_cells,
 )
-from app.views.host_map import NOBODY, host_map
-from app.views.scales import IN_NOISE, NO_DATA
+from app.views.ranks.host_map import NOBODY, host_map
+from app.views.ranks.scales import IN_NOISE, NO_DATA
 from ingest.errors import UserError
 from tests.app.ranks_helpers import cells_of, places_of
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.hub import Hub
+from app.runs.hub import Hub
 from app.server import make_app
-from app.views.hidden_states import principal_directions, random_directions
+from app.views.model.hidden_states import principal_directions, random_directions
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
 from tests.frame_runs import NUM_FEATURES, NUM_LAYERS, NUM_TOKENS, frame_run, residual

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from app import follower
-from app.hub import ALL_RUNS, Awaited, Hub
-from app.pulse import pulse
+from app.analysis.live_status import pulse
+from app.runs import index_follower
+from app.runs.hub import ALL_RUNS, Awaited, Hub
 from ingest.errors import UserError
 from ingest.index import compaction
 from ingest.index.indexer import Indexer
@@ -45,7 +45,9 @@ def last_step(hub: Hub, name: str) -> int | None:
 def test_a_new_file_is_told_before_a_pass_is_due(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "PASS_EVERY_S", 1e6)  # benchmarks/live_latency.py tells how soon
+    monkeypatch.setattr(
+        index_follower, "PASS_EVERY_S", 1e6
+    )  # benchmarks/live_latency.py tells how soon
     run = two_rank_run(tmp_path / "job")
     heard = threading.Event()
     hub.run("job")
@@ -80,7 +82,7 @@ def test_answers_are_kept_until_there_is_news(hub: Hub, tmp_path: Path) -> None:
 def test_a_run_without_a_quiet_moment_is_merged_too(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "MERGE_EVERY_S", 0.3)
+    monkeypatch.setattr(index_follower, "MERGE_EVERY_S", 0.3)
     monkeypatch.setattr(compaction, "FIRST_FAN_IN", 8)
     run = two_rank_run(tmp_path / "job")
     hub.run("job")
@@ -161,7 +163,7 @@ def test_a_run_that_is_expected_says_so(hub: Hub, tmp_path: Path) -> None:
 def test_an_error_becomes_a_problem_and_is_got_over(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "RETRY_S", 0.05)
+    monkeypatch.setattr(index_follower, "RETRY_S", 0.05)
     run = two_rank_run(tmp_path / "job")
     hub.run("job")
     refresh = Indexer.refresh
@@ -231,7 +233,7 @@ def test_a_finished_run_is_at_rest_and_its_index_free(hub: Hub, tmp_path: Path) 
 def test_a_finished_run_that_starts_again_is_followed_again(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(follower.REST_S, "finished", 0.2)
+    monkeypatch.setitem(index_follower.REST_S, "finished", 0.2)
     run = two_rank_run(tmp_path / "job")
     run.rank_files(end={"ts_ns": 5, "status": "finished", "error": None})
     hub.run("job")

@@ -4,7 +4,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from app.hub import Hub
+from app.runs.hub import Hub
 
 RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
 

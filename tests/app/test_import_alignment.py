@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.importing import import_paths, open_any
+from app.analysis.imports import import_paths, open_any
 from ingest.errors import UserError
 from ingest.imports import importer
 from ingest.run import Run, open_run

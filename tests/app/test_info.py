@@ -238,7 +238,7 @@ def test_info_on_a_run_folder_starts_without_heavy_modules(tmp_path: Path) -> No
     run = import_paths([path], tmp_path)
     code = (
         "import sys; from app.cli import main; code = main(['info', sys.argv[1], '--json']);"
-        "heavy = {'torch', 'dash', 'plotly', 'app.commands.demo_verb'} & set(sys.modules);"
+        "heavy = {'torch', 'dash', 'plotly', 'app.commands.demo'} & set(sys.modules);"
         "sys.exit(f'imported {heavy}' if heavy else code)"
     )
     done = subprocess.run(

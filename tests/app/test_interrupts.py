@@ -13,7 +13,7 @@ import pytest
 
 from app import interrupts
 from app.cli import EXIT_INTERRUPTED, main
-from app.commands import query_verb
+from app.commands import query
 from sample_traces import RECORDED
 
 
@@ -29,14 +29,14 @@ def swallowed() -> None:
 def test_one_that_came_while_the_run_was_opened_ends_the_query(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    opening = query_verb.open_any
+    opening = query.open_any
 
     def interrupted(path: Path) -> Any:
         opened = opening(path)
         swallowed()
         return opened
 
-    monkeypatch.setattr(query_verb, "open_any", interrupted)
+    monkeypatch.setattr(query, "open_any", interrupted)
     endless = "SELECT count(*) FROM range(10000000) a, range(10000000) b, spans"
     assert main(["query", str(RECORDED / "healthy"), endless]) == EXIT_INTERRUPTED
     assert capsys.readouterr().err == "rankscope query: interrupted\n"

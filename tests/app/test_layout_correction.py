@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from app.analysis.diagnosis import diagnose_run
 from app.cli import main
-from app.findings import diagnose_run
-from app.views.layout_preview import layout_preview
+from app.views.ranks.layout_preview import layout_preview
 from ingest import layout_correction
 from ingest.errors import UserError
 from ingest.layout_correction import layout_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.links import View, explain, format_ranks, parse_url
+from app.view_state import View, explain, format_ranks, parse_url
 from ingest.run import open_run
 from tests.runs_builder import T0, RunBuilder, two_rank_run
 

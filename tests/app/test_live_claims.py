@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from app import live_claims
-from app.live_claims import Claims, NotYours
-from app.live_rank import Hello
+from app.live import claims as live_claims
+from app.live.claims import Claims, NotYours
+from app.live.connected_rank import Hello
 from ingest.errors import UserError
 from trace_hooks.protocol.job_claims import DIGEST_FILE, SECRET_FILE, attempt_file, digest_of
 
@@ -23,8 +23,8 @@ CLAIM = """
 import os, resource, signal, sys
 from pathlib import Path
 
-from app import live_claims
-from app.live_rank import Hello
+from app.live import claims as live_claims
+from app.live.connected_rank import Hello
 
 runs, limit, number = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 claims, left = live_claims.Claims(runs), [number]

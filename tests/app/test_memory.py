@@ -40,15 +40,15 @@ print(json.dumps([options, pa.system_memory_pool().max_memory() > 0, left]))
 
 POOL = """
 import json
-from app import memory
-memory.settle()
+from app import allocator
+allocator.settle()
 import pyarrow as pa
 print(json.dumps(pa.default_memory_pool().backend_name))
 """
 
 GLIBC = """
 import ctypes, json
-from app import memory
+from app import allocator
 
 class Told(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in (
@@ -57,7 +57,7 @@ class Told(ctypes.Structure):
 
 glibc = ctypes.CDLL(None)
 if hasattr(glibc, "mallinfo2"):
-    memory.settle()
+    allocator.settle()
     glibc.mallinfo2.restype, glibc.malloc.restype = Told, ctypes.c_void_p
     glibc.free.argtypes = [ctypes.c_void_p]
     glibc.free(glibc.malloc(1 << 20))  # after this glibc by itself would map no 200 kB any more

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.hub import Hub
+from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Role, Settings, Token
-from app.views.frames import tile
+from app.views.model.frames import tile
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
 from tests.frame_runs import (

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from app.components.topbar import topbar
-from app.hub import Hub
-from app.links import View
+from app.runs.hub import Hub
 from app.server import make_app
-from app.views.tensor_levels import STATISTICS, statistic_of
-from app.views.tensor_map import Row, pooled
+from app.view_state import View
+from app.views.model.tensor_levels import STATISTICS, statistic_of
+from app.views.model.tensor_map import Row, pooled
 from ingest.errors import UserError
 from ingest.imports.importer import import_paths
 from tests.app.in_process import Client

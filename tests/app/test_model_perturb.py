@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from app.components.topbar import topbar
-from app.hub import Hub
-from app.links import View
+from app.runs.hub import Hub
 from app.server import make_app
-from app.views.losses import losses
-from app.views.model_recorded import first_view
-from app.views.perturbations import recorded_in
+from app.view_state import View
+from app.views.model.losses import losses
+from app.views.model.perturbations import recorded_in
+from app.views.model.recorded import first_view
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
 from tests.runs_builder import T0, RunBuilder

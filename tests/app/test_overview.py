@@ -13,17 +13,17 @@ from urllib.parse import unquote
 
 import pytest
 
+from app.analysis.diagnosis import diagnosis_of
+from app.analysis.kpis import kpis_of, scope_of
 from app.components.breakdown import breakdown
 from app.components.kpi_tiles import line_svg, pooled, sparkline, tiles
+from app.dash_shell import make_dash
 from app.figures.breakdown import COLOURS, MOST_RANKS, PARTS, figure, frame_of
-from app.findings import diagnosis_of
-from app.hub import Hub
-from app.kpis import kpis_of, scope_of
-from app.links import View
 from app.pages import overview
+from app.runs.hub import Hub
 from app.share.content import DETAILS, collect
-from app.shell import make_dash
-from app.views.kpis import (
+from app.view_state import View
+from app.views.run.kpis import (
     Baseline,
     Kpi,
     Scope,
@@ -150,7 +150,9 @@ def test_live_page_and_shared_file_compare_with_the_same_steps(
     """A finding that is over counts too: its slow steps are no baseline."""
     diagnosis = diagnosis_of(hub, "slow_rank")
     over = replace(diagnosis.findings[0], severity="past", ongoing=False, first_step=7)
-    monkeypatch.setattr("app.kpis.diagnosis_of", lambda *_: Diagnosis((Verdict("a", (over,)),)))
+    monkeypatch.setattr(
+        "app.analysis.kpis.diagnosis_of", lambda *_: Diagnosis((Verdict("a", (over,)),))
+    )
     view = View("slow_rank", steps=(11, 13))
     assert scope_of(Diagnosis((Verdict("a", (over,)),)), view) == Scope((11, 13), 7)
     page, file = overview.render(hub, view), collect(hub, view, DETAILS[-1])

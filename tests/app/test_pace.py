@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app import pace
-from app.hub import Hub
+from app.runs import refresh_policy
+from app.runs.hub import Hub
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop
@@ -38,7 +38,7 @@ def newest_step(run: Run, _stop: Stop | None) -> int:
 def test_an_old_answer_is_given_until_it_has_rested_then_there_is_news(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pace, "LEAST_S", 3.0)
+    monkeypatch.setattr(refresh_policy, "LEAST_S", 3.0)
     run = two_rank_run(tmp_path / "job")
     hub.run("job")
     assert hub.catch_up("job", WAIT_S)

@@ -12,12 +12,12 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.auth import Everybody
-from app.hub import Hub
+from app.access.auth import Everybody
 from app.routes import query
 from app.routes.tickets import MOST_CHARACTERS, MOST_OF_ONE_SESSION, VALID_S, Kept, Tickets
-from app.routes.turns import AT_ONCE, Owner, Turns
+from app.runs.hub import Hub
 from app.server import make_app
+from app.web.request_queue import AT_ONCE, Owner, Turns
 from ingest.errors import UserError
 from tests.app.in_process import Client
 from tests.runs_builder import two_rank_run

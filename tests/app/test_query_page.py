@@ -10,12 +10,12 @@ import time
 
 import pytest
 
-import app.views.query
-from app.hub import Hub
-from app.links import View
+import app.views.run.query
 from app.pages import query as page
+from app.runs.hub import Hub
 from app.server import make_app
-from app.views.query import answered, prepared, questions
+from app.view_state import View
+from app.views.run.query import answered, prepared, questions
 from ingest.errors import UserError
 from ingest.query.questions import all_questions
 from ingest.stopping import Stop
@@ -103,7 +103,7 @@ def test_of_a_long_answer_the_first_rows_come_and_all_are_counted(client):
 
 
 def test_what_takes_too_long_to_count_is_more_than(client, monkeypatch):
-    monkeypatch.setattr(app.views.query, "COUNT_FOR_S", 0.05)
+    monkeypatch.setattr(app.views.run.query, "COUNT_FOR_S", 0.05)
     answer = sql(client, "SELECT range AS n FROM range(1000000000000)").json()
     assert len(answer["rows"]) == 10_000
     assert not answer["is_counted"]

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.views.cells import _matrix, cells, fitting_part, last_steps, newest_part
-from app.views.grid import grid
-from app.views.peers import group_ids, own_past, peers_median, spread, spread_within_step
-from app.views.scales import IN_NOISE, METRICS, NO_DATA
+from app.views.ranks.grid import grid
+from app.views.ranks.metric_matrix import _matrix, cells, fitting_part, last_steps, newest_part
+from app.views.ranks.peers import group_ids, own_past, peers_median, spread, spread_within_step
+from app.views.ranks.scales import IN_NOISE, METRICS, NO_DATA
 from ingest.errors import UserError
 from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
@@ -237,7 +237,7 @@ def test_rows_of_an_answer_find_their_ranks_whatever_their_numbers():
 
 
 def test_more_cells_than_can_be_held_are_a_sentence_and_the_newest_fit(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.views.cells.MOST_CELLS", 13)
+    monkeypatch.setattr("app.views.ranks.metric_matrix.MOST_CELLS", 13)
     with run_with_gaps(tmp_path / "run") as run:
         with pytest.raises(UserError, match=r"4 ranks x 7 steps are too many.*3 steps or fewer"):
             cells(run, SLOWDOWN)

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app import rank_maps
-from app.hub import Hub
-from app.links import View
+from app.analysis import metric_maps
 from app.pages import ranks as page
+from app.runs.hub import Hub
 from app.server import make_app
-from app.views.scales import IN_NOISE, METRICS
+from app.view_state import View
+from app.views.ranks.scales import IN_NOISE, METRICS
 from ingest.stopping import Interrupted, Stop
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
@@ -198,7 +198,7 @@ def test_grid_table_hosts_and_cell_of_steps_with_gaps(made):
 
 
 def test_of_a_map_too_large_the_newest_steps_or_those_asked_for_are_shown(made, monkeypatch):
-    monkeypatch.setattr("app.views.cells.MOST_CELLS", 8)
+    monkeypatch.setattr("app.views.ranks.metric_matrix.MOST_CELLS", 8)
     _, client = made
     shown = {}
     for asked in (
@@ -224,7 +224,7 @@ def test_of_a_map_too_large_the_newest_steps_or_those_asked_for_are_shown(made, 
 
 def test_who_leaves_while_a_whole_map_is_read_stops_it_and_the_next_has_it(made, monkeypatch):
     hub, _ = made
-    read, given = rank_maps.cells, []
+    read, given = metric_maps.cells, []
 
     def reading(run, metric, attempt, steps, stop, step_ms):
         given.append(stop)
@@ -232,8 +232,8 @@ def test_who_leaves_while_a_whole_map_is_read_stops_it_and_the_next_has_it(made,
             raise Interrupted("left")
         return read(run, metric, attempt, steps, stop, step_ms)
 
-    monkeypatch.setattr(rank_maps, "cells", reading)
-    maps, left, stays = rank_maps.Maps(hub), Stop(), Stop()
+    monkeypatch.setattr(metric_maps, "cells", reading)
+    maps, left, stays = metric_maps.Maps(hub), Stop(), Stop()
     left()
     with pytest.raises(Interrupted):
         maps.whole("re", METRICS["slowdown"], None, stop=left)

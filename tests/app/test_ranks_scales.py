@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.views.scales import (
+from app.views.ranks.scales import (
     IN_NOISE,
     METRICS,
     NO_DATA,

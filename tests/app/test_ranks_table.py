@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.views.rank_table import PAGE_ROWS, RankRow, matches, page
+from app.views.ranks.rank_table import PAGE_ROWS, RankRow, matches, page
 from ingest.errors import UserError
 
 

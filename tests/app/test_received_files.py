@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from app.received_files import ReceivedFiles, has_ended
-from app.segment_check import problem_of
+from app.live.segment_check import problem_of
+from app.live.shipped_files import ReceivedFiles, has_ended
 from ingest.errors import UserError
 from ingest.index.quarantine import Quarantine
 from tests.runs_builder import table
@@ -274,7 +274,7 @@ def test_what_comes_after_a_rank_has_ended_an_attempt_is_set_aside(tmp_path: Pat
 def test_late_files_do_not_keep_a_rank_from_sending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.received_files.MOST_UNFIT", 2)
+    monkeypatch.setattr("app.live.shipped_files.MOST_UNFIT", 2)
     files = received(tmp_path)
     files.end(0)
     for number in range(5):
@@ -285,7 +285,7 @@ def test_late_files_do_not_keep_a_rank_from_sending(
 def test_one_rank_of_bad_files_does_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.received_files.MOST_UNFIT", 2)
+    monkeypatch.setattr("app.live.shipped_files.MOST_UNFIT", 2)
     bad, other = received(tmp_path), received(tmp_path, 4)
     for number in range(2):
         bad.store(segment(number, data=b"rows"))

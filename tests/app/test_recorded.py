@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from app.components.outstanding import outstanding
-from app.hub import Hub
-from app.links import View
 from app.pages import overview
+from app.runs.hub import Hub
 from app.share.content import DETAILS, collect
 from app.share.document import document
-from app.views.kpis import recorded_kpis
-from app.views.recorded import Front, Recorded, ranks_text, recorded
+from app.view_state import View
+from app.views.run.kpis import recorded_kpis
+from app.views.run.without_steps import Front, Recorded, ranks_text, recorded
 from ingest.imports.importer import import_paths
 from ingest.run import open_run
 from tests.app.pages_in_process import having, text_of

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-import app.views.run_board
-from app.hub import Hub
-from app.links import View
+import app.analysis.run_board
+from app.analysis.run_board import RunBoard, board_of
 from app.pages import runs as page
+from app.runs.hub import Hub
 from app.server import make_app
-from app.views.run_board import RunBoard, board_of
-from app.views.runs import Card, live_state, read_card, run_row
+from app.view_state import View
+from app.views.run.runs import Card, live_state, read_card, run_row
 from ingest.run import open_run
 from tests.app.in_process import Client
 from tests.runs_builder import T0, RunBuilder, two_rank_run
@@ -179,7 +179,7 @@ def test_no_request_waits_for_an_index(hub, tmp_path, monkeypatch):
         assert go_on.wait(20)
         return True
 
-    monkeypatch.setattr(app.views.run_board.Run, "refresh", slow)
+    monkeypatch.setattr(app.analysis.run_board.Run, "refresh", slow)
     rows = board_of(hub).rows()
     assert {row.state for row in rows} == {"indexing"}
     assert indexing.wait(10)
@@ -233,8 +233,8 @@ def test_a_row_is_true_at_its_moment():
 
 
 def test_a_board_that_nobody_asks_ends_its_thread(hub, tmp_path, monkeypatch):
-    monkeypatch.setattr(app.views.run_board, "_IDLE_S", -1.0)
-    monkeypatch.setattr(app.views.run_board, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(app.analysis.run_board, "_IDLE_S", -1.0)
+    monkeypatch.setattr(app.analysis.run_board, "LOOK_EVERY_S", 0.01)
     board = RunBoard(hub)
     board.rows()
     until = time.monotonic() + 60

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app import segment_check, segment_checks
-from app.segment_check import problem_of
-from app.segment_checks import SegmentChecks
+from app.live import segment_check, segment_check_processes
+from app.live.segment_check import problem_of
+from app.live.segment_check_processes import SegmentChecks
 from ingest.errors import UserError
 from tests.runs_builder import DEFAULTS, table
 from trace_hooks.recording.arrow_columns import placed, row_table
@@ -187,7 +187,7 @@ def test_a_process_that_was_ended_is_replaced(tmp_path: Path, checks: SegmentChe
 def test_a_file_that_takes_too_long_is_told(
     tmp_path: Path, checks: SegmentChecks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segment_checks, "LONGEST_S", 0.001)
+    monkeypatch.setattr(segment_check_processes, "LONGEST_S", 0.001)
     path = tmp_path / str(NAME)
     path.write_bytes(written(steps(200_000)))
     assert "takes more than 0.001 s" in checks.problem_of(path, NAME)
@@ -203,8 +203,8 @@ def test_a_sound_file_on_a_slow_machine_is_not_set_aside(
     path.write_bytes(written(steps()))
     assert checks.problem_of(path, NAME) == ""
     os.kill(checks._idle[0]._process.pid, signal.SIGSTOP)
-    monkeypatch.setattr(segment_checks, "LONGEST_WAIT_S", 0.2)
-    monkeypatch.setattr(segment_checks, "LONGEST_S", 0.2)
+    monkeypatch.setattr(segment_check_processes, "LONGEST_WAIT_S", 0.2)
+    monkeypatch.setattr(segment_check_processes, "LONGEST_S", 0.2)
     with pytest.raises(UserError, match=r"did not get to look at .* the rank sends it again"):
         checks.problem_of(path, NAME)
     monkeypatch.undo()

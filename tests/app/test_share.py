@@ -14,12 +14,10 @@ from pathlib import Path
 import pytest
 
 import app.share.page
-from app.asset_files import assets_folder
+from app.analysis.diagnosis import diagnosis_of
 from app.cli import main
-from app.commands.export_verb import view_of
-from app.findings import diagnosis_of
-from app.hub import Hub
-from app.links import View
+from app.commands.export import view_of
+from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Settings, Token
 from app.share.bundle import bundle, from_folder
@@ -27,6 +25,8 @@ from app.share.content import DETAILS, collect
 from app.share.document import ENTRY, document
 from app.share.markup import Markup, joined, tag
 from app.share.page import MOST_BYTES, shared_page
+from app.view_state import View
+from app.web.assets import assets_folder
 from ingest.errors import UserError
 from tests.app.in_process import ADDRESS, Client
 from tests.runs_builder import RunBuilder, restarted_run, two_rank_run

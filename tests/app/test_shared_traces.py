@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from app.analysis.imports import import_paths
 from app.cli import main
-from app.importing import import_paths
 from tests.reader_results import NO_TRACES, TRACES
 
 pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.views.step_axes import Axis, edges_on, step_axes
+from app.views.model.step_axes import Axis, edges_on, step_axes
 from ingest.run import open_run
 from tests.runs_builder import RunBuilder
 from trace_hooks.layout import ParallelLayout

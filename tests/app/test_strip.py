@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.findings import diagnosis_of
-from app.hub import Hub
+from app.analysis.diagnosis import diagnosis_of
+from app.runs.hub import Hub
 from app.server import make_app
-from app.views.strip import MOST_MARKS, Mark, pooled, rarest_first, strip_of
+from app.views.run.strip import MOST_MARKS, Mark, pooled, rarest_first, strip_of
 from tests.app.in_process import Client
 from tests.runs_builder import T0, RunBuilder
 

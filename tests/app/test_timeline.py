@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from app.views import timeline
-from app.views.lanes import Place, choose, known
-from app.views.tile_arrays import COMM, COMPUTE, HOST, IDLE, WAIT
-from app.views.timeline import tile
-from app.views.timeline_sums import area, found, members
-from app.views.timeline_window import Window, default_window, extent, window_of_steps
+from app.views.timeline import tile as timeline
+from app.views.timeline.area_sums import area, found, members
+from app.views.timeline.lanes import Place, choose, known
+from app.views.timeline.tile import tile
+from app.views.timeline.tile_arrays import COMM, COMPUTE, HOST, IDLE, WAIT
+from app.views.timeline.window import Window, default_window, extent, window_of_steps
 from ingest.errors import UserError
 from ingest.imports.importer import import_paths
 from ingest.run import open_run

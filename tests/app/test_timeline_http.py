@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.hub import Hub
-from app.links import View
 from app.pages import timeline as page
+from app.runs.hub import Hub
 from app.server import make_app
+from app.view_state import View
 from tests.app.in_process import Client
 from tests.app.pages_in_process import having
 from tests.app.ranks_helpers import unpacked

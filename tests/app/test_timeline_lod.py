@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.views.lod import Pieces, depths, innermost, levels, nested, owned, rectangles
-from app.views.span_table import SpanTable
+from app.views.timeline.lod import Pieces, depths, innermost, levels, nested, owned, rectangles
+from app.views.timeline.span_table import SpanTable
 from trace_hooks.schema import KINDS
 
 FORWARD, BACKWARD, TP, HOST = (

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.views.lanes import Place
-from app.views.lod import owned
-from app.views.timeline import cut_windows, load
-from app.views.timeline_window import Window, extent, window_of_steps
-from app.views.waits import BUBBLE, NOT_VISIBLE, UPSTREAM, WAITING, idle, waits
+from app.views.timeline.lanes import Place
+from app.views.timeline.lod import owned
+from app.views.timeline.tile import cut_windows, load
+from app.views.timeline.waits import BUBBLE, NOT_VISIBLE, UPSTREAM, WAITING, idle, waits
+from app.views.timeline.window import Window, extent, window_of_steps
 from ingest.run import open_run
 from tests.runs_builder import RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import pytest
 
-from app import watched
-from app.hub import Hub
-from app.watched import Watched
+from app.runs import prefetch
+from app.runs.hub import Hub
+from app.runs.prefetch import Watched
 from ingest.errors import UserError
 from ingest.run import Run
 from tests.runs_builder import RunBuilder, two_rank_run
@@ -46,7 +46,7 @@ def newest_step(run: Run) -> int:
 
 def many(hub: Hub, key: str, compute: Callable[[Run], T]) -> T:
     """As many askings as make an answer worth preparing."""
-    for _ in range(watched.SHARED - 1):
+    for _ in range(prefetch.SHARED - 1):
         hub.followed("job", key, compute)
     return hub.followed("job", key, compute)
 
@@ -93,7 +93,7 @@ def test_what_nobody_asked_for_lately_is_not_made(
 ) -> None:
     run = two_rank_run(tmp_path / "job", num_steps=3)
     settled(hub)
-    monkeypatch.setattr(watched, "WATCHED_S", 0.0)
+    monkeypatch.setattr(prefetch, "WATCHED_S", 0.0)
     many(hub, "newest", newest_step)
     next_version(hub, run, 3)
     assert hub.at_hand("job", "newest") is None
@@ -105,7 +105,7 @@ def test_what_takes_long_keeps_no_news_waiting(
 ) -> None:
     run = two_rank_run(tmp_path / "job", num_steps=3)
     settled(hub)
-    monkeypatch.setattr(watched, "MOST_EACH_S", 0.05)
+    monkeypatch.setattr(prefetch, "MOST_EACH_S", 0.05)
 
     def slow(opened: Run) -> int:
         time.sleep(0.1)
@@ -139,11 +139,11 @@ def test_one_that_fails_stops_neither_the_others_nor_the_news(hub: Hub, tmp_path
 
 
 def test_no_more_are_watched_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched, "MOST", 2)
+    monkeypatch.setattr(prefetch, "MOST", 2)
     one = Watched()
     for key in ("a", "b", "c"):
         one.asked(key, newest_step)
-    for _ in range(watched.SHARED):
+    for _ in range(prefetch.SHARED):
         one.asked_again("c")
         one.asked_again("b")
         one.asked_again("a")  # let go of: it is not known how to make it

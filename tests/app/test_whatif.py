@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from app.cli import main
-from app.commands.whatif_verb import KEYS
+from app.commands.whatif import KEYS
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace

@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 from app.components.topbar import topbar
-from app.hub import Hub
-from app.links import View
-from app.pace import REST
+from app.runs.held_answers import Steady
+from app.runs.hub import Hub
+from app.runs.refresh_policy import REST
 from app.server import make_app
-from app.steady import Steady
-from app.whatif import can_tell, stop_here, whatif_of
+from app.view_state import View
+from app.views.whatif.analysis import can_tell, stop_here, whatif_of
 from diagnosis.whatif.causes import causes
 from ingest.imports.importer import import_paths
 from ingest.stopping import Interrupted, Stop

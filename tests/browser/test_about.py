@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.importing import import_paths
-from app.links import View
+from app.analysis.imports import import_paths
+from app.view_state import View
 from benchmarks.browser import Server
 from tests.app.test_import_alignment import DP_TP, write_job
 from tests.browser import runs_made

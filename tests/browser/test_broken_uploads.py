@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Route
 
-from app.links import View
+from app.view_state import View
 from benchmarks.browser import Server
 from tests.browser import runs_made
 from tests.browser.conftest import OpenTab

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator
 
-from app.links import View
 from app.settings import Settings
+from app.view_state import View
 from benchmarks.browser import Server
 from tests.app.server.served import served
 from tests.browser.conftest import OpenTab

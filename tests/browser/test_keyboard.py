@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.links import PAGES, View
+from app.view_state import PAGES, View
 from benchmarks.browser import Server
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.links import PAGES, View
+from app.view_state import PAGES, View
 from tests.browser.replaying import news, replayed
 from tests.browser.tabs import Tab
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import WebSocket
 
-from app.links import View
 from app.settings import Settings, Token
+from app.view_state import View
 from tests.app.server.served import Served, served
 from tests.browser.conftest import OpenTab
 from tests.browser.tabs import Tab

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.links import View
+from app.view_state import View
 from benchmarks.browser import Server
 from tests.browser import runs_made
 from tests.browser.conftest import OpenTab

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.links import View
+from app.view_state import View
 from benchmarks.browser import Server
 from tests.app.server.ranks import JOB_TOKEN, Rank, of_these_ranks
 from tests.browser import runs_made

@@ -11,8 +11,8 @@ from typing import ClassVar
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from app.metrics import METRICS
 from app.settings import Settings, Token
+from app.web.metrics import METRICS
 from tests.app.server.served import Served, served
 from tests.runs_builder import two_rank_run
 

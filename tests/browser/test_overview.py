@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qs, urlsplit
 
-from app.links import View
+from app.view_state import View
 from benchmarks.browser import Server
 from tests.browser.conftest import OpenTab
 from tests.browser.tabs import PHONE, Tab

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.links import PAGES, View
+from app.view_state import PAGES, View
 from benchmarks.browser import Server
 from tests.browser import runs_made
 from tests.browser.conftest import OpenTab

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.links import PAGES, View
 from app.settings import Settings
+from app.view_state import PAGES, View
 from tests.app.server.served import served
 from tests.browser import runs_made
 from tests.browser.conftest import OpenTab

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from app.links import View
+from app.view_state import View
 from benchmarks.browser import Server
 from tests.browser import runs_made
 from tests.browser.conftest import OpenTab

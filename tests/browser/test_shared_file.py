@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from app.hub import Hub
-from app.links import View
+from app.runs.hub import Hub
 from app.share.page import shared_page
+from app.view_state import View
 from sample_traces import RECORDED
 
 SIZES = {"desk": {"width": 1400, "height": 900}, "phone": {"width": 390, "height": 844}}

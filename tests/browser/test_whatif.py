@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from app.links import View
+from app.view_state import View
 from benchmarks.browser import Server
 from ingest.imports.importer import import_paths
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace

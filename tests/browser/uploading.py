@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from app.links import View
+from app.view_state import View
 from tests.browser.tabs import LONGEST_S, Tab
 
 BIG_BYTES = int(os.environ.get("UPLOAD_MB", "6")) * 10**6

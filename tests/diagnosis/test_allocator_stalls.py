@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from app.findings import diagnose_run
+from app.analysis.diagnosis import diagnose_run
 from diagnosis.detectors.allocator_stalls import detect
 from diagnosis.findings import Verdict
 from ingest.run import open_run

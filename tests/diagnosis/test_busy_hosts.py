@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.findings import diagnose_run
+from app.analysis.diagnosis import diagnose_run
 from diagnosis.detectors.host_contention import detect
 from diagnosis.findings import Verdict
 from ingest.run import open_run

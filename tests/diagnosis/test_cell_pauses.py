@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from app.findings import diagnose_run
-from app.importing import open_any
+from app.analysis.diagnosis import diagnose_run
+from app.analysis.imports import open_any
 from diagnosis.findings import Diagnosis
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
 

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from app.findings import tables_of
-from app.importing import open_any
+from app.analysis.diagnosis import tables_of
+from app.analysis.imports import open_any
 from diagnosis.detectors import detectors
 from diagnosis.detectors.slow_network import NAME, detect
 from diagnosis.findings import Finding

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from app.findings import tables_of
+from app.analysis.diagnosis import tables_of
 from diagnosis.detectors import detectors
 from diagnosis.detectors.clock_unaligned import NAME, detect
 from diagnosis.findings import Verdict

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from app.findings import diagnose_run
+from app.analysis.diagnosis import diagnose_run
 from diagnosis.detectors.dead_rank import detect
 from diagnosis.findings import Verdict
 from ingest.run import open_run

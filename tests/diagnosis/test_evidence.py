@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.findings import diagnose_run, tables_of
+from app.analysis.diagnosis import diagnose_run, tables_of
 from diagnosis.findings import Evidence
 from diagnosis.statistics.peers import peers_of, slowdowns, work_of
 from ingest.run import Run, open_run

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from app.analysis.diagnosis import diagnose_run
 from app.components.banner import link_of
-from app.findings import diagnose_run
-from app.links import View
-from app.views.tensor_map import tensor_map
+from app.view_state import View
+from app.views.model.tensor_map import tensor_map
 from diagnosis.findings import Finding
 from ingest.run import open_run
 from sample_traces.generate.faults import OF_THE_MODEL, SyntheticFault

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from app.findings import diagnose_run
+from app.analysis.diagnosis import diagnose_run
 from diagnosis.detectors.monitor_overhead import detect
 from diagnosis.findings import Verdict
 from ingest.run import open_run

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from app import findings
-from app.findings import diagnose_run, tables_of
+from app.analysis import diagnosis as findings
+from app.analysis.diagnosis import diagnose_run, tables_of
 from diagnosis.detectors import diagnose
 from diagnosis.detectors.slow_worker import detect
 from diagnosis.findings import Diagnosis

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from app.findings import diagnose_run
+from app.analysis.diagnosis import diagnose_run
 from diagnosis.detectors.sequence_imbalance import detect, pipeline_time
 from diagnosis.findings import Finding, Verdict
 from ingest.run import open_run

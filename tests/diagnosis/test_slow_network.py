@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.findings import tables_of
+from app.analysis.diagnosis import tables_of
 from diagnosis.detectors import detectors
 from diagnosis.detectors.slow_network import NAME, detect
 from diagnosis.findings import Finding, Verdict

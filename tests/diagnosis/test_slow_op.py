@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.findings import diagnose_run
+from app.analysis.diagnosis import diagnose_run
 from diagnosis.findings import Finding
 from ingest.run import open_run
 from tests.runs_builder import RunBuilder

@@ -16,7 +16,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from app.connections import HEAD_S
+from app.web.connections import HEAD_S
 from tests.app.server.test_access_command import TLS
 from tests.hostile.flooded import BEARER, HALF, SECRET, WAIT_S, Flooded, flooded, is_closed
 

@@ -16,8 +16,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
-from app.findings import diagnose_run
-from app.routes import agents
+from app.analysis.diagnosis import diagnose_run
+from app.routes.live import agents
 from app.settings import Settings
 from ingest.errors import UserError
 from ingest.imports.preview import FOUND, UNFINISHED, Showing
@@ -343,7 +343,7 @@ def test_a_file_that_is_not_a_segment_becomes_a_problem_of_the_run(
 def test_files_that_are_none_do_not_come_for_ever(
     server: Served, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.received_files.MOST_UNFIT", 2)
+    monkeypatch.setattr("app.live.shipped_files.MOST_UNFIT", 2)
     with line(server) as opened, line(server) as other:
         opened.send(hello("night"))
         opened.recv(WAIT_S)

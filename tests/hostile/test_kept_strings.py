@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 from starlette.types import ASGIApp
 
-from app import answers
-from app.asset_files import assets_version
-from app.hub import MOST_PACED, Hub
-from app.kept_pages import MOST, KeptPages
+from app.runs import cache
+from app.runs.hub import MOST_PACED, Hub
 from app.server import make_app
 from app.settings import Settings
+from app.web.assets import assets_version
+from app.web.page_cache import MOST, KeptPages
 from ingest.run import Run
 from tests.app.server.asgi import Client
 from tests.runs_builder import two_rank_run
@@ -152,5 +152,5 @@ def test_long_addresses_count_as_part_of_what_is_kept(
         hub.cached("job", ("timeline", f"{n}".rjust(60_000)), nothing)
     assert len(hub.answers) < 200
     assert hub.answers.num_bytes <= 10 << 20
-    assert answers._MOST_ANSWERS == 4096
+    assert cache._MOST_ANSWERS == 4096
     hub.answers.forget(lambda _key: True)

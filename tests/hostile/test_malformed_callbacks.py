@@ -11,10 +11,10 @@ from urllib.parse import quote
 import pytest
 from dash import Dash
 
-from app import links
-from app.dash_posts import PATH, VALUES
-from app.hub import Hub
-from app.shell import make_dash
+from app import view_state
+from app.dash_shell import make_dash
+from app.runs.hub import Hub
+from app.web.dash_requests import PATH, VALUES
 from tests.hostile.malformed import BAD_TEXTS, mutants
 from tests.runs_builder import two_rank_run
 
@@ -110,9 +110,9 @@ def test_no_malformed_request_fails(dash: Dash, caplog: pytest.LogCaptureFixture
 
 
 def test_no_malformed_address_fails(dash: Dash, caplog: pytest.LogCaptureFixture) -> None:
-    names = [*links._FIELDS, "q.step", "m.view", "m.layer"]
+    names = [*view_state._FIELDS, "q.step", "m.view", "m.layer"]
     searches = [f"?{name}={text}" for name in names for text in BAD_TEXTS]
-    paths = [f"/run/job/{page}" for page in links.PAGES]
+    paths = [f"/run/job/{page}" for page in view_state.PAGES]
     paths += ["/run/" + quote(bad, safe="%") for bad in BAD_TEXTS] + ["//", "/run//x", "x" * 9000]
     bodies = [
         body

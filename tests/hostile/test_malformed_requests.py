@@ -13,9 +13,9 @@ from starlette.datastructures import QueryParams
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import Message
 
-from app.hub import Hub
-from app.links import _FIELDS
+from app.runs.hub import Hub
 from app.server import make_app
+from app.view_state import _FIELDS
 from tests.app.server.asgi import Client
 from tests.hostile.malformed import BAD_TEXTS, DIGITS, mutants
 from tests.runs_builder import two_rank_run
@@ -137,7 +137,7 @@ def test_no_malformed_parameter_fails(
         names = walk.names(route, monkeypatch)
         assert set(names) <= VALID.keys(), f"{route.path}: add them to VALID"
         if any(part in route.path for part in ("/timeline", "/share", "/query")):
-            names += [*_FIELDS, "q.step_min"]  # read by app.links
+            names += [*_FIELDS, "q.step_min"]  # read by app.view_state
         if route.path.endswith("/layout"):
             names += ["tp", "dp", "order"]
         for name in dict.fromkeys(names):

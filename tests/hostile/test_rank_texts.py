@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from app import live_claims
-from app.live_rank import Hello, LiveRank
-from app.routes import agents
+from app.access.wrong_tokens import MOST_AT_ONCE
+from app.live import claims
+from app.live.connected_rank import Hello, LiveRank
+from app.routes.live import agents
 from app.settings import Settings
-from app.wrong_tokens import MOST_AT_ONCE
 from tests.app.server.ranks import BEARER, JOB_TOKEN, hello, line, post, refusal, state
 from tests.app.server.served import WAIT_S, Served, served
 from tests.runs_builder import two_rank_run
@@ -126,7 +126,7 @@ def test_guesses_of_the_job_token_are_limited_and_the_right_one_never_is(server:
 def test_a_run_has_a_bounded_number_of_attempts(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_claims, "MOST_ATTEMPTS", 3)
+    monkeypatch.setattr(claims, "MOST_ATTEMPTS", 3)
     codes = []
     for attempt in (0, 7, 9, 11, 9):
         with line(server) as opened:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from app.live_claims import Claims, NotYours
-from app.live_rank import Hello
-from app.received_files import ReceivedFiles, has_ended
-from app.segment_check import problem_of
+from app.live.claims import Claims, NotYours
+from app.live.connected_rank import Hello
+from app.live.segment_check import problem_of
+from app.live.shipped_files import ReceivedFiles, has_ended
 from ingest.errors import UserError
 from ingest.index.quarantine import Quarantine
 from tests.hostile.test_job_tokens import rank_file, segment, steps_file

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from app.hub import Hub
+from app.runs.hub import Hub
 from ingest.errors import UserError
 from ingest.exports.tables import table_batches
 from ingest.exports.window import Window

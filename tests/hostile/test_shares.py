@@ -15,16 +15,16 @@ from starlette.types import Message
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from app import sessions
-from app.access_files import digest_of
-from app.connections import Connection, Connections, Limits
-from app.hub import Hub
+from app.access import sessions
+from app.access.access_files import digest_of
+from app.access.sessions import Sessions
 from app.routes.uploads import AT_ONCE, AT_ONCE_OF_ONE_TOKEN, MEDIA_TYPE
+from app.runs.hub import Hub
 from app.server import make_app
-from app.sessions import Sessions
 from app.settings import Settings, Token
-from app.upload_files import FileHead
-from app.uploads import MOST_OF_ONE_TOKEN, MOST_UNDER_WAY, uploads_of
+from app.uploads.files import FileHead
+from app.uploads.uploads import MOST_OF_ONE_TOKEN, MOST_UNDER_WAY, uploads_of
+from app.web.connections import Connection, Connections, Limits
 from tests.app.server.asgi import Client
 from tests.app.server.served import ask, logged_in
 from tests.hostile.flooded import BEARER, Flooded, flooded

@@ -14,7 +14,7 @@ from tests.runs_builder import RunBuilder
 _MOST_BYTES = 400 << 20
 _READS = """
 import json, resource, sys
-from app.views.query import answered, csv_pieces
+from app.views.run.query import answered, csv_pieces
 from ingest.errors import UserError
 from ingest.run import open_run
 run_folder, way = sys.argv[1:]

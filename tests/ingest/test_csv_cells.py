@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from app.cli import main
-from app.views.query import csv_pieces
+from app.views.run.query import csv_pieces
 from ingest.exports.csv_cells import harmless, harmless_column
 from ingest.exports.tables import _plain_column, write_csv
 from ingest.exports.window import Window

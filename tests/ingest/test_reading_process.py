@@ -30,7 +30,7 @@ def _is_alive(pid: int) -> bool:
 
 def test_it_is_started_before_libraries_are_loaded() -> None:
     program = (
-        "import sys; import app.cli, app.commands.import_verb, ingest.imports.worker_start\n"
+        "import sys; import app.cli, app.commands.import_files, ingest.imports.worker_start\n"
         "print({'numpy', 'pyarrow', 'duckdb', 'pandas'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -8,9 +8,9 @@ from threading import Event
 
 import pytest
 
-from app import content_keeper
 from app.cli import main
-from app.hub import Hub
+from app.runs import retention_thread
+from app.runs.hub import Hub
 from ingest.index.indexer import Indexer
 from ingest.index.retention import FOREVER, KEEP_ALL, Keep, content_files
 from ingest.run import Run, open_run
@@ -89,11 +89,11 @@ def test_a_server_looks_after_runs_that_nobody_opens(
 ) -> None:
     folder = content_run(tmp_path / "runs" / "job").folder
     two_rank_run(tmp_path / "runs" / "plain")
-    monkeypatch.setattr(content_keeper, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(retention_thread, "LOOK_EVERY_S", 0.01)
     monkeypatch.setattr("ingest.index.compaction.GRACE_S", 0.0)
     hub = Hub(tmp_path / "runs", keep=Keep.parse("30d"))
     try:
-        with content_keeper.content_kept(hub):
+        with retention_thread.content_kept(hub):
             deadline_s = time.monotonic() + 60
             while len(content_files(folder)) > 2 and time.monotonic() < deadline_s:
                 Event().wait(0.02)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { unpackArrays } from '../../assets/lib/arrays.mjs';
 
-/** An answer as app/arrays.py writes it, put together by hand. */
+/** An answer as app/web/arrays.py writes it, put together by hand. */
 function answer(header, buffers) {
   const text = new TextEncoder().encode(JSON.stringify(header));
   const padded = text.length + ((8 - ((4 + text.length) % 8)) % 8);

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.findings import diagnose_run
+from app.analysis.diagnosis import diagnose_run
 from diagnosis.findings import Diagnosis
 from ingest.run import open_run
 from tests.forks import fork, succeeded

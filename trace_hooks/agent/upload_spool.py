@@ -1,7 +1,7 @@
 """Files that wait on the rank's own disk until the server has them.
 
 A segment is removed once the server has said that it is stored; what is sent again after a break is
-known there by its name, so that nothing is lost and nothing doubled (app/received_files.py).
+known there by its name, so that nothing is lost and nothing doubled (app/live/shipped_files.py).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from app.auth import ROLE, SESSION, Forbidden, Guard, Prefix, require, require_page_header
+from app.access.auth import ROLE, SESSION, Forbidden, Guard, Prefix, require, require_page_header
 from app.settings import Role, Settings, Token
 from tests.app.server.asgi import Client
 

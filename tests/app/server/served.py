@@ -10,7 +10,7 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-from app.hub import Hub
+from app.runs.hub import Hub
 from app.serving import running, take_port
 from app.settings import Settings
 

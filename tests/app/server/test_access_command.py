@@ -15,7 +15,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from app.access_files import AccessFiles, ServedToken, Session
+from app.access.access_files import AccessFiles, ServedToken, Session
 from app.cli import main
 from tests.app.server.served import WAIT_S, ask, logged_in
 from tests.app.server.test_serving import Command, drain

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from app.live_claims import Claims
-from app.live_frames import LiveFrames
-from app.live_rank import Hello
-from app.live_ranks import Crowded, LiveRanks
-from app.routes import agents
+from app.live.claims import Claims
+from app.live.connected_rank import Hello
+from app.live.connected_ranks import Crowded, LiveRanks
+from app.live.frame_cache import LiveFrames
+from app.routes.live import agents
 from app.settings import Settings, Token
 from tests.app.server.ranks import (
     BEARER,
@@ -294,7 +294,7 @@ def test_what_is_not_connected_cannot_be_watched(server: Served) -> None:
 def test_a_rank_that_does_not_answer_holds_nobody_up(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.live_rank.ACK_S", 0.5)
+    monkeypatch.setattr("app.live.connected_rank.ACK_S", 0.5)
     with ranks(server, "mute", 1), line(server) as opened:
         opened.send(hello("mute", rank=5))
         wait_until(lambda: state(server, "mute")["connected"] == 2)
@@ -349,8 +349,8 @@ def test_a_server_that_was_away_learns_from_the_ranks_what_is_watched(tmp_path: 
 
 
 def test_runs_and_ranks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.live_ranks.MOST_RUNS", 2)
-    monkeypatch.setattr("app.live_ranks.MOST_RANKS", 4)
+    monkeypatch.setattr("app.live.connected_ranks.MOST_RUNS", 2)
+    monkeypatch.setattr("app.live.connected_ranks.MOST_RANKS", 4)
     known = LiveRanks()
     first = known.enter(Hello("a", 0, 0, 8))
     known.enter(Hello("b", 0, 0, 8))

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from app import bounded_http, connections
 from app.routes import query
-from app.routes.turns import FILES_OF_ONE_SESSION
 from app.settings import Settings, Token
+from app.web import bounded_http, connections
+from app.web.request_queue import FILES_OF_ONE_SESSION
 from tests.app.server.served import WAIT_S, Served, served
 from tests.hostile.flooded import is_closed
 from tests.runs_builder import two_rank_run

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from app import kept_pages
-from app.hub import Hub
-from app.kept_pages import KeptPages
-from app.routes.live import _place
+from app.routes.live.status import _place
+from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Settings
+from app.web import page_cache
+from app.web.page_cache import KeptPages
 from tests.app.server.asgi import Answer, Client
 from tests.runs_builder import two_rank_run
 
@@ -85,7 +85,7 @@ def test_only_what_is_alike_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         "/run/a/ranks",
     ]  # fmt: skip
 
-    monkeypatch.setattr(kept_pages, "MOST", 0)
+    monkeypatch.setattr(page_cache, "MOST", 0)
     full = KeptPages(app)
     app.asked.clear()
     for _ in range(2):

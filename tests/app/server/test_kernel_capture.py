@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.first_step import AHEAD_STEPS, with_first_step
-from app.live_rank import Hello, LiveRank
+from app.live.connected_rank import Hello, LiveRank
+from app.live.first_step import AHEAD_STEPS, with_first_step
 from app.settings import Settings
 from ingest.imports.importer import import_paths
 from tests.app.server.ranks import JOB_TOKEN, post, state

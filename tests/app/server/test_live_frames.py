@@ -11,9 +11,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
-from app.frame_rounds import MOST_ROUND_BYTES, PATIENCE_S, Rounds
-from app.live_frames import Key, LiveFrames, Wanted
-from app.routes import watching
+from app.live.frame_cache import Key, LiveFrames, Wanted
+from app.live.frame_pacing import MOST_ROUND_BYTES, PATIENCE_S, Rounds
+from app.routes.live import watch as watching
 from app.settings import Settings, Token
 from tests.app.server.ranks import JOB_TOKEN, frame, ranks, state
 from tests.app.server.served import WAIT_S, Served, served

@@ -21,12 +21,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from app.asset_files import assets_version
-from app.hub import Hub
-from app.routes.answering import answer, stop_all
-from app.routes.turns import FILES_OF_ONE_SESSION, MOST_WAITING, OF_ONE_ACCOUNT
+from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Settings, Token
+from app.web.answers import answer, stop_all
+from app.web.assets import assets_version
+from app.web.request_queue import FILES_OF_ONE_SESSION, MOST_WAITING, OF_ONE_ACCOUNT
 from ingest.errors import UserError
 from ingest.stopping import Stop
 from tests.app.server.asgi import Client

@@ -22,7 +22,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from app.routes import live
+from app.routes.live import status as live
 from app.serving import take_port
 from app.settings import Settings, Token
 from ingest.errors import UserError

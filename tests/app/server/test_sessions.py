@@ -18,9 +18,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.access_files import LONGEST_S, AccessFiles, Session, digest_of
-from app.auth import ANONYMOUS_SESSION, SESSION, Guard
-from app.sessions import MOST_SESSIONS, Sessions
+from app.access.access_files import LONGEST_S, AccessFiles, Session, digest_of
+from app.access.auth import ANONYMOUS_SESSION, SESSION, Guard
+from app.access.sessions import MOST_SESSIONS, Sessions
 from app.settings import Settings, Token
 from tests.app.server.asgi import Client
 from tests.waiting import wait_until
@@ -228,7 +228,7 @@ def no_descriptors() -> Iterator[None]:
 def test_without_descriptors_sessions_stay_and_revoking_goes_on_afterwards(
     files: AccessFiles, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("app.sessions.LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr("app.access.sessions.LOOK_EVERY_S", 0.02)
     sessions = Sessions(files)
     browser, token = sessions.open(digest_of(SECRET)), digest_of(VIEW)
     files.revoke(token)

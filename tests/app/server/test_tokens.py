@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from app.access.wrong_tokens import MOST_AT_ONCE
 from app.settings import Role, Settings, Token
-from app.wrong_tokens import MOST_AT_ONCE
 from tests.app.server.asgi import Client
 from tests.app.server.guarded import HTML, PAGE, SECRET, SOCKET, VIEW, client, with_two_tokens
 

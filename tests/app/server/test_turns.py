@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from app.routes.turns import (
+from app.web.request_queue import (
     AT_ONCE,
     FILES_OF_ONE_SESSION,
     MOST_SESSIONS_WAITING,

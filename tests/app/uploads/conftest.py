@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.hub import Hub
+from app.runs.hub import Hub
 from app.server import make_app
 from tests.app.in_process import Client
 

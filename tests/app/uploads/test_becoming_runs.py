@@ -7,14 +7,14 @@ import gzip
 import json
 import time
 
-import app.upload_files
-import app.upload_import
-import app.uploads
+import app.uploads.files
+import app.uploads.importing
+import app.uploads.uploads
 import ingest.imports.importer
-from app.importing import import_paths
-from app.upload_files import FileHead
-from app.uploads import Uploads
-from app.views.run_board import board_of
+from app.analysis.imports import import_paths
+from app.analysis.run_board import board_of
+from app.uploads.files import FileHead
+from app.uploads.uploads import Uploads
 from ingest.errors import DiskFull
 from tests.app.uploads.sending import (
     PLACE,
@@ -87,7 +87,7 @@ def test_two_files_of_one_name_are_both_read(client):
 
 
 def test_an_import_can_be_cancelled(client, runs, monkeypatch):
-    monkeypatch.setattr(app.upload_import, "import_paths", endless)
+    monkeypatch.setattr(app.uploads.importing, "import_paths", endless)
     url = begun(client, ("a.json", trace(0)))
     patch(client, url, 0, trace(0))
     until = time.monotonic() + 10
@@ -108,9 +108,9 @@ def test_a_full_disk_keeps_the_files_and_is_waited_for(client, hub, runs, monkey
         return import_paths(*given)
 
     free = [100 << 20]
-    monkeypatch.setattr(app.upload_import, "import_paths", full_once)
-    monkeypatch.setattr(app.upload_import, "free_bytes", lambda _: free[0])
-    monkeypatch.setattr(app.upload_import, "_LOOK_FOR_ROOM_S", 0.01)
+    monkeypatch.setattr(app.uploads.importing, "import_paths", full_once)
+    monkeypatch.setattr(app.uploads.importing, "free_bytes", lambda _: free[0])
+    monkeypatch.setattr(app.uploads.importing, "_LOOK_FOR_ROOM_S", 0.01)
     url = begun(client, ("a.json", trace(0)))
     patch(client, url, 0, trace(0))
     told = when(client, url, "waiting")
@@ -137,10 +137,10 @@ def test_room_that_came_before_it_was_measured_is_found(client, runs, monkeypatc
             raise DiskFull("runs cannot be written (No space left on device); make room there")
         return import_paths(*given)
 
-    monkeypatch.setattr(app.upload_import, "import_paths", full_twice)
-    monkeypatch.setattr(app.upload_import, "free_bytes", lambda _: 500 << 20)
-    monkeypatch.setattr(app.upload_import, "_LOOK_FOR_ROOM_S", 0.01)
-    monkeypatch.setattr(app.upload_import, "_TRY_AFTER_S", 0.1, raising=False)
+    monkeypatch.setattr(app.uploads.importing, "import_paths", full_twice)
+    monkeypatch.setattr(app.uploads.importing, "free_bytes", lambda _: 500 << 20)
+    monkeypatch.setattr(app.uploads.importing, "_LOOK_FOR_ROOM_S", 0.01)
+    monkeypatch.setattr(app.uploads.importing, "_TRY_AFTER_S", 0.1, raising=False)
     url = begun(client, ("a.json", trace(0)))
     patch(client, url, 0, trace(0))
     told = ended(client, url)
@@ -149,7 +149,7 @@ def test_room_that_came_before_it_was_measured_is_found(client, runs, monkeypatc
 
 
 def test_who_waits_for_room_may_give_up(client, runs, monkeypatch):
-    monkeypatch.setattr(app.upload_import, "import_paths", never_room)
+    monkeypatch.setattr(app.uploads.importing, "import_paths", never_room)
     url = begun(client, ("a.json", trace(0)))
     patch(client, url, 0, trace(0))
     when(client, url, "waiting")
@@ -163,7 +163,7 @@ def never_room(*_):
 
 
 def test_a_server_that_waits_for_room_leaves_the_files_to_the_next_one(runs, monkeypatch):
-    monkeypatch.setattr(app.upload_import, "import_paths", never_room)
+    monkeypatch.setattr(app.uploads.importing, "import_paths", never_room)
     first = Uploads(runs)
     upload = first.create([FileHead("a.json", len(trace(0)))])
     upload.append(upload.claim(0, None), trace(0))
@@ -196,7 +196,7 @@ def test_the_page_is_told_where_to_look_while_files_are_read(client, hub, monkey
         return import_paths(*others, shown)
 
     monkeypatch.setattr(ingest.imports.importer, "_SHOWN_FROM_BYTES", 1)
-    monkeypatch.setattr(app.upload_import, "import_paths", watched)
+    monkeypatch.setattr(app.uploads.importing, "import_paths", watched)
     told = imported(client, ("job/a.json", trace(0)), ("job/b.json", trace(1)))
     [row] = seen
     assert told["shown"] == told["run"] == row.name

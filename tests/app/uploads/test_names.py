@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.upload_files import FileHead, Files, parse_list, run_name, safe_name, safe_place, title
+from app.uploads.files import FileHead, Files, parse_list, run_name, safe_name, safe_place, title
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-import app.upload_files
-import app.upload_import
-import app.uploads
-from app.hub import Hub
+import app.uploads.files
+import app.uploads.importing
+import app.uploads.uploads
+from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Role, Settings, Token
-from app.upload_files import FileHead, parse_list
-from app.uploads import Uploads
+from app.uploads.files import FileHead, parse_list
+from app.uploads.uploads import Uploads
 from ingest.errors import UserError
 from tests.app.in_process import Client
 from tests.app.uploads.sending import (
@@ -91,7 +91,7 @@ def test_beyond_the_quota_nothing_is_begun(client, runs, monkeypatch):
 
 
 def test_too_little_room_is_told_before_anything_is_sent(client, runs, monkeypatch):
-    monkeypatch.setattr(app.upload_files, "free_bytes", lambda _: (256 << 20) + 99)
+    monkeypatch.setattr(app.uploads.files, "free_bytes", lambda _: (256 << 20) + 99)
     answer = create(client, ("a", b"x" * 100))
     assert answer.status_code == 507
     assert "free" in answer.json()["error"]
@@ -139,7 +139,7 @@ def test_an_unknown_upload_is_a_sentence(client, name):
 
 
 def test_there_is_an_end_to_uploads_under_way(runs, monkeypatch):
-    monkeypatch.setattr(app.uploads, "MOST_UNDER_WAY", 2)
+    monkeypatch.setattr(app.uploads.uploads, "MOST_UNDER_WAY", 2)
     uploads = Uploads(runs)
     for _ in range(2):
         uploads.create([FileHead("a", 10)])

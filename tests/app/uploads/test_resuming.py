@@ -6,12 +6,12 @@ import errno
 
 import pytest
 
-import app.upload_files
-import app.upload_import
-import app.uploads
-from app.upload_errors import Busy
-from app.upload_files import FileHead, Files
-from app.uploads import Uploads, uploads_of
+import app.uploads.files
+import app.uploads.importing
+import app.uploads.uploads
+from app.uploads.errors import Busy
+from app.uploads.files import FileHead, Files
+from app.uploads.uploads import Uploads, uploads_of
 from ingest.errors import UserError
 from tests.app.uploads.sending import (
     STREAM,
@@ -57,7 +57,9 @@ def test_two_connections_never_mix(runs, monkeypatch):
     upload.append(first, b"12")
     with pytest.raises(Busy, match="another connection"):
         upload.claim(2, None)
-    monkeypatch.setattr(app.uploads, "QUIET_S", 0.0)  # the first one was cut and nobody noticed
+    monkeypatch.setattr(
+        app.uploads.uploads, "QUIET_S", 0.0
+    )  # the first one was cut and nobody noticed
     second = upload.claim(2, None)
     with pytest.raises(Busy, match="goes on"):
         upload.append(first, b"XX")
@@ -80,7 +82,7 @@ def test_a_disk_that_fills_up_keeps_what_came(client, monkeypatch):
     content = trace(0)
     url = begun(client, ("a.json", content))
     assert patch(client, url, 0, content[:10]).status_code == 204
-    monkeypatch.setattr(app.upload_files, "free_bytes", lambda _: 256 << 20)
+    monkeypatch.setattr(app.uploads.files, "free_bytes", lambda _: 256 << 20)
     answer = patch(client, url, 10, content[10:])
     assert answer.status_code == 507
     assert "make room" in answer.json()["error"]

@@ -10,13 +10,13 @@ import time
 
 import pytest
 
-import app.upload_files
-import app.upload_import
-import app.uploads
-from app.hub import Hub
+import app.uploads.files
+import app.uploads.importing
+import app.uploads.uploads
+from app.runs.hub import Hub
 from app.server import make_app
-from app.upload_files import FileHead
-from app.uploads import MOST_OF_ONE_TOKEN, Uploads
+from app.uploads.files import FileHead
+from app.uploads.uploads import MOST_OF_ONE_TOKEN, Uploads
 from ingest.errors import UserError
 from tests.app.in_process import Client
 from tests.app.uploads.sending import (
@@ -32,8 +32,8 @@ from tests.app.uploads.sending import (
 KILLED = """
 import os, sys
 from pathlib import Path
-from app.upload_files import FileHead
-from app.uploads import Uploads, uploads_of
+from app.uploads.files import FileHead
+from app.uploads.uploads import Uploads, uploads_of
 uploads = Uploads(Path(sys.argv[1]))
 upload = uploads.create([FileHead("a.json", int(sys.argv[2]))])
 upload.append(upload.claim(0, None), sys.stdin.buffer.read())
@@ -136,7 +136,7 @@ def test_what_nobody_comes_back_to_is_removed(runs, monkeypatch):
 
 def test_a_server_that_stops_leaves_both_to_the_next_one(runs, monkeypatch):
     content = trace(0)
-    monkeypatch.setattr(app.upload_import, "import_paths", endless)
+    monkeypatch.setattr(app.uploads.importing, "import_paths", endless)
     uploads = Uploads(runs)
     receiving = uploads.create([FileHead("a", 10)])
     receiving.append(receiving.claim(0, None), b"123")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.commands.whatif_verb import as_json
+from app.commands.whatif import as_json
 from diagnosis.whatif.analysis import prepare, what_if
 from diagnosis.whatif.operations import dense
 from diagnosis.whatif.timeline import replica, timeline

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from app.importing import open_any
-from app.whatif import Answer, whatif_of
+from app.analysis.imports import open_any
+from app.views.whatif.analysis import Answer, whatif_of
 from diagnosis.whatif.analysis import WhatIf, prepare, what_if, without
 from diagnosis.whatif.causes import Cause, causes
 from diagnosis.whatif.operations import LAG, RANKS, Sizes, dense

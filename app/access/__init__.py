@@ -1,0 +1,1 @@
+"""Who may use a server: tokens, sessions, cookies, origins, the login page."""

@@ -1,0 +1,159 @@
+"""Diagnosis of a run of the store: asks the questions the detectors read, keeps the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from app.runs.hub import Hub
+from diagnosis.detectors import Detector, detectors, diagnose, late_arrival
+from diagnosis.detectors import against_baseline as baseline
+from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Verdict
+from diagnosis.statistics import cells
+from diagnosis.statistics.episodes import MIN_VOTES
+from diagnosis.statistics.open_collectives import standing
+from ingest.query.questions import question
+from ingest.readers import straggler_analysis
+from ingest.run import Run
+from ingest.stopping import Stop
+
+MOST_CELLS = 1_500_000
+"""Ranks x steps looked back at: 61 to 122 steps of 12,288 ranks, 488 to 976 of a stage of eight."""
+FEWEST_STEPS = 50
+_IMPORTING = (
+    "Files are still read into this run: numbers and pictures show the ranks read so far, each by "
+    "its own clock. Clocks are compared and findings made when all are read."
+)
+_NO_STEPS = (
+    "This run holds no finished step, and ranks are compared by their steps, from the fourth on; "
+    "none will come any more."
+)
+_LISTED = "The ready question outstanding lists them."
+
+
+def diagnosis_of(
+    hub: Hub, name: str, attempt: int | None = None, stop: Stop | None = None
+) -> Diagnosis:
+    """Diagnosis of an attempt (default: the newest); seconds old while the run has news."""
+    return hub.paced(
+        name, ("diagnosis", attempt), lambda run, stop: diagnose_run(run, attempt, stop), stop
+    )
+
+
+def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None) -> Diagnosis:
+    """Ask and judge; raises UserError.
+
+    The newest steps that fit MOST_CELLS are looked at; where something was wrong from the first of
+    them on, that pipeline stage is looked at further back, as far as fits again.
+    """
+    if run.state == "importing":
+        return _unjudged("import", _IMPORTING)
+    wanted = run.newest_attempt if attempt is None else attempt
+    steps = _steps(run, wanted)
+    found = diagnose(tables_of(run, wanted, steps.within(steps.num_ranks), stop), wanted)
+    if not found.judged and steps.num_ranks == 0 and run.state == "finished":
+        open_ones = standing(run.ask("outstanding", attempt=wanted, stop=stop))
+        said = (_NO_STEPS,) if open_ones is None else (_NO_STEPS, open_ones, _LISTED)
+        return _unjudged("steps", " ".join(said))
+    return found.with_findings(lambda finding: _from_its_onset(run, finding, steps, stop))
+
+
+def _unjudged(why: str, sentence: str) -> Diagnosis:
+    return Diagnosis((Verdict(why, not_enough=(NotEnoughData(why, sentence),)),))
+
+
+def tables_of(
+    run: Run,
+    attempt: int,
+    steps: tuple[int, int],
+    stop: Stop | None = None,
+    pp: int | None = None,
+    chosen: Sequence[Detector] | None = None,
+) -> dict[str, pa.Table]:
+    """Answers of the questions of detectors (default: all), over steps (both included), of one
+    stage. Questions that read every collective are asked of few steps only, operations of
+    StragglerAnalysis traces of those only.
+    """
+    asked = detectors() if chosen is None else chosen
+    names = sorted({name for detector in asked for name in detector.questions})
+    if steps[1] - steps[0] + 1 >= MIN_VOTES:
+        names = [name for name in names if name != late_arrival.COUNTS]
+    if run.info["source"] != straggler_analysis.NAME:
+        names = [name for name in names if name != cells.CELLS]
+    given = {"step_min": steps[0], "step_max": steps[1], "attempt": attempt, "pp": pp}
+    return {name: _asked(run, name, given, stop) for name in names}
+
+
+def _asked(run: Run, name: str, given: Mapping[str, int | None], stop: Stop | None) -> pa.Table:
+    """Answer of a question, with those of the values that it takes."""
+    takes = {parameter.name for parameter in question(name).parameters}
+    return run.ask(name, stop=stop, **{k: value for k, value in given.items() if k in takes})
+
+
+def against_baseline(run: Run, attempt: int, good: Run, stop: Stop | None = None) -> Verdict:
+    """What a run that is known to be good (its newest attempt) tells of an attempt; UserError."""
+    tables = []
+    for one, chosen in ((run, attempt), (good, good.newest_attempt)):
+        steps = _steps(one, chosen)
+        first, last = steps.within(steps.num_ranks)
+        given = {"step_min": first, "step_max": last, "attempt": chosen}
+        tables.append({name: _asked(one, name, given, stop) for name in baseline.QUESTIONS})
+    return baseline.compare(tables[0], tables[1], attempt)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Finished steps of an attempt, and the ranks that have any."""
+
+    first: int
+    last: int
+    num_ranks: int
+
+    def within(self, num_ranks: int) -> tuple[int, int]:
+        """The newest steps of so many ranks that fit MOST_CELLS.
+
+        The first of them moves in strides, so that what has been wrong since before then keeps its
+        first step, and with it its name, for a while.
+        """
+        stride = max(MOST_CELLS // max(num_ranks, 1), FEWEST_STEPS) // 2
+        low = (self.last - stride + 1) // stride * stride
+        return max(self.first, low), self.last
+
+
+def _steps(run: Run, attempt: int) -> _Steps:
+    rows = run.index_rows(
+        "SELECT min(step) AS first, max(step) AS last, count(DISTINCT rank) AS ranks"
+        " FROM step_rollup WHERE attempt = $attempt AND finished AND step >= 0",
+        attempt=attempt,
+    )
+    if rows[0]["last"] is None:
+        return _Steps(0, 0, 0)
+    return _Steps(rows[0]["first"], rows[0]["last"], rows[0]["ranks"])
+
+
+def _from_its_onset(run: Run, finding: Finding, steps: _Steps, stop: Stop | None) -> Finding:
+    """The finding as its stage alone tells it, looked at further back if need be."""
+    begins, _ = steps.within(steps.num_ranks)
+    if finding.first_step > begins or begins <= steps.first:
+        return finding
+    pp = dict(finding.culprits[0].coords).get("pp") if len(finding.culprits) == 1 else None
+    if pp is None:
+        return finding.or_earlier()
+    of_stage = run.index_rows(
+        "SELECT count(*) AS ranks FROM ranks WHERE attempt = $attempt AND pp = $pp",
+        attempt=finding.attempt, pp=pp,
+    )  # fmt: skip
+    further = steps.within(of_stage[0]["ranks"])
+    telling = [detector for detector in detectors() if finding.kind in detector.kinds]
+    tables = tables_of(run, finding.attempt, further, stop, pp, telling)
+    same = [
+        one for one in diagnose(tables, finding.attempt, telling).findings
+        if (one.kind, one.culprits) == (finding.kind, finding.culprits)
+        and one.first_step <= finding.first_step <= one.last_step
+    ]  # fmt: skip
+    # cost and waiting of others were measured over all stages: only the onset is taken over
+    longer = finding.since(same[0].first_step) if same else finding
+    is_open = longer.first_step <= further[0] and further[0] > steps.first
+    return longer.or_earlier() if is_open else longer

@@ -1,0 +1,96 @@
+"""Say who is slow and why: findings with their evidence, or that there is none.
+
+Exit code 0: nothing found; 3: findings; 4: no detector had enough data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from app.analysis.diagnosis import against_baseline, diagnose_run
+from app.analysis.imports import open_any
+from app.analysis.not_identifiable import whole_answer
+from app.commands.run_argument import add_run_arguments, opened
+from diagnosis.findings import Diagnosis, Finding
+from ingest.errors import UserError, printable
+from ingest.run import Run
+
+EXIT_FINDINGS = 3
+EXIT_NOT_ENOUGH = 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `rankscope diagnose`."""
+    add_run_arguments(parser, "RUN")
+    parser.add_argument("--attempt", type=int, help="start of the job (default: the newest)")
+    good = "a good run of the same job: what is slow everywhere alike shows only against it"
+    parser.add_argument("--baseline", type=Path, metavar="RUN", help=good)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the diagnosis; trace files are imported to a temporary place first."""
+    with opened(arguments.path) as found:
+        if arguments.attempt is not None and arguments.attempt not in found.attempts:
+            known = ", ".join(map(str, found.attempts)) or "none"
+            raise UserError(f"there is no attempt {arguments.attempt}; there are: {known}")
+        diagnosis = diagnose_run(found, arguments.attempt)
+        if arguments.baseline is not None:
+            diagnosis = _compared(found, arguments, diagnosis)
+        whole = whole_answer(diagnosis, found, arguments.attempt)
+    if arguments.json:
+        print(json.dumps(as_json(whole)))
+    else:
+        lines = as_lines(diagnosis)
+        lines += [
+            f"not seen    {one['kind']}: {one['why']} {one['remedy']}"
+            for one in whole["not_identifiable"]
+        ]
+        print("\n".join(map(printable, lines)))
+    return exit_code(diagnosis)
+
+
+def _compared(found: Run, arguments: argparse.Namespace, diagnosis: Diagnosis) -> Diagnosis:
+    """The diagnosis with what the baseline tells besides."""
+    attempt = found.newest_attempt if arguments.attempt is None else arguments.attempt
+    with open_any(arguments.baseline) as good:
+        verdict = against_baseline(found, attempt, good)
+    return Diagnosis((*diagnosis.verdicts, verdict))
+
+
+def as_json(whole: dict[str, Any]) -> dict[str, Any]:
+    """What --json prints: findings with the costliest first, and what was and was not judged."""
+    by_cost = sorted(whole["findings"], key=lambda finding: -(finding["cost_ms_per_step"] or 0.0))
+    return {**whole, "findings": by_cost}
+
+
+def exit_code(diagnosis: Diagnosis) -> int:
+    """0 healthy, 3 findings, 4 no detector had enough data."""
+    if diagnosis.findings:
+        return EXIT_FINDINGS
+    return 0 if diagnosis.judged else EXIT_NOT_ENOUGH
+
+
+def as_lines(diagnosis: Diagnosis) -> list[str]:
+    """The diagnosis for people."""
+    lines = [line for finding in diagnosis.findings for line in _finding_lines(finding)]
+    lines += [f"in order    {sentence}" for sentence in diagnosis.checked]
+    lines += [f"set aside   {sentence}" for sentence in diagnosis.set_aside]
+    lines += [f"not judged  {one.missing}" for one in diagnosis.not_enough]
+    return lines
+
+
+def _finding_lines(finding: Finding) -> list[str]:
+    where = ", ".join(
+        f"{place}" + (f" on {place.host}" if place.host else "") for place in finding.culprits
+    )
+    lines = [
+        f"{finding.severity.upper()}  {finding.title}. {finding.text}",
+        f"  who         {where}",
+        f"  confidence  {finding.confidence}",
+    ]
+    lines += [f"  evidence    {evidence.sentence}" for evidence in finding.evidence]
+    lines += [f"  or          {sentence}" for sentence in finding.alternatives]
+    return [*lines, f"  try         {finding.next_step}", f"  id          {finding.id}", ""]

@@ -1,0 +1,23 @@
+"""What verbs that look at one run take, and how they open it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from app.analysis.imports import open_any
+from app.commands.progress import reading_progress
+from ingest.run import Run
+
+
+def add_run_arguments(parser: argparse.ArgumentParser, metavar: str = "PATH") -> None:
+    """The run, and whether the answer is for machines."""
+    about = "run folder, trace file or folder"
+    parser.add_argument("path", type=Path, metavar=metavar, help=about)
+    parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")
+
+
+def opened(path: Path) -> Run:
+    """The run; trace files are imported to a temporary place first, with progress on stderr."""
+    with reading_progress() as progress:
+        return open_any(path, progress, progress.on_file)

@@ -1,0 +1,151 @@
+"""Serve the dashboard for a folder of runs, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from app import allocator
+from app.access.access_files import AccessFiles, digest_of, state_folder
+from app.commands.retention_option import add_keep_argument, keep_of
+from app.settings import DEFAULT_HOST, DEFAULT_PORT, Settings, Token
+from ingest.errors import UserError
+from trace_hooks.protocol.server_address import SERVER, TOKEN
+
+_LOOK_EVERY_S = 1.0
+TOKEN_VARIABLE = "RANKSCOPE_TOKEN"
+JOB_TOKEN_VARIABLE = "RANKSCOPE_JOB_TOKEN"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `rankscope serve`."""
+    add = parser.add_argument
+    add("runs", type=Path, metavar="RUNS", help="a folder of runs, or one run")
+    add("--host", default=DEFAULT_HOST, help="address to listen on (%(default)s)")
+    add("--port", type=int, default=DEFAULT_PORT, help="port, 0: any free one (%(default)s)")
+    add("--public-url", default="", metavar="URL", help="what people see behind a proxy")
+    add("--base-path", default="", metavar="/PATH", help="prefix of a proxy, kept or stripped")
+    what = "secret that opens the dashboard; ROLE: viewer, uploader, operator (operator); also "
+    add("--token", action="append", default=[], metavar="[ROLE=]SECRET", help=what + TOKEN_VARIABLE)
+    what = "secret that ranks of jobs connect with, else one is made; also "
+    add("--job-token", default="", metavar="SECRET", help=what + JOB_TOKEN_VARIABLE)
+    what = "proxy whose X-Forwarded-For is believed, where wrong tokens are counted by address"
+    add("--trusted-proxy", action="append", default=[], metavar="ADDRESS", help=what)
+    add("--certfile", default="", metavar="FILE", help="certificate (PEM): the server speaks TLS")
+    add("--keyfile", default="", metavar="FILE", help="its key (PEM), unless --certfile holds it")
+    add_keep_argument(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the URL and serve; 0 when stopped by Ctrl-C or SIGTERM. Raises UserError."""
+    settings, generated = settings_of(arguments)
+    keep = keep_of(arguments)
+    files = access_files_of(settings)
+    from app.runs.hub import Hub  # after the checks: the server takes a second to import
+    from app.runs.retention_thread import content_kept
+    from app.serving import leave, running, take_port
+    from ingest.free_sql.kernel import missing_layers
+
+    hub = Hub(arguments.runs, keep=keep)
+    listener = take_port(settings)
+    arguments.leave = leave
+    with (
+        told_to_stop() as stop,
+        content_kept(hub),
+        running(hub, settings, listener, files) as server,
+    ):
+        port = listener.getsockname()[1]
+        url = settings.url(port)
+        print(url + (f"?token={quote(generated)}" if generated else ""), flush=True)
+        if not _given_job_token(arguments):
+            variables = f"{SERVER}={settings.job_server(port)} {TOKEN}={settings.job_token}"
+            print(f"live from jobs started with {variables}", flush=True)
+        if not settings.is_local and not settings.is_encrypted:
+            print("the connection is not encrypted: whoever is on the way can read the token and "
+                  "all data; give --certfile and --keyfile, or use a tunnel", file=sys.stderr,
+                  flush=True)  # fmt: skip
+        if missing := missing_layers():
+            print(f"SQL that people write runs without {' and '.join(missing)}, which this machine "
+                  "does not have; the other layers of docs/security.md hold", file=sys.stderr,
+                  flush=True)  # fmt: skip
+        allocator.keep_what_is_loaded()
+        while not stop.wait(_LOOK_EVERY_S):
+            if not server.is_alive():
+                raise UserError("the server has ended by itself; its output says why")
+    return 0
+
+
+def settings_of(arguments: argparse.Namespace) -> tuple[Settings, str]:
+    """Settings, and the token that was made because none was given where one is needed."""
+    generated = ""
+    try:
+        texts = [*arguments.token, *filter(None, [os.environ.get(TOKEN_VARIABLE)])]
+        settings = Settings(
+            arguments.host, arguments.port, arguments.public_url, arguments.base_path,
+            tuple(Token.parse(text) for text in texts),
+            _given_job_token(arguments) or secrets.token_urlsafe(24),
+            tuple(arguments.trusted_proxy), arguments.certfile, arguments.keyfile,
+        )  # fmt: skip
+        if not settings.is_local and not settings.tokens:
+            generated = secrets.token_urlsafe(24)
+            settings = replace(settings, tokens=(Token(generated),))
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    return settings, generated
+
+
+def access_files_of(settings: Settings) -> AccessFiles | None:
+    """Where sessions are kept, None without tokens; raises UserError for a token that was revoked.
+
+    Prints a sentence where they cannot be kept.
+    """
+    if not settings.tokens:
+        return None
+    try:
+        files = AccessFiles(state_folder())
+        files.make()
+    except OSError as error:
+        print(f"sessions end with this server, and `rankscope token` does not know it ({error}); "
+              "set XDG_STATE_HOME to a folder that can be written", file=sys.stderr)  # fmt: skip
+        return None
+    revoked = files.revoked()
+    for token in settings.tokens:
+        if digest_of(token.secret) in revoked:
+            raise UserError(
+                f"the token for the role {token.role.name} was revoked with `rankscope token "
+                "revoke`; give another one"
+            )
+    return files
+
+
+def _given_job_token(arguments: argparse.Namespace) -> str:
+    return arguments.job_token or os.environ.get(JOB_TOKEN_VARIABLE, "")
+
+
+@contextmanager
+def told_to_stop() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set; a second one ends the process at once."""
+    stop = threading.Event()
+
+    def handle(number: int, _frame: Any) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = [signal.signal(number, handle) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(numbers, handlers, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,106 @@
+"""How long a job would take without its stragglers, and who costs how much of that.
+
+Replays the recorded operations with some of them made ideal (arXiv 2505.05713); docs/whatif.md says
+what the numbers mean and what is assumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from app.commands.run_argument import add_run_arguments, opened
+from app.views.whatif.analysis import Answer, whatif_of
+from app.views.whatif.answer import worst_first
+from diagnosis.whatif.analysis import STRAGGLING, WhatIf
+from diagnosis.whatif.causes import NOT_IDENTIFIABLE, causes
+from diagnosis.whatif.operations import NotAnswerable
+from ingest.errors import printable
+
+EXIT_NOT_ENOUGH = 4
+
+KEYS = (
+    "S", "T_base_s", "T_s", "T_ideal_s", "fidelity", "S_t", "S_stage", "S_dp", "S_w", "M_W",
+    "M_W_ranks", "M_S",
+)  # fmt: skip
+"""Keys of the JSON object."""
+
+_WORKERS_SHOWN = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `rankscope whatif`."""
+    add_run_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the metrics; 4 where the data do not allow them."""
+    with opened(arguments.path) as found:
+        try:
+            answer = whatif_of(found)
+        except NotAnswerable as error:
+            return _refuse(str(error), arguments.json)
+        text = json.dumps(as_json(answer.metrics)) if arguments.json else as_text(answer)
+    print(text)
+    return 0
+
+
+def _refuse(reason: str, wants_json: bool) -> int:
+    if wants_json:
+        print(json.dumps(dict.fromkeys(KEYS) | {"reason": reason}))
+    else:
+        print(f"rankscope whatif: {printable(reason)}", file=sys.stderr)
+    return EXIT_NOT_ENOUGH
+
+
+def as_json(metrics: WhatIf) -> dict[str, Any]:
+    """The object of `--json`: KEYS."""
+    by_number = {
+        "S_stage": dict(enumerate(metrics.S_stage)),
+        "S_dp": dict(enumerate(metrics.S_dp)),
+        "S_w": metrics.S_w,
+    }
+    plain = {key: getattr(metrics, key) for key in KEYS if key not in by_number}
+    texts = {key: {str(n): x for n, x in found.items()} for key, found in by_number.items()}
+    found = plain | texts | {"M_W_ranks": list(metrics.M_W_ranks)}
+    return {key: found[key] for key in KEYS}
+
+
+def as_text(answer: Answer) -> str:
+    """The metrics for people."""
+    metrics = answer.metrics
+    lost = 100 * (1 - 1 / metrics.S)
+    steps = f"{len(metrics.step_S)} steps, {metrics.step_S[0]} to {metrics.step_S[-1]}"
+    lines = [
+        f"S          {metrics.S:.4f}  ({lost:.1f} % of the time goes to stragglers; {steps})",
+        f"step       {metrics.T_base_s:.6g} s measured, {metrics.T_s:.6g} s replayed "
+        f"(fidelity {100 * metrics.fidelity:+.2f} %), {metrics.T_ideal_s:.6g} s ideal",
+    ]
+    if metrics.S < STRAGGLING:
+        lines.append(f"healthy    below {STRAGGLING} the numbers under it mean nothing")
+    lines += [f"by type    {_ranked(metrics.S_t)}"]
+    lines += [f"by stage   {_ranked(dict(enumerate(metrics.S_stage)))}"]
+    lines += [f"by dp rank {_ranked(dict(enumerate(metrics.S_dp)))}"]
+    lines += [f"by rank    {_ranked(metrics.S_w)}"]
+    if metrics.M_W is not None:
+        worst = worst_first(metrics.M_W_ranks, metrics)
+        named, more = ", ".join(map(str, worst[:_WORKERS_SHOWN])), len(worst) - _WORKERS_SHOWN
+        named += f" and {more} more" if more > 0 else ""
+        lines.append(f"M_W        {100 * metrics.M_W:.1f} % of the loss gone without rank {named}")
+    if metrics.M_S is not None:
+        lines.append(f"M_S        {100 * metrics.M_S:.1f} % of it gone without the last stage")
+    lines += [
+        f"cause      {cause.kind}: {printable(cause.text)}; {1000 * cause.cost_s:.3g} ms a step"
+        for cause in causes(answer.prepared)
+    ]
+    lines += [f"note       {printable(note)}" for note in (*answer.notes, NOT_IDENTIFIABLE)]
+    return "\n".join(lines)
+
+
+def _ranked(values: dict[Any, float]) -> str:
+    worst = sorted(values.items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{name} {value:.4f}" for name, value in worst[:_WORKERS_SHOWN])
+    more = len(worst) - _WORKERS_SHOWN
+    return f"{shown}, {more} less" if more > 0 else shown

@@ -1,0 +1,123 @@
+"""The Dash app: the frame of every page, and which page an address shows."""
+
+from __future__ import annotations
+
+import json
+from types import ModuleType
+
+from dash import Dash, Input, Output, State, dcc, html
+from dash.development.base_component import Component
+from flask import Flask
+
+from app.components import findings_frame
+from app.components.topbar import topbar
+from app.pages import model, overview, query, ranks, runs, timeline, whatif
+from app.runs.hub import Awaited, Hub
+from app.share.bundle import from_folder, modules
+from app.view_state import View, explain, parse_url
+from app.web.assets import STYLE, assets_folder, assets_version
+from app.web.dash_requests import refuse_malformed
+from ingest.errors import UserError
+
+PAGES: dict[str, ModuleType] = {
+    "overview": overview, "timeline": timeline, "ranks": ranks, "query": query, "what-if": whatif,
+    "model": model,
+}  # fmt: skip
+
+_INDEX = """<!DOCTYPE html>
+<html lang="en">
+<head>
+{%metas%}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>rankscope</title>
+<link rel="icon" type="image/svg+xml" href="ASSETS/icon.svg">
+LINKS
+<script>document.documentElement.dataset.theme = localStorage.getItem("theme") ||
+(matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark")</script>
+<script type="application/json" id="rankscope-config">CONFIG</script>
+</head>
+<body>
+{%app_entry%}
+<footer hidden>{%config%}{%scripts%}{%renderer%}</footer>
+<script type="module" src="ASSETS/main.mjs"></script>
+</body>
+</html>"""
+
+
+def make_dash(hub: Hub, base: str) -> Dash:
+    """The Dash app on a Flask server of its own, answering below `base` ('' or '/prefix')."""
+    dash = Dash(
+        "rankscope", server=Flask("rankscope"), requests_pathname_prefix=f"{base}/",
+        routes_pathname_prefix="/", title="rankscope", update_title="", serve_locally=True,
+        suppress_callback_exceptions=True, assets_folder="no-assets-of-dash", compress=False,
+    )  # fmt: skip
+    assets = f"{base}/assets/{assets_version()}"
+    links = [f'<link rel="stylesheet" href="{assets}/{STYLE}">'] + [
+        f'<link rel="modulepreload" href="{assets}/{path}">'
+        for path in modules("main.mjs", from_folder(assets_folder()))
+    ]
+    config = json.dumps({"base": base}).replace("<", "\\u003c")
+    dash.index_string = (
+        _INDEX.replace("LINKS", "\n".join(links))
+        .replace("CONFIG", config)
+        .replace("ASSETS", assets)
+    )
+    dash.layout = _frame
+    refuse_malformed(dash)
+    _register(dash, hub, base)
+    for page in (runs, *PAGES.values()):
+        page.register(dash, hub)
+    return dash
+
+
+def _frame() -> Component:
+    return html.Div([
+        html.A("Skip to the page", href="#page", className="skip"),
+        dcc.Location(id="url", refresh="callback-nav"),
+        dcc.Store(id="view"),  # {path, search}: the address, set by the browser as the view changes
+        dcc.Store(id="pulse"),  # {run, version}: set by the browser when the run got something new
+        dcc.Store(id="bar"),  # set by the browser when the top bar says what is no longer so
+        html.Div(id="topbar"),
+        html.Div(id="strip-place"),
+        *findings_frame.places(),
+        html.Main(id="page", className="page loading", tabIndex="-1"),
+    ])  # fmt: skip
+
+
+def _register(dash: Dash, hub: Hub, base: str) -> None:
+    @dash.callback(
+        Output("page", "children"), Output("page", "className"), Output("strip-place", "children"),
+        Input("url", "pathname"), State("url", "search"),
+    )  # fmt: skip
+    def show_page(pathname: str, search: str | None) -> tuple[Component, str, Component | None]:
+        view, problems = parse_url(pathname or "/", search or "", base)
+        notes = [html.P(problem, className="quiet note") for problem in problems]
+        try:
+            if view.run is None:
+                return html.Div([*notes, runs.render(hub, view)]), "page", None
+            notes += [html.P(said, className="note") for said in explain(view, hub.run(view.run))]
+            strip = html.Div(className="strip", **{"data-view": "strip"})
+            return html.Div([*notes, PAGES[view.page].render(hub, view)]), "page", strip
+        except UserError as error:
+            return _sentence(error, base), "page", None
+
+    @dash.callback(
+        Output("topbar", "children"), Input("url", "pathname"), Input("bar", "data"),
+        State("url", "search"),
+    )  # fmt: skip
+    def show_topbar(pathname: str, _bar: str | None, search: str | None) -> Component:
+        view, _ = parse_url(pathname or "/", search or "", base)
+        try:
+            return topbar(hub, view, base)
+        except UserError:
+            return topbar(hub, View(), base)
+
+    findings_frame.register(dash, hub, base)
+
+
+def _sentence(error: UserError, base: str) -> Component:
+    lead = "Starting: " if isinstance(error, Awaited) else "Nothing to show: "
+    return html.Div(
+        [html.P([html.Strong(lead), str(error)]), html.A("All runs", href=f"{base}/")],
+        className="panel sentence",
+    )

@@ -1,0 +1,48 @@
+"""The step with which ranks are to begin something together: one that none of them has begun."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.live.connected_rank import LiveRank
+from trace_hooks.protocol.capture_request import read_request
+from trace_hooks.protocol.perturbations import MAX_WINDOW
+
+AHEAD_S = 3.0
+"""What a rank is known to have done is a heartbeat (1 s) old, and a command takes its way."""
+AHEAD_STEPS = 2
+"""So many more: ranks may be a step apart, and one may begin at this very moment."""
+
+
+def first_step(ranks: Sequence[LiveRank]) -> int:
+    """The step."""
+    newest = max(rank.step for rank in ranks)
+    steps_per_s = max(rank.steps_per_s for rank in ranks)
+    return max(0, newest) + AHEAD_STEPS + math.ceil(AHEAD_S * steps_per_s)
+
+
+def with_first_step(args: Any, ranks: Sequence[LiveRank]) -> dict[str, Any]:
+    """Arguments of a capture of kernels whose first step is told; raises ValueError."""
+    request = read_request(args)
+    if request.first is not None:
+        return request.to_json()
+    return request.to_json() | {"from": first_step(ranks)}
+
+
+def with_steps(args: Any, ranks: Sequence[LiveRank]) -> Any:
+    """Arguments of a perturbation; `num_steps` in place of `steps` means: as soon as can be.
+
+    Raises ValueError for a number of steps that is none; all else is checked by others.
+    """
+    if not isinstance(args, Mapping) or "num_steps" not in args:
+        return args
+    count = args["num_steps"]
+    if "steps" in args or type(count) is not int or not 1 <= count <= MAX_WINDOW:
+        raise ValueError(
+            f"num_steps is {str(count)[:40]}; give 1 to {MAX_WINDOW}, and no steps beside it"
+        )
+    first = first_step(ranks)
+    rest = {name: value for name, value in args.items() if name != "num_steps"}
+    return rest | {"steps": [first, first + count - 1]}

@@ -1,0 +1,193 @@
+"""Whether a file that somebody sent is a segment: Parquet of our schema, of one rank and attempt.
+
+Run as a process of its own (app.live.segment_check_processes), because bytes of strangers meet a
+decoder here::
+
+    python -m app.live.segment_check BYTES     of memory that decoding a file may take
+    {"path": PATH, "name": NAME OF THE SEGMENT, "seconds": OF THE PROCESSOR'S TIME}
+        -> {"problem": SENTENCE, '' where it is sound}, {"failed": WHY} where it cannot be read
+
+Sizes are read from the footer before anything is decoded. A footer may lie, so all of the file is
+then decoded within the memory that the process may have, and compared with it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from trace_hooks.schema import SCHEMA_MAJOR, SCHEMA_MINOR, TABLES, SegmentName
+
+MOST_ROWS = 1_000_000
+MOST_ROW_GROUPS = 64
+MOST_DECODED_BYTES = 256 << 20
+_LONGEST_FOOTER_TEXT = 8 << 20
+_MOST_FOOTER_ITEMS = 200_000
+_LABELS = {b"rankscope.table", b"rankscope.schema"}
+_MUST_HAVE_STATISTICS = ("attempt", "rank", "step")
+_LONGEST = 300
+
+
+class Unfit(Exception):
+    """The file is not a segment; the text is the end of a sentence about it."""
+
+
+def problem_of(path: Path, name: SegmentName) -> str:
+    """What is wrong with a file that shall be this segment, in one sentence; '' for nothing.
+
+    Raises OSError where the disk fails, which tells nothing about the file.
+    """
+    try:
+        _check(path, name)
+    except MemoryError:  # pyarrow's is one, too
+        return _about(name, "takes more memory to decode than a segment may")
+    except Unfit as error:
+        return _about(name, str(error))
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # without: pyarrow's, of bytes
+            raise
+        return _about(name, f"cannot be read as Parquet ({' '.join(str(error).split())})")
+    return ""
+
+
+def _about(name: SegmentName, what: str) -> str:
+    return f"{name}, sent by rank {name.rank}, {what[:_LONGEST]}"
+
+
+def _check(path: Path, name: SegmentName) -> None:
+    with pq.ParquetFile(
+        path, thrift_string_size_limit=_LONGEST_FOOTER_TEXT,
+        thrift_container_size_limit=_MOST_FOOTER_ITEMS, page_checksum_verification=False,
+    ) as file:  # fmt: skip
+        _check_sizes(file.metadata)
+        _check_schema(file.schema_arrow, name)
+        rows = file.read(use_threads=False)
+        _check_rows(rows, file.metadata, name)
+
+
+def _check_sizes(footer: pq.FileMetaData) -> None:
+    groups = [footer.row_group(number) for number in range(min(footer.num_row_groups, 1_000))]
+    num_bytes = sum(group.total_byte_size for group in groups)
+    for what, number, most in (
+        ("rows", footer.num_rows, MOST_ROWS),
+        ("row groups", footer.num_row_groups, MOST_ROW_GROUPS),
+        ("bytes when it is decompressed", num_bytes, MOST_DECODED_BYTES),
+    ):
+        if not 0 <= number <= most:
+            raise Unfit(f"has {number:,} {what}; a segment has at most {most:,}")
+
+
+def _check_schema(schema: pa.Schema, name: SegmentName) -> None:
+    labels = schema.metadata or {}
+    if set(labels) != _LABELS:
+        raise Unfit(f"has other labels than {', '.join(sorted(x.decode() for x in _LABELS))}")
+    table = labels[b"rankscope.table"].decode("utf-8", "replace")
+    if table != name.table:
+        raise Unfit(f"holds the table {table[:40]!r}")
+    version = labels[b"rankscope.schema"].decode("utf-8", "replace")
+    if version.partition(".")[0] != str(SCHEMA_MAJOR):
+        raise Unfit(f"has schema {version[:20]!r}; this server reads {SCHEMA_MAJOR}.x")
+    minor = version.partition(".")[2]
+    _check_columns(schema, name.table, minor.isdecimal() and int(minor[:9]) > SCHEMA_MINOR)
+
+
+def _check_columns(schema: pa.Schema, table: str, is_newer: bool) -> None:
+    """Columns of the table's types, in its order; one that may be NULL may be missing.
+
+    A newer minor version may have more of them behind.
+    """
+    columns = {column.name: column for column in TABLES[table].columns}
+    expected = [
+        column.name for column in columns.values()
+        if column.name in schema.names or not column.nullable
+    ]  # fmt: skip
+    more = schema.names[len(expected) :]
+    if schema.names[: len(expected)] != expected or any(column in columns for column in more):
+        raise Unfit(f"lacks columns of the table {table}, or has others among them")
+    if more and not is_newer:
+        raise Unfit(f"has a column {more[0][:40]!r}, which the table {table} does not have")
+    for field, right in ((schema.field(column), columns[column].type) for column in expected):
+        if field.type != right:
+            raise Unfit(f"has {field.name} as {str(field.type)[:60]}, not {right}")
+
+
+def _check_rows(rows: pa.Table, footer: pq.FileMetaData, name: SegmentName) -> None:
+    rows.validate(full=True)
+    nullable = {column.name for column in TABLES[name.table].columns if column.nullable}
+    for field in rows.schema:
+        if field.name not in nullable and rows.column(field.name).null_count:
+            raise Unfit(f"has no {field.name} in some of its rows")
+    for column, claimed in (("attempt", name.attempt), ("rank", name.rank)):
+        least, most = _extent(rows, column)
+        if rows.num_rows and (least, most) != (claimed, claimed):
+            other = most if least == claimed else least
+            raise Unfit(f"has rows of {column} {other}")
+    for index, column in enumerate(footer.schema.names):
+        if column in rows.column_names and pa.types.is_integer(rows.schema.field(column).type):
+            _check_statistics(rows, footer, index, column)
+
+
+def _check_statistics(rows: pa.Table, footer: pq.FileMetaData, index: int, column: str) -> None:
+    """What the footer says of a column is what later decides who reads it, and as whose."""
+    extents = []
+    for group in range(footer.num_row_groups):
+        statistics = footer.row_group(group).column(index).statistics
+        if statistics is not None and statistics.has_min_max:
+            extents.append((statistics.min, statistics.max))
+        elif column in _MUST_HAVE_STATISTICS and rows.num_rows:
+            raise Unfit(f"has no statistics of {column}")
+    if not extents:
+        return
+    claimed = min(low for low, _ in extents), max(high for _, high in extents)
+    if claimed != _extent(rows, column):
+        raise Unfit(f"has statistics of {column} that its rows contradict")
+
+
+def _extent(rows: pa.Table, column: str) -> tuple[int | None, int | None]:
+    extent = pc.min_max(rows.column(column)).as_py()
+    return extent["min"], extent["max"]
+
+
+def limit_this_process(memory_bytes: int) -> None:
+    """No more memory than decoding may take, no writing, few files, no core."""
+    with suppress(OSError, ValueError):  # elsewhere than on Linux there is no limit of memory
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        bound = pages * os.sysconf("SC_PAGE_SIZE") + memory_bytes
+        resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
+    for kind, bound in (
+        (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_NOFILE, 32), (resource.RLIMIT_CORE, 0),
+    ):  # fmt: skip
+        resource.setrlimit(kind, (bound, bound))
+
+
+def main() -> None:
+    """Answer until nothing more is asked."""
+    pa.set_cpu_count(1)
+    pc.min_max(pa.array([0]))  # loads what the first file would
+    limit_this_process(int(sys.argv[1]))
+    for line in sys.stdin:
+        order = json.loads(line)
+        name = SegmentName.parse(order["name"])
+        assert name is not None
+        signal.setitimer(signal.ITIMER_PROF, order["seconds"])  # its signal ends the process
+        try:
+            answer = {"problem": problem_of(Path(order["path"]), name)}
+        except OSError as error:
+            answer = {"failed": os.strerror(error.errno or 0)}
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        print(json.dumps(answer), flush=True)
+        gc.collect(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Data of the view Perturb of the page Model, and which ranks of a run are connected.
+
+model/perturbations   what was perturbed, in every attempt, as the ranks' marks tell
+model/captures        marks of captures of kernels, newest first (`attempt`)
+model/losses          loss over the steps (`attempt`, `steps=FIRST..LAST`, `width`)
+connected?run=RUN     connected ranks in sum: what they have and allow, what they are asked for
+
+None of it is content: every role may see it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from app.access.auth import ROLE
+from app.live.commands import layers_of
+from app.live.connected_rank import LiveRank
+from app.live.jobs import LiveJobs
+from app.routes.ranks import Asked
+from app.runs.hub import Hub
+from app.settings import Role
+from app.view_state import format_ranks
+from app.views.model.losses import logged_losses, losses
+from app.views.model.perturbations import recorded, told
+from app.web.answers import answer
+from app.web.arrays import MEDIA_TYPE, pack_arrays
+from ingest.errors import UserError
+from ingest.stopping import Stop
+from trace_hooks.protocol.perturbations import Perturbation
+
+_PATH = "/api/run/{run}/model/"
+_MOST_WIDE = 20_000
+_MOST_CAPTURES = 200
+_NO_STORE = {"Cache-Control": "no-store"}
+
+
+def routes(hub: Hub, jobs: LiveJobs) -> list[BaseRoute]:
+    """The routes of this module."""
+
+    def perturbed(asked: Asked, stop: Stop) -> Response:
+        run = hub.run(asked.run)
+        found = told(hub.paced(asked.run, "perturbations", recorded, stop), run)
+        said = {"perturbations": found, "attempts": run.attempts, "state": run.state}
+        return JSONResponse(said, headers=_NO_STORE)
+
+    def captures(asked: Asked, stop: Stop) -> Response:
+        rows = (
+            hub.run(asked.run).ask("marks", attempt=asked.whole("attempt"), stop=stop).to_pylist()
+        )
+        found = [row for row in rows if row["kind"] == "kernel_capture"][-_MOST_CAPTURES:]
+        shown = [{name: row[name] for name in ("attempt", "rank", "step", "text")} for row in found]
+        return JSONResponse({"captures": shown[::-1]}, headers=_NO_STORE)
+
+    def loss(asked: Asked, stop: Stop) -> Response:
+        attempt, width = asked.whole("attempt"), asked.whole("width", 1200) or 0
+        if not 0 < width <= _MOST_WIDE:
+            raise UserError(f"width is {width}; give 1 to {_MOST_WIDE}")
+        logged = hub.paced(
+            asked.run, ("losses", attempt), lambda run, stop: logged_losses(run, attempt, stop),
+            stop,
+        )  # fmt: skip
+        made = pack_arrays(*losses(logged, asked.pair("steps"), width))
+        return Response(made, media_type=MEDIA_TYPE, headers=_NO_STORE)
+
+    async def connected(request: Request) -> Response:
+        run = jobs.ranks.runs.get(request.query_params.get("run", ""))
+        role: Role | None = request.scope.get(ROLE)
+        may_ask = role is not None and role >= Role.operator
+        found = _summary(run.connected if run else [])
+        return JSONResponse({"may_ask": may_ask, **found}, headers=_NO_STORE)
+
+    return [
+        _route("perturbations", perturbed), _route("captures", captures), _route("losses", loss),
+        Route("/api/connected", connected),
+    ]  # fmt: skip
+
+
+def _route(name: str, compute: Any) -> Route:
+    async def handle(request: Request) -> Response:
+        return await answer(request, lambda stop: compute(Asked(request), stop), lambda made: made)
+
+    return Route(_PATH + name, handle)
+
+
+def _summary(ranks: list[LiveRank]) -> dict[str, Any]:
+    """Of connected ranks: who they are, what they have, allow and are asked for."""
+    asked: dict[Perturbation, list[int]] = defaultdict(list)
+    for rank in ranks:
+        for one in rank.perturbations:
+            asked[one].append(rank.hello.rank)
+    heads = [told for rank in ranks if type(told := rank.hello.what.get("heads")) is int]
+    allowing = [rank.hello.rank for rank in ranks if rank.hello.allow_perturbation]
+    return {
+        "connected": len(ranks),
+        "world_size": max((rank.hello.world_size for rank in ranks), default=0),
+        "ranks": format_ranks(rank.hello.rank for rank in ranks),
+        "allow_perturbation": format_ranks(allowing),
+        "step": max((rank.step for rank in ranks), default=None),
+        "layers": sorted({layer for rank in ranks for layer in layers_of(rank)}),
+        "heads": max(heads, default=None),
+        "asked": [
+            {"perturbation": one.to_json(), "text": one.text, "ranks": format_ranks(sorted(at))}
+            for one, at in asked.items()
+        ],
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Runs that a server holds open: the hub, its cache of answers, threads that follow indexes."""

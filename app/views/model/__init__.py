@@ -1,0 +1,1 @@
+"""Data of the page Model: frames, hidden states, losses, perturbations, tensor statistics."""

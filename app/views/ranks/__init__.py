@@ -1,0 +1,1 @@
+"""Data of the page Ranks: grid, heat map, peers, the table and the scales of its colours."""

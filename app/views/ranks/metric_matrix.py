@@ -1,0 +1,256 @@
+"""One metric for every rank and step of a run, with its peers and its colour: what pictures draw.
+
+Shape suffixes: R rank (a row), S step (a column); G and T: some of the rows and columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from app.views.ranks import scales
+from app.views.ranks.peers import PAST_STEPS, group_ids, peers_median, spread, spread_within_step
+from app.views.ranks.rank_places import Places, places
+from app.views.ranks.scales import Bytes, Floats, Ints, Metric
+from ingest.errors import UserError
+from ingest.run import Run
+from ingest.stopping import Stop
+
+LAST_STEPS = 20
+"""Steps over which a rank is judged where nobody chose others: as slowest_ranks does."""
+
+MOST_CELLS = 16_000_000
+"""Of one map: 12,288 ranks x 1,300 steps, 144 MB with values, peers and colours."""
+
+Steps = tuple[int, int]
+"""first and last, both included"""
+ALL_STEPS = 0, 2**63 - 2
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Values of a metric; rows are the ranks of the newest attempt shown, in order of rank."""
+
+    metric: Metric
+    places: Places
+    steps_S: Ints
+    """numbers of the steps there are, rising; profiles may be taken at steps 5 and 1,000,000"""
+    value_RS: Floats
+    """in the metric's unit; NaN not recorded"""
+    peers_RS: Floats
+    """median of the peers, in ms (also for slowdown)"""
+    step_ms: float
+    """median step time of the job"""
+    attempt_S: Ints
+    """the attempt each step is shown of"""
+    groups: dict[int, Ints]
+    """by attempt: ranks (R) with one number are each other's peers; -1: not in this attempt"""
+
+    def deviation(self, part: Any = np.s_[:, :]) -> Floats:
+        """How far cells lie from their peers: slowdown - 1, or a share of the job's step time."""
+        if self.metric.is_ratio:
+            return self.value_RS[part] - np.float32(1)
+        return (self.value_RS[part] - self.peers_RS[part]) / np.float32(self.step_ms)
+
+    def parts(self) -> Iterator[tuple[Any, Ints]]:
+        """Index of the rows and steps of each attempt, oldest first, and the groups of the rows."""
+        for attempt in np.unique(self.attempt_S):
+            group_R, columns = self.groups[int(attempt)], np.flatnonzero(self.attempt_S == attempt)
+            rows = np.flatnonzero(group_R >= 0)
+            yield np.ix_(rows, columns), group_R[rows]
+
+    def spreads(self, deviation_GT: Floats, group_G: Ints) -> tuple[Floats, Floats]:
+        """MAD of the peers' deviations over 20 steps, and within each step."""
+        return spread(deviation_GT, group_G), spread_within_step(deviation_GT, group_G)
+
+    @cached_property
+    def _judged(self) -> tuple[Bytes, float]:
+        factor = scales.noise_factor(self.value_RS.size)
+        code_RS = np.zeros(self.value_RS.shape, dtype=np.uint8)
+        typical = float("nan")
+        for part, group_G in self.parts():
+            deviation = self.deviation(part)
+            over_steps, in_step = self.spreads(deviation, group_G)
+            noise = factor * np.fmax(over_steps, in_step)
+            code_RS[part] = scales.codes(deviation, noise, self.metric.full)
+            known = over_steps[:, -1][~np.isnan(over_steps[:, -1])]
+            typical = factor * float(np.median(known)) if known.size else typical
+        return code_RS, typical
+
+    @property
+    def code_RS(self) -> Bytes:
+        """Colour of every single cell."""
+        return self._judged[0]
+
+    @property
+    def legend(self) -> dict[str, Any]:
+        """For the browser: see scales.legend."""
+        return scales.legend(self.metric, self.step_ms, self._judged[1])
+
+    @property
+    def has_values(self) -> bool:
+        """Whether anything at all was recorded."""
+        return bool(self.value_RS.size) and not bool(np.isnan(self.value_RS).all())
+
+    @property
+    def nbytes(self) -> int:
+        """What is held in memory: values, peers and, once they were asked for, colours."""
+        return self.value_RS.nbytes + self.peers_RS.nbytes + self.value_RS.size
+
+    def columns(self, steps: Steps) -> slice:
+        """Where steps first..last stand; an empty slice where there is none of them."""
+        low, high = np.searchsorted(self.steps_S, (steps[0], steps[1] + 1))
+        return slice(int(low), int(high))
+
+    def window(self, steps: Steps) -> Cells:
+        """The same cells in some steps only."""
+        columns = self.columns(steps)
+        return replace(
+            self, steps_S=self.steps_S[columns], value_RS=self.value_RS[:, columns],
+            peers_RS=self.peers_RS[:, columns], attempt_S=self.attempt_S[columns],
+        )  # fmt: skip
+
+
+def cells(
+    run: Run, metric: Metric, attempt: int | None = None, steps: Steps | None = None,
+    stop: Stop | None = None, step_ms: float | None = None,
+) -> Cells:  # fmt: skip
+    """Cells of a metric over the finished steps first..last (default: all); raises UserError where
+    they are more than MOST_CELLS.
+
+    `step_ms`: job_step_ms where it is known already.
+    """
+    low, high = steps or ALL_STEPS
+    num_ranks, num_steps = _extent(run, attempt, (low, high))
+    if num_ranks * num_steps > MOST_CELLS:
+        raise UserError(
+            f"{num_ranks:,} ranks x {num_steps:,} steps are too many to compare at once; choose"
+            f" {MOST_CELLS // num_ranks:,} steps or fewer"
+        )
+    table = run.ask(
+        "rank_cells", metric=metric.asks, step_min=max(0, low - PAST_STEPS), step_max=high,
+        attempt=attempt, stop=stop,
+    )  # fmt: skip
+    rank_N, step_N, value_N = (
+        np.asarray(table.column(name).to_numpy()) for name in ("rank", "step", "value_ms")
+    )
+    steps_S = np.unique(step_N).astype(np.int64)
+    attempt_S = _attempts(run, steps_S, attempt)
+    shown = places(run, int(attempt_S[-1]) if len(attempt_S) else attempt, stop)
+    column_N = np.searchsorted(steps_S, step_N)
+    value_RS = _matrix(shown.rank_R, rank_N, column_N, value_N, len(steps_S))
+    peers_RS, groups = _peers(run, shown, value_RS, attempt_S, stop)
+    if metric.is_ratio:
+        value_RS = value_RS / peers_RS
+    step_ms = job_step_ms(run, attempt) if step_ms is None else step_ms
+    found = Cells(metric, shown, steps_S, value_RS, peers_RS, step_ms, attempt_S, groups)
+    return found if steps is None else found.window(steps)
+
+
+def _matrix(rank_R: Ints, rank_N: Ints, column_N: Ints, value_N: Floats, num_steps: int) -> Floats:
+    """Rows of an answer spread over ranks (rising) and steps; NaN where there is none."""
+    row_N = np.searchsorted(rank_R, rank_N)
+    # one row more than there are ranks: what belongs to a rank of an older attempt only goes there
+    row_N[np.append(rank_R, -1)[row_N] != rank_N] = len(rank_R)
+    value_RS = np.full((len(rank_R) + 1, num_steps), np.nan, dtype=np.float32)
+    value_RS[row_N, column_N] = value_N
+    return value_RS[:-1]
+
+
+def _peers(
+    run: Run, shown: Places, value_RS: Floats, attempt_S: Ints, stop: Stop | None
+) -> tuple[Floats, dict[int, Ints]]:
+    """Median of every cell's peers, attempt by attempt: a restart may have changed the layout."""
+    peers_RS = np.full_like(value_RS, np.nan)
+    groups = {}
+    for attempt in np.unique(attempt_S):
+        at = shown if attempt == attempt_S[-1] else places(run, int(attempt), stop)
+        rows, at_rows = np.intersect1d(shown.rank_R, at.rank_R, return_indices=True)[1:]
+        part = np.ix_(rows, np.flatnonzero(attempt_S == attempt))
+        pp_R, tp_R = (np.maximum(at.coords[axis][at_rows], 0) for axis in ("pp", "tp"))
+        median, group_G = peers_median(value_RS[part], group_ids(pp_R), group_ids(pp_R, tp_R))
+        peers_RS[part] = median
+        groups[int(attempt)] = np.full(len(value_RS), -1)
+        groups[int(attempt)][rows] = group_G
+    return peers_RS, groups
+
+
+def last_steps(run: Run, attempt: int | None = None) -> Steps | None:
+    """First and last of the finished steps among the newest 20; None while none is finished."""
+    text = (
+        "SELECT min(step) AS first, max(step) AS last FROM step_rollup WHERE finished"
+        " AND step >= $least AND ($attempt IS NULL OR attempt = $attempt)"
+    )
+    last = run.index_rows(text, attempt=attempt, least=0)[0]["last"]
+    if last is None:
+        return None
+    least = max(0, int(last) - LAST_STEPS + 1)  # a profile may begin at step 10
+    return int(run.index_rows(text, attempt=attempt, least=least)[0]["first"]), int(last)
+
+
+def newest_part(run: Run, attempt: int | None, most_cells: int) -> Steps | None:
+    """The newest steps with about `most_cells` cells; None where the whole run has no more."""
+    num_ranks, num_steps = _extent(run, attempt, ALL_STEPS)
+    if num_ranks * num_steps <= 2 * most_cells:
+        return None
+    return _newest(run, attempt, ALL_STEPS, max(LAST_STEPS, most_cells // num_ranks))
+
+
+def fitting_part(run: Run, attempt: int | None, steps: Steps | None = None) -> Steps | None:
+    """The newest of the steps (default: all) that one map can hold; None: it can hold them all."""
+    within = steps or ALL_STEPS
+    num_ranks, num_steps = _extent(run, attempt, within)
+    if num_ranks * num_steps <= MOST_CELLS:
+        return None
+    return _newest(run, attempt, within, max(1, MOST_CELLS // num_ranks))
+
+
+def _extent(run: Run, attempt: int | None, steps: Steps) -> tuple[int, int]:
+    """Ranks and finished steps that there are in first..last."""
+    text = (
+        "SELECT count(DISTINCT rank) AS ranks, count(DISTINCT step) AS steps"
+        " FROM chosen_steps($attempt)"
+        " WHERE finished AND step >= 0 AND step BETWEEN $low AND $high"
+    )
+    found = run.index_rows(text, attempt=attempt, low=steps[0], high=steps[1])[0]
+    return found["ranks"], found["steps"]
+
+
+def _newest(run: Run, attempt: int | None, steps: Steps, most_steps: int) -> Steps:
+    """First and last of the newest finished steps within first..last, of which there are some."""
+    text = (
+        "SELECT min(step) AS first, max(step) AS last FROM (SELECT DISTINCT step"
+        " FROM chosen_steps($attempt) WHERE finished AND step >= 0 AND step BETWEEN $low AND $high"
+        " ORDER BY step DESC LIMIT $most)"
+    )
+    low, high = steps
+    found = run.index_rows(text, attempt=attempt, low=low, high=high, most=most_steps)[0]
+    return found["first"], found["last"]
+
+
+def job_step_ms(run: Run, attempt: int | None) -> float:
+    """Median over all ranks and finished steps of the step time; 1 where no step is finished.
+
+    Of the whole run, so that the same metric has the same scale wherever it is shown.
+    """
+    text = (
+        "SELECT median(window_ns) / 1e6 AS ms FROM chosen_steps($attempt)"
+        " WHERE finished AND step >= 0"
+    )
+    rows = run.index_rows(text, attempt=attempt)
+    return float(rows[0]["ms"] or 1.0)
+
+
+def _attempts(run: Run, steps_S: Ints, attempt: int | None) -> Ints:
+    """The attempt each step is shown of: the one asked for, else the newest that has it."""
+    found_S = np.full(len(steps_S), attempt or 0)
+    if attempt is None and len(steps_S):
+        text = "SELECT step, attempt FROM newest_steps WHERE step BETWEEN $low AND $high"
+        rows = run.index_rows(text, low=int(steps_S[0]), high=int(steps_S[-1]))
+        newest = {row["step"]: row["attempt"] for row in rows}
+        found_S[:] = [newest.get(step, 0) for step in steps_S.tolist()]
+    return found_S

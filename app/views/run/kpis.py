@@ -1,0 +1,335 @@
+"""The few numbers on top of the overview: now, against a baseline of the run, and their past."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.views.run.without_steps import Recorded, ranks_text, recorded
+from ingest.run import Run
+
+NOW_STEPS = 5
+"""Steps whose median is `now` where nobody chose steps."""
+BASELINE_STEPS = 50
+FIRST_STEPS, FEWEST_STEPS = 5, 3
+WARM_UP_STEPS = 2
+"""The first steps allocate and compile: no baseline."""
+HOOK_STEPS = 100
+"""Newest steps whose heartbeats tell what the hooks cost: a long run of many ranks has millions."""
+NOISE_MADS = 3.0
+_LEAST_SHOWN = 0.05
+"""Percent: less would be shown as 0.0."""
+LEAST_CHANGE = 0.01
+"""Changes below 1 % of the baseline (or 1 point of a share) are called none."""
+
+Series = list[tuple[int, float]]
+"""(step, value), in order of steps, known values only"""
+
+
+@dataclass(frozen=True)
+class Kpi:
+    """One tile. `tone`: plain, bad or good, only beyond noise. `series`: for the sparkline."""
+
+    key: str
+    label: str
+    value: str
+    unit: str
+    detail: str
+    meaning: str
+    tone: str = "plain"
+    series: tuple[tuple[int, float], ...] = ()
+    baseline: float | None = None
+    baseline_said: str = ""
+    extra: str = ""
+    """what the number is made of"""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What `now` is compared with. `noise`: 3 MAD of its steps."""
+
+    value: float
+    noise: float
+    said: str
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Chosen steps (None: the newest), and the step at which the first finding begins."""
+
+    steps: tuple[int, int] | None = None
+    until: int | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The tiles that only news of the run change. `ended`: how many ranks ended each step."""
+
+    kpis: tuple[Kpi, ...]
+    ended: tuple[tuple[int, float], ...]
+
+
+def kpis(run: Run, attempt: int | None, scope: Scope) -> tuple[Kpi, ...]:
+    """The tiles that can be known; raises UserError."""
+    return with_heard(run, attempt, measured(run, attempt, scope), time.time_ns())
+
+
+def measured(run: Run, attempt: int | None, scope: Scope) -> Measured:
+    """The tiles but for who is heard; raises UserError."""
+    asked: dict[str, Any] = {} if attempt is None else {"attempt": attempt}
+    job = run.ask("steps", step_min=0, **asked).to_pylist()
+    if not job and run.state == "finished":  # no step will come
+        newest = run.newest_attempt if attempt is None else attempt
+        return Measured(tuple(recorded_kpis(recorded(run, newest))), ())
+    shares = run.ask("job_shares", **asked).to_pylist()
+    lost = run.ask("time_lost", **asked).to_pylist()
+    speed = run.ask("throughput", **asked).to_pylist() if _has_flops(run, job) else []
+    found = [
+        _step_time(_series(job, "step_ms"), scope),
+        _mfu(_series(speed, "mfu_ratio"), scope),
+        _bubble(shares, scope),
+        _exposed(shares, scope),
+        _lost(_series(lost, "lost_ratio"), scope),
+        _hook_cost(run, {**asked, "step_min": _newest(job, HOOK_STEPS)}),
+    ]
+    ended = tuple(_series(job, "num_finished"))
+    return Measured(tuple(kpi for kpi in found if kpi is not None), ended)
+
+
+def recorded_kpis(found: Recorded) -> list[Kpi]:
+    """The tiles of a run without steps: what it has, and what is open in it."""
+    if not found.num_collectives:
+        by = f"by {_many(found.num_ranks, 'rank')}"
+        meaning = "No step of this run is known."
+        return [Kpi("recorded", "Spans recorded", f"{found.num_spans:,}", "", by, meaning)]
+    num_open, apart = sum(f.num_open for f in found.fronts), [f for f in found.fronts if f.is_apart]
+    groups = sum(front.num_open > 0 for front in found.fronts)
+    kpis = [
+        Kpi("recorded", "Collectives recorded", f"{found.num_collectives:,}", "",
+            f"by {_many(found.num_ranks, 'rank')}, in {_many(len(found.fronts), 'group')}",
+            "Collectives, sends and receives, counted once per member."),
+        Kpi("open", "Not completed", f"{num_open:,}", "",
+            f"in {_many(groups, 'group')}" if num_open else "all were seen to end",
+            "What nobody saw end before the record did."),
+    ]  # fmt: skip
+    if apart:
+        first = apart[0]
+        kpis.append(Kpi(
+            "apart", "Groups apart", f"{len(apart):,}", "",
+            f"{first.op} {first.seq:,} open on {ranks_text(first.behind, 16)}",
+            "Groups with members at different collectives: who is behind or silent holds up the "
+            "others.", "bad",
+        ))  # fmt: skip
+    return kpis
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def with_heard(run: Run, attempt: int | None, known: Measured, now_ns: int) -> tuple[Kpi, ...]:
+    """All tiles at a moment, Unix ns: who is heard stands before what the hooks cost."""
+    heard = _heard(run, attempt, known.ended, now_ns)
+    at = next((n for n, kpi in enumerate(known.kpis) if kpi.key == "hook_cost"), len(known.kpis))
+    return (*known.kpis[:at], *([heard] if heard else []), *known.kpis[at:])
+
+
+def _newest(job: Sequence[dict[str, Any]], num_steps: int) -> int:
+    """The first of so many newest steps."""
+    return int(job[-1]["step"]) - num_steps + 1 if len(job) >= num_steps else -1
+
+
+def _has_flops(run: Run, job: Sequence[dict[str, Any]]) -> bool:
+    """Whether anything says what a step computes: else the question need not be asked."""
+    return bool(run.info.get("model")) or any(row["flops"] is not None for row in job)
+
+
+def _series(rows: Sequence[dict[str, Any]], name: str) -> Series:
+    return [(row["step"], row[name]) for row in rows if row[name] is not None]
+
+
+def now_of(series: Series, steps: tuple[int, int] | None) -> Series:
+    """The chosen steps of a series, else its last 5."""
+    if steps is None:
+        return series[-NOW_STEPS:]
+    return [(step, value) for step, value in series if steps[0] <= step <= steps[1]]
+
+
+def baseline_of(series: Series, now: Series, until: int | None) -> Baseline | None:
+    """The 50 steps before `now` and before step `until` (where a finding begins).
+
+    Where there are fewer, the first 3 to 5 after the warm-up; else None.
+    """
+    if not now:
+        return None
+    end = now[0][0] if until is None else min(now[0][0], until)
+    before = [(step, value) for step, value in series if step < end][WARM_UP_STEPS:]
+    chosen = before[-BASELINE_STEPS:] if len(before) >= BASELINE_STEPS else before[:FIRST_STEPS]
+    if len(chosen) < FEWEST_STEPS:
+        return None
+    middle = statistics.median(value for _, value in chosen)
+    return Baseline(middle, _noise(chosen), f"steps {chosen[0][0]} to {chosen[-1][0]}")
+
+
+def _with_noise_of(base: Baseline | None, now: Series) -> Baseline | None:
+    """The greater of the noise before and now: three steps alone know little of it."""
+    return None if base is None else replace(base, noise=max(base.noise, _noise(now)))
+
+
+def _noise(series: Series) -> float:
+    values = [value for _, value in series]
+    middle = statistics.median(values)
+    return NOISE_MADS * statistics.median(abs(value - middle) for value in values)
+
+
+def _step_time(series: Series, scope: Scope) -> Kpi | None:
+    now = now_of(series, scope.steps)
+    if not now:
+        return None
+    base = _with_noise_of(baseline_of(series, now, scope.until), now)
+    value = statistics.median(v for _, v in now)
+    text, unit = _time(value)
+    detail, tone = change_of(value, base, higher_is_bad=True, relative=True)
+    return Kpi(
+        "step_time", "Step time", text, unit, detail,
+        "Median of the steps; a step's is that of the slowest pipeline group.", tone,
+        tuple(series), base.value if base else None, base.said if base else "",
+    )  # fmt: skip
+
+
+def _time(value_ms: float) -> tuple[str, str]:
+    if value_ms >= 1e4:
+        return f"{value_ms / 1e3:.2f}", "s"
+    return (f"{value_ms:,.0f}" if value_ms >= 100 else f"{value_ms:.3g}"), "ms"
+
+
+def _share(
+    key: str, label: str, series: Series, scope: Scope, meaning: str,
+    higher_is_bad: bool = True, extra: str = "",
+) -> Kpi | None:  # fmt: skip
+    now = now_of(series, scope.steps)
+    if not now:
+        return None
+    base = _with_noise_of(baseline_of(series, now, scope.until), now)
+    value = statistics.median(v for _, v in now)
+    detail, tone = change_of(value, base, higher_is_bad, relative=False)
+    return Kpi(
+        key, label, f"{100 * value:.1f}", "%", detail, meaning, tone, tuple(series),
+        base.value if base else None, base.said if base else "", extra,
+    )  # fmt: skip
+
+
+def _mfu(series: Series, scope: Scope) -> Kpi | None:
+    meaning = "Model FLOPs per step / (step time x ranks x peak of a device)."
+    return _share("mfu", "MFU", series, scope, meaning, higher_is_bad=False)
+
+
+def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
+    parts = []
+    for name, said in (("waiting_ratio", "late ranks"), ("bubble_other_ratio", "host work")):
+        now = now_of(_series(shares, name), scope.steps)
+        value = 100 * statistics.median(v for _, v in now) if now else 0.0
+        if now and (name == "waiting_ratio" or value >= _LEAST_SHOWN):
+            parts.append(f"{value:.1f} {said}")
+    return _share(
+        "bubble", "Bubble", _series(shares, "bubble_ratio"), scope,
+        "Covered time of all ranks without compute, data or transfer. Of it host work: gc, "
+        "checkpoints, host code, copies, which the timeline draws as themselves.",
+        extra=", ".join(parts),
+    )  # fmt: skip
+
+
+def _exposed(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
+    parts = []
+    for axis in ("tp", "pp", "dp", "ep"):
+        now = now_of(_series(shares, f"{axis}_ratio"), scope.steps)
+        value = statistics.median(v for _, v in now) if now else 0.0
+        if value > 0:
+            parts.append(f"{axis.upper()} {100 * value:.1f}")
+    return _share(
+        "exposed_comm", "Exposed communication", _series(shares, "exposed_comm_ratio"), scope,
+        "Communication not hidden by compute, waiting included; share of all ranks' time.",
+        extra=" ".join(parts),
+    )  # fmt: skip
+
+
+def _lost(series: Series, scope: Scope) -> Kpi | None:
+    return _share(
+        "time_lost", "Lost to stragglers", series, scope,
+        "Measured: what last arrivers make others wait within a stage / all ranks' time.",
+    )  # fmt: skip
+
+
+def _heard(
+    run: Run, attempt: int | None, ended: tuple[tuple[int, float], ...], now_ns: int
+) -> Kpi | None:
+    """None for an attempt before the newest: nobody can be heard of it any more."""
+    newest, states = run.newest_attempt, run.rank_states(now_ns)
+    if not states or attempt not in (None, newest):
+        return None
+    sizes = [info["world_size"] for info in run.ranks if info["attempt"] == newest]
+    world = max([len(states), *sizes])
+    heard = sum(state in ("running", "finished") for state in states.values())
+    away = world - heard
+    is_over = set(states.values()) == {"finished"}
+    if away:
+        detail = f"{away:,} not heard"
+    else:
+        ages = run.ask("data_age", now_ns=now_ns).column("data_age_s").drop_null().to_pylist()
+        last = f"last beat of each within {max(ages, default=0.0):.1f} s"
+        detail = "all finished" if is_over else last
+    return Kpi(
+        "heard", "Ranks heard", f"{heard:,} / {world:,}", "", detail,
+        "Ranks of which something arrived within 10 s, or that finished.",
+        "bad" if away and run.info["source"] == "hooks" else "plain",
+        ended if is_over else _ended_by_all(ended, world),
+    )  # fmt: skip
+
+
+def _ended_by_all(
+    ended: tuple[tuple[int, float], ...], world: int
+) -> tuple[tuple[int, float], ...]:
+    """Up to the last step that all ranks ended: those after it are still under way."""
+    last = max((at for at, (_, count) in enumerate(ended) if count >= world), default=-1)
+    return ended[: last + 1]
+
+
+def _hook_cost(run: Run, asked: dict[str, Any]) -> Kpi | None:
+    rows = run.ask("hook_cost", **asked).to_pylist()
+    known = [row["cost_ratio"] for row in rows if row["cost_ratio"] is not None]
+    if not known:
+        return None
+    dropped = sum(row["dropped"] or 0 for row in rows)
+    per_step = [row["self_ms_per_step"] for row in rows if row["self_ms_per_step"] is not None]
+    extra = f"{statistics.mean(per_step):.1f} ms a step" if per_step else ""
+    return Kpi(
+        "hook_cost", "Hook cost", f"{100 * statistics.mean(known):.2f}", "%",
+        f"{dropped:,} rows dropped" if dropped else "no row dropped",
+        f"Own time of the hooks / the job's time, mean over ranks in the last {HOOK_STEPS} steps.",
+        "bad" if dropped else "plain",
+        tuple(_series(run.ask("hook_cost_by_step", **asked).to_pylist(), "cost_ratio")),
+        extra=extra,
+    )  # fmt: skip
+
+
+def change_of(
+    value: float, base: Baseline | None, higher_is_bad: bool, relative: bool
+) -> tuple[str, str]:
+    """Words for the change against the baseline, and the tone."""
+    if base is None:
+        return "too few steps to compare", "plain"
+    change = value - base.value
+    least = LEAST_CHANGE * base.value if relative else LEAST_CHANGE
+    if relative:
+        said = f"{100 * abs(change) / base.value:.1f} %" if base.value else "0 %"
+    else:
+        said = f"{100 * abs(change):.1f} pt"
+    if math.isclose(change, 0, abs_tol=1e-12) or abs(change) <= max(base.noise, least):
+        return f"as in {base.said}", "plain"
+    arrow = "▲" if change > 0 else "▼"
+    tone = "bad" if (change > 0) == higher_is_bad else "good"
+    return f"{arrow} {said} vs {base.said}", tone

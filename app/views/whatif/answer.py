@@ -1,0 +1,165 @@
+"""What the what-if page shows, as JSON and arrays: the numbers, the causes, a step replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.views.whatif.analysis import MOST_INFIDELITY, Answer
+from diagnosis.whatif.analysis import STRAGGLING, Prepared, WhatIf
+from diagnosis.whatif.causes import NOT_IDENTIFIABLE, Cause
+from diagnosis.whatif.optypes import COMPUTE
+from diagnosis.whatif.timeline import Cell, Timeline, replica, timeline
+from ingest.run import Run
+
+MOST_LANES = 32
+"""Lanes of a job without stages: as many dp ranks, the busiest ones."""
+
+MOST_WORKERS = 20
+"""The worst of them, listed beside the map."""
+
+_TIMES = (
+    "replayed_start_s", "replayed_end_s", "own_s", "ideal_start_s", "ideal_end_s", "ideal_own_s",
+    "start_s", "end_s",
+)  # fmt: skip
+
+
+def numbers(answer: Answer) -> dict[str, Any]:
+    """The metrics (names as in `rankscope whatif --json`) and what is to be said with them.
+
+    `S_w` and `rank` by stage and dp rank: of the worst member of each cell; `worst`: the worst of
+    all workers. `M_W_ranks` begin with the worst.
+    """
+    metrics = answer.metrics
+    return {
+        "attempt": answer.attempt, "S": metrics.S, "T_base_s": metrics.T_base_s,
+        "T_s": metrics.T_s, "T_ideal_s": metrics.T_ideal_s, "fidelity": metrics.fidelity,
+        "S_t": metrics.S_t, "S_stage": metrics.S_stage, "S_dp": metrics.S_dp,
+        "S_w": metrics.S_w_PD.tolist(), "rank": metrics.rank_PD.tolist(),
+        "members": metrics.rank_PDT.shape[2], "workers": int((metrics.rank_PDT >= 0).sum()),
+        "worst": _worst(metrics), "M_W": metrics.M_W,
+        "M_W_ranks": worst_first(metrics.M_W_ranks, metrics),
+        "M_S": metrics.M_S, "steps": metrics.step_S.tolist(),
+        "straggling": STRAGGLING, "most_infidelity": MOST_INFIDELITY, "notes": answer.notes,
+    }  # fmt: skip
+
+
+def worst_first(ranks: Sequence[int], metrics: WhatIf) -> list[int]:
+    """By S_w, greatest first; equal ones by rank."""
+    S_w = metrics.S_w
+    return sorted(ranks, key=lambda rank: (-S_w[rank], rank))
+
+
+def _worst(metrics: WhatIf) -> list[dict[str, Any]]:
+    places = np.argwhere(metrics.rank_PDT >= 0)
+    order = np.argsort(-metrics.S_w_PDT[tuple(places.T)], kind="stable")[:MOST_WORKERS]
+    return [
+        {"rank": int(metrics.rank_PDT[at]), "stage": at[0], "dp": at[1],
+         "value": float(metrics.S_w_PDT[at])}
+        for at in map(tuple, places[order].tolist())
+    ]  # fmt: skip
+
+
+def causes_told(found: Sequence[Cause], answer: Answer) -> dict[str, Any]:
+    """Causes with what they cost, s and share of a replayed step, and what none can tell."""
+    causes = [
+        {
+            "kind": one.kind, "stages": one.stages, "ranks": one.ranks, "text": one.text,
+            "cost_s": one.cost_s, "share": one.cost_s / answer.metrics.T_s,
+        }
+        for one in found
+    ]  # fmt: skip
+    return {"causes": causes, "not_identifiable": NOT_IDENTIFIABLE}
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One step on some lanes: arrays of the ops (times in s, float32), and what they belong to."""
+
+    arrays: dict[str, npt.NDArray[Any]]
+    meta: dict[str, Any]
+
+
+def replayed(answer: Answer, step: int | None, cell: Cell | None) -> Replay:
+    """A step (the nearest there is; None: a typical one) around a cell (None: the busiest)."""
+    metrics = answer.metrics
+    at = _typical(metrics.T_s_S) if step is None else _nearest(metrics.step_S, step)
+    cells = _lanes(answer.prepared, at, cell)
+    found = timeline(answer.prepared, int(metrics.step_S[at]), cells)
+    rank_PD = metrics.rank_PD
+    meta = {
+        "step": found.step, "dp": cells[0][1] if answer.prepared.ops.sizes.pp > 1 else None,
+        "lanes": [
+            {"stage": stage, "dp": dp, "rank": int(rank_PD[stage, dp]),
+             "ranks": [rank for rank in metrics.rank_PDT[stage, dp].tolist() if rank >= 0]}
+            for stage, dp in cells
+        ],
+        "optypes": list(answer.prepared.ops.optypes), "T_base_s": float(metrics.T_base_s_S[at]),
+        "T_s": float(metrics.T_s_S[at]), "T_ideal_s": float(metrics.T_ideal_s_S[at]),
+    }  # fmt: skip
+    return Replay(_arrays(found, meta["optypes"]), meta)
+
+
+def _typical(time_S: npt.NDArray[np.float64]) -> int:
+    """Index of a step that lasts as long as the middle one."""
+    return int(np.argsort(time_S, kind="stable")[(len(time_S) - 1) // 2])
+
+
+def _nearest(step_S: npt.NDArray[np.int64], step: int) -> int:
+    return int(np.argmin(np.abs(step_S - step)))
+
+
+def _lanes(prepared: Prepared, at: int, cell: Cell | None) -> list[Cell]:
+    """All stages of a replica; without stages the busiest replicas, and the one asked for."""
+    busy_D = _busy(prepared, at)
+    if prepared.ops.sizes.pp > 1:
+        return replica(prepared, int(np.argmax(busy_D)) if cell is None else cell[1])
+    busiest = np.argsort(-busy_D, kind="stable")[:MOST_LANES].tolist()
+    if cell is not None and cell[1] not in busiest:
+        busiest[-1] = cell[1]
+    return [(0, dp) for dp in sorted(busiest)]
+
+
+def _busy(prepared: Prepared, at: int) -> npt.NDArray[np.float64]:
+    """Compute of the busiest stage of each dp rank in one step, s: who has most is waited for."""
+    ops = prepared.ops
+    members = [[op for t in COMPUTE for op in ops.of_type(t, p)] for p in range(ops.sizes.pp)]
+    busy_D: npt.NDArray[np.float64] = np.max(
+        [prepared.own_OSD[stage, at].sum(axis=0) for stage in members], axis=0
+    )
+    return busy_D
+
+
+def _arrays(found: Timeline, optypes: list[str]) -> dict[str, npt.NDArray[Any]]:
+    rows, pp_dp = found.rows, {cell: lane for lane, cell in enumerate(found.cells)}
+    places = zip(rows["stage"].to_pylist(), rows["dp"].to_pylist(), strict=True)
+    codes = [optypes.index(optype) for optype in rows["optype"].to_pylist()]
+    return {
+        "lane": np.array([pp_dp[place] for place in places], np.uint16),
+        "type": np.array(codes, np.uint8),
+        "seq": rows["seq"].to_numpy().astype(np.int32),
+        "chunk": rows["chunk"].to_numpy().astype(np.int32),
+    } | {name: rows[name].to_numpy().astype(np.float32) for name in _TIMES}
+
+
+def cell_of(run: Run, answer: Answer, rank: int | None) -> Cell | None:
+    """The cell a rank belongs to, also one that another rank stands for; None: none."""
+    if rank is None:
+        return None
+    found = np.argwhere(answer.metrics.rank_PDT == rank)
+    if len(found):
+        stage, dp, _ = found[0].tolist()
+        return stage, dp
+    rows = run.index_rows(
+        "SELECT coalesce(pp, 0) AS stage, coalesce(dp, 0) AS dp FROM ranks"
+        " WHERE attempt = $attempt AND rank = $rank",
+        attempt=answer.attempt, rank=rank,
+    )  # fmt: skip
+    sizes = answer.prepared.ops.sizes
+    if not rows or rows[0]["stage"] >= sizes.pp or rows[0]["dp"] >= sizes.dp:
+        return None
+    return int(rows[0]["stage"]), int(rows[0]["dp"])

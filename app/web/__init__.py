@@ -1,0 +1,1 @@
+"""HTTP: limits of connections and requests, answers, headers, caches of pages, metrics."""

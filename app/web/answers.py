@@ -1,0 +1,140 @@
+"""How a route answers: in a thread, stopped when the browser has left, errors as sentences."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.access.auth import Forbidden
+from app.runs.cache import asked_by
+from app.runs.hub import Hub
+from app.web.request_queue import RETRY_S, Busy, Turns, owner_of
+from ingest.errors import UserError
+from ingest.run import Run
+from ingest.stopping import Interrupted, Stop
+
+T = TypeVar("T")
+_LOOK_EVERY_S = 0.1
+_WORTH_GZIP_BYTES = 500
+BUSY = 503
+"""Status of an answer to somebody for whom there is no place."""
+GONE = 499
+"""Status of an answer that nobody waits for any more (as nginx logs it)."""
+
+_under_way: set[Stop] = set()
+
+
+async def answer(
+    request: Request,
+    compute: Callable[[Stop], T],
+    respond: Callable[[T], Response],
+    turns: Turns | None = None,
+) -> Response:
+    """`respond(compute(stop))`; a UserError becomes {"error": sentence} with status 400.
+
+    compute runs in a thread, with `turns` when its turn comes (503 where too many wait); `stop`
+    interrupts its query once the browser has gone.
+    """
+    stop = Stop()
+
+    async def watch() -> None:
+        while not await request.is_disconnected():
+            await asyncio.sleep(_LOOK_EVERY_S)
+        while True:  # again: between two queries of one answer an interrupt is lost
+            stop()
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    def computed() -> T:
+        asked_by.set(stop)  # this thread works in a copy of the context
+        return compute(stop)
+
+    watcher = asyncio.create_task(watch())
+    _under_way.add(stop)
+    try:
+        owner = owner_of(request.scope)
+        work = turns.run(computed, stop, owner) if turns else run_in_threadpool(computed)
+        return respond(await work)
+    except Busy as error:
+        return busy(error)
+    except UserError as error:
+        is_gone = isinstance(error, Interrupted) and stop.called
+        status = 403 if isinstance(error, Forbidden) else GONE if is_gone else 400
+        return JSONResponse({"error": str(error)}, status)
+    finally:
+        _under_way.discard(stop)
+        watcher.cancel()
+
+
+def busy(error: Busy) -> Response:
+    """An answer with the status BUSY."""
+    return JSONResponse({"error": str(error)}, BUSY, {"Retry-After": str(RETRY_S)})
+
+
+async def body_of(request: Request, most_bytes: int, too_long: str) -> bytes:
+    """The body of a request; raises UserError with the sentence `too_long` beyond `most_bytes`."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > most_bytes:
+            raise UserError(too_long)
+    return bytes(body)
+
+
+@dataclass(frozen=True)
+class Body:
+    """An answer as it is sent; kept so, it costs those who come later next to nothing."""
+
+    content: bytes
+    media_type: str
+    is_gzip: bool
+
+    @classmethod
+    def of(cls, content: bytes, media_type: str) -> Body:
+        """Packed where that is worth it."""
+        if len(content) < _WORTH_GZIP_BYTES:
+            return cls(content, media_type, False)
+        return cls(gzip.compress(content, compresslevel=1), media_type, True)
+
+    def response(self, request: Request) -> Response:
+        """For a browser, or for who takes nothing that is packed."""
+        headers, content = {"Vary": "Accept-Encoding"}, self.content
+        if self.is_gzip and "gzip" in request.headers.get("accept-encoding", ""):
+            headers["Content-Encoding"] = "gzip"
+        elif self.is_gzip:
+            content = gzip.decompress(content)
+        return Response(content, media_type=self.media_type, headers=headers)
+
+
+async def answer_followed(
+    request: Request,
+    hub: Hub,
+    route: str,
+    compute: Callable[[Run, Stop], bytes],
+    media_type: str,
+) -> Response:
+    """As `answer`, for what pages of a live run ask for at each piece of news (Hub.followed).
+
+    Kept per run and query; `compute` must ask for everything anew.
+    """
+    name, key = request.path_params["run"], (route, request.url.query)
+    kept = hub.at_hand(name, key)
+    if isinstance(kept, Body):
+        return kept.response(request)
+
+    def asked(stop: Stop) -> Body:
+        return hub.followed(name, key, lambda run: Body.of(compute(run, stop), media_type))
+
+    return await answer(request, asked, lambda body: body.response(request))
+
+
+def stop_all() -> None:
+    """Interrupt every query under way: the server stops."""
+    for stop in list(_under_way):
+        stop()

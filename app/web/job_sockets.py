@@ -1,0 +1,63 @@
+"""WebSockets that take longer messages from those who came with the job token, and from them only.
+
+uvicorn has one limit for all sockets. Browsers send short texts; ranks send frames.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import MAX_LINE_LENGTH, MAX_NUM_HEADERS
+
+from app.access.auth import JOB
+from app.web.connections import CONNECTION, HEAD_S, Connection
+from trace_hooks.protocol.frames import MAX_FRAME_BYTES
+
+_TOO_LONG = json.dumps({
+    "error": "The head of this request for a WebSocket has a line of more than "
+    f"{MAX_LINE_LENGTH:,} bytes or more than {MAX_NUM_HEADERS} headers; ask for less at a time."
+}).encode()  # fmt: skip
+
+
+class JobSockets(WebSocketsSansIOProtocol):
+    """As uvicorn's own, with the limit raised once the guard knows who it is."""
+
+    @property
+    def connection(self) -> Connection:
+        """The connection that app.web.bounded_http handed over with its state."""
+        connection: Connection = self.app_state[CONNECTION]
+        return connection
+
+    def connection_made(self, transport: Any) -> None:
+        """Take a connection over from HTTP; until it is let in it has a deadline."""
+        super().connection_made(transport)
+        self.connection.is_idle = False
+        self.connection.deadline_s = self.loop.time() + HEAD_S
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is no longer counted."""
+        super().connection_lost(exc)
+        self.connection.connections.forget(self.connection)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; a head that the parser gives up is refused: uvicorn would wait forever."""
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            self.transport.write(
+                b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n"
+                b"Content-Type: application/json\r\n"
+                b"Content-Length: %d\r\n\r\n%b" % (len(_TOO_LONG), _TOO_LONG)
+            )
+            self.transport.close()
+
+    async def send(self, message: Any) -> None:
+        """Hand a message of the application on."""
+        if message["type"] == "websocket.accept" and self.scope.get(JOB):
+            self.conn.max_message_size = MAX_FRAME_BYTES
+        if self.connection.session is not None:
+            self.connection.deadline_s = None
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            self.handshake_complete = True  # refused in HTTP: uvicorn would log that as a failure
