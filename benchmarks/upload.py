@@ -209,6 +209,6 @@ if __name__ == "__main__":
     import sys
 
     sys.path.insert(0, str(REPO))
-    from tests.browser.runs_made import big_kineto
+    from tests.browser.support.runs_made import big_kineto
 
     main()

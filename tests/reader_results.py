@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 from ingest.imports.importer import import_paths
 from trace_hooks.schema import TABLES, SegmentName
 
-TRACES = Path(__file__).resolve().parents[1] / "../shared/traces"
 NO_TRACES = "the shared real traces (../shared/traces) are not here"
 
 

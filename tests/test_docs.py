@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from app.cli import VERBS, main
+from tests.folders import REPO
 from trace_hooks.schema import KINDS, TABLES
 from trace_hooks.sources import SOURCES
 
-REPO = Path(__file__).resolve().parents[1]
 PAGES = [REPO / "README.md", REPO / "SECURITY.md", *sorted((REPO / "docs").glob("*.md"))]
 
 

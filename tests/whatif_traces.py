@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,11 +12,12 @@ import yaml
 
 from diagnosis.whatif.operations import Sizes
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
+from tests.folders import TRACES
 
-TRACES = Path(__file__).resolve().parents[1] / "../shared/traces/straggler_analysis"
+STRAGGLER_TRACES = TRACES / "straggler_analysis"
 TRIALS = ("AR", "SE", "ST")
 needs_traces = pytest.mark.skipif(
-    not TRACES.is_dir(), reason="the shared real traces (../shared/traces) are not here"
+    not STRAGGLER_TRACES.is_dir(), reason="the shared real traces (../shared/traces) are not here"
 )
 LOADED_AS = {
     "step": "step", "dp_rank": "dp", "stage": "stage", "rank": "rank", "optype": "optype",
@@ -31,8 +31,8 @@ def loaded(table: pa.Table) -> pa.Table:
 
 
 def published(trial: str) -> tuple[pa.Table, Sizes]:
-    meta = yaml.safe_load((TRACES / f"meta-{trial}.yaml").read_text())
-    table = loaded(pq.read_table(TRACES / f"trace-{trial}.parquet"))
+    meta = yaml.safe_load((STRAGGLER_TRACES / f"meta-{trial}.yaml").read_text())
+    table = loaded(pq.read_table(STRAGGLER_TRACES / f"trace-{trial}.parquet"))
     return table, Sizes(meta["dp_size"], meta["pp_size"], meta["dsp_size"])
 
 
@@ -41,7 +41,7 @@ def generated(job: MegatronJob) -> tuple[pa.Table, Sizes]:
 
 
 def expected(trial: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((TRACES / "expected.json").read_text())[trial]
+    found: dict[str, Any] = json.loads((STRAGGLER_TRACES / "expected.json").read_text())[trial]
     return found
 
 

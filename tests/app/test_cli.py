@@ -6,14 +6,14 @@ import os
 import signal
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from app.cli import EXIT_INTERRUPTED, main
 from app.commands import info
+from sample_traces import RECORDED
 
-HEALTHY = Path(__file__).resolve().parents[2] / "sample_traces" / "recorded" / "healthy"
+HEALTHY = RECORDED / "healthy"
 
 
 def test_ctrl_c_during_a_query_is_an_interruption(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from app.analysis.imports import import_paths
 from app.cli import main
-from tests.reader_results import NO_TRACES, TRACES
+from tests.folders import TRACES
+from tests.reader_results import NO_TRACES
 
 pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
 

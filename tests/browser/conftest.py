@@ -10,9 +10,9 @@ from playwright.sync_api import Browser, sync_playwright
 
 from benchmarks.browser import FLAGS, MISSING, Server, chromium
 from ingest.imports.importer import HERE_VARIABLE
-from tests.browser import runs_made
-from tests.browser.profiles import Profiles
-from tests.browser.tabs import DESKTOP, PHONE, Tab
+from tests.browser.support import runs_made
+from tests.browser.support.profiles import Profiles
+from tests.browser.support.tabs import DESKTOP, PHONE, Tab
 
 OpenTab = Callable[..., Tab]
 

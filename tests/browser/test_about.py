@@ -9,10 +9,10 @@ import pytest
 from app.analysis.imports import import_paths
 from app.view_state import View
 from benchmarks.browser import Server
-from tests.app.test_import_alignment import DP_TP, write_job
-from tests.browser import runs_made
+from tests.app.analysis.test_imports import DP_TP, write_job
 from tests.browser.conftest import OpenTab
-from tests.browser.tabs import DESKTOP, PHONE, Tab
+from tests.browser.support import runs_made
+from tests.browser.support.tabs import DESKTOP, PHONE, Tab
 
 
 @pytest.fixture(scope="module")

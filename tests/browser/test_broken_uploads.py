@@ -14,11 +14,11 @@ from playwright.sync_api import Route
 
 from app.view_state import View
 from benchmarks.browser import Server
-from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
-from tests.browser.cutting import CutLine
-from tests.browser.tabs import Tab
-from tests.browser.uploading import (
+from tests.browser.support import runs_made
+from tests.browser.support.cutting import CutLine
+from tests.browser.support.tabs import Tab
+from tests.browser.support.uploading import (
     BIG_BYTES,
     FILES,
     FOLDER,

@@ -15,7 +15,7 @@ from app.view_state import View
 from benchmarks.browser import Server
 from tests.app.server.served import served
 from tests.browser.conftest import OpenTab
-from tests.browser.tabs import PHONE, Tab
+from tests.browser.support.tabs import PHONE, Tab
 from tests.runs_builder import restarted_run
 
 

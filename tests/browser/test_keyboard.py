@@ -9,7 +9,7 @@ from benchmarks.browser import Server
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate
-from tests.browser.tabs import Tab
+from tests.browser.support.tabs import Tab
 
 # visible controls get a number; focus that comes by notes the number of its own
 CONTROLS = """() => {

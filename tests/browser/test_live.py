@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.view_state import PAGES, View
-from tests.browser.replaying import news, replayed
-from tests.browser.tabs import Tab
+from tests.browser.support.replaying import news, replayed
+from tests.browser.support.tabs import Tab
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from app.settings import Settings, Token
 from app.view_state import View
 from tests.app.server.served import Served, served
 from tests.browser.conftest import OpenTab
-from tests.browser.tabs import Tab
+from tests.browser.support.tabs import Tab
 from tests.runs_builder import two_rank_run
 
 SECRET = "correct-horse-battery"

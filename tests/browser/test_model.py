@@ -8,9 +8,9 @@ import pytest
 
 from app.view_state import View
 from benchmarks.browser import Server
-from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
-from tests.browser.tabs import DESKTOP, PHONE, Tab
+from tests.browser.support import runs_made
+from tests.browser.support.tabs import DESKTOP, PHONE, Tab
 from tests.frame_runs import STEPS, frame_run, next_tokens_run
 from tests.health_runs import EXPLODING, VANISHING, health_run
 

@@ -14,8 +14,8 @@ import pytest
 from app.view_state import View
 from benchmarks.browser import Server
 from tests.app.server.ranks import JOB_TOKEN, Rank, of_these_ranks
-from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
+from tests.browser.support import runs_made
 from tests.frame_runs import NUM_HEADS, NUM_TOKENS, attention
 from tests.runs_builder import two_rank_run
 from trace_hooks.protocol.frames import Frame, stored

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 from app.view_state import View
 from benchmarks.browser import Server
 from tests.browser.conftest import OpenTab
-from tests.browser.tabs import PHONE, Tab
+from tests.browser.support.tabs import PHONE, Tab
 
 OVERVIEW = View("slow_rank").url()
 

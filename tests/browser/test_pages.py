@@ -8,9 +8,9 @@ import pytest
 
 from app.view_state import PAGES, View
 from benchmarks.browser import Server
-from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
-from tests.browser.tabs import DESKTOP, PHONE, Tab
+from tests.browser.support import runs_made
+from tests.browser.support.tabs import DESKTOP, PHONE, Tab
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -9,9 +9,9 @@ import pytest
 from app.settings import Settings
 from app.view_state import PAGES, View
 from tests.app.server.served import served
-from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
-from tests.browser.proxy import Proxy
+from tests.browser.support import runs_made
+from tests.browser.support.proxy import Proxy
 
 PREFIX = "/user/me/proxy/8050"
 

@@ -6,9 +6,9 @@ import re
 
 from app.view_state import View
 from benchmarks.browser import Server
-from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
-from tests.browser.tabs import PHONE, Tab
+from tests.browser.support import runs_made
+from tests.browser.support.tabs import PHONE, Tab
 
 RANKS = View("slow_rank", "ranks")
 NO_WEBGL = """

@@ -12,11 +12,11 @@ from app.settings import Settings
 from app.view_state import View
 from benchmarks.browser import Server
 from tests.app.server.served import served
-from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
-from tests.browser.cutting import CutLine
-from tests.browser.replaying import news, replayed
-from tests.browser.tabs import Tab
+from tests.browser.support import runs_made
+from tests.browser.support.cutting import CutLine
+from tests.browser.support.replaying import news, replayed
+from tests.browser.support.tabs import Tab
 
 CUT_OFF = (
     "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_SOCKET_NOT_CONNECTED|ERR_EMPTY_RESPONSE"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.view_state import View
-from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
-from tests.browser.tabs import DESKTOP, PHONE, Tab
+from tests.browser.support import runs_made
+from tests.browser.support.tabs import DESKTOP, PHONE, Tab
 
 LARGEST_BYTES = 2 * 1024 * 1024
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import runs_made
-from tests.browser.tabs import Tab
-from tests.browser.uploading import (
+from tests.browser.support import runs_made
+from tests.browser.support.tabs import Tab
+from tests.browser.support.uploading import (
     FILES,
     FOLDER,
     drop,
@@ -16,8 +16,7 @@ from tests.browser.uploading import (
     see_all_ranks,
     wait_for_text,
 )
-
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces"
+from tests.folders import TRACES
 
 
 def test_a_file_becomes_a_run(tab: Tab, tmp_path: Path) -> None:
@@ -73,7 +72,7 @@ def test_a_chosen_folder_becomes_one_run(tab: Tab, tmp_path: Path) -> None:
 def test_real_traces_end_on_a_picture_of_all_ranks(
     tab: Tab, names: list[str], num_ranks: int
 ) -> None:
-    paths = [SHARED / name for name in names]
+    paths = [TRACES / name for name in names]
     if not all(path.exists() for path in paths):
         pytest.skip(f"needs {names} in ../shared/traces")
     tab.open()

@@ -12,9 +12,9 @@ from app.view_state import View
 from benchmarks.browser import Server
 from ingest.imports.importer import import_paths
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
-from tests.browser import runs_made
 from tests.browser.conftest import OpenTab
-from tests.browser.tabs import DESKTOP, PHONE, Tab
+from tests.browser.support import runs_made
+from tests.browser.support.tabs import DESKTOP, PHONE, Tab
 
 JOB = MegatronJob(pp=4, dp=4, tp=2, num_steps=8, slow=((2, 1, 1.7),))
 SLOW_RANK = 2 * 8 + 1 * 2

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from app.cli import main
+from tests.folders import TRACES
 
-TRACES = Path(__file__).parents[3] / "shared" / "traces"
 FAULTS = TRACES / "fault_injection"
 
 pytestmark = pytest.mark.skipif(

@@ -16,14 +16,14 @@ from diagnosis.detectors.slow_worker import detect
 from diagnosis.findings import Diagnosis
 from ingest.imports.importer import open_any
 from ingest.run import open_run
+from sample_traces import RECORDED
 from sample_traces.generate.faults import KINDS, SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate
 from tests.diagnosis.work_tables import tables as made_tables
+from tests.folders import TRACES
 from trace_hooks.layout import ParallelLayout
 
-RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
-TRACES = Path(__file__).parents[3] / "shared" / "traces"
 SMALL = {"num_ranks": 8, "pp": 2, "tp": 2, "num_steps": 30}
 NOT_ONE_WORKER = sorted(set(KINDS) - {"slow_worker"})
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-REPO = Path(__file__).resolve().parents[2]
+from tests.folders import REPO
+
 _PLACES = (
     *Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"),
     Path("/usr/lib/faketime/libfaketimeMT.so.1"),

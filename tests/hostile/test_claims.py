@@ -16,7 +16,7 @@ import pytest
 from ingest.errors import UserError
 from ingest.imports.importer import import_paths
 from ingest.run import open_run
-from tests.hostile.seeds import seeds
+from tests.hostile.fuzz.seeds import seeds
 from tests.reader_results import Imported
 
 Json = dict[str, Any]

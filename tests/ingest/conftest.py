@@ -6,7 +6,7 @@ import pytest
 
 from ingest.imports.importer import HERE_VARIABLE
 from ingest.run import open_run
-from tests.ingest import late_rank
+from tests.ingest.query import late_rank
 
 
 @pytest.fixture(autouse=True)
@@ -16,6 +16,6 @@ def _read_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory):
-    """The run of tests.ingest.late_rank; modules with a run of their own hide it."""
+    """The run of tests.ingest.query.late_rank; modules with a run of their own hide it."""
     with open_run(late_rank.build(tmp_path_factory.mktemp("asked") / "run")) as opened:
         yield opened

@@ -14,9 +14,10 @@ import ingest.readers
 from ingest.imports.importer import HERE_VARIABLE
 from ingest.run import open_run
 from ingest.summary import info
+from tests.folders import REPO
 from tests.reader_results import Imported
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "adding-a-reader.md"
+PAGE = REPO / "docs" / "adding-a-reader.md"
 NAME = "my_format"
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import runpy
-from pathlib import Path
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+from tests.folders import REPO
+
+DOCS = REPO / "docs"
 
 
 def test_the_generated_parts_are_up_to_date():

@@ -13,9 +13,10 @@ from ingest.limits import Limits, variable
 from ingest.readers import FORMATS, GENERIC
 from ingest.run import open_run
 from ingest.summary import info
-from tests.reader_results import NO_TRACES, TRACES, Imported
+from tests.folders import REPO, TRACES
+from tests.reader_results import NO_TRACES, Imported
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
+PAGE = REPO / "docs" / "formats.md"
 
 
 def test_every_reader_has_a_section_and_a_line() -> None:

@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.browser import free_port
+from tests.folders import REPO
 from tests.packaging.lent import lend_what_is_needed
 
 pytestmark = pytest.mark.packaging
 
-REPO = Path(__file__).resolve().parents[2]
 # what a training environment has beside torch itself
 TORCH_AND_ITS_NEEDS = (
     "torch", "torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe",

@@ -13,9 +13,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from tests.folders import REPO
 from trace_hooks.schema import SegmentName
-
-REPO = Path(__file__).resolve().parents[2]
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from tests.trace_hooks.processes import begin
 from tests.waiting import wait_until
-
-sys.path.insert(0, str(Path(__file__).parent))
-from processes import begin
-
 from trace_hooks.recording.flight_ring import read_ring
 from trace_hooks.schema import SegmentName
 

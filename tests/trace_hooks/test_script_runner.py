@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from processes import rank_files, run
+from tests.trace_hooks.processes import rank_files, run
 
 SCRIPT = """
 import multiprocessing, sys

@@ -27,7 +27,7 @@ from app.serving import take_port
 from app.settings import Settings, Token
 from ingest.errors import UserError
 from tests.app.server.served import WAIT_S, Served, ask, served
-from tests.browser.proxy import Proxy
+from tests.browser.support.proxy import Proxy
 from tests.runs_builder import RunBuilder, two_rank_run
 from tests.waiting import wait_until
 

@@ -9,7 +9,14 @@ from app.commands.whatif import as_json
 from diagnosis.whatif.analysis import prepare, what_if
 from diagnosis.whatif.operations import dense
 from diagnosis.whatif.timeline import replica, timeline
-from tests.whatif_traces import TRACES, TRIALS, check_against, expected, needs_traces, published
+from tests.whatif_traces import (
+    STRAGGLER_TRACES,
+    TRIALS,
+    check_against,
+    expected,
+    needs_traces,
+    published,
+)
 
 pytestmark = needs_traces
 
@@ -31,7 +38,7 @@ def test_every_step(trial: str) -> None:
     import json
 
     metrics = what_if(prepare(dense(*published(trial))))
-    stored = json.loads((TRACES / f"result-{trial}.json").read_text())
+    stored = json.loads((STRAGGLER_TRACES / f"result-{trial}.json").read_text())
     for name, found_S in (("step_t_base", metrics.T_base_s_S), ("step_t_nodelay", metrics.T_s_S)):
         wanted = [stored[name][str(step)] for step in metrics.step_S]
         np.testing.assert_allclose(found_S, wanted, rtol=1e-6)

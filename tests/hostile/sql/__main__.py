@@ -17,8 +17,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.hostile.free_sql.sql_target import LAYERS
 from tests.hostile.sql.campaign import Campaign, Report
-from tests.hostile.sql_target import LAYERS
 
 _COLUMNS = ("rows", "refused", "stopped", "crashed", "lost", "write", "read", "limit")
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from tests.folders import REPO
+from tests.hostile.free_sql.sql_target import Outcome
 from tests.hostile.sql.stage import SECRETS
-from tests.hostile.sql_target import Outcome
 
 _OF_THE_MACHINE = (
     r"root:x:0:0",
@@ -32,7 +33,7 @@ class Leaks:
     def __init__(self, paths: Iterable[str]) -> None:
         """`paths`: of folders that only this machine has."""
         paths = {*paths, sys.prefix, str(Path.home()), str(Path(duckdb.__file__).parent)}
-        paths |= {str(Path(__file__).resolve().parents[3])}
+        paths |= {str(REPO)}
         self._paths = [path.encode() for path in paths if len(path) > 4]
         hidden = [variant for secret in SECRETS.values() for variant in _variants(secret)]
         self._secrets = re.compile(b"|".join(map(re.escape, hidden)))

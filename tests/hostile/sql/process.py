@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from tests.hostile.free_sql.sql_target import Limits
 from tests.hostile.sql.stage import Stage
-from tests.hostile.sql_target import Limits
 
 GRACE_S = 4.0
 """On top of the target's own limit: the machine is busy, and a process takes time to end."""

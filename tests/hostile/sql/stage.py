@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from ingest.index import compaction
 from ingest.index.indexer import Indexer
+from tests.folders import REPO
 from tests.runs_builder import T0, RunBuilder, table
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import SegmentName, publish_table
@@ -99,7 +100,7 @@ class Stage:
     def environ(self) -> dict[str, str]:
         """Of the process under attack; its canary is a variable."""
         kept = {key: os.environ[key] for key in ("PATH", "LANG") if key in os.environ}
-        repository = str(Path(__file__).resolve().parents[3])
+        repository = str(REPO)
         return kept | {
             "HOME": str(self.home), "TMPDIR": str(self.tmp), "PYTHONPATH": repository,
             "PYTHONDONTWRITEBYTECODE": "1", VARIABLE: SECRETS["environment"],

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tests.hostile.free_sql.sql_target import Outcome, Target
 from tests.hostile.sql.leaks import Leaks
-from tests.hostile.sql_target import Outcome, Target
 
 _LONGEST_MESSAGE = 2000
 

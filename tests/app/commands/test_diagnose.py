@@ -1,0 +1,58 @@
+"""`rankscope diagnose`, through the real command line in process."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from app.cli import main
+from diagnosis.findings import Finding
+from sample_traces import RECORDED
+from tests.runs_builder import RunBuilder, two_rank_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    shutil.copytree(RECORDED / "slow_rank", tmp_path / "slow_rank")
+    return tmp_path / "slow_rank"
+
+
+def test_findings_exit_3_and_name_the_rank(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", str(run)]) == 3
+    said = capsys.readouterr().out
+    assert "URGENT  Rank 5 is slow. It computes 1." in said
+    assert "evidence" in said
+    assert "try " in said
+
+
+def test_json_holds_findings_that_can_be_read_back(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diagnose", str(run), "--json"]) == 3
+    said = json.loads(capsys.readouterr().out)
+    assert said["judged"]
+    (finding,) = (Finding.from_json(one) for one in said["findings"])
+    assert finding.id == said["findings"][0]["id"]
+
+
+def test_a_healthy_run_exits_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(RECORDED / "healthy", tmp_path / "healthy")
+    assert main(["diagnose", str(tmp_path / "healthy")]) == 0
+    assert "No rank was slow" in capsys.readouterr().out
+
+
+def test_too_little_to_tell_exits_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    two_rank_run(tmp_path / "two")
+    assert main(["diagnose", str(tmp_path / "two")]) == 4
+    assert "Only 3 steps are finished" in capsys.readouterr().out
+    RunBuilder(tmp_path / "begun").rank_files()
+    assert main(["diagnose", str(tmp_path / "begun")]) == 4
+    assert "No step is finished yet" in capsys.readouterr().out
+
+
+def test_an_unknown_attempt_is_one_sentence(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", str(run), "--attempt", "7"]) == 2
+    assert "there is no attempt 7; there are: 0" in capsys.readouterr().err

@@ -1,0 +1,267 @@
+"""The list of runs: what it says of each; it follows the folder and waits for no index."""
+
+from __future__ import annotations
+
+import gc
+import json
+import shutil
+import threading
+import time
+
+import pytest
+
+import app.analysis.run_board
+from app.analysis.run_board import RunBoard, board_of
+from app.pages import runs as page
+from app.runs.hub import Hub
+from app.server import make_app
+from app.view_state import View
+from app.views.run.runs import Card, live_state, read_card, run_row
+from ingest.run import open_run
+from sample_traces import RECORDED
+from tests.app.in_process import Client
+from tests.runs_builder import T0, RunBuilder, two_rank_run
+from trace_hooks.layout import ParallelLayout
+
+NS = 10**9
+
+
+@pytest.fixture
+def judging_hub(tmp_path):
+    """A hub whose board counts the findings of its runs, too, which takes most of its time."""
+    hub = Hub(tmp_path)
+    yield hub
+    board_of(hub).close()
+    hub.close()
+
+
+@pytest.fixture
+def hub(judging_hub, monkeypatch):
+    monkeypatch.setattr(RunBoard, "_judge", lambda self, folder: None)
+    return judging_hub
+
+
+def settled(hub):
+    """The rows once nothing is being indexed."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        rows = board_of(hub).rows()
+        if rows and all(row.state != "indexing" for row in rows):
+            return {row.name: row for row in rows}
+        time.sleep(0.02)
+    raise AssertionError("still indexing")
+
+
+def ended(builder, status="finished", error=None, ts_ns=T0 + NS):
+    builder.rank_files(end={"ts_ns": ts_ns, "status": status, "error": error})
+
+
+def test_what_a_row_says(hub, tmp_path):
+    builder = two_rank_run(tmp_path / "a", num_steps=3)
+    ended(builder)
+    row = settled(hub)["a"]
+    assert (row.state, row.ended, row.attempts, row.layout) == ("finished", "finished", 1, "tp 2")
+    assert (row.num_ranks, row.world_size, row.num_hosts) == (2, 2, 1)
+    assert (row.first_step, row.last_step, row.num_steps) == (0, 2, 3)
+    assert row.last_step_ms == pytest.approx(0.1)
+    assert row.age_s == pytest.approx((time.time_ns() - T0 - NS) / NS, abs=60)
+    assert row.num_bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "says"),
+    [
+        ("failed", "CUDA out of memory", "rank 0 and 1 more failed: CUDA out of memory"),
+        ("failed", None, "rank 0 and 1 more failed: an error"),
+        ("stopped", None, "stopped by a signal"),
+        ("finished", None, "finished"),
+    ],
+)
+def test_how_a_run_ended(hub, tmp_path, status, error, says):
+    ended(two_rank_run(tmp_path / "a"), status, error)
+    assert settled(hub)["a"].ended == says
+
+
+@pytest.mark.parametrize("ends", [(), (0,), (0, 1)])
+def test_the_state_is_the_runs_own(tmp_path, ends):
+    builder = two_rank_run(tmp_path / "a")
+    for rank in ends:
+        path = builder.folder / "ranks" / f"0000-{rank:05d}.json"
+        info = json.loads(path.read_text())
+        end = {"ts_ns": T0 + NS, "status": "finished", "error": None}
+        path.write_text(json.dumps(info | {"end": end}))
+    with open_run(builder.folder) as run:
+        arrived = run.index_rows("SELECT max(arrived_ns) AS t FROM arrivals")[0]["t"]
+        card = read_card(builder.folder)
+        for quiet_s in (0, 5, 11, 30, 61, 1000):
+            now_ns = arrived + quiet_s * NS
+            states = set(run.rank_states(now_ns).values())
+            unfinished = states - {"finished"} or {"finished"}
+            wanted = unfinished.pop() if len(unfinished) == 1 else "silent"
+            assert live_state(card, now_ns) == wanted, f"after {quiet_s} s"
+
+
+def test_an_import_is_finished(hub, tmp_path):
+    two_rank_run(tmp_path / "a")
+    RunBuilder(tmp_path / "a", 2, ParallelLayout.from_sizes(tp=2), source="kineto")
+    row = settled(hub)["a"]
+    assert (row.state, row.ended) == ("finished", None)
+
+
+def test_newest_activity_first(hub, tmp_path):
+    first = two_rank_run(tmp_path / "first")
+    time.sleep(0.02)
+    two_rank_run(tmp_path / "second")
+    settled(hub)
+    assert [row.name for row in board_of(hub).rows()] == ["second", "first"]
+    first.step(0, 9, 900, 1000)
+    first.publish()
+    until = time.monotonic() + 60
+    while board_of(hub).rows()[0].name != "first":
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert board_of(hub).rows()[0].last_step == 9
+
+
+def test_a_damaged_run_is_listed_with_its_sentence(hub, tmp_path):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text('{"run":')
+    two_rank_run(tmp_path / "sound")
+    rows = settled(hub)
+    assert rows["broken"].state == "damaged"
+    assert "cannot be read as JSON" in rows["broken"].problem
+    assert rows["sound"].state == "running"
+
+
+def test_a_run_without_data_yet(hub, tmp_path):
+    RunBuilder(tmp_path / "new", 2)
+    row = settled(hub)["new"]
+    assert (row.state, row.attempts, row.last_step) == ("lost", 0, None)
+
+
+def judged(hub, name):
+    """The row once its run has been judged."""
+    until = time.monotonic() + 60
+    while True:
+        row = next((row for row in board_of(hub).rows() if row.name == name), None)
+        if row is not None and row.num_findings is not None:
+            return row
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_findings_are_counted(judging_hub, tmp_path):
+    shutil.copytree(RECORDED / "slow_rank", tmp_path / "slow")
+    shutil.copytree(RECORDED / "healthy", tmp_path / "healthy")
+    slow = judged(judging_hub, "slow")
+    assert slow.num_findings == 1
+    assert "5" in slow.first_finding
+    healthy = judged(judging_hub, "healthy")
+    assert (healthy.num_findings, healthy.first_finding) == (0, "")
+
+
+def test_a_run_with_too_little_data_is_not_judged(judging_hub, tmp_path):
+    two_rank_run(tmp_path / "a", num_steps=1)
+    settled(judging_hub)
+    time.sleep(0.5)
+    assert board_of(judging_hub).rows()[0].num_findings is None
+
+
+def test_no_request_waits_for_an_index(hub, tmp_path, monkeypatch):
+    for number in range(3):
+        two_rank_run(tmp_path / f"run{number}")
+    go_on = threading.Event()
+    indexing = threading.Event()
+
+    def slow(self):
+        indexing.set()
+        assert go_on.wait(20)
+        return True
+
+    monkeypatch.setattr(app.analysis.run_board.Run, "refresh", slow)
+    rows = board_of(hub).rows()
+    assert {row.state for row in rows} == {"indexing"}
+    assert indexing.wait(10)
+    go_on.set()
+
+
+def test_two_hundred_runs_answer_from_their_cards(tmp_path, hub):
+    for number in range(200):
+        (tmp_path / f"run{number:03d}").mkdir()
+        (tmp_path / f"run{number:03d}" / "run.json").write_text("{}")
+    settled(hub)
+    assert len(board_of(hub).rows()) == 200
+
+
+def test_the_list_over_http(hub, tmp_path):
+    two_rank_run(tmp_path / "<script>alert(1)<")
+    settled(hub)
+    client = Client(make_app(hub))
+    answer = client.get("/api/runs")
+    client.close()
+    assert answer.status_code == 200
+    assert answer.json()["runs"][0]["name"] == "<script>alert(1)<"
+
+
+def options_of(component):
+    view = component.children[0]
+    return json.loads(getattr(view, "data-options"))
+
+
+def test_the_page_comes_with_its_rows(hub, tmp_path):
+    two_rank_run(tmp_path / "a")
+    settled(hub)
+    rendered = page.render(hub, View())
+    assert [row["name"] for row in options_of(rendered)["rows"]] == ["a"]
+    assert not rendered.children[1].open
+
+
+def test_an_empty_folder_says_what_to_do(hub, tmp_path):
+    rendered = page.render(hub, View())
+    how_to = rendered.children[1]
+    assert how_to.open
+    text = json.dumps(how_to.to_plotly_json(), default=lambda part: part.to_plotly_json())
+    for way in ("torchrun", "th.start", "rankscope demo", "rankscope import", str(tmp_path)):
+        assert way in text
+
+
+def test_a_row_is_true_at_its_moment():
+    card = Card("a", True, written_ns=0, facts=None)
+    assert run_row(card, 5 * NS).age_s == 5
+    assert run_row(Card("a", True, 0, is_indexing=True), 5 * NS).state == "indexing"
+
+
+def test_a_board_that_nobody_asks_ends_its_thread(hub, tmp_path, monkeypatch):
+    monkeypatch.setattr(app.analysis.run_board, "_IDLE_S", -1.0)
+    monkeypatch.setattr(app.analysis.run_board, "LOOK_EVERY_S", 0.01)
+    board = RunBoard(hub)
+    board.rows()
+    until = time.monotonic() + 60
+    while board._thread is not None:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    two_rank_run(tmp_path / "a")
+    assert [row.name for row in board.rows()] == ["a"]
+    board.close()
+
+
+def test_a_link_out_of_the_folder_is_neither_listed_nor_indexed(tmp_path):
+    outside = two_rank_run(tmp_path / "elsewhere" / "secret").folder
+    two_rank_run(tmp_path / "runs" / "job")
+    (tmp_path / "runs" / "link").symlink_to(outside)
+    hub = Hub(tmp_path / "runs")
+    try:
+        assert set(settled(hub)) == {"job"}
+    finally:
+        board_of(hub).close()
+        hub.close()
+    assert not (outside / "index").exists()
+
+
+def test_a_board_ends_with_its_hub(tmp_path):
+    hub = Hub(tmp_path)
+    board = board_of(hub)
+    hub.close()
+    del hub
+    gc.collect()
+    assert board._closed

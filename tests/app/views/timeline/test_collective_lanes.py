@@ -1,0 +1,157 @@
+"""Timelines of ranks that recorded collectives only: a hand-built run and Flight Recorder dumps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.views.timeline import tile as timeline
+from app.views.timeline.area_sums import area, found
+from app.views.timeline.lanes import Place
+from app.views.timeline.tile import tile
+from app.views.timeline.tile_arrays import COMM, COMPUTE, HOST, IDLE, WAIT
+from app.views.timeline.window import Window, default_window, extent
+from ingest.imports.importer import import_paths
+from ingest.run import open_run
+from tests.folders import TRACES
+from tests.runs_builder import US, collectives_only_run, two_rank_run
+
+DUMPS = TRACES / "flight_recorder"
+END = 94.001
+"""us: where the record ends in the picture"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    builder = collectives_only_run(tmp_path_factory.mktemp("only") / "run")
+    with open_run(builder.folder) as opened:
+        yield opened
+
+
+def places(run):
+    return [Place(**row) for row in run.ask("clock_shifts").to_pylist()]
+
+
+def made(run, window=None, width_px=1000):
+    lanes = places(run)
+    ranks = [place.rank for place in lanes]
+    have = extent(run, 0, ranks)
+    return tile(run, 0, lanes, window or default_window(run, 0, ranks, have), width_px, have)
+
+
+def boxes(found, **wanted):
+    """(lane, level, begin us, end us, kind) of the rectangles with these values."""
+    arrays, kinds = found.arrays, found.meta["kinds"]
+    chosen = np.ones(arrays["lane"].size, dtype=bool)
+    for name, value in wanted.items():
+        chosen &= arrays[name] == value
+    return [
+        (
+            int(arrays["lane"][i]), int(arrays["level"][i]), arrays["start"][i] / US,
+            (arrays["start"][i] + arrays["dur"][i]) / US, kinds[arrays["kind"][i]],
+        )
+        for i in np.flatnonzero(chosen)
+    ]  # fmt: skip
+
+
+def test_the_extent_is_that_of_the_collectives_and_leaves_room_for_what_is_open(run):
+    have = extent(run, 0, [0, 1, 2])
+    assert (have.begin_ns, have.end_ns) == (10 * US, 94 * US + 1)
+    assert (have.first_step, have.last_step, have.finished_step) == (-1, -1, None)
+    assert have.alone == {0: 3, 1: 2, 2: 0}
+    assert extent(run, 0, [2]) is None
+    assert default_window(run, 0, [0, 1, 2], have) == Window(have.begin_ns, have.end_ns)
+
+
+def test_collectives_are_boxes_one_line_per_group_until_the_next(run):
+    found = made(run, Window(0, 100 * US))
+    assert boxes(found, row=COMM) == [
+        (0, 0, 10, 50, "tp_comm"), (0, 0, 60, END, "tp_comm"), (0, 1, 20, END, "dp_comm"),
+        (1, 0, 30, 50, "tp_comm"), (1, 0, 70, 90, "tp_comm"),
+    ]  # fmt: skip
+    assert boxes(found, row=COMPUTE) == boxes(found, row=HOST) == []
+    assert found.arrays["step"].size == 0
+
+
+def test_what_was_not_completed_says_so_and_how_far_it_came(run):
+    found = made(run, Window(0, 100 * US))
+    arrays, names = found.arrays, found.meta["names"]
+    told = {
+        names[n]: bool(o) for n, o in zip(arrays["span_name"], arrays["span_open"], strict=True)
+    }
+    assert told == {
+        "all_reduce": False, "send": False, "all_reduce, started, not completed": True,
+        "broadcast, enqueued, not completed": True,
+    }  # fmt: skip
+    seqs = dict(zip([names[n] for n in arrays["span_name"]], arrays["span_seq"], strict=True))
+    assert seqs["send"] == -1  # set apart: its number matches nothing
+
+
+def test_waiting_is_drawn_where_the_clocks_are_known(run):
+    found = made(run, Window(0, 100 * US))
+    assert boxes(found, row=WAIT) == [(0, 0, 10, 30, "waiting")]
+    assert (2, 0, 10, END, "not_visible") in boxes(found, row=IDLE)
+
+
+def test_too_many_are_taken_together_by_the_pixel(run, monkeypatch):
+    monkeypatch.setattr(timeline, "MANY_SPANS", 3)
+    found = made(run, Window(0, 100 * US), width_px=2)
+    assert found.meta["detail"] == "innermost"
+    assert found.meta["pixel_ns"] == 50 * US
+    assert boxes(found, row=COMM) == [
+        (0, 0, 10, 50, "tp_comm"), (0, 0, 60, END, "tp_comm"), (0, 1, 20, END, "dp_comm"),
+        (1, 0, 30, 50, "tp_comm"), (1, 0, 70, 90, "tp_comm"),
+    ]  # fmt: skip
+
+
+def test_a_part_of_the_window_counts_as_that_part(run, monkeypatch):
+    monkeypatch.setattr(timeline, "MOST_SPANS", 3)
+    assert len(boxes(made(run, Window(65 * US, 75 * US)), row=COMM)) == 3
+    assert made(run, Window(65 * US, 75 * US)).arrays["span_open"].sum() == 2
+
+
+def test_sums_and_search_look_at_the_collectives(run):
+    have = extent(run, 0, [0, 1, 2])
+    sums = area(run, 0, places(run), Window(10 * US, 50 * US), have)
+    time = {kind: [row[k] // US for row in sums["time_ns"]] for k, kind in enumerate(sums["kinds"])}
+    assert time["tp_comm"] == [40, 20, 0]
+    assert time["dp_comm"] == [30, 0, 0]
+    hits = found(run, 0, [0, 1, 2], "ALL_", have)
+    assert hits["num_found"] == 3
+    assert [(hit["rank"], hit["begin"]) for hit in hits["spans"]] == [
+        (0, 10 * US), (1, 30 * US), (0, 60 * US),
+    ]  # fmt: skip
+
+
+def test_a_rank_with_spans_is_drawn_as_ever(tmp_path):
+    builder = two_rank_run(tmp_path / "run", num_steps=1)
+    builder.world_size, builder.layout, builder.hosts = 3, None, ["h0"] * 3
+    builder.collective(2, -1, 7, 0, 20, 40)
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as run:
+        have = extent(run, 0, [0, 1, 2])
+        assert have.alone == {2: 1}
+        drawn = boxes(made(run, Window(0, 100 * US)), row=COMM)
+        names = found(run, 0, [0, 1, 2], "all_reduce", have)
+    assert drawn == [
+        (0, 0, 20, 50, "tp_comm"),
+        (1, 0, 40, 50, "tp_comm"),
+        (2, 0, 20, 40, "tp_comm"),
+    ]
+    assert names["num_found"] == 1
+
+
+@pytest.mark.parametrize(("dump", "empty"), [("gpu_error_1st", []), ("lock_gil_1st", [9, 14])])
+def test_flight_recorder_dumps_end_on_a_picture_of_all_ranks(dump, empty, tmp_path):
+    if not (DUMPS / dump).is_dir():
+        pytest.skip("needs ../shared/traces")
+    with open_run(import_paths([DUMPS / dump], tmp_path / "runs")) as run:
+        found = made(run)
+        [told] = run.sql("SELECT count(*) AS n FROM collectives").to_pylist()
+    drawn = boxes(found, row=COMM)
+    assert {lane for lane, *_ in drawn} == set(range(16)) - set(empty)
+    assert found.arrays["span_open"].all()
+    assert sum(found.arrays["count"][found.arrays["row"] == COMM]) == told["n"]
+    blank = [lane for lane, _, begin, _, _ in boxes(found, row=IDLE) if begin == 0]
+    assert set(empty) <= set(blank)

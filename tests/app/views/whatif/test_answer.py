@@ -1,0 +1,267 @@
+"""The what-if page, in process: its routes, its tab, and what it says where nothing can be said."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from app.components.topbar import topbar
+from app.runs.held_answers import Steady
+from app.runs.hub import Hub
+from app.runs.refresh_policy import REST
+from app.server import make_app
+from app.view_state import View
+from app.views.whatif.analysis import can_tell, stop_here, whatif_of
+from diagnosis.whatif.causes import causes
+from ingest.imports.importer import import_paths
+from ingest.stopping import Interrupted, Stop
+from sample_traces import RECORDED
+from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
+from sample_traces.generate.write import generate
+from tests.app.in_process import Client
+from tests.app.ranks_helpers import unpacked
+from tests.runs_builder import two_rank_run
+
+SLOW = MegatronJob(pp=3, dp=4, tp=2, num_steps=6, slow=((1, 2, 1.6),))
+ONE_STAGE = MegatronJob(pp=1, dp=40, num_steps=3, slow=((0, 7, 1.5),))
+
+
+def imported(job: MegatronJob, scratch: Path, runs: Path) -> str:
+    """A trace in the StragglerAnalysis schema, imported; the run's name."""
+    scratch.mkdir()
+    pq.write_table(straggler_trace(job), scratch / "trace-X.parquet")
+    (scratch / "meta-X.yaml").write_text(yaml.safe_dump(job.metadata))
+    return import_paths([scratch / "trace-X.parquet", scratch / "meta-X.yaml"], runs).name
+
+
+class Site:
+    """A server in process, and its runs by what they are."""
+
+    def __init__(self, folder: Path) -> None:
+        runs = folder / "runs"
+        shutil.copytree(RECORDED / "slow_rank", runs / "slow_rank")
+        generate(SyntheticJob(num_ranks=4, pp=2, num_steps=3, level="steps"), runs / "sums")
+        self.slow = imported(SLOW, folder / "slow", runs)
+        self.one_stage = imported(ONE_STAGE, folder / "one stage", runs)
+        self.hub = Hub(runs)
+        self.client = Client(make_app(self.hub))
+
+    def get(self, run: str, path: str = "", **params: Any) -> Any:
+        """A JSON answer that must be there."""
+        answer = self.client.get(f"/api/run/{run}/what-if{path}", params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def replay(self, run: str, **params: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Arrays and meta of a replayed step."""
+        answer = self.client.get(f"/api/run/{run}/what-if/replay", params=params)
+        assert answer.status_code == 200, answer.text
+        return unpacked(answer.content)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    made = Site(tmp_path_factory.mktemp("what-if"))
+    yield made
+    made.client.close()
+    made.hub.close()
+
+
+def test_the_numbers_are_those_of_the_command_line(site: Site) -> None:
+    told = site.get(site.slow)
+    metrics = whatif_of(site.hub.run(site.slow)).metrics
+    for name in ("S", "T_base_s", "T_s", "T_ideal_s", "fidelity", "S_t", "M_W", "M_S"):
+        assert told[name] == getattr(metrics, name), name
+    assert told["S_w"] == metrics.S_w_PD.tolist()
+    assert told["members"] == 1
+    assert told["worst"][0] == {
+        "rank": told["rank"][1][2], "stage": 1, "dp": 2, "value": told["S_w"][1][2]
+    }  # fmt: skip
+    assert [one["value"] for one in told["worst"]] == sorted(metrics.S_w.values(), reverse=True)
+    assert np.array(told["rank"]).shape == (3, 4)
+    assert told["M_W_ranks"] == [told["rank"][1][2]]
+    assert told["steps"] == list(range(6))
+    assert told["S"] > 1.3
+
+
+def test_a_cell_of_several_ranks_leads_to_the_slowest(site: Site) -> None:
+    told = site.get("slow_rank")
+    metrics = whatif_of(site.hub.run("slow_rank")).metrics
+    assert (told["members"], told["workers"], len(told["worst"])) == (2, 8, 8)
+    assert told["rank"][1][0] == told["worst"][0]["rank"] == 5
+    assert told["S_w"][1][0] == told["worst"][0]["value"] == metrics.S_w[5]
+    assert told["M_W_ranks"] == [5]
+
+
+def test_the_worst_workers_are_named_first(site: Site) -> None:
+    told = site.get(site.one_stage)
+    metrics = whatif_of(site.hub.run(site.one_stage)).metrics
+    assert sorted(told["M_W_ranks"]) == list(metrics.M_W_ranks)
+    assert len(told["M_W_ranks"]) == 2
+    assert told["M_W_ranks"][0] == told["worst"][0]["rank"] == told["rank"][0][7]
+
+
+def test_chosen_steps_narrow_it(site: Site) -> None:
+    told = site.get(site.slow, steps="2..3")
+    assert told["steps"] == [2, 3]
+    assert told["S"] != site.get(site.slow)["S"]
+    assert site.get("slow_rank", steps="4..6")["steps"] == [4, 5, 6]
+    none = site.get("slow_rank", steps="900..901")
+    assert none["reason"].startswith("none of the steps 900 to 901 is finished")
+    assert "no operations" in site.get(site.slow, steps="900..901")["reason"]
+
+
+def test_causes_name_the_slow_worker_and_what_it_costs(site: Site) -> None:
+    told = site.get(site.slow, "/causes")
+    first = told["causes"][0]
+    assert first["kind"] == "slow_worker"
+    assert first["ranks"] == [site.get(site.slow)["rank"][1][2]]
+    assert 0.1 < first["share"] < 1
+    assert "baseline" in told["not_identifiable"]
+
+
+def test_a_step_is_replayed_on_the_lanes_of_the_busiest_replica(site: Site) -> None:
+    arrays, meta = site.replay(site.slow, step=4)
+    assert [(lane["stage"], lane["dp"]) for lane in meta["lanes"]] == [(0, 2), (1, 2), (2, 2)]
+    assert meta["step"] == 4
+    assert meta["dp"] == 2
+    assert set(arrays["lane"].tolist()) == {0, 1, 2}
+    assert arrays["ideal_end_s"].max() == pytest.approx(meta["T_ideal_s"], rel=1e-5)
+    assert 0.98 * meta["T_s"] < arrays["replayed_end_s"].max() <= meta["T_s"]  # of all replicas
+    assert meta["T_s"] > 1.3 * meta["T_ideal_s"]
+
+
+def test_a_rank_chooses_its_replica_also_one_of_a_tensor_parallel_group(site: Site) -> None:
+    told = site.get(site.slow)
+    _, meta = site.replay(site.slow, rank=told["rank"][2][1])
+    assert meta["dp"] == 1
+    _, meta = site.replay("slow_rank", rank=4)
+    assert {"stage": 1, "dp": 0, "rank": 5, "ranks": [4, 5]} in meta["lanes"]
+    _, meta = site.replay("slow_rank", rank=999)  # falls back alone
+    assert len(meta["lanes"]) == 2
+
+
+def test_a_step_that_is_not_there_is_the_nearest(site: Site) -> None:
+    assert site.replay(site.slow, step=99)[1]["step"] == 5
+    assert site.replay(site.slow, step=0, steps="3..4")[1]["step"] == 3
+    assert site.replay(site.slow)[1]["step"] in range(6)
+
+
+def test_a_job_of_one_stage_has_the_busiest_replicas_as_lanes(site: Site) -> None:
+    _, meta = site.replay(site.one_stage)
+    lanes = [lane["dp"] for lane in meta["lanes"]]
+    assert len(lanes) == 32
+    assert 7 in lanes
+    assert lanes == sorted(lanes)
+    left_out = next(dp for dp in range(40) if dp not in lanes)
+    rank = site.get(site.one_stage)["rank"][0][left_out]
+    _, meta = site.replay(site.one_stage, rank=rank)
+    assert left_out in [lane["dp"] for lane in meta["lanes"]]
+    assert len(meta["lanes"]) == 32
+
+
+def test_what_the_data_do_not_allow_is_one_sentence(site: Site) -> None:
+    for path in ("", "/causes"):
+        assert "micro-batches were not recorded" in site.get("sums", path)["reason"]
+    _, meta = site.replay("sums")
+    assert "micro-batches were not recorded" in meta["reason"]
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [({"steps": "5..2"}, "ends before it begins"), ({"steps": "x"}, "FIRST..LAST"),
+     ({"attempt": "-1"}, "whole number"), ({"step": "1e3"}, "whole number"),
+     ({"rank": "no"}, "whole number")],
+)  # fmt: skip
+def test_damaged_parameters_are_explained(site: Site, params: dict[str, str], said: str) -> None:
+    answer = site.client.get("/api/run/slow_rank/what-if/replay", params=params)
+    assert answer.status_code == 400
+    assert said in answer.json()["error"]
+
+
+def test_who_leaves_ends_the_replays(site: Site) -> None:
+    answer = whatif_of(site.hub.run(site.slow))
+    stop = Stop()
+    looks = []
+
+    def look() -> None:
+        looks.append(stop.called)
+        if len(looks) == 2:
+            stop()
+        stop_here(stop)
+
+    with pytest.raises(Interrupted):
+        causes(answer.prepared, look)
+    assert looks == [False, False]
+    with pytest.raises(Interrupted):
+        whatif_of(site.hub.run(site.slow), stop=stop)
+
+
+def test_the_tab_is_there_where_it_can_say_something(site: Site) -> None:
+    for run, wanted in (("slow_rank", True), (site.slow, True), ("sums", False)):
+        assert can_tell(site.hub.run(run)) == wanted, run
+        shown = json.dumps(topbar(site.hub, View(run), "").to_plotly_json(), default=repr)
+        assert ("what-if" in shown) == wanted, run
+    page = View("sums", "what-if")  # opened by its link it is a tab, and says why not
+    assert "what-if" in json.dumps(topbar(site.hub, page, "").to_plotly_json(), default=repr)
+
+
+def test_what_took_long_to_make_stays_longer(tmp_path: Path) -> None:
+    run = two_rank_run(tmp_path / "live", num_steps=3)
+    hub = Hub(tmp_path)
+    try:
+        steady = Steady(hub, 0.0)
+
+        def slowly(_run: object) -> str:
+            time.sleep(0.5)
+            return "old"
+
+        made = steady.get("live", "key", slowly)
+        assert made.took_s >= 0.5
+        run.step(0, 3, 300, 400)
+        run.publish()
+        while not steady.is_outdated("live", made):
+            time.sleep(0.05)
+        is_resting = time.monotonic() - made.made_s < 0.9 * REST * made.took_s
+        again = steady.get("live", "key", lambda _run: "new")
+        assert again.value == "old" or not is_resting
+        while time.monotonic() - made.made_s < REST * made.took_s:
+            time.sleep(0.05)
+        assert steady.get("live", "key", lambda _run: "new").value == "new"
+    finally:
+        hub.close()
+
+
+def test_news_are_taken_in_every_few_seconds_not_at_once(tmp_path: Path) -> None:
+    run = two_rank_run(tmp_path / "live", num_steps=3)
+    hub = Hub(tmp_path)
+    try:
+        made = []
+        quick, slow = Steady(hub, 0.0), Steady(hub, 60.0)
+        for steady in (quick, slow):
+            made.append(steady.get("live", "key", lambda run: run.newest_attempt + len(made)))
+        assert slow.get("live", "key", lambda _run: "new").value == 1
+        assert quick.get("live", "key", lambda _run: "new").value == 0, "there is no news"
+        run.step(0, 3, 300, 400)
+        run.publish()
+        deadline = time.monotonic() + 10
+        while hub.version("live") == made[0].version:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        while time.monotonic() - made[0].made_s < REST * made[0].took_s:
+            time.sleep(0.05)
+        assert slow.is_outdated("live", made[1])
+        assert slow.get("live", "key", lambda _run: "new").value == 1
+        assert quick.get("live", "key", lambda _run: "new").value == "new"
+    finally:
+        hub.close()

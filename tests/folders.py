@@ -1,0 +1,7 @@
+"""Folders that tests read from."""
+
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[1]
+TRACES = REPO / "../shared/traces"
+"""Real traces with known answers; not part of the repository, so tests skip where it is missing."""

@@ -1,0 +1,144 @@
+"""Small good files of every format, for the mutations of campaign.py to begin with."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import pickle  # noqa: TID251  # to make dumps
+import sqlite3
+import tarfile
+import tempfile
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from ingest.exports.perfetto import write_perfetto
+from ingest.exports.window import Window
+from ingest.run import open_run
+from tests.folders import TRACES
+from tests.ingest.readers import test_nccl_inspector as nccl
+from tests.ingest.readers import test_nsys_and_rocpd as sqlite
+from tests.ingest.readers import test_xpu_timer as xpu
+from tests.ingest.readers.flight_recorder import test_flight_recorder as flight
+from tests.ingest.readers.straggler_analysis import test_straggler_analysis as straggler
+from tests.runs_builder import two_rank_run
+
+_LARGEST = 64 << 10
+_HEAD_LINES = 40
+
+
+@cache
+def seeds() -> dict[str, list[tuple[str, bytes]]]:
+    """Format -> (name, content) of its seeds; real files where they are here."""
+    found = _made()
+    for name, pattern in (
+        ("kineto", "kineto/hta/*"),
+        ("flight_recorder", "flight_recorder/*/_dump_1*"),
+        ("rocpd", "rocpd/*.rpd"),
+    ):
+        for path in sorted(TRACES.glob(pattern)):
+            content = _inflated(path.read_bytes())
+            if len(content) <= _LARGEST * (4 if name == "rocpd" else 1):
+                found[name].append((path.name.removesuffix(".gz"), content))
+    for path in sorted(TRACES.glob("fault_injection/*/injected/rank_000[07].jsonl")):
+        lines = path.read_bytes().split(b"\n")[:_HEAD_LINES]
+        found["phase_log"].append((path.name, b"\n".join(lines)))
+    for path in sorted(TRACES.glob("megascan/pp4/*.json"))[:2]:
+        rows = json.loads(path.read_bytes())[:260]
+        found["megascan"].append((path.name, json.dumps(rows).encode()))
+    for path in TRACES.glob("chrome/byteps_truncated.json"):
+        found["chrome_trace"].append((path.name, path.read_bytes()[: _LARGEST // 2]))
+    for path in TRACES.glob("straggler_analysis/trace-ST.parquet"):
+        found["straggler_analysis"].append((path.name, path.read_bytes()))
+    return found
+
+
+def _inflated(content: bytes) -> bytes:
+    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+
+
+def _made() -> dict[str, list[tuple[str, bytes]]]:
+    event = {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1.5, "dur": 2}
+    args = {"Collective name": "allreduce", "In msg nelems": 100, "dtype": "Float", "Seq": 1,
+            "Process Group Name": "1", "Process Group Ranks": "[0, 1]"}  # fmt: skip
+    kernel = {**event, "cat": "kernel", "name": "ncclDevKernel_AllReduce", "args": args}
+    step = {**event, "cat": "user_annotation", "name": "ProfilerStep#3", "dur": 90}
+    info = {"rank": 1, "world_size": 2, "pg_config": [{"pg_name": "1", "ranks": [0, 1]}]}
+    kineto = {"schemaVersion": 1, "deviceProperties": [{"id": 0}], "distributedInfo": info,
+              "traceEvents": [event, kernel, step] * 5, "baseTimeNanoseconds": 10**18}  # fmt: skip
+    text = json.dumps(kineto).encode()
+    entries = [flight.entry(n) for n in range(6)] + [flight.entry(9, "nccl:send 0->1")]
+    calls = [nccl.line(n, 1, at=100 * n) for n in range(8)]
+    kernels = [xpu.kernel(n % 3, 7 + n % 3, n * 10, 5, xpu.nccl(9, n)) for n in range(20)]
+    chrome = [
+        {"ph": "B", "name": "x", "ts": 1, "pid": 1},
+        {"ph": "E", "name": "x", "ts": 2, "pid": 1},
+        {"ph": "X", "name": "y", "ts": 3, "dur": 4, "pid": 1, "args": {"step": 1}},
+    ] * 6
+    return {
+        "kineto": [("rank-1.json", text)],
+        "archives": _archives(text),
+        "flight_recorder": [
+            ("dump_1", pickle.dumps(flight.dump(*entries), protocol)) for protocol in (2, 4)
+        ] + [("dump_2.json", json.dumps(flight.dump(*entries)).encode())],
+        "megascan": [],
+        "phase_log": [],
+        "nccl_inspector": [("a.log", b"\n".join(json.dumps(call).encode() for call in calls))],
+        "xpu_timer": [("00001-00002.timeline", xpu.timeline(1, kernels, [xpu.host(b"GC", 1, 2)]))],
+        "nsys": [("a.sqlite", _database(sqlite.nsys_tables()))],
+        "rocpd": [("a.rpd", _database(sqlite.ROCPD))],
+        "chrome_trace": [("a.json", json.dumps(chrome).encode())],
+        "rankscope_trace": [("a.json", _exported())],
+        "straggler_analysis": [
+            ("meta-ST.yaml", b"dp_size: 2\npp_size: 4\ntp_size: 1\n"),
+            *[(name, _parquet()) for name in ("a.parquet", "b.parquet")],
+        ],
+    }  # fmt: skip
+
+
+def _parquet() -> bytes:
+    """With its sizes in the metadata and its values as they are, so that they can be changed."""
+    packed = io.BytesIO()
+    sizes = {name: str(size) for name, size in straggler.SIZES.items()}
+    table = straggler._table().replace_schema_metadata(sizes)
+    pq.write_table(table, packed, compression="none", use_dictionary=False)
+    return packed.getvalue()
+
+
+def _exported() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        two_rank_run(Path(folder) / "run")
+        out = Path(folder) / "out.json"
+        with open_run(Path(folder) / "run") as run:
+            write_perfetto(run, Window(), out)
+        return out.read_bytes()
+
+
+def _archives(text: bytes) -> list[tuple[str, bytes]]:
+    tar, packed = io.BytesIO(), io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as archive:
+        for name in ("rank-0.json", "rank-1.json"):
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text))
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("rank-0.json", text)
+        zipped.writestr("rank-1.json.gz", gzip.compress(text))
+    return [
+        ("a.tar", tar.getvalue()),
+        ("a.tar.gz", gzip.compress(tar.getvalue(), mtime=0)),
+        ("rank-1.json.gz", gzip.compress(text, mtime=0)),
+        ("a.zip", packed.getvalue()),
+    ]
+
+
+def _database(tables: dict[str, tuple[str, list[tuple[object, ...]]]]) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = sqlite.database(Path(folder) / "a", tables)
+        connection = sqlite3.connect(path)
+        connection.execute("VACUUM")
+        connection.close()
+        return path.read_bytes()

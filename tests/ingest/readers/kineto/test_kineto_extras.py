@@ -1,0 +1,155 @@
+"""What torch.profiler files hold beside complete events: memory, flows, recomputed passes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.run import open_run
+from tests.folders import TRACES
+from tests.ingest.readers.kineto.test_kineto import (
+    BASE_NS,
+    Imported,
+    Json,
+    collective,
+    event,
+    step,
+    write,
+)
+from tests.reader_results import NO_TRACES
+
+T0_NS = BASE_NS + 4212936054935310
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+def memory(ts: float, allocated: Any, reserved: Any = 0, device: int = 0, kind: int = 1) -> Json:
+    args = {"Total Allocated": allocated, "Total Reserved": reserved, "Bytes": 1,
+            "Device Id": device, "Device Type": kind}  # fmt: skip
+    return event("[memory]", ts, 0, "cpu_instant_event", ph="i", args=args)
+
+
+MEMORY = ("step", "ts_ns", "allocated", "reserved", "peak", "retries", "rss")
+
+
+def test_memory_is_what_the_devices_hold_at_the_end_of_each_step(
+    tmp_path: Path, runs: Path
+) -> None:
+    events = [
+        step(1, 10, 10), step(2, 20, 10),
+        memory(5, 100, 1000), memory(12, 900, 1000), memory(25, 300, 4000),
+        memory(15, 200, 1000), memory(26, 7, 8, device=1), memory(27, 10**6, kind=0),
+    ]  # fmt: skip
+    run = Imported(write(tmp_path / "a.json", events), into=runs)
+    assert run.rows("memory", *MEMORY) == [
+        (-1, T0_NS + 5_000, 100, 1000, 100, -1, -1),
+        (1, T0_NS + 15_000, 200, 1000, 900, -1, -1),
+        (2, T0_NS + 26_000, 307, 4008, 900, -1, -1),
+    ]
+    assert run.info["problems"] == []
+
+
+def test_memory_of_a_job_on_the_cpu(tmp_path: Path, runs: Path) -> None:
+    events = [memory(5, 100, kind=0, device=-1), memory(6, 70, kind=0, device=-1)]
+    run = Imported(write(tmp_path / "a.json", [event("a", 0, 1), *events]), into=runs)
+    assert run.rows("memory", "allocated", "reserved", "peak") == [(70, -1, 100)]
+
+
+def test_memory_that_cannot_be_read_costs_only_itself(tmp_path: Path, runs: Path) -> None:
+    broken: list[Any] = [None, "many", -5, 2**70, [1], {}, 1.5, float("nan"), True]
+    events = [memory(5, value, value) for value in broken] + [memory(6, 8, "x")]
+    events += [{**memory(7, 9), "ts": "soon"}, {**memory(8, 1), "args": [1]}]
+    events += [memory(9, 10, device=device) for device in (0, 2**80)]
+    events += [event("[OutOfMemory]", 11, 0, "cpu_instant_event", ph="i", args={})]
+    run = Imported(write(tmp_path / "a.json", [event("a", 0, 1), *events]), into=runs)
+    assert len(run.rows("memory", "allocated")) == 1
+    assert any("tell what changed, not what was allocated" in g for g in run.info["guesses"])
+    assert run.rows("marks", "ts_ns", "kind", "text") == [
+        (T0_NS + 11_000, "error", "device memory ran out")
+    ]
+
+
+def flow(phase: str, number: Any, ts: float, cat: str = "ac2g", **place: Any) -> Json:
+    return event("ac2g", ts, 0, cat, ph=phase, id=number, **place)
+
+
+GPU = {"pid": 0, "tid": 7}
+
+
+def test_a_flow_tells_when_a_collective_was_enqueued(tmp_path: Path, runs: Path) -> None:
+    """The call itself is not in the file; a flow of autograd says nothing about launches."""
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    events = [event(name, at, 5, "kernel", args=collective("allreduce")) for at in (50, 60, 70)]
+    events += [flow("s", 3, 41), flow("f", 3, 50, **GPU)]
+    events += [flow("s", 4, 42, "fwdbwd"), flow("f", 4, 60, "fwdbwd", **GPU)]
+    events += [flow("s", 5, 99), flow("f", 5, 70, **GPU)]  # later than what it began
+    run = Imported(write(tmp_path / "a.json", events), into=runs)
+    waited = [s - e for e, s in run.rows("collectives", "enqueue_ns", "start_ns")]
+    assert waited == [9_000, 0, 0]
+
+
+def test_damaged_flows_cost_only_themselves(tmp_path: Path, runs: Path) -> None:
+    events = [event("ncclKernel_AllReduce", 50, 5, "kernel")]
+    numbers: list[Any] = ["x", None, -1, 2**80, 1.5, [3], float("inf")]
+    events += [flow(phase, n, 40, **GPU) for n in numbers for phase in "sf"]
+    events += [{**flow("s", 1, 0), "ts": "x"}]
+    run = Imported(write(tmp_path / "a.json", events), into=runs)
+    assert run.rows("collectives", "op") == [("all_reduce",)]
+
+
+def again(ts: float, dur: float, style: str) -> Json:
+    if style == "reentrant":
+        return event("CheckpointFunctionBackward", ts, dur)
+    return event("torch/utils/checkpoint.py(1500): recompute_fn", ts, dur, "python_function")
+
+
+@pytest.mark.parametrize("style", ["reentrant", "with stacks"])
+def test_forward_passes_run_again_are_marked(tmp_path: Path, runs: Path, style: str) -> None:
+    node = "autograd::engine::evaluate_function: "
+    events = [
+        event("aten::mm", 0, 5),
+        event(node + "CheckpointFunctionBackward", 100, 90),
+        again(101, 80, style),
+        event("aten::mm again", 105, 10),
+        event(node + "MmBackward0", 120, 50),
+        event("aten::mm of backward", 125, 10),
+        event("k forward", 10, 2, "kernel"),
+        event("k again", 110, 2, "kernel"),
+        event("k backward", 130, 2, "kernel"),
+        event("k late", 500, 2, "kernel"),
+        flow("s", 1, 1), flow("f", 1, 10, **GPU),
+        flow("s", 2, 106), flow("f", 2, 110, **GPU),
+        flow("s", 3, 126), flow("f", 3, 130, **GPU),
+        flow("s", 4, 114), flow("f", 4, 500, **GPU),
+    ]  # fmt: skip
+    run = Imported(write(tmp_path / "a.json", events), into=runs)
+    marked = {name for name, is_marked in run.rows("spans", "name", "recompute") if is_marked}
+    assert marked == {again(0, 0, style)["name"], "aten::mm again", "k again", "k late"}
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
+def test_a_real_job_with_activation_checkpointing(tmp_path: Path) -> None:
+    """591 kernels and copies were launched inside recompute_fn: counted without this reader."""
+    path = TRACES / "kineto/tracelens/mi300__resnet_act_checkpoint.json.gz"
+    with open_run(Imported(path, into=tmp_path / "runs").folder) as run:
+        (row,) = run.sql(
+            "SELECT count(*) AS n, sum(dur_ns) AS ns FROM spans"
+            " WHERE recompute AND kind IN ('kernel', 'memcpy')"
+        ).to_pylist()
+    assert row == {"n": 591, "ns": 4_122_223}
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
+@pytest.mark.parametrize(
+    ("name", "steps"), [("h100__qwen1.5-0.5b", {-1, 6}), ("mi300__qwen1.5-0.5b", {6})]
+)
+def test_real_jobs_with_memory(name: str, steps: set[int], tmp_path: Path) -> None:
+    run = Imported(TRACES / f"kineto/tracelens/{name}.json.gz", into=tmp_path / "runs")
+    found = run.rows("memory", "step", "allocated", "reserved", "peak")
+    assert {row[0] for row in found} <= steps
+    assert all(0 < allocated <= peak <= reserved for _, allocated, reserved, peak in found)

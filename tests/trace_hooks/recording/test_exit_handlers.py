@@ -1,0 +1,169 @@
+"""How a traced process ends, seen from outside: as without hooks, and with an end record."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from tests.trace_hooks.processes import begin, rank_files, rows, run
+from tests.waiting import wait_until
+
+STEPS = """
+import sys, time
+import trace_hooks as th
+tracer = th.start()
+for _ in range(3):
+    with tracer.step():
+        pass
+"""
+
+
+def test_forgetting_to_stop_is_finished(tmp_path: Path) -> None:
+    code, _, err = run(tmp_path, STEPS)
+    assert (code, err) == (0, "")
+    assert rank_files(tmp_path)[0]["end"]["status"] == "finished"
+    assert [row["step"] for row in rows(tmp_path, "steps")] == [0, 1, 2]
+
+
+def test_an_exception_is_failed_with_its_text(tmp_path: Path) -> None:
+    code, _, err = run(tmp_path, STEPS + "raise KeyError('no such layer')\n")
+    assert code == 1
+    assert err.endswith("KeyError: 'no such layer'\n")
+    end = rank_files(tmp_path)[0]["end"]
+    assert end["status"] == "failed"
+    assert "no such layer" in end["error"]
+
+
+def test_the_users_excepthook_still_runs(tmp_path: Path) -> None:
+    hook = "import sys\nsys.excepthook = lambda *a: print('mine')\n"
+    code, out, _ = run(tmp_path, hook + STEPS + "raise KeyError('x')\n")
+    assert (code, out) == (1, "mine\n")
+    assert rank_files(tmp_path)[0]["end"]["status"] == "failed"
+
+
+def test_sigterm_ends_the_process_by_that_signal(tmp_path: Path) -> None:
+    process = begin(tmp_path, STEPS + "print('ready', flush=True)\ntime.sleep(60)\n")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    process.communicate(timeout=90)
+    assert process.returncode == -signal.SIGTERM
+    assert rank_files(tmp_path)[0]["end"]["status"] == "stopped"
+    assert [row["step"] for row in rows(tmp_path, "steps")] == [0, 1, 2]
+
+
+def test_sigterm_while_the_main_thread_is_stuck_in_c(tmp_path: Path) -> None:
+    """A lock that is never released: no Python handler of the main thread can run."""
+    stuck = "import ctypes\nprint('ready', flush=True)\n"
+    stuck += "while True: ctypes.CDLL(None).pause()\n"  # releases the GIL, restarts by itself
+    stuck = stuck.replace("while True: ctypes.CDLL(None).pause()", STUCK)
+    process = begin(tmp_path, STEPS + stuck)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    process.communicate(timeout=90)
+    assert process.returncode == -signal.SIGTERM
+    end = rank_files(tmp_path)[0]["end"]
+    assert (end["status"], end["error"]) == ("stopped", "SIGTERM")
+
+
+STUCK = """
+libc = ctypes.CDLL(None)
+mutex = ctypes.create_string_buffer(64)
+libc.pthread_mutex_lock(mutex)
+libc.pthread_mutex_lock(mutex)
+"""
+
+
+def test_the_users_sigterm_handler_decides(tmp_path: Path) -> None:
+    handler = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGTERM, lambda *a: (print('saving', flush=True), sys.exit(7)))\n"
+    )
+    process = begin(tmp_path, handler + STEPS + "print('ready', flush=True)\ntime.sleep(60)\n")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    out, _ = process.communicate(timeout=90)
+    assert (process.returncode, out) == (7, "saving\n")
+    assert rank_files(tmp_path)[0]["end"]["status"] == "stopped"
+
+
+def test_a_forked_worker_that_is_terminated_does_not_end_its_parent(tmp_path: Path) -> None:
+    fork = """
+import os, signal
+pid = os.fork()
+if pid == 0:
+    time.sleep(60)
+time.sleep(0.2)
+os.kill(pid, signal.SIGTERM)
+assert os.waitpid(pid, 0)[1] == signal.SIGTERM
+time.sleep(1)
+print("alive")
+"""
+    code, out, err = run(tmp_path, STEPS + fork)
+    assert (code, out, err) == (0, "alive\n", "")
+    assert rank_files(tmp_path)[0]["end"]["status"] == "finished"
+
+
+def test_nothing_is_left_on_node_local_memory(tmp_path: Path) -> None:
+    run(tmp_path, STEPS)
+    wait_until(lambda: not list((tmp_path / "rings").glob("trace_hooks-*/*")))
+
+
+def test_a_sigterm_handler_installed_after_the_hooks_gets_its_time(tmp_path: Path) -> None:
+    """A script run by `python -m trace_hooks` installs its handlers after the hooks' own."""
+    saving = """
+import signal
+def save_and_leave(number, frame):
+    time.sleep(1.5)
+    print("saved", flush=True)
+    sys.exit(7)
+signal.signal(signal.SIGTERM, save_and_leave)
+print("ready", flush=True)
+time.sleep(60)
+"""
+    process = begin(tmp_path, STEPS + saving)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    out, err = process.communicate(timeout=90)
+    assert (process.returncode, out, err) == (7, "saved\n", "")
+    assert [row["step"] for row in rows(tmp_path, "steps")] == [0, 1, 2]
+
+
+def test_an_exception_without_a_text_is_still_shown_and_failed(tmp_path: Path) -> None:
+    hook = "import sys\nsys.excepthook = lambda *a: print('mine')\n"
+    odd = "import traceback\ntraceback.format_exception = None\nraise KeyError\n"
+    code, out, _ = run(tmp_path, hook + STEPS + odd)
+    assert (code, out) == (1, "mine\n")
+    assert rank_files(tmp_path)[0]["end"]["status"] == "failed"
+
+
+def test_a_job_with_more_files_than_select_can_take(tmp_path: Path) -> None:
+    many = """
+import resource
+limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit, 2048), limit))
+files = [open("/dev/null") for _ in range(1100)]
+"""
+    code, _, err = run(tmp_path, many + STEPS)
+    assert (code, err) == (0, "")
+    assert [row["step"] for row in rows(tmp_path, "steps")] == [0, 1, 2]
+
+
+def test_a_program_that_closes_our_descriptors_is_still_recorded(tmp_path: Path) -> None:
+    closing = "import os\nos.closerange(3, 64)\ntime.sleep(0.5)\n"
+    code, _, err = run(tmp_path, STEPS + closing)
+    assert (code, err) == (0, "")
+    assert [row["step"] for row in rows(tmp_path, "steps")] == [0, 1, 2]
+
+
+def test_a_signal_while_a_lock_of_the_hooks_is_held_does_not_hang(tmp_path: Path) -> None:
+    """The handler runs between two bytecodes of the main thread, wherever that is."""
+    inside = (
+        "import os, signal\nwith tracer.steps._lock:\n    os.kill(os.getpid(), signal.SIGTERM)\n"
+    )
+    code, _, _ = run(tmp_path, STEPS + inside)
+    assert code == -signal.SIGTERM
+    assert rank_files(tmp_path)[0]["end"]["status"] == "stopped"
