@@ -94,8 +94,11 @@ def _code_of(chosen: argparse.Namespace) -> int:
         if error.errno not in _FULL or error.filename is not None:
             raise
         _drop_output()
-        print(f"rankscope {chosen.verb}: the output cannot be written ({error.strerror}); give it "
-              "a place with free space", file=sys.stderr)  # fmt: skip
+        print(
+            f"rankscope {chosen.verb}: the output cannot be written ({error.strerror}); give it "
+            "a place with free space",
+            file=sys.stderr,
+        )
         return EXIT_USER_ERROR
     return code
 

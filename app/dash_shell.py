@@ -20,9 +20,13 @@ from app.web.dash_requests import refuse_malformed
 from ingest.errors import UserError
 
 PAGES: dict[str, ModuleType] = {
-    "overview": overview, "timeline": timeline, "ranks": ranks, "query": query, "what-if": whatif,
+    "overview": overview,
+    "timeline": timeline,
+    "ranks": ranks,
+    "query": query,
+    "what-if": whatif,
     "model": model,
-}  # fmt: skip
+}
 
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
@@ -47,10 +51,17 @@ LINKS
 def make_dash(hub: Hub, base: str) -> Dash:
     """The Dash app on a Flask server of its own, answering below `base` ('' or '/prefix')."""
     dash = Dash(
-        "rankscope", server=Flask("rankscope"), requests_pathname_prefix=f"{base}/",
-        routes_pathname_prefix="/", title="rankscope", update_title="", serve_locally=True,
-        suppress_callback_exceptions=True, assets_folder="no-assets-of-dash", compress=False,
-    )  # fmt: skip
+        "rankscope",
+        server=Flask("rankscope"),
+        requests_pathname_prefix=f"{base}/",
+        routes_pathname_prefix="/",
+        title="rankscope",
+        update_title="",
+        serve_locally=True,
+        suppress_callback_exceptions=True,
+        assets_folder="no-assets-of-dash",
+        compress=False,
+    )
     assets = f"{base}/assets/{assets_version()}"
     links = [f'<link rel="stylesheet" href="{assets}/{STYLE}">'] + [
         f'<link rel="modulepreload" href="{assets}/{path}">'
@@ -71,24 +82,33 @@ def make_dash(hub: Hub, base: str) -> Dash:
 
 
 def _frame() -> Component:
-    return html.Div([
-        html.A("Skip to the page", href="#page", className="skip"),
-        dcc.Location(id="url", refresh="callback-nav"),
-        dcc.Store(id="view"),  # {path, search}: the address, set by the browser as the view changes
-        dcc.Store(id="pulse"),  # {run, version}: set by the browser when the run got something new
-        dcc.Store(id="bar"),  # set by the browser when the top bar says what is no longer so
-        html.Div(id="topbar"),
-        html.Div(id="strip-place"),
-        *findings_frame.places(),
-        html.Main(id="page", className="page loading", tabIndex="-1"),
-    ])  # fmt: skip
+    return html.Div(
+        [
+            html.A("Skip to the page", href="#page", className="skip"),
+            dcc.Location(id="url", refresh="callback-nav"),
+            dcc.Store(
+                id="view"
+            ),  # {path, search}: the address, set by the browser as the view changes
+            dcc.Store(
+                id="pulse"
+            ),  # {run, version}: set by the browser when the run got something new
+            dcc.Store(id="bar"),  # set by the browser when the top bar says what is no longer so
+            html.Div(id="topbar"),
+            html.Div(id="strip-place"),
+            *findings_frame.places(),
+            html.Main(id="page", className="page loading", tabIndex="-1"),
+        ]
+    )
 
 
 def _register(dash: Dash, hub: Hub, base: str) -> None:
     @dash.callback(
-        Output("page", "children"), Output("page", "className"), Output("strip-place", "children"),
-        Input("url", "pathname"), State("url", "search"),
-    )  # fmt: skip
+        Output("page", "children"),
+        Output("page", "className"),
+        Output("strip-place", "children"),
+        Input("url", "pathname"),
+        State("url", "search"),
+    )
     def show_page(pathname: str, search: str | None) -> tuple[Component, str, Component | None]:
         view, problems = parse_url(pathname or "/", search or "", base)
         notes = [html.P(problem, className="quiet note") for problem in problems]
@@ -102,9 +122,11 @@ def _register(dash: Dash, hub: Hub, base: str) -> None:
             return _sentence(error, base), "page", None
 
     @dash.callback(
-        Output("topbar", "children"), Input("url", "pathname"), Input("bar", "data"),
+        Output("topbar", "children"),
+        Input("url", "pathname"),
+        Input("bar", "data"),
         State("url", "search"),
-    )  # fmt: skip
+    )
     def show_topbar(pathname: str, _bar: str | None, search: str | None) -> Component:
         view, _ = parse_url(pathname or "/", search or "", base)
         try:

@@ -50,9 +50,8 @@ def take_port(settings: Settings, or_next: bool = False) -> Listener:
     """A bound socket; `or_next`: of the next free port where it is taken. Raises UserError."""
     try:
         found = socket.getaddrinfo(
-            settings.host or None, settings.port, type=socket.SOCK_STREAM,
-            flags=socket.AI_PASSIVE,
-        )  # fmt: skip
+            settings.host or None, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
     except OSError as error:
         raise UserError(f"--host {settings.host} is no address here ({error.strerror})") from error
     family, _, _, _, address = found[0]
@@ -93,14 +92,23 @@ def running(
     listener.connections = connections
     # asyncio's own loop accepts through the listener
     config = Config(
-        make_app(hub, settings=settings, sessions=sessions), connections, ws=JobSockets,
-        lifespan="off", loop="asyncio", log_config=None, access_log=False, server_header=False,
+        make_app(hub, settings=settings, sessions=sessions),
+        connections,
+        ws=JobSockets,
+        lifespan="off",
+        loop="asyncio",
+        log_config=None,
+        access_log=False,
+        server_header=False,
         log_level=logging.ERROR,  # not each malformed request
-        proxy_headers=False, ws_max_size=_LONGEST_SOCKET_MESSAGE,
-        ws_per_message_deflate=_PACKED_SOCKETS, timeout_graceful_shutdown=GRACE_S,
-        timeout_keep_alive=KEEP_ALIVE_S, ssl_certfile=settings.certfile or None,
+        proxy_headers=False,
+        ws_max_size=_LONGEST_SOCKET_MESSAGE,
+        ws_per_message_deflate=_PACKED_SOCKETS,
+        timeout_graceful_shutdown=GRACE_S,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        ssl_certfile=settings.certfile or None,
         ssl_keyfile=settings.keyfile or None,
-    )  # fmt: skip
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), name="server", daemon=True)
     with sessions.followed(settings.tokens, settings.url(listener.getsockname()[1])):

@@ -72,9 +72,11 @@ def serving(runs: Path, checkout: Path, *limits: str) -> Iterator[Server]:
 
 
 def of_each(
-    checkouts: dict[str, Path], runs: Path, limits: list[str],
+    checkouts: dict[str, Path],
+    runs: Path,
+    limits: list[str],
     measure: Callable[[Server], dict[str, Any]],
-) -> Table:  # fmt: skip
+) -> Table:
     """A measurement of each checkout's server, one after the other."""
     table: Table = {}
     for name, checkout in checkouts.items():
@@ -108,9 +110,11 @@ def measured(options: argparse.Namespace) -> dict[str, Table]:
         if "connections" in options.only:
             for kind in KINDS:
                 tables[f"{options.half_open} {kind}"] = of_each(
-                    options.checkout, runs, few,
+                    options.checkout,
+                    runs,
+                    few,
                     lambda server, kind=kind: crowded(server, kind, options.half_open),
-                )  # fmt: skip
+                )
             tables["guessed tokens"] = of_each(options.checkout, runs, few, guessed)
         if "queries" in options.only:
             tables["hostile queries"] = of_each(
@@ -168,16 +172,17 @@ def main() -> None:
     add("--descriptors", type=int, default=160, help="RLIMIT_NOFILE of the server (%(default)s)")
     add("--rounds", type=int, default=20, help="of each ordinary SELECT (%(default)s)")
     add("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args()  # fmt: skip
+    options = parser.parse_args()
     options.checkout = dict(options.checkout or [("this checkout", REPO)])
     options.only = options.only or SECTIONS
     begun_s = time.monotonic()
     tables = measured(options)
     told = conditions(
-        most_gb=options.most_gb, descriptors=options.descriptors,
+        most_gb=options.most_gb,
+        descriptors=options.descriptors,
         runs=f"{RECORDED.name}, generated {' '.join(SIZE)}",
         took_s=round(time.monotonic() - begun_s),
-    )  # fmt: skip
+    )
     del told["browser"], told["webgl"]
     text = as_text(told, tables)
     print(json.dumps({"conditions": told, **tables}, indent=1) if options.json else text)

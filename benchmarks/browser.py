@@ -25,11 +25,15 @@ NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chro
 
 FLAGS = (
     "--no-sandbox",  # root in a container has none
-    "--use-angle=swiftshader", "--enable-unsafe-swiftshader",  # WebGL without a GPU
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",  # WebGL without a GPU
     "--disable-gpu-compositing",  # pages are drawn without it, which costs less CPU
-    "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update",
-)  # fmt: skip
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+)
 
 MISSING = f"no Chromium on PATH ({', '.join(NAMES)}); install it: apt-get install {NAMES[0]}"
 
@@ -61,9 +65,13 @@ class Server:
     """
 
     def __init__(
-        self, runs: Path, *options: str, port: int | None = None, checkout: Path = REPO,
+        self,
+        runs: Path,
+        *options: str,
+        port: int | None = None,
+        checkout: Path = REPO,
         limits: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.runs = runs
         self.port = port or free_port()
         self.options = options
@@ -83,9 +91,13 @@ class Server:
         limited = ["prlimit", *self.limits] if self.limits else []
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*limited, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                cwd=self.checkout, env=clean_environment() | {"PYTHONPATH": str(self.checkout)},
-            )  # fmt: skip
+                [*limited, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.checkout,
+                env=clean_environment() | {"PYTHONPATH": str(self.checkout)},
+            )
         deadline = time.monotonic() + START_S
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -134,9 +146,13 @@ class Demo:
         command += ["--port", str(free_port()), "--runs", str(folder / "runs")]
         with self._log.open("wb") as out:
             self._process = subprocess.Popen(
-                command, cwd=REPO, env=clean_environment(),
-                stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-            )  # fmt: skip
+                command,
+                cwd=REPO,
+                env=clean_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
 
     def url(self) -> str:
         """Address of its run, once a step is printed: its pages no longer wait for anything.
@@ -206,11 +222,14 @@ def conditions(**more: object) -> dict[str, Any]:
     path = chromium()
     version = subprocess.run([path, "--version"], capture_output=True, text=True) if path else None
     return {
-        "cores": os.cpu_count(), "load_1min": round(os.getloadavg()[0], 2), "loop_ms": loop_ms(),
+        "cores": os.cpu_count(),
+        "load_1min": round(os.getloadavg()[0], 2),
+        "loop_ms": loop_ms(),
         "python": platform.python_version(),
         "browser": " ".join(version.stdout.split()[:2]) if version else "none",
-        "webgl": "software (SwiftShader)", **more,
-    }  # fmt: skip
+        "webgl": "software (SwiftShader)",
+        **more,
+    }
 
 
 def spread(values_ms: Sequence[float]) -> dict[str, float]:
@@ -219,9 +238,11 @@ def spread(values_ms: Sequence[float]) -> dict[str, float]:
         return {"n": 0}
     p50, p95 = np.percentile(values_ms, [50, 95])
     return {
-        "n": len(values_ms), "p50_ms": round(float(p50), 1), "p95_ms": round(float(p95), 1),
+        "n": len(values_ms),
+        "p50_ms": round(float(p50), 1),
+        "p95_ms": round(float(p95), 1),
         "max_ms": round(max(values_ms), 1),
-    }  # fmt: skip
+    }
 
 
 def report(result: dict[str, Any], as_json: bool) -> None:

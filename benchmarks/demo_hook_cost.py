@@ -65,10 +65,15 @@ def _answer(checkout: Path, run: str, question: str) -> list[dict[str, Any]]:
 def _rankscope(checkout: Path, *arguments: str) -> str:
     code = "import sys; from app.cli import main; sys.exit(main())"
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=checkout, timeout=DEMO_LIMIT_S, check=True,
-        stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        [sys.executable, "-c", code, *arguments],
+        cwd=checkout,
+        timeout=DEMO_LIMIT_S,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
         env=clean_environment() | {"PYTHONPATH": str(checkout)},
-    )  # fmt: skip
+    )
     return done.stdout
 
 

@@ -103,11 +103,12 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "conditions": conditions(
             job=f"rankscope demo, all heads of all layers as tiles of {options.size}, every step",
-            rounds=options.rounds, block_s=options.block_s,
+            rounds=options.rounds,
+            block_s=options.block_s,
         ),
         "training thread": compared(blocks, clocks.at_ns, clocks.thread_ns, starts, shown),
         "whole rank": compared(blocks, clocks.at_ns, clocks.whole_ns, starts, shown),
-    }  # fmt: skip
+    }
 
 
 def _taken_turns(
@@ -182,9 +183,12 @@ def _step_starts(run: Path) -> dict[int, np.ndarray]:
 
 
 def compared(
-    blocks: Sequence[Block], at_ns: Sequence[int], used_ns: Mapping[int, Sequence[int]],
-    starts: Mapping[int, np.ndarray], shown: Mapping[int, float],
-) -> dict[int, dict[str, Any]]:  # fmt: skip
+    blocks: Sequence[Block],
+    at_ns: Sequence[int],
+    used_ns: Mapping[int, Sequence[int]],
+    starts: Mapping[int, np.ndarray],
+    shown: Mapping[int, float],
+) -> dict[int, dict[str, Any]]:
     """By rank, CPU ms of a step."""
     found = {}
     for rank, used in sorted(used_ns.items()):
@@ -196,9 +200,12 @@ def compared(
             more[block.turn].append(one - (before + after) / 2)
         null, watched = (statistics.quantiles(more[turn], n=4) for turn in (NULL, WATCHED))
         found[rank] = {
-            "alone_ms": statistics.median(steps_ms[::2]), "null_ms": null, "more_ms": watched,
-            "shown_ms": shown[rank], "covered": watched[1] - shown[rank] <= null[2],
-        }  # fmt: skip
+            "alone_ms": statistics.median(steps_ms[::2]),
+            "null_ms": null,
+            "more_ms": watched,
+            "shown_ms": shown[rank],
+            "covered": watched[1] - shown[rank] <= null[2],
+        }
     return found
 
 

@@ -200,9 +200,20 @@ def drain_costs() -> dict[str, float]:
         recorder.close(sites[n % 48], recorder.open(), microbatch=n % 8)
         begun = 10**9 + n * 9_000 + n % 7
         row = CollectiveRow(
-            n // 500, 7, n, "all_reduce", "float32", 4096, -1, -1, begun, begun,
-            begun + 5_000 + 37 * n % 2_000, "completed", "wrapper",
-        )  # fmt: skip
+            n // 500,
+            7,
+            n,
+            "all_reduce",
+            "float32",
+            4096,
+            -1,
+            -1,
+            begun,
+            begun,
+            begun + 5_000 + 37 * n % 2_000,
+            "completed",
+            "wrapper",
+        )
         recorder.add_collective(row)
     with tempfile.TemporaryDirectory() as folder:
         writer = SegmentWriter(Path(folder), 0, 0)

@@ -32,9 +32,7 @@ from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate
 
 RECORDED = REPO / "sample_traces" / "recorded" / "slow_rank"
-PATHS = {
-    "grid": "/ranks/grid", "heat": "/ranks/heat", "timeline": "/timeline", "strip": "/strip",
-}  # fmt: skip
+PATHS = {"grid": "/ranks/grid", "heat": "/ranks/heat", "timeline": "/timeline", "strip": "/strip"}
 """view: how the path of its data ends."""
 MAIN = {"overview": "grid", "timeline": "timeline", "ranks": "grid", "query": None, "runs": None}
 """page: the view that says most about it; None: text."""
@@ -71,9 +69,10 @@ class Loads:
         self.server = server
         self.asked: dict[str, str] = {}
         self._script = (
-            (REPO / "benchmarks" / "first_paint.js").read_text(encoding="utf-8")
+            (REPO / "benchmarks" / "first_paint.js")
+            .read_text(encoding="utf-8")
             .replace("PATHS_OF_VIEWS", json.dumps(PATHS))
-        )  # fmt: skip
+        )
 
     def context(self) -> BrowserContext:
         """A profile with an empty cache."""

@@ -181,10 +181,15 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         server = Server(runs, "--job-token", TOKEN).start()
         given = [str(options.heads), str(options.seq), str(runs), str(options.size)]
         job = subprocess.Popen(
-            [sys.executable, "-c", TRAIN, *given], cwd=REPO,
-            env={**clean_environment(), "TRACE_HOOKS_SERVER": f"ws://127.0.0.1:{server.port}",
-                 "TRACE_HOOKS_TOKEN": TOKEN, "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
+            [sys.executable, "-c", TRAIN, *given],
+            cwd=REPO,
+            env={
+                **clean_environment(),
+                "TRACE_HOOKS_SERVER": f"ws://127.0.0.1:{server.port}",
+                "TRACE_HOOKS_TOKEN": TOKEN,
+                "OMP_NUM_THREADS": "1",
+            },
+        )
         try:
             _wait_for(server, runs, job)
             seen = seen_on_page if options.page else seen_by_client
@@ -222,23 +227,25 @@ def summary(options: argparse.Namespace, found: list[Seen], sizes: list[int]) ->
     values = (options.size or options.seq) ** 2
     result = {
         "conditions": conditions(job=f"{shape}, every step", load="this benchmark's"),
-        "forward to client" if not on_page else "forward to browser":
-            {"age": spread([heard - made for _, made, heard, _ in kept])},
+        "forward to client" if not on_page else "forward to browser": {
+            "age": spread([heard - made for _, made, heard, _ in kept])
+        },
         "rates": {
             "frames a second": round(len(kept) / seconds, 1) if seconds else 0,
             "sets of all heads a second": round(len(whole) / seconds, 2) if seconds else 0,
             "sets that lack a head": len(heads) - len(whole),
         },
-    }  # fmt: skip
+    }
     if on_page:
         result["forward to pixel"] = {"age": spread([drawn - made for _, made, _, drawn in kept])}
     if sizes:
         a_frame = sum(sizes) / len(sizes)
         result["bytes"] = {
-            "a frame": round(a_frame), "a value": round(a_frame / values, 3),
+            "a frame": round(a_frame),
+            "a value": round(a_frame / values, 3),
             "MegaScope's JSON, a frame": MEGASCOPE_BYTES * values,
             "times less": round(MEGASCOPE_BYTES * values / a_frame, 1),
-        }  # fmt: skip
+        }
     return result
 
 

@@ -64,7 +64,10 @@ MEGASCOPE_BYTES = 23
 WAYS: dict[str, dict[str, Any]] = {
     "attention, one head": {"what": "attention", "layers": [1], "heads": [3]},
     "attention, 64 rows of a head": {
-        "what": "attention", "layers": [1], "heads": [3], "rows": 64,
+        "what": "attention",
+        "layers": [1],
+        "heads": [3],
+        "rows": 64,
     },
     "attention, all heads of a layer": {"what": "attention", "layers": [1]},
     "attention, all heads and layers": {"what": "attention"},
@@ -75,7 +78,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "logits": {"what": "logits"},
     "gradients, all layers": {"what": "gradients"},
     "weights, all layers": {"what": "weights"},
-}  # fmt: skip
+}
 
 
 class Block(NamedTuple):
@@ -195,11 +198,14 @@ def measured(training: Training, watch: Mapping[str, Any], rounds: int) -> tuple
     low, middle, high = statistics.quantiles(more, n=4)
     steps = max(1, told["steps"])
     cost = Cost(
-        statistics.median(alone_ms), middle, (low, high),
+        statistics.median(alone_ms),
+        middle,
+        (low, high),
         statistics.median(one.own_ms / one.taken for one in captured),
         (told["cost_ns"] + told["drain_ns"]) / steps / 1e6,
-        told["frames"] / steps, num_bytes / max(1, values),
-    )  # fmt: skip
+        told["frames"] / steps,
+        num_bytes / max(1, values),
+    )
     return cost, nulls
 
 

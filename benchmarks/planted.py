@@ -153,11 +153,13 @@ def said(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     """What counts of the findings."""
     return [
         {
-            "kind": one.kind, "ranks": tuple(place.rank for place in one.culprits),
-            "steps": (one.first_step, one.last_step), "stages": one.stages,
+            "kind": one.kind,
+            "ranks": tuple(place.rank for place in one.culprits),
+            "steps": (one.first_step, one.last_step),
+            "stages": one.stages,
         }
         for one in diagnosis.findings
-    ]  # fmt: skip
+    ]
 
 
 def score(job: Job, step_ms: Mapping[int, float], mark_ns: Mapping[int, int]) -> None:
@@ -207,10 +209,14 @@ def row_of(fault: str, dose: str, episodes: Sequence[Episode]) -> dict[str, Any]
     steps = [e.delay_steps for e in episodes if e.delay_steps is not None]
     p50, p95 = np.percentile(delays, [50, 95]).round(1).tolist() if delays else (None, None)
     return {
-        "fault": fault, "dose": dose, "episodes": len(episodes), "right": len(delays),
+        "fault": fault,
+        "dose": dose,
+        "episodes": len(episodes),
+        "right": len(delays),
         "right_95": [round(share, 3) for share in wilson(len(delays), len(episodes))],
         "in_15_s": sum(delay <= 15 for delay in delays),
-        "delay_p50_s": p50, "delay_p95_s": p95,
+        "delay_p50_s": p50,
+        "delay_p95_s": p95,
         "delay_steps": round(statistics.median(steps), 1) if steps else None,
         "onset_steps": max(
             (abs(e.onset - e.first) for e in episodes if e.onset is not None), default=None
@@ -218,7 +224,7 @@ def row_of(fault: str, dose: str, episodes: Sequence[Episode]) -> dict[str, Any]
         "step": round(statistics.median(e.step_ratio for e in episodes), 3),
         "wrong": sum(bool(e.also) for e in episodes),
         "also": sorted({what for e in episodes for what in e.also}),
-    }  # fmt: skip
+    }
 
 
 def rows_of(episodes: Sequence[Episode]) -> list[dict[str, Any]]:

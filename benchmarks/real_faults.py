@@ -159,24 +159,30 @@ def summary(jobs: Sequence[Job], options: argparse.Namespace) -> dict[str, Any]:
     healthy = jobs[0]
     return {
         "conditions": conditions(
-            ranks=8, burners=options.burners, seed=options.seed,
+            ranks=8,
+            burners=options.burners,
+            seed=options.seed,
             loads=[round(job.load, 1) for job in jobs],
         ),
         "step_ms": [round(job.step_ms) for job in jobs],
-        "healthy": {"steps": healthy.num_steps, "hours": round(healthy.hours, 3),
-                    "false": healthy.false},
+        "healthy": {
+            "steps": healthy.num_steps,
+            "hours": round(healthy.hours, 3),
+            "false": healthy.false,
+        },
         "rank_hours_without_fault": round(8 * sum(job.quiet_hours for job in jobs), 2),
         "false": [what for job in jobs for what in job.false],
         "rows": rows_of([episode for job in jobs for episode in job.episodes]),
-    }  # fmt: skip
+    }
 
 
 def tell(job: Job) -> None:
     """A line for the job and for each of its episodes, while the others go on."""
     print(
         f"job: {job.num_steps} steps, {job.step_ms:.0f} ms without a fault, load {job.load:.1f} to "
-        f"{os.getloadavg()[0]:.1f}, false alarms: {', '.join(job.false) or 'none'}", flush=True,
-    )  # fmt: skip
+        f"{os.getloadavg()[0]:.1f}, false alarms: {', '.join(job.false) or 'none'}",
+        flush=True,
+    )
     for e in job.episodes:
         found = "NOT FOUND" if e.delay_s is None else f"after {e.delay_s:.1f} s, step {e.onset}"
         also = f"; also {', '.join(sorted(e.also))}" if e.also else ""
@@ -188,8 +194,18 @@ def show(result: dict[str, Any]) -> None:
     print(", ".join(f"{key} {value}" for key, value in result["conditions"].items()))
     for key in ("step_ms", "healthy", "rank_hours_without_fault", "false"):
         print(f"{key}: {result[key]}")
-    names = ("fault", "dose", "step", "right", "in 15 s", "p50 s", "p95 s", "steps", "onset off by",
-             "also named")  # fmt: skip
+    names = (
+        "fault",
+        "dose",
+        "step",
+        "right",
+        "in 15 s",
+        "p50 s",
+        "p95 s",
+        "steps",
+        "onset off by",
+        "also named",
+    )
     print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}")
     for row in result["rows"]:
         low, high = (f"{100 * share:.0f}" for share in row["right_95"])

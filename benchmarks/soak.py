@@ -186,9 +186,11 @@ class Client:
         self.kept: set[str] = set()
         self.found: object = None
         self.http = httpx.AsyncClient(
-            base_url=url, timeout=30, limits=httpx.Limits(max_connections=6),
+            base_url=url,
+            timeout=30,
+            limits=httpx.Limits(max_connections=6),
             headers={"Accept-Encoding": "gzip"},
-        )  # fmt: skip
+        )
 
     async def live(self, until_s: float) -> None:
         """Go from page to page until the time is over."""
@@ -224,10 +226,12 @@ class Client:
                         is_told = (told["progress"], told["state"]) != said
                         said = told["progress"], told["state"]
                         due = [
-                            ask for ask in asks
-                            if now_s - asked_s[ask] >= ask.every_s and (is_told or not ask.output)
+                            ask
+                            for ask in asks
+                            if now_s - asked_s[ask] >= ask.every_s
+                            and (is_told or not ask.output)
                             and ask.output != COUNT
-                        ]  # fmt: skip
+                        ]
                         asked_s |= dict.fromkeys(due, now_s)
                         await self.ask_all(due)
                         if self.found != found:
@@ -299,8 +303,10 @@ def watch(page: Page, counts: Counts) -> None:
     page.on("response", answered)
     page.on("requestfailed", failed)
     page.on("pageerror", lambda error: counts.failures.append(f"Chromium: {error}"))
-    page.on("console", lambda m: counts.failures.append(f"Chromium: {m.text}")
-            if m.type == "error" else None)  # fmt: skip
+    page.on(
+        "console",
+        lambda m: counts.failures.append(f"Chromium: {m.text}") if m.type == "error" else None,
+    )
 
 
 async def note_memory(pid: int, counts: Counts, until_s: float) -> None:
@@ -368,14 +374,16 @@ def result(counts: Counts, options: argparse.Namespace) -> dict[str, Any]:
         "failed requests": len(counts.failures),
         "failures": dict(Counter(counts.failures).most_common(20)),
         "memory of the server": {
-            "first MB": round(rss[0]), "last MB": round(rss[-1]), "most MB": round(max(rss)),
+            "first MB": round(rss[0]),
+            "last MB": round(rss[-1]),
+            "most MB": round(max(rss)),
             "MB/min after the first minute": counts.slope_mb_per_min(WARM_UP_S),
             "MB/min in the second half": counts.slope_mb_per_min(options.minutes * 30),
             "mean MB of each half minute": counts.rss_means(30.0),
         },
         "routes": {name: spread(times) for name, times in routes},
         "routes after the first minute": {name: spread(counts.warm_ms[name]) for name, _ in routes},
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

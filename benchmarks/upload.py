@@ -163,14 +163,17 @@ def measured(server: Server, sender: Sender, num_breaks: int) -> dict[str, Any]:
         if told["run"]:
             sender.wait_for_index(told["run"])
     return {
-        "MB sent": round(sender.num_bytes / 1e6), "connections broken": num_breaks,
+        "MB sent": round(sender.num_bytes / 1e6),
+        "connections broken": num_breaks,
         "MB/s": round(sender.num_bytes / 1e6 / took_s, 1),
-        "server MB before": round(before_mb, 1), "server MB peak, sending": round(sending_mb, 1),
+        "server MB before": round(before_mb, 1),
+        "server MB peak, sending": round(sending_mb, 1),
         "server MB peak, with import": round(import_mb, 1),
         "server MB peak, with index": round(memory.server_mb, 1),
-        "readers MB peak": round(memory.readers_mb, 1), "import s": round(import_s, 1),
+        "readers MB peak": round(memory.readers_mb, 1),
+        "import s": round(import_s, 1),
         "ended": told["run"] or told["error"][:60],
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

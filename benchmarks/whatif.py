@@ -34,9 +34,16 @@ REPEATS = 5
 TRACES = Path(__file__).resolve().parents[2] / "shared/traces/straggler_analysis"
 BIG = MegatronJob(pp=8, dp=64, tp=8, vpp=2, num_microbatches=32, num_steps=10, slow=((3, 17, 1.4),))
 LOADED_AS = {
-    "step": "step", "dp_rank": "dp", "stage": "stage", "rank": "rank", "optype": "optype",
-    "seq_id": "seq", "mc": "chunk", "start_ts": "start_s", "duration": "duration_s",
-}  # fmt: skip
+    "step": "step",
+    "dp_rank": "dp",
+    "stage": "stage",
+    "rank": "rank",
+    "optype": "optype",
+    "seq_id": "seq",
+    "mc": "chunk",
+    "start_ts": "start_s",
+    "duration": "duration_s",
+}
 """Columns of the file, and of the answer of the question whatif_ops."""
 
 
@@ -112,10 +119,16 @@ def whole(path: Path) -> None:
     """Time `rankscope whatif` on a file: import, index, question, replay."""
     began = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-c", "from app.cli import main; raise SystemExit(main())", "whatif",
-         str(path), "--json"],
+        [
+            sys.executable,
+            "-c",
+            "from app.cli import main; raise SystemExit(main())",
+            "whatif",
+            str(path),
+            "--json",
+        ],
         stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     _, code, usage = os.wait4(process.pid, 0)
     cpu_s = usage.ru_utime + usage.ru_stime
     print(

@@ -16,15 +16,49 @@ from functools import cached_property
 from typing import Any
 
 KINDS = (
-    "slow_worker", "slow_op", "jit_spikes", "dead_rank", "slow_node_link", "slow_host",
-    "silent_host", "link_flap", "slow_link", "slow_dp_network", "comm_regression", "missing_rank",
-    "mismatched_op", "mismatched_size", "mismatched_dtype", "group_order_deadlock", "data_loader",
-    "data_stalled", "gc_pauses", "launch_bound", "allocator_stalls", "sequence_imbalance",
-    "slow_stage", "expert_imbalance", "slow_checkpoint", "host_contention", "host_memory_pressure",
-    "memory_leak", "nonfinite", "silent_corruption", "loss_spike", "dead_units", "launch_skew",
-    "monitor_overhead", "clock_unaligned", "data_gaps", "hung_rank", "many_hosts_slow",
-    "step_regression", "attention_entropy_collapse", "logit_growth", "stalled_updates",
-)  # fmt: skip
+    "slow_worker",
+    "slow_op",
+    "jit_spikes",
+    "dead_rank",
+    "slow_node_link",
+    "slow_host",
+    "silent_host",
+    "link_flap",
+    "slow_link",
+    "slow_dp_network",
+    "comm_regression",
+    "missing_rank",
+    "mismatched_op",
+    "mismatched_size",
+    "mismatched_dtype",
+    "group_order_deadlock",
+    "data_loader",
+    "data_stalled",
+    "gc_pauses",
+    "launch_bound",
+    "allocator_stalls",
+    "sequence_imbalance",
+    "slow_stage",
+    "expert_imbalance",
+    "slow_checkpoint",
+    "host_contention",
+    "host_memory_pressure",
+    "memory_leak",
+    "nonfinite",
+    "silent_corruption",
+    "loss_spike",
+    "dead_units",
+    "launch_skew",
+    "monitor_overhead",
+    "clock_unaligned",
+    "data_gaps",
+    "hung_rank",
+    "many_hosts_slow",
+    "step_regression",
+    "attention_entropy_collapse",
+    "logit_growth",
+    "stalled_updates",
+)
 """The closed list of what a finding can be."""
 
 SEVERITIES = ("urgent", "warning", "past")
@@ -121,9 +155,10 @@ class Finding:
 
     def __post_init__(self) -> None:
         for name, value, known in (
-            ("kind", self.kind, KINDS), ("severity", self.severity, SEVERITIES),
+            ("kind", self.kind, KINDS),
+            ("severity", self.severity, SEVERITIES),
             ("confidence", self.confidence, CONFIDENCES),
-        ):  # fmt: skip
+        ):
             if value not in known:
                 raise ValueError(f"a finding's {name} is {value!r}; known: {', '.join(known)}")
         if self.last_step < self.first_step:
@@ -188,13 +223,15 @@ class Finding:
             Place(p["rank"], p["host"], tuple(p["coords"].items())) for p in plain["culprits"]
         )
         values["evidence"] = tuple(
-            Evidence(**{
-                **e,
-                "params": tuple(e["params"].items()),
-                "view": tuple((key, _frozen(value)) for key, value in e["view"].items()),
-            })
+            Evidence(
+                **{
+                    **e,
+                    "params": tuple(e["params"].items()),
+                    "view": tuple((key, _frozen(value)) for key, value in e["view"].items()),
+                }
+            )
             for e in plain["evidence"]
-        )  # fmt: skip
+        )
         values["cost"] = None if plain["cost"] is None else Cost(**plain["cost"])
         values["victims"] = tuple(plain["victim_ranks"])
         for name in ("alternatives", "stages", "hosts"):
@@ -295,5 +332,8 @@ class Diagnosis:
 def _urgency(finding: Finding) -> tuple[int, float, float, int]:
     share = finding.cost.share if finding.cost else 0.0
     return (
-        SEVERITIES.index(finding.severity), -share, -(finding.slowdown or 0.0), finding.first_step
-    )  # fmt: skip
+        SEVERITIES.index(finding.severity),
+        -share,
+        -(finding.slowdown or 0.0),
+        finding.first_step,
+    )

@@ -43,9 +43,13 @@ LEARNT = 900
 """Steps after which the small model goes on with a sequence of numbers."""
 TOKEN = "a-secret-of-the-pictures"
 NOISE = {
-    "kind": "gaussian", "strength": 0.1, "target": "weights", "layer": 1, "seed": 3,
+    "kind": "gaussian",
+    "strength": 0.1,
+    "target": "weights",
+    "layer": 1,
+    "seed": 3,
     "steps": [60, 69],
-}  # fmt: skip
+}
 SETTLES_MS = 3000
 _AGAINST = (("view", "perturb"), ("against", ALIKE))
 _COMPARED = (("view", "inspect"), ("at", "2.1"), ("pins", "3.0"))
@@ -63,15 +67,16 @@ PICTURES = {
 
 
 def take(
-    browser: Browser, url: str, size: tuple[int, int], file: Path,
+    browser: Browser,
+    url: str,
+    size: tuple[int, int],
+    file: Path,
     act: Callable[[Page], None] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """One picture of a page on which somebody did something and which has settled; raises
     SystemExit where scripts fail.
     """
-    page = browser.new_page(
-        viewport={"width": size[0], "height": size[1]}, color_scheme="dark"
-    )  # fmt: skip
+    page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme="dark")
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(url)
@@ -99,9 +104,12 @@ def watched_run(scratch: Path, runs: Path) -> None:
     watches = scratch / "watches.json"
     watches.write_text(json.dumps([{"id": "attention", "what": "attention", "every": 10}]))
     recording = {
-        "TRACE_HOOKS_RUN": WATCHED, "TRACE_HOOKS_STATISTICS": "5", "OMP_NUM_THREADS": "1",
-        "TRACE_HOOKS_ALLOW_CONTENT": "1", "TRACE_HOOKS_WATCHES": str(watches),
-    }  # fmt: skip
+        "TRACE_HOOKS_RUN": WATCHED,
+        "TRACE_HOOKS_STATISTICS": "5",
+        "OMP_NUM_THREADS": "1",
+        "TRACE_HOOKS_ALLOW_CONTENT": "1",
+        "TRACE_HOOKS_WATCHES": str(watches),
+    }
     subprocess.run(
         _job(scratch, runs, 200), cwd=DOCS.parent, env=os.environ | recording, check=True
     )
@@ -110,9 +118,11 @@ def watched_run(scratch: Path, runs: Path) -> None:
 def perturbed_runs(scratch: Path, runs: Path, server: Server) -> None:
     """The same job twice with the same seed, once with noise in its weights for ten steps."""
     live = {
-        "TRACE_HOOKS_SERVER": f"ws://127.0.0.1:{server.port}", "TRACE_HOOKS_TOKEN": TOKEN,
-        "TRACE_HOOKS_ALLOW_PERTURBATION": "1", "OMP_NUM_THREADS": "1",
-    }  # fmt: skip
+        "TRACE_HOOKS_SERVER": f"ws://127.0.0.1:{server.port}",
+        "TRACE_HOOKS_TOKEN": TOKEN,
+        "TRACE_HOOKS_ALLOW_PERTURBATION": "1",
+        "OMP_NUM_THREADS": "1",
+    }
     for name in (ALIKE, PERTURBED):
         environ = os.environ | live | {"TRACE_HOOKS_RUN": name}
         job = subprocess.Popen(_job(scratch, runs, 120), cwd=DOCS.parent, env=environ)
@@ -140,13 +150,14 @@ def _perturb(server: Server, run: str) -> None:
 def prompted_run(scratch: Path, runs: Path, server: Server) -> Iterator[None]:
     """A wider one, which trains on as long as the block runs, after it has learnt something."""
     live = {
-        "TRACE_HOOKS_SERVER": f"ws://127.0.0.1:{server.port}", "TRACE_HOOKS_TOKEN": TOKEN,
-        "TRACE_HOOKS_ALLOW_CONTENT": "1", "OMP_NUM_THREADS": "1", "TRACE_HOOKS_RUN": PROMPTED,
-    }  # fmt: skip
+        "TRACE_HOOKS_SERVER": f"ws://127.0.0.1:{server.port}",
+        "TRACE_HOOKS_TOKEN": TOKEN,
+        "TRACE_HOOKS_ALLOW_CONTENT": "1",
+        "OMP_NUM_THREADS": "1",
+        "TRACE_HOOKS_RUN": PROMPTED,
+    }
     command = _job(scratch, runs, 1_000_000, width=64, batch=4, lr=0.003, nice=19)
-    job = subprocess.Popen(
-        command, cwd=DOCS.parent, env=os.environ | live, start_new_session=True
-    )  # fmt: skip
+    job = subprocess.Popen(command, cwd=DOCS.parent, env=os.environ | live, start_new_session=True)
     try:
         step = 0
         while step < LEARNT:
@@ -174,10 +185,22 @@ def _prompt(page: Page) -> None:
 def _job(scratch: Path, runs: Path, steps: int, **more: object) -> list[str]:
     """Command of the real job, TP 2 x PP 2."""
     sizes = {
-        "nproc": 4, "pp": 2, "tp": 2, "dp": 1, "steps": steps, "microbatches": 2, "layers": 4,
-        "batch": 2, "seq": 32, "width": 32, "heads": 4, "device": "cpu", "runs": runs,
-        "losses": scratch / "losses", **more,
-    }  # fmt: skip
+        "nproc": 4,
+        "pp": 2,
+        "tp": 2,
+        "dp": 1,
+        "steps": steps,
+        "microbatches": 2,
+        "layers": 4,
+        "batch": 2,
+        "seq": 32,
+        "width": 32,
+        "heads": 4,
+        "device": "cpu",
+        "runs": runs,
+        "losses": scratch / "losses",
+        **more,
+    }
     options = [text for name, value in sizes.items() for text in (f"--{name}", str(value))]
     return [sys.executable, "-m", "sample_traces.jobs.train_3d", *options]
 

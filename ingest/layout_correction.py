@@ -89,9 +89,7 @@ def correct(run: Run, layout: ParallelLayout) -> None:
     if why_not:
         raise UserError(why_not)
     check_fits(layout, run.ranks_as_read)
-    told = LayoutInfo(
-        schema=SCHEMA_VERSION, layout=layout.to_json(), corrected_ns=time.time_ns()
-    )  # fmt: skip
+    told = LayoutInfo(schema=SCHEMA_VERSION, layout=layout.to_json(), corrected_ns=time.time_ns())
     try:
         publish_json(told, run.folder / LAYOUT_FILE)
     except OSError as error:

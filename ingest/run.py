@@ -190,9 +190,13 @@ class Run:
         return "silent"
 
     def ask(
-        self, name: str, *, limit_s: float | None = TIME_LIMIT_S, stop: Stop | None = None,
+        self,
+        name: str,
+        *,
+        limit_s: float | None = TIME_LIMIT_S,
+        stop: Stop | None = None,
         **params: object,
-    ) -> pa.Table:  # fmt: skip
+    ) -> pa.Table:
         """Answer of a ready question (sql/NAME.sql); raises UserError."""
         text, values = self.prepared(name, **params)
         return self.snapshot.execute(text, values, limit_s, stop)
@@ -238,9 +242,12 @@ class Run:
         return {table: snapshot.files(table, narrowing) for table in asked.reads}
 
     def sql(
-        self, text: str, limit_s: float | None = TIME_LIMIT_S, stop: Stop | None = None,
+        self,
+        text: str,
+        limit_s: float | None = TIME_LIMIT_S,
+        stop: Stop | None = None,
         with_content: bool = False,
-    ) -> pa.Table:  # fmt: skip
+    ) -> pa.Table:
         """Rows of any one SELECT over the raw tables (those of content only where asked for) and
         the rollups, run by a process of its own; raises UserError.
         """
@@ -249,9 +256,13 @@ class Run:
 
     @contextmanager
     def sql_reading(
-        self, text: str, limit_s: float | None = TIME_LIMIT_S, stop: Stop | None = None,
-        with_content: bool = False, session: str | None = None,
-    ) -> Iterator[pa.RecordBatchReader]:  # fmt: skip
+        self,
+        text: str,
+        limit_s: float | None = TIME_LIMIT_S,
+        stop: Stop | None = None,
+        with_content: bool = False,
+        session: str | None = None,
+    ) -> Iterator[pa.RecordBatchReader]:
         """As `sql`, in batches computed while they are read; cheap statements of one `session` may
         share a process.
         """

@@ -55,15 +55,31 @@ class Job:
 
 
 def run_train_3d(
-    runs: Path, name: str, *, pp: int, dp: int, tp: int, num_steps: int, num_microbatches: int,
-    num_layers: int, options: tuple[str, ...] = (), environ: dict[str, str] | None = None,
-) -> Job:  # fmt: skip
+    runs: Path,
+    name: str,
+    *,
+    pp: int,
+    dp: int,
+    tp: int,
+    num_steps: int,
+    num_microbatches: int,
+    num_layers: int,
+    options: tuple[str, ...] = (),
+    environ: dict[str, str] | None = None,
+) -> Job:
     """Run the job with its own launcher below `runs`; fails the test where the job fails."""
     losses = runs / f"{name}.losses"
     sizes = {
-        "nproc": pp * dp * tp, "pp": pp, "dp": dp, "tp": tp, "steps": num_steps,
-        "microbatches": num_microbatches, "layers": num_layers, "runs": runs, "losses": losses,
-    }  # fmt: skip
+        "nproc": pp * dp * tp,
+        "pp": pp,
+        "dp": dp,
+        "tp": tp,
+        "steps": num_steps,
+        "microbatches": num_microbatches,
+        "layers": num_layers,
+        "runs": runs,
+        "losses": losses,
+    }
     command = ["-m", "sample_traces.jobs.train_3d", "--device", "cpu"]
     for option, value in sizes.items():
         command += [f"--{option}", str(value)]
@@ -72,9 +88,15 @@ def run_train_3d(
     succeeded([fork(runs / name, [*command, *options], clean)])
     lines = losses.read_text(encoding="utf-8").splitlines()
     return Job(
-        runs / name, [json.loads(line) for line in lines], pp, dp, tp, num_steps,
-        num_microbatches, num_layers,
-    )  # fmt: skip
+        runs / name,
+        [json.loads(line) for line in lines],
+        pp,
+        dp,
+        tp,
+        num_steps,
+        num_microbatches,
+        num_layers,
+    )
 
 
 @pytest.fixture(scope="session")
@@ -87,6 +109,13 @@ def train_3d() -> Callable[..., Job]:
 def recorded_job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     """The 8-rank job with TP 2 x PP 2 x DP 2 under 1F1B; must not be changed."""
     return run_train_3d(
-        tmp_path_factory.mktemp("recorded_job"), "job", pp=2, dp=2, tp=2, num_steps=3,
-        num_microbatches=4, num_layers=4, options=("--batch", "1"),
-    )  # fmt: skip
+        tmp_path_factory.mktemp("recorded_job"),
+        "job",
+        pp=2,
+        dp=2,
+        tp=2,
+        num_steps=3,
+        num_microbatches=4,
+        num_layers=4,
+        options=("--batch", "1"),
+    )

@@ -84,13 +84,21 @@ def next_tokens_run(folder: Path) -> RunBuilder:
         told = np.array([[0, 0, np.log(4), 0 if one in half else np.nan] for one, _ in true])
         each = [named for one in true for named in (half[0], half[1], None, one)]
         _add(
-            run, rank, STEPS[0], "vocabulary_part", -1, -1, told.astype(np.float32), labels=each,
+            run,
+            rank,
+            STEPS[0],
+            "vocabulary_part",
+            -1,
+            -1,
+            told.astype(np.float32),
+            labels=each,
             shard=f"tp={rank} of 2",
-        )  # fmt: skip
+        )
     for what, values, named in (
-        ("tokens", ids[:, None], [f"w{one}" for one in ids]), ("probabilities", best_RK, labels),
+        ("tokens", ids[:, None], [f"w{one}" for one in ids]),
+        ("probabilities", best_RK, labels),
         ("token_loss", np.full((NUM_TOKENS, 1), 1.5), true),
-    ):  # fmt: skip
+    ):
         values = values.astype(np.float32)
         _add(run, 0, STEPS[0], what, -1, -1, values, attempt=1, labels=named, shard="whole")
     run.publish()
@@ -113,19 +121,41 @@ def _add(
     numbers = stored(values, dtype)
     labels = more.pop("labels", TOKENS if what == "attention" else None)
     run.add(
-        "frames", rank, step, ts_ns=T0 + step * 1_000_000, watch=what, what=what, layer=layer,
-        head=head, name=f"layers.{layer}.{what}", sample=0, row_begin=row_begin,
-        row_every=1, shape=list(values.shape), dtype=numbers.dtype, scale=numbers.scale,
-        zero=numbers.zero, data=numbers.data, cost_ns=1_500_000,
-        labels=json.dumps(labels) if labels else None, **{"shard": f"tp={rank}", **more},
-    )  # fmt: skip
+        "frames",
+        rank,
+        step,
+        ts_ns=T0 + step * 1_000_000,
+        watch=what,
+        what=what,
+        layer=layer,
+        head=head,
+        name=f"layers.{layer}.{what}",
+        sample=0,
+        row_begin=row_begin,
+        row_every=1,
+        shape=list(values.shape),
+        dtype=numbers.dtype,
+        scale=numbers.scale,
+        zero=numbers.zero,
+        data=numbers.data,
+        cost_ns=1_500_000,
+        labels=json.dumps(labels) if labels else None,
+        **{"shard": f"tp={rank}", **more},
+    )
 
 
 def frame_row(data: bytes, ts_ns: int = T0) -> dict[str, Any]:
     """Columns of a frame of these bytes, for RunBuilder.add."""
     frame = Frame(
-        step=0, ts_ns=ts_ns, watch="w1", what="mlp", layer=0, name="layers.0.mlp",
-        shape=(len(data),), dtype="uint8", data=data,
-    )  # fmt: skip
+        step=0,
+        ts_ns=ts_ns,
+        watch="w1",
+        what="mlp",
+        layer=0,
+        name="layers.0.mlp",
+        shape=(len(data),),
+        dtype="uint8",
+        data=data,
+    )
     row = {**frame.header(), "data": data}
     return {name: value for name, value in row.items() if name not in ("attempt", "rank", "step")}

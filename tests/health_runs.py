@@ -44,10 +44,19 @@ def _layer(run: RunBuilder, rank: int, step: int, layer: int, random: np.random.
     for head in range(NUM_HEADS):
         is_loud = layer == EXPLODING and head == LOUD_HEAD
         run.add(
-            "attention_stats", rank, step, ts_ns=T0 + step * 1_000_000, chunk=rank, layer=layer,
-            head=head, name=f"{name}.attention", shard="whole", rows=16,
-            max_logit=2.0 ** (step / 10) if is_loud else 4.0, entropy=2.0 / (1 + head),
-        )  # fmt: skip
+            "attention_stats",
+            rank,
+            step,
+            ts_ns=T0 + step * 1_000_000,
+            chunk=rank,
+            layer=layer,
+            head=head,
+            name=f"{name}.attention",
+            shard="whole",
+            rows=16,
+            max_logit=2.0 ** (step / 10) if is_loud else 4.0,
+            entropy=2.0 / (1 + head),
+        )
     faint = 10.0 ** (-3 - step / 18) if layer == VANISHING else 1e-3
     for part in ("attention", "mlp"):
         place = f"{name}.{part}"
@@ -62,6 +71,14 @@ def _add(
     values = values.astype(np.float32)
     found = statistics(values, values.size, float(np.abs(values).max()))
     run.add(
-        "tensor_stats", rank, step, ts_ns=T0 + step * 1_000_000, chunk=rank, tensor=tensor,
-        layer=layer, name=name, shard="whole", **found,
-    )  # fmt: skip
+        "tensor_stats",
+        rank,
+        step,
+        ts_ns=T0 + step * 1_000_000,
+        chunk=rank,
+        tensor=tensor,
+        layer=layer,
+        name=name,
+        shard="whole",
+        **found,
+    )

@@ -23,15 +23,49 @@ T0 = 1_700_000_000_000_000_000
 US = 1_000
 
 DEFAULTS: dict[str, Any] = {
-    "cpu_ns": -1, "kind": "host", "name": "x", "track": "main", "depth": 0, "microbatch": -1,
-    "chunk": -1, "recompute": False, "group_id": 0, "coll_seq": -1, "peer": -1, "num_bytes": -1,
-    "mode": "eager", "op": "all_reduce", "dtype": "float32", "tag": -1, "state": "completed",
-    "source": "wrapper", "desc": "", "axis": "unknown", "allocated": -1, "reserved": -1,
-    "peak": -1, "retries": -1, "rss": 1 << 20, "offset_ns": 0, "err_ns": 1000, "drift_ppb": 0,
-    "method": "store_ping_pong", "phase": "step", "last_op": "", "self_ns": 0, "dropped": 0,
-    "hook_errors": 0, "text": "", "host": "h0", "metric": "m", "value": 0.0, "fetch_ns": 0,
-    "exposed_ns": 0, "tokens": None, "sum_sq_len": -1,
-}  # fmt: skip
+    "cpu_ns": -1,
+    "kind": "host",
+    "name": "x",
+    "track": "main",
+    "depth": 0,
+    "microbatch": -1,
+    "chunk": -1,
+    "recompute": False,
+    "group_id": 0,
+    "coll_seq": -1,
+    "peer": -1,
+    "num_bytes": -1,
+    "mode": "eager",
+    "op": "all_reduce",
+    "dtype": "float32",
+    "tag": -1,
+    "state": "completed",
+    "source": "wrapper",
+    "desc": "",
+    "axis": "unknown",
+    "allocated": -1,
+    "reserved": -1,
+    "peak": -1,
+    "retries": -1,
+    "rss": 1 << 20,
+    "offset_ns": 0,
+    "err_ns": 1000,
+    "drift_ppb": 0,
+    "method": "store_ping_pong",
+    "phase": "step",
+    "last_op": "",
+    "self_ns": 0,
+    "dropped": 0,
+    "hook_errors": 0,
+    "text": "",
+    "host": "h0",
+    "metric": "m",
+    "value": 0.0,
+    "fetch_ns": 0,
+    "exposed_ns": 0,
+    "tokens": None,
+    "sum_sq_len": -1,
+}
 
 
 def table(name: str, rows: list[dict[str, Any]]) -> pa.Table:
@@ -67,23 +101,37 @@ class RunBuilder:
             (folder / name).mkdir(parents=True, exist_ok=True)
         publish_json(
             {
-                "schema": SCHEMA_VERSION, "run": folder.name, "created_ns": T0, "clock": clock,
-                "source": source, "framework": "test", "versions": {}, **info,
+                "schema": SCHEMA_VERSION,
+                "run": folder.name,
+                "created_ns": T0,
+                "clock": clock,
+                "source": source,
+                "framework": "test",
+                "versions": {},
+                **info,
             },
             folder / "run.json",
-        )  # fmt: skip
+        )
 
     def rank_files(self, attempt: int = 0, end: dict[str, Any] | None = None) -> None:
         """ranks/*.json of every rank of an attempt."""
         for rank in range(self.world_size):
             info = {
-                "schema": SCHEMA_VERSION, "attempt": attempt, "rank": rank,
-                "world_size": self.world_size, "host": self.hosts[rank], "pid": 100 + rank,
-                "local_rank": rank, "device": "cpu", "device_uuid": "", "started_ns": T0,
+                "schema": SCHEMA_VERSION,
+                "attempt": attempt,
+                "rank": rank,
+                "world_size": self.world_size,
+                "host": self.hosts[rank],
+                "pid": 100 + rank,
+                "local_rank": rank,
+                "device": "cpu",
+                "device_uuid": "",
+                "started_ns": T0,
                 "layout": self.layout.to_json() if self.layout else None,
                 "coords": self.layout.coords(rank) if self.layout else None,
-                "end": end, "hooks": {},
-            }  # fmt: skip
+                "end": end,
+                "hooks": {},
+            }
             publish_json(info, self.folder / "ranks" / rank_file_name(attempt, rank))
 
     def add(self, table_name: str, rank: int, step: int, attempt: int = 0, **values: Any) -> None:
@@ -108,21 +156,40 @@ class RunBuilder:
         """A group, told by each of its members."""
         for rank in ranks:
             self.add(
-                "groups", rank, -1, attempt, group_id=group_id, name=f"g{group_id}", axis=axis,
+                "groups",
+                rank,
+                -1,
+                attempt,
+                group_id=group_id,
+                name=f"g{group_id}",
+                axis=axis,
                 ranks=ranks,
-            )  # fmt: skip
+            )
 
     def collective(
-        self, rank: int, step: int, group_id: int, seq: int, start_us: float, end_us: float,
+        self,
+        rank: int,
+        step: int,
+        group_id: int,
+        seq: int,
+        start_us: float,
+        end_us: float,
         **values: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """One member's part in an instance; end_us < 0: not complete."""
         start_ns = T0 + round(start_us * US)
         end_ns = T0 + round(end_us * US) if end_us >= 0 else -1
         self.add(
-            "collectives", rank, step, group_id=group_id, seq=seq, enqueue_ns=start_ns,
-            start_ns=start_ns, end_ns=end_ns, **{"num_bytes": 64, **values},
-        )  # fmt: skip
+            "collectives",
+            rank,
+            step,
+            group_id=group_id,
+            seq=seq,
+            enqueue_ns=start_ns,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            **{"num_bytes": 64, **values},
+        )
 
     def publish(self) -> int:
         """Write what was added since the last time as one segment per table and rank."""

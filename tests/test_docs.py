@@ -61,9 +61,10 @@ def test_every_file_named_is_there() -> None:
         for page in PAGES
         for name in re.findall(
             r"`((?:app|assets|benchmarks|diagnosis|docs|ingest|sample_traces|tests|trace_hooks)"
-            r"/[\w./]*\w)`", page.read_text()
+            r"/[\w./]*\w)`",
+            page.read_text(),
         )
-    }  # fmt: skip
+    }
     assert names
     missing = {name for name in names if not (REPO / name).exists()}
     assert not {name for name in missing if "NAME" not in name}

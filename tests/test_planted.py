@@ -40,9 +40,10 @@ def scored(*said: tuple[float, dict[str, object]]) -> tuple[Job, Episode]:
 
 def test_the_first_right_alert_counts_from_the_mark() -> None:
     job, episode = scored(
-        (3, finding("host_contention", 5, 20)), (7, finding("launch_skew", 5, 21)),
+        (3, finding("host_contention", 5, 20)),
+        (7, finding("launch_skew", 5, 21)),
         (9, finding("launch_skew", 5, 20)),
-    )  # fmt: skip
+    )
     assert (episode.delay_s, episode.onset) == (7.0, 21)
     assert episode.delay_steps == pytest.approx(7.0 / 1.5)
     assert episode.also == {"host_contention [5]"}
@@ -76,8 +77,10 @@ def test_a_plan_is_what_the_job_takes(fault: str) -> None:
     for episode in episodes:
         told = Fault.parse(episode.text)
         assert (told.rank, told.first_step, told.last_step) == (
-            episode.rank, episode.first, episode.last
-        )  # fmt: skip
+            episode.rank,
+            episode.first,
+            episode.last,
+        )
         assert episode.last - episode.first + 1 >= LEAST_ON
 
 

@@ -20,9 +20,16 @@ needs_traces = pytest.mark.skipif(
     not STRAGGLER_TRACES.is_dir(), reason="the shared real traces (../shared/traces) are not here"
 )
 LOADED_AS = {
-    "step": "step", "dp_rank": "dp", "stage": "stage", "rank": "rank", "optype": "optype",
-    "seq_id": "seq", "mc": "chunk", "start_ts": "start_s", "duration": "duration_s",
-}  # fmt: skip
+    "step": "step",
+    "dp_rank": "dp",
+    "stage": "stage",
+    "rank": "rank",
+    "optype": "optype",
+    "seq_id": "seq",
+    "mc": "chunk",
+    "start_ts": "start_s",
+    "duration": "duration_s",
+}
 
 
 def loaded(table: pa.Table) -> pa.Table:
@@ -52,15 +59,29 @@ def check_against(answer: dict[str, Any], trial: str, heat_map: list[list[float]
     """
     wanted, seen = expected(trial), 0
     own = {
-        "S": answer["S"], "T_base": answer["T_base_s"], "T_replay": answer["T_s"],
-        "T_ideal": answer["T_ideal_s"], "sim_discrepancy": answer["fidelity"],
-        "S_t": answer["S_t"], "S_stage": answer["S_stage"], "S_dp": answer["S_dp"],
-        "heatmap_pp_by_dp": heat_map, "waste": 1 - 1 / answer["S"],
-        "MS": {"Ms": answer["M_S"], "rem": answer["M_S"], "tori": answer["T_s"],
-               "tideal": answer["T_ideal_s"]},
-        "MW": {"Mw": answer["M_W"], "rem": answer["M_W"], "tori": answer["T_s"],
-               "tideal": answer["T_ideal_s"]},
-    }  # fmt: skip
+        "S": answer["S"],
+        "T_base": answer["T_base_s"],
+        "T_replay": answer["T_s"],
+        "T_ideal": answer["T_ideal_s"],
+        "sim_discrepancy": answer["fidelity"],
+        "S_t": answer["S_t"],
+        "S_stage": answer["S_stage"],
+        "S_dp": answer["S_dp"],
+        "heatmap_pp_by_dp": heat_map,
+        "waste": 1 - 1 / answer["S"],
+        "MS": {
+            "Ms": answer["M_S"],
+            "rem": answer["M_S"],
+            "tori": answer["T_s"],
+            "tideal": answer["T_ideal_s"],
+        },
+        "MW": {
+            "Mw": answer["M_W"],
+            "rem": answer["M_W"],
+            "tori": answer["T_s"],
+            "tideal": answer["T_ideal_s"],
+        },
+    }
     absolute = {"sim_discrepancy", "Ms", "Mw", "rem"}
 
     def walk(one: Any, other: Any, name: str) -> None:

@@ -57,9 +57,16 @@ def start(
     from trace_hooks import active_tracer
 
     return active_tracer.start(
-        model, folder=folder, run=run, layout=layout, level=level, sources=sources,
-        statistics=statistics, allow_content=allow_content, allow_perturbation=allow_perturbation,
-    )  # fmt: skip
+        model,
+        folder=folder,
+        run=run,
+        layout=layout,
+        level=level,
+        sources=sources,
+        statistics=statistics,
+        allow_content=allow_content,
+        allow_perturbation=allow_perturbation,
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -103,8 +103,9 @@ class Tracer:
         if self._active():
             guard.attempt(
                 "tracer.prompts",
-                lambda: self._prompts(model, encode, decode, forward, longest), switch_off=False,
-            )  # fmt: skip
+                lambda: self._prompts(model, encode, decode, forward, longest),
+                switch_off=False,
+            )
 
     def tokens(self, ids: Any = None, *, decode: Callable[[list[int]], str] | None = None) -> None:
         """What the tokens of a step are, for frames of it: only where the hooks cannot see it.

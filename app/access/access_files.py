@@ -178,7 +178,11 @@ class AccessFiles:
 def _fits(content: object, entry: type[Session | ServedToken]) -> bool:
     """Whether it is an object of exactly these fields: seconds are numbers, all others texts."""
     names = {field.name for field in fields(entry)}
-    return isinstance(content, dict) and content.keys() == names and all(
-        isinstance(value, (int, float) if name.endswith("_s") else str)
-        for name, value in content.items()
-    )  # fmt: skip
+    return (
+        isinstance(content, dict)
+        and content.keys() == names
+        and all(
+            isinstance(value, (int, float) if name.endswith("_s") else str)
+            for name, value in content.items()
+        )
+    )

@@ -123,14 +123,16 @@ class Guard:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self.settings.is_ours(hosts[0]):
             return sentence(
-                403, f"This server does not answer as {' '.join(hosts)[:100]!r}. Use an address it "
-                "was started for; behind a proxy start it with --public-url."
-            )  # fmt: skip
+                403,
+                f"This server does not answer as {' '.join(hosts)[:100]!r}. Use an address it "
+                "was started for; behind a proxy start it with --public-url.",
+            )
         if is_foreign(request.scope, headers, self.settings):
             return sentence(
-                403, "This request came from a page of another site, which may only link to pages. "
-                "Behind a proxy start the server with --public-url and the address that people see."
-            )  # fmt: skip
+                403,
+                "This request came from a page of another site, which may only link to pages. "
+                "Behind a proxy, start the server with --public-url and the address people see.",
+            )
         return None
 
     def _rank(self, request: HTTPConnection) -> Response | None:
@@ -189,9 +191,10 @@ class Guard:
         if connection is None or connection.let_in(session, token, is_rank):
             return None
         return sentence(
-            503, "You have as many connections to this server open as it can give you; close some "
-            "pages or programs, then try again."
-        )  # fmt: skip
+            503,
+            "You have as many connections to this server open as it can give you; close some "
+            "pages or programs, then try again.",
+        )
 
     def _token_of(self, secret: str) -> str | None:
         """Digest of the token that this is; all are compared, so that time reveals nothing."""
@@ -276,9 +279,10 @@ def _other_parameters(request: HTTPConnection) -> list[tuple[str, str]]:
 
 def _too_many_wrong() -> Response:
     answer = sentence(
-        429, f"More than {PER_MINUTE} wrong tokens a minute came from your address; wait a "
-        "minute. A valid token is taken at any time."
-    )  # fmt: skip
+        429,
+        f"More than {PER_MINUTE} wrong tokens a minute came from your address; wait a "
+        "minute. A valid token is taken at any time.",
+    )
     answer.headers["Retry-After"] = "60"
     answer.headers["Connection"] = "close"
     return answer

@@ -45,9 +45,14 @@ def set_cookie(
     """Give the browser its id."""
     is_encrypted = settings.is_encrypted or settings.public_origin.startswith("https:")
     answer.set_cookie(
-        cookie_name(request), secret, max_age=int(LONGEST_S), path=f"{settings.base}/",
-        secure=is_encrypted, httponly=True, samesite="strict" if is_strict else "lax",
-    )  # fmt: skip
+        cookie_name(request),
+        secret,
+        max_age=int(LONGEST_S),
+        path=f"{settings.base}/",
+        secure=is_encrypted,
+        httponly=True,
+        samesite="strict" if is_strict else "lax",
+    )
 
 
 def visitor_of(request: HTTPConnection) -> str | None:

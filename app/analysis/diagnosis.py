@@ -143,16 +143,18 @@ def _from_its_onset(run: Run, finding: Finding, steps: _Steps, stop: Stop | None
         return finding.or_earlier()
     of_stage = run.index_rows(
         "SELECT count(*) AS ranks FROM ranks WHERE attempt = $attempt AND pp = $pp",
-        attempt=finding.attempt, pp=pp,
-    )  # fmt: skip
+        attempt=finding.attempt,
+        pp=pp,
+    )
     further = steps.within(of_stage[0]["ranks"])
     telling = [detector for detector in detectors() if finding.kind in detector.kinds]
     tables = tables_of(run, finding.attempt, further, stop, pp, telling)
     same = [
-        one for one in diagnose(tables, finding.attempt, telling).findings
+        one
+        for one in diagnose(tables, finding.attempt, telling).findings
         if (one.kind, one.culprits) == (finding.kind, finding.culprits)
         and one.first_step <= finding.first_step <= one.last_step
-    ]  # fmt: skip
+    ]
     # cost and waiting of others were measured over all stages: only the onset is taken over
     longer = finding.since(same[0].first_step) if same else finding
     is_open = longer.first_step <= further[0] and further[0] > steps.first

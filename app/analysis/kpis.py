@@ -38,6 +38,8 @@ def kpis_of(
     if now_ns is not None:
         return with_heard(hub.run(view.run), view.attempt, kept, now_ns)
     return hub.recent(
-        view.run, ("tiles", view.attempt, scope),
-        lambda run: with_heard(run, view.attempt, kept, time.time_ns()), HEARD_EVERY_S,
-    )  # fmt: skip
+        view.run,
+        ("tiles", view.attempt, scope),
+        lambda run: with_heard(run, view.attempt, kept, time.time_ns()),
+        HEARD_EVERY_S,
+    )

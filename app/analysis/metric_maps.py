@@ -49,9 +49,13 @@ class Maps:
         return self._read(run, metric, attempt, steps, stop)
 
     def whole(
-        self, run: str, metric: Metric, attempt: int | None, steps: Steps | None = None,
+        self,
+        run: str,
+        metric: Metric,
+        attempt: int | None,
+        steps: Steps | None = None,
         stop: Stop | None = None,
-    ) -> tuple[Cells, bool]:  # fmt: skip
+    ) -> tuple[Cells, bool]:
         """Every finished step, and False. Of a map too large to be held the newest of the steps
         (default: all) which fit, and True.
         """

@@ -39,10 +39,13 @@ def clock_of(run: Run, attempt: int | None = None) -> dict[str, Any]:
     known = [row for row in rows if row["method"] not in (None, "none")]
     errors = [row["err_us"] for row in known if row["err_us"] is not None]
     return {
-        "aligned": bool(rows) and len(known) == len(rows), "kind": run.info["clock"],
-        "num_ranks": len(rows), "num_aligned": len(known),
-        "err_us": max(errors, default=None), "methods": sorted({row["method"] for row in known}),
-    }  # fmt: skip
+        "aligned": bool(rows) and len(known) == len(rows),
+        "kind": run.info["clock"],
+        "num_ranks": len(rows),
+        "num_aligned": len(known),
+        "err_us": max(errors, default=None),
+        "methods": sorted({row["method"] for row in known}),
+    }
 
 
 def whole_answer(diagnosis: Diagnosis, run: Run, attempt: int | None = None) -> dict[str, Any]:

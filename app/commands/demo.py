@@ -142,11 +142,16 @@ def _dashboard(
         allocator.keep_what_is_loaded()
         if not arguments.no_browser and _has_display():
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
-        yield hub, {
-            SERVER: settings.job_server(port), TOKEN: settings.job_token,
-            "TRACE_HOOKS_ALLOW_CONTENT": "1", "TRACE_HOOKS_ALLOW_PERTURBATION": "1",
-            STATISTICS: os.environ.get(STATISTICS, "10"),
-        }  # fmt: skip
+        yield (
+            hub,
+            {
+                SERVER: settings.job_server(port),
+                TOKEN: settings.job_token,
+                "TRACE_HOOKS_ALLOW_CONTENT": "1",
+                "TRACE_HOOKS_ALLOW_PERTURBATION": "1",
+                STATISTICS: os.environ.get(STATISTICS, "10"),
+            },
+        )
 
 
 @contextmanager
@@ -182,9 +187,8 @@ def _serve_on() -> int:
 
 
 def _train(
-    arguments: argparse.Namespace, hub: Hub, folder: Path, faults: list[Fault],
-    live: dict[str, str],
-) -> None:  # fmt: skip
+    arguments: argparse.Namespace, hub: Hub, folder: Path, faults: list[Fault], live: dict[str, str]
+) -> None:
     from app.commands.demo_job import follow, judge, training_job
 
     sizes = f"pp 2 x dp 2 x tp 2, {arguments.schedule}"
@@ -195,7 +199,10 @@ def _train(
         follow(hub, folder, job)
     judge(folder, job.returncode, faults)
     asked = dict.fromkeys(ASKED_BY.get(fault.kind, "slowest_ranks") for fault in faults)
-    print("look with  " + "  or  ".join(
-        [f"rankscope info {folder}"]
-        + [f"rankscope query {folder} {question}" for question in asked or ["slowest_ranks"]]
-    ))  # fmt: skip
+    print(
+        "look with  "
+        + "  or  ".join(
+            [f"rankscope info {folder}"]
+            + [f"rankscope query {folder} {question}" for question in asked or ["slowest_ranks"]]
+        )
+    )

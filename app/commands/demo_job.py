@@ -60,9 +60,13 @@ def training_job(
     environ = os.environ | {"TRACE_HOOKS_RUN": folder.name, "OMP_NUM_THREADS": "1"} | (live or {})
     with (folder / "job.log").open("wb") as log:
         job = subprocess.Popen(
-            command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            command,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
             process_group=0,  # Ctrl-C is for the dashboard, which then ends the job
-        )  # fmt: skip
+        )
     try:
         yield job
     finally:

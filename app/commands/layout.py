@@ -21,9 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         name = f"--{axis.replace('_', '-')}"
         parser.add_argument(name, dest=axis, type=int, metavar="N", help=f"size of {axis} (1)")
     parser.add_argument(
-        "--order", default=layout_correction.ORDER,
+        "--order",
+        default=layout_correction.ORDER,
         help=f"axes slowest first ({layout_correction.ORDER}); Megatron's order is the reverse",
-    )  # fmt: skip
+    )
     parser.add_argument("--as-imported", action="store_true", help="take the correction back")
     parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")
 

@@ -71,13 +71,19 @@ def run(arguments: argparse.Namespace) -> int:
             variables = f"{SERVER}={settings.job_server(port)} {TOKEN}={settings.job_token}"
             print(f"live from jobs started with {variables}", flush=True)
         if not settings.is_local and not settings.is_encrypted:
-            print("the connection is not encrypted: whoever is on the way can read the token and "
-                  "all data; give --certfile and --keyfile, or use a tunnel", file=sys.stderr,
-                  flush=True)  # fmt: skip
+            print(
+                "the connection is not encrypted: whoever is on the way can read the token and "
+                "all data; give --certfile and --keyfile, or use a tunnel",
+                file=sys.stderr,
+                flush=True,
+            )
         if missing := missing_layers():
-            print(f"SQL that people write runs without {' and '.join(missing)}, which this machine "
-                  "does not have; the other layers of docs/security.md hold", file=sys.stderr,
-                  flush=True)  # fmt: skip
+            print(
+                f"SQL that people write runs without {' and '.join(missing)}, which this machine "
+                "does not have; the other layers of docs/security.md hold",
+                file=sys.stderr,
+                flush=True,
+            )
         allocator.keep_what_is_loaded()
         while not stop.wait(_LOOK_EVERY_S):
             if not server.is_alive():
@@ -91,11 +97,16 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Settings, str]:
     try:
         texts = [*arguments.token, *filter(None, [os.environ.get(TOKEN_VARIABLE)])]
         settings = Settings(
-            arguments.host, arguments.port, arguments.public_url, arguments.base_path,
+            arguments.host,
+            arguments.port,
+            arguments.public_url,
+            arguments.base_path,
             tuple(Token.parse(text) for text in texts),
             _given_job_token(arguments) or secrets.token_urlsafe(24),
-            tuple(arguments.trusted_proxy), arguments.certfile, arguments.keyfile,
-        )  # fmt: skip
+            tuple(arguments.trusted_proxy),
+            arguments.certfile,
+            arguments.keyfile,
+        )
         if not settings.is_local and not settings.tokens:
             generated = secrets.token_urlsafe(24)
             settings = replace(settings, tokens=(Token(generated),))
@@ -115,8 +126,11 @@ def access_files_of(settings: Settings) -> AccessFiles | None:
         files = AccessFiles(state_folder())
         files.make()
     except OSError as error:
-        print(f"sessions end with this server, and `rankscope token` does not know it ({error}); "
-              "set XDG_STATE_HOME to a folder that can be written", file=sys.stderr)  # fmt: skip
+        print(
+            f"sessions end with this server, and `rankscope token` does not know it ({error}); "
+            "set XDG_STATE_HOME to a folder that can be written",
+            file=sys.stderr,
+        )
         return None
     revoked = files.revoked()
     for token in settings.tokens:

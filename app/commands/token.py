@@ -45,14 +45,20 @@ def _list(files: AccessFiles, as_json: bool) -> None:
     tokens, sessions = files.tokens().values(), files.sessions().values()
     tokens_shown = sorted(tokens, key=lambda one: one.seen_s)
     if as_json:
-        print(json.dumps({
-            "tokens": [asdict(token) for token in tokens_shown],
-            "sessions": [asdict(one) | {"ends_s": one.ends_s} for one in sessions],
-        }))  # fmt: skip
+        print(
+            json.dumps(
+                {
+                    "tokens": [asdict(token) for token in tokens_shown],
+                    "sessions": [asdict(one) | {"ends_s": one.ends_s} for one in sessions],
+                }
+            )
+        )
         return
     for token in tokens_shown:
-        print(f"token {token.digest[:_SHOWN]}  {token.role}, last served at {token.url}, "
-              f"seen {_time(token.seen_s)}")  # fmt: skip
+        print(
+            f"token {token.digest[:_SHOWN]}  {token.role}, last served at {token.url}, "
+            f"seen {_time(token.seen_s)}"
+        )
         _print_sessions([one for one in sessions if one.token == token.digest])
     known = {token.digest for token in tokens_shown}
     others = [one for one in sessions if one.token not in known]
@@ -65,8 +71,10 @@ def _list(files: AccessFiles, as_json: bool) -> None:
 
 def _print_sessions(sessions: list[Session]) -> None:
     for session in sorted(sessions, key=lambda one: one.began_s):
-        print(f"  session {session.digest[:_SHOWN]}  {_time(session.began_s)} to "
-              f"{_time(session.ends_s)}")  # fmt: skip
+        print(
+            f"  session {session.digest[:_SHOWN]}  {_time(session.began_s)} to "
+            f"{_time(session.ends_s)}"
+        )
 
 
 def _time(unix_s: float) -> str:

@@ -22,9 +22,19 @@ from ingest.errors import printable
 EXIT_NOT_ENOUGH = 4
 
 KEYS = (
-    "S", "T_base_s", "T_s", "T_ideal_s", "fidelity", "S_t", "S_stage", "S_dp", "S_w", "M_W",
-    "M_W_ranks", "M_S",
-)  # fmt: skip
+    "S",
+    "T_base_s",
+    "T_s",
+    "T_ideal_s",
+    "fidelity",
+    "S_t",
+    "S_stage",
+    "S_dp",
+    "S_w",
+    "M_W",
+    "M_W_ranks",
+    "M_S",
+)
 """Keys of the JSON object."""
 
 _WORKERS_SHOWN = 5

@@ -43,7 +43,7 @@ def about_panel(about: AboutRun, opened: Sequence[str] | None = None) -> Compone
         html.Details(parts, open="run" in opened, **{"data-part": "run"}),
         className="panel about-run",
         **{"aria-label": "About this run", "data-view": "about", "data-key": key_of(about)},
-    )  # fmt: skip
+    )
 
 
 def key_of(about: AboutRun) -> str:
@@ -108,9 +108,14 @@ def _facts(about: AboutRun) -> Component:
         rows.append(("Software", about.framework))
     rows += [("Ranks", about.ranks), ("Layout", layout), ("Clocks", about.clocks.sentence)]
     if about.content_hash:
-        rows.append(("Content", html.Span([
-            html.Code(about.content_hash), " (the same files are recognised by this hash)"
-        ])))  # fmt: skip
+        rows.append(
+            (
+                "Content",
+                html.Span(
+                    [html.Code(about.content_hash), " (the same files are recognised by this hash)"]
+                ),
+            )
+        )
     if about.files:
         rows.append(("Files", _files(about)))
     pairs = [part for name, value in rows for part in (html.Dt(name), html.Dd(value))]
@@ -167,19 +172,26 @@ def _clocks(about: AboutRun, opened: Sequence[str]) -> Component | None:
         return None
     titles = ("offset, µs", "error, µs", "drift, ppm")
     head = [
-        html.Th("rank", scope="col"), html.Th("host", scope="col"),
+        html.Th("rank", scope="col"),
+        html.Th("host", scope="col"),
         *(html.Th(title, scope="col", className="number") for title in titles),
         html.Th("how", scope="col"),
-    ]  # fmt: skip
+    ]
     body = [
-        html.Tr([
-            html.Th(str(row.rank), scope="row"), html.Td(row.host),
-            *(html.Td(_number(value, digits), className="number") for value, digits in (
-                (row.offset_us, 1), (row.err_us, 1), (row.drift_ppm, 3))),
-            html.Td(METHOD_WORDS.get(row.method, row.method) if row.method else "not aligned"),
-        ], className="" if row.method else "unaligned")
+        html.Tr(
+            [
+                html.Th(str(row.rank), scope="row"),
+                html.Td(row.host),
+                *(
+                    html.Td(_number(value, digits), className="number")
+                    for value, digits in ((row.offset_us, 1), (row.err_us, 1), (row.drift_ppm, 3))
+                ),
+                html.Td(METHOD_WORDS.get(row.method, row.method) if row.method else "not aligned"),
+            ],
+            className="" if row.method else "unaligned",
+        )
         for row in clocks.rows
-    ]  # fmt: skip
+    ]
     more = clocks.num_rows - len(clocks.rows)
     rest = f"The {len(clocks.rows)} known worst of {clocks.num_rows:,}; all: query clock_error."
     table = html.Table([html.Thead(html.Tr(head)), html.Tbody(body)])
@@ -189,8 +201,9 @@ def _clocks(about: AboutRun, opened: Sequence[str]) -> Component | None:
             html.Div(table, className="scroll"),
             *([html.P(rest, className="quiet")] if more > 0 else []),
         ],
-        open="clocks" in opened, **{"data-part": "clocks"},
-    )  # fmt: skip
+        open="clocks" in opened,
+        **{"data-part": "clocks"},
+    )
 
 
 def _number(value: float | None, digits: int) -> str:
@@ -202,8 +215,9 @@ def _layout(about: AboutRun, opened: Sequence[str]) -> Component | None:
         return None
     return html.Details(
         [html.Summary("Correct the layout"), html.Div(className="layout-form")],
-        open="layout" in opened, **{"data-part": "layout"},
-    )  # fmt: skip
+        open="layout" in opened,
+        **{"data-part": "layout"},
+    )
 
 
 def places(hub: Hub, view: View) -> tuple[list[Component], list[Component]]:
@@ -243,10 +257,14 @@ def register(dash: Dash, hub: Hub, base: str) -> None:
     """The panel follows news of the run, and is left alone while it says the same."""
 
     @dash.callback(
-        Output("about-place", "children"), Output("clock-note", "children"),
-        Input("about-news", "data"), State("view", "data"),
-        State("url", "pathname"), State("url", "search"), prevent_initial_call=True,
-    )  # fmt: skip
+        Output("about-place", "children"),
+        Output("clock-note", "children"),
+        Input("about-news", "data"),
+        State("view", "data"),
+        State("url", "pathname"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
     def follow(
         news: dict[str, Any] | None, address: Address, pathname: str | None, search: str | None
     ) -> tuple[Component, Component | None]:

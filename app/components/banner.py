@@ -50,8 +50,9 @@ def banner(diagnosis: Diagnosis, view: View, base: str) -> Component:
     text = [said.text, " ", missing(diagnosis, view.finding)]
     return html.Div(
         html.P([html.Strong(f"{said.title}."), " ", *text], className="said"),
-        className=f"banner {said.tone}", role="status",
-    )  # fmt: skip
+        className=f"banner {said.tone}",
+        role="status",
+    )
 
 
 def chosen(diagnosis: Diagnosis, finding_id: str | None) -> Finding | None:
@@ -115,25 +116,35 @@ def _finding_line(diagnosis: Diagnosis, finding: Finding, view: View, base: str)
             )
         )
     tools += [
-        html.A("Show me", href=target.url(base), className="button strong", title=(
-            f"the timeline of ranks {format_ranks(target.ranks)} at its first steps"
-        ), **{"data-open": target.url(base)}),
+        html.A(
+            "Show me",
+            href=target.url(base),
+            className="button strong",
+            title=(f"the timeline of ranks {format_ranks(target.ranks)} at its first steps"),
+            **{"data-open": target.url(base)},
+        ),
         html.Button("Evidence", title="everything that supports it", **_act("drawer")),
-        html.Button("Copy link", title="copies a link to exactly this", **{
-            "data-copy": target.url(base)
-        }),
-    ]  # fmt: skip
+        html.Button(
+            "Copy link", title="copies a link to exactly this", **{"data-copy": target.url(base)}
+        ),
+    ]
     return html.Div(
         [
-            html.P([
-                html.Strong(f"{finding.title}."), " ", finding.text,
-                *([" ", html.Em(gone)] if gone else []),
-            ], className="said"),
+            html.P(
+                [
+                    html.Strong(f"{finding.title}."),
+                    " ",
+                    finding.text,
+                    *([" ", html.Em(gone)] if gone else []),
+                ],
+                className="said",
+            ),
             html.Div(tools, className="tools"),
         ],
-        className=f"banner {tone}", role="alert" if tone == "urgent" else "status",
+        className=f"banner {tone}",
+        role="alert" if tone == "urgent" else "status",
         **{"data-finding": finding.id},
-    )  # fmt: skip
+    )
 
 
 def _act(name: str) -> dict[str, str]:

@@ -26,9 +26,10 @@ def breakdown(hub: Hub, view: View, theme: str) -> tuple[Component, str]:
     if not all_known:
         said += "; waiting cannot be told from communication here: clocks or members are missing"
     chart = dcc.Graph(
-        figure=figure(table, theme), config={"displayModeBar": False, "responsive": True},
+        figure=figure(table, theme),
+        config={"displayModeBar": False, "responsive": True},
         style={"height": f"{90 + 26 * max(len(table), 2)}px"},
-    )  # fmt: skip
+    )
     return html.Div([chart, _as_table(table)]), said
 
 
@@ -38,9 +39,7 @@ def _table(run: Run, view: View) -> tuple[pd.DataFrame, tuple[int, int], bool]:
     if steps is None:
         known = run.ask("job_shares", **asked).column("step").to_pylist()
         steps = (known[-LAST_STEPS:][0], known[-1]) if known else (0, 0)
-    rows = run.ask(
-        "where_time_goes", step_min=steps[0], step_max=steps[1], **asked
-    ).to_pylist()  # fmt: skip
+    rows = run.ask("where_time_goes", step_min=steps[0], step_max=steps[1], **asked).to_pylist()
     return frame_of(rows), steps, all(row["bubble_known"] for row in rows)
 
 
@@ -48,11 +47,13 @@ def _as_table(table: pd.DataFrame) -> Component:
     shown = [part for part in PARTS if table[part].max() > 0]
     head = [html.Th("")] + [html.Th(f"{PARTS[part][0]}, ms", scope="col") for part in shown]
     rows = [
-        html.Tr([
-            html.Th(name, scope="row"),
-            *(html.Td(f"{table.at[name, part]:,.1f}", className="number") for part in shown),
-        ])
+        html.Tr(
+            [
+                html.Th(name, scope="row"),
+                *(html.Td(f"{table.at[name, part]:,.1f}", className="number") for part in shown),
+            ]
+        )
         for name in table.index
-    ]  # fmt: skip
+    ]
     whole = html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)])
     return html.Details([html.Summary("As a table"), html.Div(whole, className="scroll")])

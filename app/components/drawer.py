@@ -113,16 +113,20 @@ def _finding(finding: Finding, view: View, base: str, is_open: bool) -> Componen
     ]
     return html.Details(
         [html.Summary([html.Strong(finding.title), " ", html.Span(_since(finding))]), *body],
-        open=is_open, className=f"finding {finding.severity}", id=f"finding-{finding.id}",
+        open=is_open,
+        className=f"finding {finding.severity}",
+        id=f"finding-{finding.id}",
         key=f"{finding.id}-{is_open}",
-    )  # fmt: skip
+    )
 
 
 def _since(finding: Finding) -> str:
     slow = f"{finding.slowdown:.2f}x " if finding.slowdown else ""
-    return f"{slow}since step {finding.first_step}" if finding.ongoing else (
-        f"{slow}steps {finding.first_step} to {finding.last_step}"
-    )  # fmt: skip
+    return (
+        f"{slow}since step {finding.first_step}"
+        if finding.ongoing
+        else (f"{slow}steps {finding.first_step} to {finding.last_step}")
+    )
 
 
 def _evidence(evidence: Evidence, finding: Finding, view: View, base: str) -> Component:

@@ -38,14 +38,22 @@ def register(dash: Dash, hub: Hub, base: str) -> None:
     """
 
     @dash.callback(
-        Output("banner-place", "children"), Output("drawer", "children"), Output("found", "data"),
-        Input("url", "pathname"), Input("pulse", "data"), Input("view", "data"),
-        State("url", "search"), State("found", "data"),
-    )  # fmt: skip
+        Output("banner-place", "children"),
+        Output("drawer", "children"),
+        Output("found", "data"),
+        Input("url", "pathname"),
+        Input("pulse", "data"),
+        Input("view", "data"),
+        State("url", "search"),
+        State("found", "data"),
+    )
     def show_findings(
-        pathname: str | None, _pulse: object, address: Address, search: str | None,
+        pathname: str | None,
+        _pulse: object,
+        address: Address,
+        search: str | None,
         shown: str | None,
-    ) -> tuple[Any, Any, str | None]:  # fmt: skip
+    ) -> tuple[Any, Any, str | None]:
         view = view_at(address, pathname, search, base)
         if view.run is None:
             return None, None, None
@@ -63,9 +71,12 @@ def register(dash: Dash, hub: Hub, base: str) -> None:
 
     @dash.callback(
         Output("findings-count", "children"),
-        Input("findings-count", "id"), Input("found", "data"),
-        State("view", "data"), State("url", "pathname"), State("url", "search"),
-    )  # fmt: skip
+        Input("findings-count", "id"),
+        Input("found", "data"),
+        State("view", "data"),
+        State("url", "pathname"),
+        State("url", "search"),
+    )
     def show_count(
         _id: str, _found: str | None, address: Address, pathname: str | None, search: str | None
     ) -> Any:

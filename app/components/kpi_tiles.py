@@ -54,11 +54,13 @@ def sparkline(kpi: Kpi) -> Component | None:
         className=f"spark {kpi.tone}",
         style={"maskImage": drawing, "WebkitMaskImage": drawing},
         role="img",
-        **{"aria-label": (
-            f"{kpi.label} from step {first[0]} to {last[0]}: {first[1]:.4g} to {last[1]:.4g}"
-            + (f", baseline {kpi.baseline:.4g}, {kpi.baseline_said}" if kpi.baseline else "")
-        )},
-    )  # fmt: skip
+        **{
+            "aria-label": (
+                f"{kpi.label} from step {first[0]} to {last[0]}: {first[1]:.4g} to {last[1]:.4g}"
+                + (f", baseline {kpi.baseline:.4g}, {kpi.baseline_said}" if kpi.baseline else "")
+            )
+        },
+    )
 
 
 def pooled(values: Sequence[float], most: int) -> list[float]:

@@ -20,17 +20,20 @@ def outstanding(found: Recorded, view: View) -> Component | None:
     if not fronts:
         return None
     shown = fronts[:MOST_GROUPS]
-    table = html.Table([
-        html.Thead(html.Tr([html.Th(text, scope="col") for text in HEAD])),
-        html.Tbody([_row(front, view) for front in shown]),
-    ])  # fmt: skip
+    table = html.Table(
+        [
+            html.Thead(html.Tr([html.Th(text, scope="col") for text in HEAD])),
+            html.Tbody([_row(front, view) for front in shown]),
+        ]
+    )
     return html.Section(
         [
             html.Header([html.H2("Where each group stands"), html.Span(apart_said(fronts))]),
             html.Div(table, className="scroll"),
         ],
-        className="panel picture outstanding", **{"aria-label": "Where each group stands"},
-    )  # fmt: skip
+        className="panel picture outstanding",
+        **{"aria-label": "Where each group stands"},
+    )
 
 
 def open_fronts(found: Recorded) -> list[Front]:

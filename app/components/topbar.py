@@ -22,8 +22,10 @@ def topbar(hub: Hub, view: View, base: str) -> Component:
     """Brand, tabs, run, layout, live state and tools; raises UserError for an unknown run."""
     brand = html.A(
         [html.Span(_MARK, className="mark", **{"aria-hidden": "true"}), "rankscope"],
-        href=f"{base}/", className="brand", title="all runs",
-    )  # fmt: skip
+        href=f"{base}/",
+        className="brand",
+        title="all runs",
+    )
     if view.run is None:
         tools = html.Div([_theme(), _help()], className="right")
         return html.Header([brand, tools], className="topbar")
@@ -34,7 +36,7 @@ def topbar(hub: Hub, view: View, base: str) -> Component:
         [brand, _tabs(hub, view, base), html.Div(right, className="right")],
         className="topbar",
         **{"data-attempt": str(run.newest_attempt), "data-bar": card.bar},
-    )  # fmt: skip
+    )
 
 
 def _tabs(hub: Hub, view: View, base: str) -> Component:
@@ -45,11 +47,13 @@ def _tabs(hub: Hub, view: View, base: str) -> Component:
     }
     tabs = [
         html.A(
-            page.capitalize(), href=View(view.run, page).url(base),
+            page.capitalize(),
+            href=View(view.run, page).url(base),
             **{"data-page": page, "aria-current": "page" if page == view.page else "false"},
         )
-        for page in PAGES if page == view.page or page not in tells or tells[page](view.run)
-    ]  # fmt: skip
+        for page in PAGES
+        if page == view.page or page not in tells or tells[page](view.run)
+    ]
     return html.Nav(tabs, **{"aria-label": "pages"})
 
 
@@ -90,9 +94,12 @@ def findings_button(diagnosis: Diagnosis) -> Component:
     else:
         text = "No finding" if diagnosis.judged else "Not judged"
     return html.Button(
-        text, id="findings-button", className="fault" if acting else "", title="evidence (E)",
+        text,
+        id="findings-button",
+        className="fault" if acting else "",
+        title="evidence (E)",
         **{"data-act": "drawer", "data-ids": " ".join(f.id for f in diagnosis.findings)},
-    )  # fmt: skip
+    )
 
 
 def _theme() -> Component:

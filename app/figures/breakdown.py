@@ -28,16 +28,36 @@ PARTS = {
 
 COLOURS = {
     "dark": {
-        "backward": "#2563C9", "tp": "#F2A93B", "pp": "#FFF0A3", "dp": "#C8501E", "ep": "#9BD1FF",
-        "other": "#98A1AF", "data": "#2FA58C", "fault": "#FF3B6B", "bubble": "#39404C",
-        "optimizer": "#C77DD8", "unseen": "#20252E", "text": "#98A1AF", "line": "#262C36",
+        "backward": "#2563C9",
+        "tp": "#F2A93B",
+        "pp": "#FFF0A3",
+        "dp": "#C8501E",
+        "ep": "#9BD1FF",
+        "other": "#98A1AF",
+        "data": "#2FA58C",
+        "fault": "#FF3B6B",
+        "bubble": "#39404C",
+        "optimizer": "#C77DD8",
+        "unseen": "#20252E",
+        "text": "#98A1AF",
+        "line": "#262C36",
     },
     "light": {
-        "backward": "#123F8C", "tp": "#E89A1C", "pp": "#8C7A00", "dp": "#9E3A06", "ep": "#3C7FC0",
-        "other": "#566070", "data": "#0F8A78", "fault": "#D6004B", "bubble": "#C4CAD3",
-        "optimizer": "#A44FB8", "unseen": "#E7EAEE", "text": "#566070", "line": "#DCE0E6",
+        "backward": "#123F8C",
+        "tp": "#E89A1C",
+        "pp": "#8C7A00",
+        "dp": "#9E3A06",
+        "ep": "#3C7FC0",
+        "other": "#566070",
+        "data": "#0F8A78",
+        "fault": "#D6004B",
+        "bubble": "#C4CAD3",
+        "optimizer": "#A44FB8",
+        "unseen": "#E7EAEE",
+        "text": "#566070",
+        "line": "#DCE0E6",
     },
-}  # fmt: skip
+}
 _LEAST_SHARE = 0.001
 """Parts that take less than this share everywhere are left out."""
 
@@ -59,11 +79,17 @@ def figure(table: pd.DataFrame, theme: str) -> go.Figure:
     total = table.sum(axis=1).max() if len(table) else 0.0
     bars = [
         go.Bar(
-            y=table.index, x=table[part], name=label, orientation="h",
+            y=table.index,
+            x=table[part],
+            name=label,
+            orientation="h",
             marker={
-                "color": colours[colour], "line": {"width": 0},
+                "color": colours[colour],
+                "line": {"width": 0},
                 "pattern": {
-                    "shape": hatch, "size": 6, "solidity": 0.2 if colour == "fault" else 0.4,
+                    "shape": hatch,
+                    "size": 6,
+                    "solidity": 0.2 if colour == "fault" else 0.4,
                     "bgcolor": colours["bubble"] if colour == "fault" else "rgba(0,0,0,0)",
                 },
             },
@@ -71,16 +97,25 @@ def figure(table: pd.DataFrame, theme: str) -> go.Figure:
         )
         for part, (label, colour, hatch) in PARTS.items()
         if len(table) and table[part].max() > _LEAST_SHARE * total
-    ]  # fmt: skip
+    ]
     chart = go.Figure(bars)
     chart.update_layout(
-        barmode="stack", bargap=0.25, height=90 + 26 * max(len(table), 2),
-        margin={"l": 4, "r": 8, "t": 4, "b": 34}, template="none",
-        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
+        barmode="stack",
+        bargap=0.25,
+        height=90 + 26 * max(len(table), 2),
+        margin={"l": 4, "r": 8, "t": 4, "b": 34},
+        template="none",
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
         font={"color": colours["text"], "size": 12, "family": "system-ui, sans-serif"},
         legend={"orientation": "h", "y": -0.02, "yanchor": "top", "traceorder": "normal"},
-        xaxis={"gridcolor": colours["line"], "zeroline": False, "ticksuffix": " ms",
-               "side": "top", "automargin": True},
+        xaxis={
+            "gridcolor": colours["line"],
+            "zeroline": False,
+            "ticksuffix": " ms",
+            "side": "top",
+            "automargin": True,
+        },
         yaxis={"autorange": "reversed", "automargin": True, "ticksuffix": " "},
-    )  # fmt: skip
+    )
     return chart

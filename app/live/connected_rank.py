@@ -74,12 +74,17 @@ class Hello:
         if not isinstance(what, dict) or not isinstance(watches, list):
             raise ValueError("the hello's what or watches are malformed")
         return cls(
-            run, _whole(message, "attempt", 0, (1 << 15) - 1),
-            _whole(message, "rank", 0, world_size - 1), world_size,
-            message.get("allow_content") is True, message.get("allow_perturbation") is True,
-            _layers_and_heads(what), tuple(Watch.from_json(one) for one in watches[:MAX_WATCHES]),
-            _matching(message, "start", _START), _matching(message, "secret", _SECRET),
-        )  # fmt: skip
+            run,
+            _whole(message, "attempt", 0, (1 << 15) - 1),
+            _whole(message, "rank", 0, world_size - 1),
+            world_size,
+            message.get("allow_content") is True,
+            message.get("allow_perturbation") is True,
+            _layers_and_heads(what),
+            tuple(Watch.from_json(one) for one in watches[:MAX_WATCHES]),
+            _matching(message, "start", _START),
+            _matching(message, "secret", _SECRET),
+        )
 
 
 def _layers_and_heads(what: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,9 +102,13 @@ def _cost(cost: Mapping[str, Any]) -> dict[str, Any]:
     """What a watch costs, by a sign of life: its id, a text and some numbers."""
     texts = {name: str(cost[name])[:_LONGEST_TEXT] for name in ("id", "text") if name in cost}
     numbers = {
-        name: value for name, value in cost.items() if type(value) in (int, float)
-        and abs(value) <= _LARGEST_COST and len(name) <= _LONGEST_NAME and name not in texts
-    }  # fmt: skip
+        name: value
+        for name, value in cost.items()
+        if type(value) in (int, float)
+        and abs(value) <= _LARGEST_COST
+        and len(name) <= _LONGEST_NAME
+        and name not in texts
+    }
     return texts | dict(islice(numbers.items(), _MOST_COSTS))
 
 
@@ -222,8 +231,16 @@ class LiveRank:
         """What a page shows of it."""
         hello = self.hello
         return {
-            "attempt": hello.attempt, "rank": hello.rank, "state": self.state,
-            "age_s": round(self.age_s, 3), "step": self.step, "phase": self.phase,
-            "allow_content": hello.allow_content, "allow_perturbation": hello.allow_perturbation,
-            "what": hello.what, "sent": self.sent, "thinned": self.thinned, "watches": self.costs,
-        }  # fmt: skip
+            "attempt": hello.attempt,
+            "rank": hello.rank,
+            "state": self.state,
+            "age_s": round(self.age_s, 3),
+            "step": self.step,
+            "phase": self.phase,
+            "allow_content": hello.allow_content,
+            "allow_perturbation": hello.allow_perturbation,
+            "what": hello.what,
+            "sent": self.sent,
+            "thinned": self.thinned,
+            "watches": self.costs,
+        }

@@ -57,9 +57,10 @@ class LiveRun:
         """The job was started again: ranks of before that have left are forgotten."""
         self.newest_attempt = number
         self.ranks = {
-            key: one for key, one in self.ranks.items()
+            key: one
+            for key, one in self.ranks.items()
             if key[0] == number or one.state == CONNECTED
-        }  # fmt: skip
+        }
 
     def command(self, number: int) -> dict[str, Any]:
         """What tells a rank all that is watched."""
@@ -71,9 +72,10 @@ class LiveRun:
         steps = [one.step for one in self.connected]
         if steps:
             self.watches = {
-                name: watch for name, watch in self.watches.items()
+                name: watch
+                for name, watch in self.watches.items()
                 if watch.until is None or min(steps) <= watch.until
-            }  # fmt: skip
+            }
 
     def costs(self) -> dict[str, dict[str, float]]:
         """By watch, over the ranks: what is per step the greatest, all else added up."""
@@ -92,13 +94,14 @@ class LiveRun:
         self.forget_ended()
         connected = self.connected
         return {
-            "type": "state", "watches": [watch.to_json() for watch in self.watches.values()],
+            "type": "state",
+            "watches": [watch.to_json() for watch in self.watches.values()],
             **{state: self.num(state) for state in STATES},
             "step": max((one.step for one in connected), default=None),
             "frames": sum(one.received for one in self.ranks.values()),
             "thinned": sum(one.thinned for one in self.ranks.values()),
             "costs": self.costs(),
-        }  # fmt: skip
+        }
 
 
 class LiveRanks:
@@ -176,8 +179,9 @@ class LiveRanks:
                 run.watches.pop(refused, None)
         return {
             "watches": [watch.to_json() for watch in run.watches.values()],
-            "acks": [ack.as_json() for ack in acks], "silent": silent,
-        }  # fmt: skip
+            "acks": [ack.as_json() for ack in acks],
+            "silent": silent,
+        }
 
     async def command(
         self, name: str, command: str, args: Any, ranks: Sequence[int] | None

@@ -25,9 +25,16 @@ Key = tuple[str, int, str, str, int, int, str, str, int]
 def key_of(run: str, rank: int, frame: Frame) -> Key:
     """What a frame shows; a newer one with the same key takes its place."""
     return (
-        run, rank, frame.watch, frame.what, frame.layer, frame.head, frame.name, frame.shard,
+        run,
+        rank,
+        frame.watch,
+        frame.what,
+        frame.layer,
+        frame.head,
+        frame.name,
+        frame.shard,
         frame.sample,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -46,9 +53,12 @@ class Wanted:
         return run == self.run and all(
             not chosen or value in chosen
             for chosen, value in (
-                (self.watches, watch), (self.whats, what), (self.layers, layer), (self.heads, head),
+                (self.watches, watch),
+                (self.whats, what),
+                (self.layers, layer),
+                (self.heads, head),
             )
-        )  # fmt: skip
+        )
 
 
 class Reader:

@@ -66,9 +66,11 @@ def _about(name: SegmentName, what: str) -> str:
 
 def _check(path: Path, name: SegmentName) -> None:
     with pq.ParquetFile(
-        path, thrift_string_size_limit=_LONGEST_FOOTER_TEXT,
-        thrift_container_size_limit=_MOST_FOOTER_ITEMS, page_checksum_verification=False,
-    ) as file:  # fmt: skip
+        path,
+        thrift_string_size_limit=_LONGEST_FOOTER_TEXT,
+        thrift_container_size_limit=_MOST_FOOTER_ITEMS,
+        page_checksum_verification=False,
+    ) as file:
         _check_sizes(file.metadata)
         _check_schema(file.schema_arrow, name)
         rows = file.read(use_threads=False)
@@ -108,9 +110,10 @@ def _check_columns(schema: pa.Schema, table: str, is_newer: bool) -> None:
     """
     columns = {column.name: column for column in TABLES[table].columns}
     expected = [
-        column.name for column in columns.values()
+        column.name
+        for column in columns.values()
         if column.name in schema.names or not column.nullable
-    ]  # fmt: skip
+    ]
     more = schema.names[len(expected) :]
     if schema.names[: len(expected)] != expected or any(column in columns for column in more):
         raise Unfit(f"lacks columns of the table {table}, or has others among them")
@@ -165,8 +168,10 @@ def limit_this_process(memory_bytes: int) -> None:
         bound = pages * os.sysconf("SC_PAGE_SIZE") + memory_bytes
         resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
     for kind, bound in (
-        (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_NOFILE, 32), (resource.RLIMIT_CORE, 0),
-    ):  # fmt: skip
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_NOFILE, 32),
+        (resource.RLIMIT_CORE, 0),
+    ):
         resource.setrlimit(kind, (bound, bound))
 
 

@@ -33,9 +33,12 @@ _TRIES = 2
 """A file is tried again where its process ended."""
 _COMMAND = (sys.executable, "-P", "-m", "app.live.segment_check")
 _ENVIRON = {
-    "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_IO_THREADS": "1",
-    "ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1",
-}  # fmt: skip
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "ARROW_IO_THREADS": "1",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "1",
+}
 _ROOT = str(Path(__file__).resolve().parents[2])
 
 
@@ -91,10 +94,14 @@ class _Process:
         paths = [_ROOT, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         try:
             self._process = subprocess.Popen(
-                (*_COMMAND, str(memory_bytes)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL, bufsize=0, start_new_session=True,
+                (*_COMMAND, str(memory_bytes)),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                start_new_session=True,
                 env={**os.environ, **_ENVIRON, "PYTHONPATH": os.pathsep.join(paths)},
-            )  # fmt: skip
+            )
         except OSError as error:
             raise UserError(
                 f"no process can be started that checks files of ranks ({error.strerror})"

@@ -16,10 +16,14 @@ def render(hub: Hub, view: View) -> Component:
     """The page for a view; assets/model/view.mjs asks for the numbers and draws them."""
     assert view.run is not None
     options = {"first": hub.cached(view.run, "first model view", first_view)}
-    return html.Div([
-        html.H1("Model", className="visually-hidden"),
-        html.Div(className="model", **{"data-view": "model", "data-options": json.dumps(options)}),
-    ])  # fmt: skip
+    return html.Div(
+        [
+            html.H1("Model", className="visually-hidden"),
+            html.Div(
+                className="model", **{"data-view": "model", "data-options": json.dumps(options)}
+            ),
+        ]
+    )
 
 
 def register(dash: Dash, hub: Hub) -> None:

@@ -68,14 +68,21 @@ def register(dash: Dash, hub: Hub) -> None:
     about_run.register(dash, hub, base)
 
     @dash.callback(
-        Output("kpi-place", "children"), Output("overview-timeline", "children"),
-        Input("pulse", "data"), Input("view", "data"), State("overview-timeline", "children"),
-        State("url", "pathname"), State("url", "search"),
-    )  # fmt: skip
+        Output("kpi-place", "children"),
+        Output("overview-timeline", "children"),
+        Input("pulse", "data"),
+        Input("view", "data"),
+        State("overview-timeline", "children"),
+        State("url", "pathname"),
+        State("url", "search"),
+    )
     def follow(
-        _pulse: object, address: Address, shown: dict[str, Any] | None, pathname: str | None,
+        _pulse: object,
+        address: Address,
+        shown: dict[str, Any] | None,
+        pathname: str | None,
         search: str | None,
-    ) -> tuple[Any, Any]:  # fmt: skip
+    ) -> tuple[Any, Any]:
         view = view_at(address, pathname, search, base)
         if view.run is None or view.page != "overview":
             return no_update, no_update
@@ -88,16 +95,25 @@ def register(dash: Dash, hub: Hub) -> None:
             return no_update, no_update
 
     @dash.callback(
-        Output("breakdown", "children"), Output("breakdown-said", "children"),
+        Output("breakdown", "children"),
+        Output("breakdown-said", "children"),
         Output("breakdown", "className"),
-        Input("breakdown-seen", "data"), Input("pulse", "data"), Input("view", "data"),
-        Input("theme", "data"), State("url", "pathname"), State("url", "search"),
+        Input("breakdown-seen", "data"),
+        Input("pulse", "data"),
+        Input("view", "data"),
+        Input("theme", "data"),
+        State("url", "pathname"),
+        State("url", "search"),
         prevent_initial_call=True,
-    )  # fmt: skip
+    )
     def show_breakdown(
-        seen: bool | None, _pulse: object, address: Address, theme: str | None,
-        pathname: str | None, search: str | None,
-    ) -> tuple[Any, Any, str]:  # fmt: skip
+        seen: bool | None,
+        _pulse: object,
+        address: Address,
+        theme: str | None,
+        pathname: str | None,
+        search: str | None,
+    ) -> tuple[Any, Any, str]:
         view = view_at(address, pathname, search, base)
         if not seen or view.run is None or view.page != "overview":
             return no_update, no_update, "loading"
@@ -112,8 +128,9 @@ def register(dash: Dash, hub: Hub) -> None:
 def _picture(name: str, title: str, options: dict[str, Any]) -> Component:
     return html.Section(
         html.Div(**{"data-view": name, "data-options": json.dumps(options)}, className="canvas"),
-        className=f"panel picture {name}", **{"aria-label": title},
-    )  # fmt: skip
+        className=f"panel picture {name}",
+        **{"aria-label": title},
+    )
 
 
 def _beside(hub: Hub, view: View) -> tuple[bool, Component | None]:
@@ -137,16 +154,19 @@ def _breakdown_place() -> Component:
     """The empty panel; assets/lib/when_seen.mjs sets `breakdown-seen` when it comes into sight."""
     return html.Section(
         [
-            html.Header([
-                html.H2("Where a step's time goes"),
-                html.Span("mean of the steps, ms", id="breakdown-said", className="quiet"),
-            ]),
+            html.Header(
+                [
+                    html.H2("Where a step's time goes"),
+                    html.Span("mean of the steps, ms", id="breakdown-said", className="quiet"),
+                ]
+            ),
             html.Div(id="breakdown", className="loading"),
             html.Div(**{"data-view": "when-seen", "data-options": _WHEN_SEEN}),
             dcc.Store(id="breakdown-seen"),
         ],
-        className="panel breakdown", **{"aria-label": "Where a step's time goes"},
-    )  # fmt: skip
+        className="panel breakdown",
+        **{"aria-label": "Where a step's time goes"},
+    )
 
 
 def _timeline(hub: Hub, diagnosis: Diagnosis, view: View) -> Component:
@@ -162,24 +182,30 @@ def _timeline(hub: Hub, diagnosis: Diagnosis, view: View) -> Component:
     if finding is not None:
         target = show_me(finding, view)
         options |= {
-            "ranks": list(target.ranks), "steps": target.steps, "rank": target.rank,
+            "ranks": list(target.ranks),
+            "steps": target.steps,
+            "rank": target.rank,
             "attempt": finding.attempt,
-        }  # fmt: skip
+        }
     name = finding.id if finding else "none"
     return html.Section(
         html.Div(
-            key=name, className="canvas",
+            key=name,
+            className="canvas",
             **{"data-view": "finding-timeline", "data-options": json.dumps(options)},
         ),
-        id=f"timeline-of-{name}", className="panel picture timeline", key=name,
+        id=f"timeline-of-{name}",
+        className="panel picture timeline",
+        key=name,
         **{"aria-label": "Timeline of the affected pipeline group"},
-    )  # fmt: skip
+    )
 
 
 def _has_rows(run: Run, view: View) -> bool:
     attempt = run.newest_attempt if view.attempt is None else view.attempt
     found = run.index_rows(
         "(SELECT 1 FROM step_rollup WHERE attempt = $attempt LIMIT 1) UNION ALL"
-        " (SELECT 1 FROM collective_rollup WHERE attempt = $attempt LIMIT 1)", attempt=attempt,
-    )  # fmt: skip
+        " (SELECT 1 FROM collective_rollup WHERE attempt = $attempt LIMIT 1)",
+        attempt=attempt,
+    )
     return bool(found)

@@ -13,12 +13,17 @@ from app.view_state import View
 
 def render(hub: Hub, view: View) -> Component:
     """The page for a view; what is on it follows the view state by itself."""
-    return html.Div([
-        html.H1("Ranks", className="visually-hidden"),
-        _mounted("metric-picker", "panel"),
-        html.Div([_mounted("grid", "panel"), _mounted("heat", "panel")], className="ranks-maps"),
-        _mounted("rank-table", "panel"),
-    ], className="page-ranks")  # fmt: skip
+    return html.Div(
+        [
+            html.H1("Ranks", className="visually-hidden"),
+            _mounted("metric-picker", "panel"),
+            html.Div(
+                [_mounted("grid", "panel"), _mounted("heat", "panel")], className="ranks-maps"
+            ),
+            _mounted("rank-table", "panel"),
+        ],
+        className="page-ranks",
+    )
 
 
 def register(dash: Dash, hub: Hub) -> None:

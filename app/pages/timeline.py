@@ -14,8 +14,9 @@ def render(hub: Hub, view: View) -> Component:
     """The page for a view; the lanes follow the address by themselves."""
     lanes = html.Section(
         html.Div(**{"data-view": "timeline", "data-options": "{}"}),
-        className="panel timeline-page", **{"aria-label": "Timeline"},
-    )  # fmt: skip
+        className="panel timeline-page",
+        **{"aria-label": "Timeline"},
+    )
     return html.Div([note_place(hub, view), lanes], className="with-note")
 
 

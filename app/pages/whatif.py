@@ -11,10 +11,12 @@ from app.view_state import View
 
 def render(hub: Hub, view: View) -> Component:
     """The page for a view; assets/whatif/view.mjs asks for the numbers and draws them."""
-    return html.Div([
-        html.H1("What-if", className="visually-hidden"),
-        html.Div(className="whatif", **{"data-view": "what-if"}),
-    ])  # fmt: skip
+    return html.Div(
+        [
+            html.H1("What-if", className="visually-hidden"),
+            html.Div(className="whatif", **{"data-view": "what-if"}),
+        ]
+    )
 
 
 def register(dash: Dash, hub: Hub) -> None:

@@ -80,8 +80,9 @@ class _Answers:
         content = self._hub.paced(
             asked.run,
             ("tensor histogram", found.tensor, key, attempt, steps, width, axis and axis.name),
-            compute, stop,
-        )  # fmt: skip
+            compute,
+            stop,
+        )
         return Response(content, media_type=MEDIA_TYPE)
 
     def axes(self, asked: Asked, stop: Stop) -> Response:
@@ -91,9 +92,8 @@ class _Answers:
     def _axes(self, asked: Asked, stop: Stop) -> dict[str, Axis]:
         attempt = asked.whole("attempt")
         return self._hub.paced(
-            asked.run, ("step axes", attempt),
-            lambda run, stop: step_axes(run, attempt, stop), stop,
-        )  # fmt: skip
+            asked.run, ("step axes", attempt), lambda run, stop: step_axes(run, attempt, stop), stop
+        )
 
     def _axis(self, asked: Asked, stop: Stop) -> Axis | None:
         """The axis asked for; None for that of steps, and for one that the run does not have."""
@@ -104,9 +104,11 @@ class _Answers:
     def frames(self, asked: Asked, stop: Stop) -> Response:
         attempt = asked.whole("attempt")
         found = self._hub.paced(
-            asked.run, ("frames", attempt),
-            lambda run, stop: frames.frame_index(run, attempt, stop), stop,
-        )  # fmt: skip
+            asked.run,
+            ("frames", attempt),
+            lambda run, stop: frames.frame_index(run, attempt, stop),
+            stop,
+        )
         return JSONResponse(found, headers=_NO_STORE)
 
     def tiles(self, asked: Asked, stop: Stop) -> Response:
@@ -123,9 +125,11 @@ class _Answers:
         kind = asked.text("axes", "first")
         step = wanted.step if kind == "own" else None
         axes = self._hub.paced(
-            asked.run, ("axes", kind, wanted.attempt, wanted.what, wanted.sample, step, unit),
-            lambda run, stop: hidden_states.axes_of(run, wanted, kind, unit, stop), stop,
-        )  # fmt: skip
+            asked.run,
+            ("axes", kind, wanted.attempt, wanted.what, wanted.sample, step, unit),
+            lambda run, stop: hidden_states.axes_of(run, wanted, kind, unit, stop),
+            stop,
+        )
         made = hidden_states.projection(self._hub.run(asked.run), wanted, axes, unit, stop)
         return Response(pack_arrays(*made), media_type=MEDIA_TYPE, headers=_NO_STORE)
 
@@ -134,9 +138,11 @@ class _Answers:
         if tensor not in (*TENSORS, HEADS):
             raise UserError(f"tensor is {tensor[:40]!r}; give one of {', '.join(TENSORS)}, {HEADS}")
         return self._hub.paced(
-            asked.run, ("tensor map", tensor, attempt, steps),
-            lambda run, stop: tensor_map(run, tensor, attempt, steps, stop), stop,
-        )  # fmt: skip
+            asked.run,
+            ("tensor map", tensor, attempt, steps),
+            lambda run, stop: tensor_map(run, tensor, attempt, steps, stop),
+            stop,
+        )
 
 
 def _wanted(asked: Asked) -> frames.Wanted:
@@ -144,10 +150,15 @@ def _wanted(asked: Asked) -> frames.Wanted:
     if step is None:
         raise UserError("step is missing; give the number of a step")
     return frames.Wanted(
-        asked.text("what"), step, asked.whole("attempt"), _index(asked, "layer"),
-        _index(asked, "head"), _index(asked, "sample"), asked.text("name") or None,
+        asked.text("what"),
+        step,
+        asked.whole("attempt"),
+        _index(asked, "layer"),
+        _index(asked, "head"),
+        _index(asked, "sample"),
+        asked.text("name") or None,
         asked.text("shard") or None,
-    )  # fmt: skip
+    )
 
 
 def _index(asked: Asked, name: str) -> int | None:

@@ -35,9 +35,7 @@ def routes(hub: Hub) -> list[Route]:
 
 def packed(strip: Strip) -> bytes:
     """Arrays first, last, step, ms; meta: median_ms, marks, stretches."""
-    arrays = {
-        "first": strip.first_P, "last": strip.last_P, "step": strip.step_P, "ms": strip.ms_P
-    }  # fmt: skip
+    arrays = {"first": strip.first_P, "last": strip.last_P, "step": strip.step_P, "ms": strip.ms_P}
     meta = {
         "median_ms": strip.median_ms,
         "marks": [asdict(mark) for mark in strip.marks],

@@ -83,9 +83,11 @@ def routes(hub: Hub, questions: Turns, sql: Turns) -> list[Route]:
         require_page_header(request)
         name = request.path_params["run"]
         return await answer(
-            request, lambda _stop: hub.run(name).get_sql_ready(),
-            lambda _: Response(status_code=204), sql,
-        )  # fmt: skip
+            request,
+            lambda _stop: hub.run(name).get_sql_ready(),
+            lambda _: Response(status_code=204),
+            sql,
+        )
 
     return [
         Route(_PATH, saved, methods=["GET"]),
@@ -142,9 +144,12 @@ class _File(StreamingResponse):
     """A CSV file; it has a place of `turns` until it was sent, or its browser left or is slow."""
 
     def __init__(
-        self, turns: Turns, owner: Owner, made: tuple[bytes, Iterator[bytes], Stop],
+        self,
+        turns: Turns,
+        owner: Owner,
+        made: tuple[bytes, Iterator[bytes], Stop],
         headers: dict[str, str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(_body(turns, owner, *made), media_type=_CSV, headers=headers)
         self._turns, self._owner, self._stop = turns, owner, made[2]
 

@@ -108,9 +108,13 @@ class _Answers:
             part = self._maps.part(asked.run, metric, attempt, stop)
         whole, is_cut = (part, False) if part else self._whole(asked, stop)
         found = heat_maps.heat_map(
-            whole, asked.text("order", "rank"), asked.pair("rows"), asked.pair("steps"),
-            asked.whole("height", 600) or 0, asked.whole("width", 1200) or 0,
-        )  # fmt: skip
+            whole,
+            asked.text("order", "rank"),
+            asked.pair("rows"),
+            asked.pair("steps"),
+            asked.whole("height", 600) or 0,
+            asked.whole("width", 1200) or 0,
+        )
         told = {"legend": whole.legend, "is_part": part is not None, "is_cut": is_cut}
         told |= self._nothing(asked, NO_COMPARISON)
         return pack_arrays(found.arrays(), {**found.meta(), **told})
@@ -138,10 +142,14 @@ class _Answers:
 
         rows = self._hub.cached(asked.run, ("rank table", attempt, steps), compute)
         return tables.page(
-            rows, self._states(asked.run), asked.text("sort", "slowdown"),
-            asked.text("dir", "desc"), asked.text("filter"), asked.whole("page", 0) or 0,
+            rows,
+            self._states(asked.run),
+            asked.text("sort", "slowdown"),
+            asked.text("dir", "desc"),
+            asked.text("filter"),
+            asked.whole("page", 0) or 0,
             asked.whole("rank"),
-        ) | {"steps": None if steps == NO_STEPS else list(steps)}  # fmt: skip
+        ) | {"steps": None if steps == NO_STEPS else list(steps)}
 
     def _states(self, run: str) -> dict[int, str]:
         return self._hub.recent(run, "rank states", lambda run: run.rank_states(), _STATES_EVERY_S)
@@ -183,9 +191,12 @@ def _followed(hub: Hub, name: str, compute: Callable[[Asked, Stop], bytes]) -> R
         if request.query_params.get("quick"):  # a part, until the whole is there
             return await answer(request, lambda stop: compute(Asked(request), stop), _arrays)
         return await answer_followed(
-            request, hub, f"ranks/{name}", lambda _run, stop: compute(Asked(request), stop),
+            request,
+            hub,
+            f"ranks/{name}",
+            lambda _run, stop: compute(Asked(request), stop),
             MEDIA_TYPE,
-        )  # fmt: skip
+        )
 
     return Route(_PATH + name, handle)
 

@@ -121,11 +121,17 @@ def _tile(hub: Hub, request: Request, stop: Stop) -> Tile:
         return Tile({}, {"nothing": str(nothing)})
     window, made = _drawn(hub, name, asked, _width(request), stop)
     meta = tile_meta(asked.run, asked.attempt, asked.lanes, window, asked.have)
-    return Tile(made.arrays, made.meta | meta | {
-        "ranks": asked.chosen, "unknown": [r for r in asked.view.ranks if r not in asked.of],
-        "state": hub.cached(name, "timeline state", lambda run: run.state),
-        "num_ranks": len(asked.of),
-    })  # fmt: skip
+    return Tile(
+        made.arrays,
+        made.meta
+        | meta
+        | {
+            "ranks": asked.chosen,
+            "unknown": [r for r in asked.view.ranks if r not in asked.of],
+            "state": hub.cached(name, "timeline state", lambda run: run.state),
+            "num_ranks": len(asked.of),
+        },
+    )
 
 
 def _drawn(hub: Hub, name: str, asked: _Asked, width: int, stop: Stop) -> tuple[Window, Tile]:

@@ -52,9 +52,10 @@ class _Answers:
         if isinstance(found, Refusal):
             return JSONResponse(_refused(found))
         named = self._steady.get(
-            asked.run, ("causes", made.version, _scope(asked)),
+            asked.run,
+            ("causes", made.version, _scope(asked)),
             lambda _run: causes(found.prepared, lambda: stop_here(stop)),
-        )  # fmt: skip
+        )
         return JSONResponse(causes_told(named.value, found))
 
     def replay(self, asked: Asked, stop: Stop) -> Response:
@@ -69,9 +70,10 @@ class _Answers:
     def _made(self, asked: Asked, stop: Stop) -> Made[Answer | Refusal]:
         attempt, steps = _scope(asked)
         return self._steady.get(
-            asked.run, ("numbers", attempt, steps),
+            asked.run,
+            ("numbers", attempt, steps),
             lambda run: whatif_or_why_not(run, attempt, steps, stop),
-        )  # fmt: skip
+        )
 
 
 def _scope(asked: Asked) -> tuple[int | None, Steps | None]:

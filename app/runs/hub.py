@@ -159,9 +159,10 @@ class Hub:
         """
         opened = self._open(name)
         answer: T = self.answers.get(
-            (name, opened.run, key), lambda: max(opened.version, _coming.get()),
+            (name, opened.run, key),
+            lambda: max(opened.version, _coming.get()),
             lambda: compute(opened.run),
-        )  # fmt: skip
+        )
         return answer
 
     def followed(self, name: str, key: Hashable, compute: Callable[[Run], T]) -> T:
@@ -175,9 +176,12 @@ class Hub:
         return self.cached(name, key, watched.timed(key, compute))
 
     def paced(
-        self, name: str, key: Hashable, compute: Callable[[Run, Stop | None], T],
+        self,
+        name: str,
+        key: Hashable,
+        compute: Callable[[Run, Stop | None], T],
         stop: Stop | None = None,
-    ) -> T:  # fmt: skip
+    ) -> T:
         """As `cached`, for what takes long: it may be older than the news, and is made anew when it
         has rested (app.runs.refresh_policy), behind those who ask. Who was given an old answer
         hears of news then.
@@ -191,9 +195,9 @@ class Hub:
         due = pace.due(found and found[0], opened.news)
         if due is Due.BEHIND:
             self._make_behind(name, opened, key, pace)
-        answer: T = found[1] if found and due is not Due.NOW else self._made(
-            name, opened, key, pace, stop
-        )  # fmt: skip
+        answer: T = (
+            found[1] if found and due is not Due.NOW else self._made(name, opened, key, pace, stop)
+        )
         return answer
 
     def _made(

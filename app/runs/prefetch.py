@@ -83,9 +83,10 @@ class Watched:
             for key in [k for k, w in self._found.items() if begun_s - w.asked_s > WATCHED_S]:
                 del self._found[key]
             due = [
-                (key, watch) for key, watch in reversed(self._found.items())
+                (key, watch)
+                for key, watch in reversed(self._found.items())
                 if watch.took_s <= MOST_EACH_S and watch.times >= SHARED
-            ]  # fmt: skip
+            ]
             for watch in self._found.values():
                 watch.times = 0
         for key, watch in due:

@@ -212,9 +212,12 @@ def _possible(view: View, run: Run) -> View:
     wanted = run.newest_attempt if attempt is None else attempt
     there = {info["rank"] for info in run.ranks if info["attempt"] == wanted}
     return view.to(
-        attempt=attempt, rank=view.rank if view.rank in there else None, steps=None, t=None,
+        attempt=attempt,
+        rank=view.rank if view.rank in there else None,
+        steps=None,
+        t=None,
         ranks=tuple(rank for rank in view.ranks if rank in there),
-    )  # fmt: skip
+    )
 
 
 def _target(view: View, finding: Finding | None) -> View:

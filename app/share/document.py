@@ -22,12 +22,15 @@ STYLES = ("css/base.css", "css/ranks.css", "css/timeline.css", "css/share.css")
 NONE = "\u2013"
 _MOST_POINTS = 80
 _COLUMNS = (
-    ("Slowdown", "slowdown", "x", 2), ("Step", "step_ms", "ms", 1),
+    ("Slowdown", "slowdown", "x", 2),
+    ("Step", "step_ms", "ms", 1),
     ("Compute", "compute_ms", "ms", 1),
-    ("Exposed comm.", "exposed_comm_ms", "ms", 1), ("Data wait", "data_wait_ms", "ms", 1),
-    ("Bubble", "bubble_ms", "ms", 1), ("Waits", "wait_ms", "ms", 1),
+    ("Exposed comm.", "exposed_comm_ms", "ms", 1),
+    ("Data wait", "data_wait_ms", "ms", 1),
+    ("Bubble", "bubble_ms", "ms", 1),
+    ("Waits", "wait_ms", "ms", 1),
     ("Makes wait", "wait_caused_ms", "GPU-ms", 1),
-)  # fmt: skip
+)
 
 
 @cache
@@ -103,12 +106,18 @@ def _top(shared: Shared) -> Markup:
             tag("a", "Open live", href=shared.live_url, class_="button", rel="noreferrer")
             if shared.live_url
             else None,
-            tag("button", "\u25d0", type="button", id="theme", title="Dark or light",
-                aria_label="dark or light theme"),
+            tag(
+                "button",
+                "\u25d0",
+                type="button",
+                id="theme",
+                title="Dark or light",
+                aria_label="dark or light theme",
+            ),
             class_="right",
         ),
         class_="topbar shared-top",
-    )  # fmt: skip
+    )
 
 
 def _banner(shared: Shared) -> Markup:
@@ -158,8 +167,10 @@ def _tile(kpi: Kpi) -> Markup:
         tag("div", kpi.detail, class_=f"detail {kpi.tone}"),
         tag("div", kpi.extra, class_="detail"),
         tag("div", spark, class_=f"spark {kpi.tone}", aria_hidden="true") if spark else None,
-        class_="panel shared-kpi", role="listitem", title=kpi.meaning,
-    )  # fmt: skip
+        class_="panel shared-kpi",
+        role="listitem",
+        title=kpi.meaning,
+    )
 
 
 def _pictures(shared: Shared) -> Markup:
@@ -168,18 +179,25 @@ def _pictures(shared: Shared) -> Markup:
     hint = "drag or A, D to move; Ctrl + wheel or W, S to zoom; F all"
     timeline = tag(
         "section",
-        tag("header", tag("h2", "Timeline"), tag("span", of, class_="quiet"),
-            tag("span", hint, class_="quiet hint")),
+        tag(
+            "header",
+            tag("h2", "Timeline"),
+            tag("span", of, class_="quiet"),
+            tag("span", hint, class_="quiet hint"),
+        ),
         tag("div", id="shared-timeline"),
         class_="panel",
-    )  # fmt: skip
+    )
     heat = tag(
         "section",
-        tag("header", tag("h2", f"{shared.metric}, rank \u00d7 step"),
-            tag("span", id="heat-said", class_="quiet", role="status")),
+        tag(
+            "header",
+            tag("h2", f"{shared.metric}, rank \u00d7 step"),
+            tag("span", id="heat-said", class_="quiet", role="status"),
+        ),
         tag("div", id="shared-heat"),
         class_="panel",
-    )  # fmt: skip
+    )
     return joined(timeline if shared.tile else None, heat if shared.heat else None)
 
 
@@ -191,10 +209,12 @@ def _table(shared: Shared) -> Markup:
     if left > 0:
         about += f"; the {len(shared.rows)} slowest, {left:,} more on the live page"
     head = tag(
-        "tr", tag("th", "Rank", scope="col"), tag("th", "Place", scope="col"),
+        "tr",
+        tag("th", "Rank", scope="col"),
+        tag("th", "Place", scope="col"),
         tag("th", "Host", scope="col"),
         *[tag("th", f"{c[0]}, {c[2]}", scope="col", class_="number") for c in _COLUMNS],
-    )  # fmt: skip
+    )
     named = {place.rank for place in shared.finding.culprits} if shared.finding else set()
     victims = set(shared.finding.victims) if shared.finding else set()
     rows = [_row(row, named, victims) for row in shared.rows]
@@ -218,16 +238,23 @@ def _fronts(shared: Shared) -> Markup:
     for front in shared.fronts[:MOST_GROUPS]:
         name, *texts = front_texts(front)
         cells = [tag("td", text) for text in texts]
-        rows.append(tag("tr", tag("th", name, scope="row"), *cells,
-                        class_="apart" if front.is_apart else None))  # fmt: skip
+        rows.append(
+            tag(
+                "tr",
+                tag("th", name, scope="row"),
+                *cells,
+                class_="apart" if front.is_apart else None,
+            )
+        )
     table = tag("table", tag("thead", head), tag("tbody", *rows))
     about = tag("span", apart_said(shared.fronts), class_="quiet")
     title = "Where each group stands"
     return tag(
-        "section", tag("header", tag("h2", title), about),
+        "section",
+        tag("header", tag("h2", title), about),
         tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=title),
         class_="panel shared-ranks",
-    )  # fmt: skip
+    )
 
 
 def _row(row: RankRow, culprits: set[int], victims: set[int]) -> Markup:

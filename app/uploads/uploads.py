@@ -60,10 +60,15 @@ class Upload:
         """What the page is told of it."""
         files = self.place.files
         return {
-            "title": title(files.heads), "state": self.state, "offset": files.offset,
-            "total_bytes": files.num_bytes, "num_files": len(files.heads),
-            "is_sending": self._is_sending(), "keep_hours": keep_s() / 3600, **vars(self.result),
-        }  # fmt: skip
+            "title": title(files.heads),
+            "state": self.state,
+            "offset": files.offset,
+            "total_bytes": files.num_bytes,
+            "num_files": len(files.heads),
+            "is_sending": self._is_sending(),
+            "keep_hours": keep_s() / 3600,
+            **vars(self.result),
+        }
 
     def _is_sending(self) -> bool:
         return self._writer is not None and time.monotonic() - self._seen_s < QUIET_S

@@ -66,13 +66,15 @@ class BoundedHttp(H11Protocol):
         )
         body = json.dumps({"error": sentence}).encode()
         headers = [
-            ("Content-Type", "application/json"), ("Content-Length", str(len(body))),
+            ("Content-Type", "application/json"),
+            ("Content-Length", str(len(body))),
             ("Connection", "close"),
-        ]  # fmt: skip
+        ]
         for event in (
             h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
-            h11.Data(data=body), h11.EndOfMessage(),
-        ):  # fmt: skip
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 

@@ -15,10 +15,12 @@ from app.access.auth import JOB
 from app.web.connections import CONNECTION, HEAD_S, Connection
 from trace_hooks.protocol.frames import MAX_FRAME_BYTES
 
-_TOO_LONG = json.dumps({
-    "error": "The head of this request for a WebSocket has a line of more than "
-    f"{MAX_LINE_LENGTH:,} bytes or more than {MAX_NUM_HEADERS} headers; ask for less at a time."
-}).encode()  # fmt: skip
+_TOO_LONG = json.dumps(
+    {
+        "error": "The head of this request for a WebSocket has a line of more than "
+        f"{MAX_LINE_LENGTH:,} bytes or more than {MAX_NUM_HEADERS} headers; ask for less at a time."
+    }
+).encode()
 
 
 class JobSockets(WebSocketsSansIOProtocol):

@@ -55,9 +55,11 @@ class SafeHeaders:
         """The policy for this request: not all browsers take 'self' for its WebSockets, too."""
         hosts = [host for host in (headers.get("host", ""), self.public_host) if host]
         sockets = [
-            f"{scheme}://{host}" for host in dict.fromkeys(hosts) if _HOST.fullmatch(host)
+            f"{scheme}://{host}"
+            for host in dict.fromkeys(hosts)
+            if _HOST.fullmatch(host)
             for scheme in ("ws", "wss")
-        ]  # fmt: skip
+        ]
         return _CSP.format(sockets=" ".join(sockets), hashes=self.hashes)
 
 

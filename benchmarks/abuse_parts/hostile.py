@@ -38,14 +38,22 @@ PATHS = [
     path.format(run=run)
     for run in RUNS
     for path in (
-        "/run/{run}/overview", "/run/{run}/timeline", "/run/{run}/ranks", "/run/{run}/query",
-        "/api/runs", "/api/run/{run}/findings", "/api/run/{run}/strip", "/api/run/{run}/timeline",
-        "/api/run/{run}/ranks/layout", "/api/run/{run}/ranks/grid?metric=compute",
+        "/run/{run}/overview",
+        "/run/{run}/timeline",
+        "/run/{run}/ranks",
+        "/run/{run}/query",
+        "/api/runs",
+        "/api/run/{run}/findings",
+        "/api/run/{run}/strip",
+        "/api/run/{run}/timeline",
+        "/api/run/{run}/ranks/layout",
+        "/api/run/{run}/ranks/grid?metric=compute",
         "/api/run/{run}/ranks/heat?metric=compute&width=300&height=200",
-        "/api/run/{run}/query?q=run_summary", "/api/run/{run}/query?q=slowest_ranks",
+        "/api/run/{run}/query?q=run_summary",
+        "/api/run/{run}/query?q=slowest_ranks",
         "/api/run/{run}/query?q=where_time_goes",
     )
-]  # fmt: skip
+]
 """What the visitors ask for: pages, tiles, grids, heat maps and saved queries."""
 
 Row = dict[str, Any]
@@ -73,20 +81,25 @@ def attacked(server: Server, options: argparse.Namespace) -> Row:
     more_mb = "a new one" if outcomes[DIED] else round(after_mb - before_mb)
     return {
         "free SQL goes by": "POST" if is_post else "GET",
-        "hostile queries": counted(outcomes), "seconds they took": round(took_s),
-        "others, quiet: p50 ms": quiet.p50_ms, "others, quiet: p95 ms": quiet.p95_ms,
-        "others, attacked: p50 ms": meanwhile.p50_ms, "others, attacked: p95 ms": meanwhile.p95_ms,
+        "hostile queries": counted(outcomes),
+        "seconds they took": round(took_s),
+        "others, quiet: p50 ms": quiet.p50_ms,
+        "others, quiet: p95 ms": quiet.p95_ms,
+        "others, attacked: p50 ms": meanwhile.p50_ms,
+        "others, attacked: p95 ms": meanwhile.p95_ms,
         "p95, attacked / quiet": round(meanwhile.p95_ms / quiet.p95_ms, 2),
         "others: requests, quiet and attacked": f"{len(quiet.answers)}, {len(meanwhile.answers)}",
         "others: failed, attacked": meanwhile.num_failed,
         f"server killed at {options.most_gb} GB": memory.num_killed,
-        "server MB before": round(before_mb), "server MB, most": round(memory.server_mb),
-        "server MB 10 s after": round(after_mb), "server MB more 10 s after": more_mb,
+        "server MB before": round(before_mb),
+        "server MB, most": round(memory.server_mb),
+        "server MB 10 s after": round(after_mb),
+        "server MB more 10 s after": more_mb,
         "child processes MB before": round(before_children_mb),
         "child processes MB, most": round(memory.children_mb),
         "child processes MB 10 s after": round(after_children_mb),
         "together MB, most": round(memory.together_mb),
-    } | places  # fmt: skip
+    } | places
 
 
 def send_hostile(
@@ -139,11 +152,12 @@ def exhausted(server: Server, is_post: bool) -> Row:
     owner.close()
     free = f"not within {FREE_LIMIT_S:.0f}" if free_s is None else free_s
     return {
-        "all places taken: /healthz says": said, "all places taken: /healthz ms": round(ms),
+        "all places taken: /healthz says": said,
+        "all places taken: /healthz ms": round(ms),
         "all places taken: answers to viewers": counted(
             Counter(str(status or "left by the client") for status in statuses)
         ),
         "all places taken: operator's SELECT": meanwhile.status or "no answer",
         "all places taken: operator's SELECT ms": round(meanwhile.ms),
         "free again s after they left": free,
-    }  # fmt: skip
+    }

@@ -38,7 +38,7 @@ HOSTILE = {
     ),
     "sum of 10,000 terms": "SELECT " + "+".join(["1"] * 10_000),
     "endless rows": "SELECT i, repeat('row', 100) FROM range(1000000000000) t(i)",
-}  # fmt: skip
+}
 
 LASTING = ("cross join of ranges", "cross join of spans", "25 doubling CTEs", "endless recursion")
 """Those that go on for longer than anybody waits, with little memory."""
@@ -82,4 +82,4 @@ ORDINARY = {
         "SELECT r.host, avg(s.compute_ns) / 1e6 AS ms FROM step_rollup s"
         " JOIN ranks r USING (attempt, rank) GROUP BY r.host"
     ),
-}  # fmt: skip
+}

@@ -58,11 +58,13 @@ def cases(
     """
     found = [
         Case(schema, kind, dose, number, seed)
-        for schema, known in ((NATIVE, KINDS), (TRACE, drawn_trace.KINDS)) if schema in schemas
-        for kind in known if not kinds or kind in kinds
+        for schema, known in ((NATIVE, KINDS), (TRACE, drawn_trace.KINDS))
+        if schema in schemas
+        for kind in known
+        if not kinds or kind in kinds
         for dose in _doses_of(kind)
         for number in range(per_dose)
-    ]  # fmt: skip
+    ]
     for schema, wanted in ((NATIVE, num_healthy), (TRACE, num_healthy // 4)):
         if schema in schemas and (not kinds or HEALTHY in kinds):
             found += [Case(schema, HEALTHY, ANY_DOSE, number, seed) for number in range(wanted)]

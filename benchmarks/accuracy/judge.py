@@ -25,9 +25,14 @@ _JUDGED = (0, 3, 4)
 """Exit codes of diagnose: nothing found, findings, not enough data."""
 
 REPLAYABLE = (
-    HEALTHY, "slow_worker", "slow_stage", "slow_link", "slow_dp_network", "gc_pauses",
+    HEALTHY,
+    "slow_worker",
+    "slow_stage",
+    "slow_link",
+    "slow_dp_network",
+    "gc_pauses",
     "sequence_imbalance",
-)  # fmt: skip
+)
 """What lies in operations that the what-if replay knows: its S is compared with the simulation."""
 
 

@@ -58,9 +58,12 @@ class Tally:
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(
-            self.found + other.found, self.missed + other.missed, self.false + other.false,
-            self.located + other.located, self.onsets + other.onsets,
-        )  # fmt: skip
+            self.found + other.found,
+            self.missed + other.missed,
+            self.false + other.false,
+            self.located + other.located,
+            self.onsets + other.onsets,
+        )
 
 
 def _share(part: int, whole: int) -> float:

@@ -63,9 +63,11 @@ def measured(place: Place, step: Callable[[], object], num_steps: int) -> Block:
     gpu_ms = around[0].elapsed_time(around[1]) / num_steps if around else None
     each = num_steps * 1e6
     return Block(
-        (wall_end_ns - wall_ns) / each, (cpu_end_ns - cpu_ns) / each, (own_end_ns - own_ns) / each,
+        (wall_end_ns - wall_ns) / each,
+        (cpu_end_ns - cpu_ns) / each,
+        (own_end_ns - own_ns) / each,
         gpu_ms,
-    )  # fmt: skip
+    )
 
 
 def _clocks() -> tuple[int, int, int]:

@@ -77,19 +77,26 @@ class Job:
     """
 
     def __init__(
-        self, name: str, arguments: Sequence[object], environment: Mapping[str, str] | None = None,
+        self,
+        name: str,
+        arguments: Sequence[object],
+        environment: Mapping[str, str] | None = None,
         under: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         module = f"benchmarks.gpu.jobs.{name}"
         self._folder = tempfile.TemporaryDirectory()
         self._found = Path(self._folder.name) / "found.json"
         self._begun_s = time.monotonic()
         self._process = subprocess.Popen(
             [*under, sys.executable, "-m", module, *map(str, arguments)],
-            cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace", process_group=0,
+            cwd=REPO,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            process_group=0,
             env={**os.environ, **(environment or {}), _FOUND: str(self._found)},
-        )  # fmt: skip
+        )
 
     def ended(self, limit_s: float) -> Ended:
         """Wait for its end, `limit_s` from its beginning at most; then it is killed."""
@@ -113,8 +120,11 @@ class Job:
 
 
 def run_job(
-    name: str, arguments: Sequence[object], limit_s: float,
-    environment: Mapping[str, str] | None = None, under: Sequence[str] = (),
-) -> Ended:  # fmt: skip
+    name: str,
+    arguments: Sequence[object],
+    limit_s: float,
+    environment: Mapping[str, str] | None = None,
+    under: Sequence[str] = (),
+) -> Ended:
     """One job from its beginning to its end."""
     return Job(name, arguments, environment, under).ended(limit_s)

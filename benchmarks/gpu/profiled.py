@@ -179,12 +179,15 @@ def _device_work(by_kind: Mapping[str, Any], calls: list[dict[str, Any]]) -> lis
     launched = {call.get("args", {}).get("correlation"): call["ts"] for call in calls}
     return [
         Work(
-            kind, one["name"], one["ts"], _end(one),
+            kind,
+            one["name"],
+            one["ts"],
+            _end(one),
             launched.get(one.get("args", {}).get("correlation"), one["ts"]),
         )
         for kind in _WORK
         for one in by_kind.get(kind, ())
-    ]  # fmt: skip
+    ]
 
 
 def _host_work(operators: Iterable[dict[str, Any]]) -> list[Work]:

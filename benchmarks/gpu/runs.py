@@ -59,9 +59,15 @@ def run_part(part: Part, device: str, folder: Path) -> Result:
     begun_s = time.monotonic()
     command = [sys.executable, "-m", "benchmarks.gpu.run_part", part.module, device, str(path)]
     with subprocess.Popen(
-        command, cwd=REPO, start_new_session=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, errors="replace", env=_environment(device),
-    ) as process:  # fmt: skip
+        command,
+        cwd=REPO,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=_environment(device),
+    ) as process:
         said, code = _followed(process)
     figures = read_figures(path)
     state, why = _state(code, said, figures)

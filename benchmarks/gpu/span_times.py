@@ -94,12 +94,14 @@ def compared(spans: pa.Table, found: Profile) -> list[Compared]:
         last_us = max(one.end_us for one in inside)
         pairs.append(
             Compared(
-                row["kind"], row["name"], row["dur_ns"] / 1e3,
+                row["kind"],
+                row["name"],
+                row["dur_ns"] / 1e3,
                 last_us - min(one.begin_us for one in inside),
                 busy_us([(one.begin_us, one.end_us) for one in inside]),
                 (row["ts_ns"] + row["dur_ns"] - found.base_ns) / 1e3 - last_us,
             )
-        )  # fmt: skip
+        )
     return pairs
 
 

@@ -39,13 +39,16 @@ class Workload:
 _REHEARSED = GPTSizes(num_layers=2, width=64, num_heads=4, vocabulary=128, seq_len=32)
 LARGE = Workload(
     "1 billion parameters, bf16",
-    GPTSizes(num_layers=24, width=1792, num_heads=14, vocabulary=32_000, seq_len=2048), 4,
+    GPTSizes(num_layers=24, width=1792, num_heads=14, vocabulary=32_000, seq_len=2048),
+    4,
     torch.bfloat16,
-)  # fmt: skip
+)
 SMALL = Workload(
     "small, launch-bound",
-    GPTSizes(num_layers=4, width=256, num_heads=8, vocabulary=512, seq_len=128), 1, torch.float32,
-)  # fmt: skip
+    GPTSizes(num_layers=4, width=256, num_heads=8, vocabulary=512, seq_len=128),
+    1,
+    torch.float32,
+)
 WORKLOADS = {"large": LARGE, "small": SMALL}
 """For command lines of processes that a part starts."""
 

@@ -140,28 +140,42 @@ def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: i
     asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
     rank = int(now.rank_R[0])
     link = (
-        ("page", "timeline"), ("attempt", attempt), ("rank", rank), ("ranks", (rank,)),
+        ("page", "timeline"),
+        ("attempt", attempt),
+        ("rank", rank),
+        ("ranks", (rank,)),
         ("steps", (first, min(first + 1, last))),
-    )  # fmt: skip
+    )
     return Finding(
-        kind=kind, attempt=attempt, severity="urgent" if share >= URGENT_SHARE else "warning",
-        confidence="medium", title=title,
+        kind=kind,
+        attempt=attempt,
+        severity="urgent" if share >= URGENT_SHARE else "warning",
+        confidence="medium",
+        title=title,
         text=f"{what} {in_ms(good_ms + longer_ms)} per step since step {first}, {in_ms(longer_ms)} "
         f"more than in the baseline ({100 * share:.0f} % of the step).",
-        culprits=(), victims=(), first_step=first, last_step=last, ongoing=True,
+        culprits=(),
+        victims=(),
+        first_step=first,
+        last_step=last,
+        ongoing=True,
         slowdown=round((good_ms + longer_ms) / good_ms, 4) if good_ms > 0 else None,
-        cost=Cost(
-            round(longer_ms * now.rank_R.size, 3), round(share, 5), round(longer_ms, 3)
-        ),
+        cost=Cost(round(longer_ms * now.rank_R.size, 3), round(share, 5), round(longer_ms, 3)),
         evidence=(
             Evidence(
                 f"{what} {in_ms(good_ms + longer_ms)} in steps {first} to {last}; in the baseline "
                 f"{in_ms(good_ms)}.",
-                round(good_ms + longer_ms, 3), "ms per step", "rank_phases", asked, link,
+                round(good_ms + longer_ms, 3),
+                "ms per step",
+                "rank_phases",
+                asked,
+                link,
             ),
         ),
-        alternatives=others, next_step=then, cause=cause,
-    )  # fmt: skip
+        alternatives=others,
+        next_step=then,
+        cause=cause,
+    )
 
 
 _TOLD: dict[str, tuple[str, str, str, tuple[str, ...], str]] = {

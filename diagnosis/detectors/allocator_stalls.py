@@ -97,9 +97,12 @@ def _finding(times: OwnTimes, stalled_RS: Floats, rows: list[int], attempt: int)
         f"The allocator of rank {rank} retried in {num} steps, which take "
         f"{float(np.median(stalled_RS[shown][stalled_RS[shown] > 0])):.3g} ms longer than those "
         "around them.",
-        float(num), "steps", "allocator_retries", found.evidence[0].params,
+        float(num),
+        "steps",
+        "allocator_retries",
+        found.evidence[0].params,
         found.evidence[0].view,
-    )  # fmt: skip
+    )
     return replace(found, evidence=(told, *found.evidence))
 
 
@@ -107,13 +110,12 @@ def _words(times: OwnTimes, rows: list[int]) -> Words:
     named = ", ".join(str(times.ranks.rank_R[row]) for row in rows)
     who = f"rank{'s' if len(rows) > 1 else ''} {named}" if rows else "the ranks"
     return Words(
-        "allocator_stalls", f"The device allocator stalls {who}",
+        "allocator_stalls",
+        f"The device allocator stalls {who}",
         "on average to steps in which the allocator frees its memory and asks again",
         f"The device of {who} is nearly full: its allocator gives cached blocks back and asks for "
         "others, which waits for all work of the device.",
-        (
-            "New shapes, for which the same steps also compile (jit_spikes).",
-        ),
+        ("New shapes, for which the same steps also compile (jit_spikes).",),
         "Lower the peak (smaller micro-batches, more recomputation), or let blocks grow "
         "(PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True); compare reserved with allocated.",
-    )  # fmt: skip
+    )

@@ -76,8 +76,9 @@ def _collapsed(series: Series) -> list[OffHead]:
                 stretches[row] = lasting(known_N, known_N)[0]
     return [
         off_head(series, row, stretch, np.nanargmin)
-        for row, stretch in enumerate(stretches) if stretch is not None
-    ]  # fmt: skip
+        for row, stretch in enumerate(stretches)
+        if stretch is not None
+    ]
 
 
 def _always(sharp_N: Floats, level: float) -> bool:
@@ -91,17 +92,29 @@ def _finding(series: Series, found: list[OffHead], attempt: int) -> Finding:
     is_layer = _has_whole_layer(series, found)
     before = f", {worst.before:.2f} before" if np.isfinite(worst.before) else ""
     evidence = evidence_of(
-        series, worst, attempt, "entropy",
-        f"the entropy of layer {worst.layer} head {worst.head} is {worst.value:.3g} nats.", "nats",
-    )  # fmt: skip
+        series,
+        worst,
+        attempt,
+        "entropy",
+        f"the entropy of layer {worst.layer} head {worst.head} is {worst.value:.3g} nats.",
+        "nats",
+    )
     return Finding(
-        kind="attention_entropy_collapse", attempt=attempt,
+        kind="attention_entropy_collapse",
+        attempt=attempt,
         severity=severity_of(ongoing, is_urgent=is_layer),
-        confidence="high" if is_layer else "medium", title="Attention collapses to single tokens",
+        confidence="high" if is_layer else "medium",
+        title="Attention collapses to single tokens",
         text=f"Since step {first} the attention of {named_heads(found)} is on one token alone: "
         f"its entropy is down to {worst.value:.2g} nats{before}.",
-        culprits=(), victims=(), first_step=first, last_step=last, ongoing=ongoing, slowdown=None,
-        cost=None, evidence=(evidence,),
+        culprits=(),
+        victims=(),
+        first_step=first,
+        last_step=last,
+        ongoing=ongoing,
+        slowdown=None,
+        cost=None,
+        evidence=(evidence,),
         alternatives=(
             "Heads that learned to copy one place strictly: few of them, and the loss falls.",
             "Batches of very short or padded sequences: look at the lengths in these steps.",
@@ -110,7 +123,7 @@ def _finding(series: Series, found: list[OffHead], attempt: int) -> Finding:
         "and keys do. Normalise queries and keys, reparametrise their weights (sigma-Reparam), or "
         "lower the learning rate, from the checkpoint before.",
         cause="The softmax of these heads is saturated, so their queries and keys learn nothing.",
-    )  # fmt: skip
+    )
 
 
 def _has_whole_layer(series: Series, found: list[OffHead]) -> bool:

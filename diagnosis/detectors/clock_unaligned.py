@@ -98,9 +98,13 @@ def _clocks(tables: Mapping[str, pa.Table]) -> _Clocks:
         off_HB[part, b] = off_H[part] - _agreed(off_H[part])
     known = all(ends["is_aligned"].to_pylist())
     return _Clocks(
-        tuple(hosts.tolist()), off_HB, _allowed(tables, hosts.tolist(), host_N, noise_N, known),
-        first_B, last_B, known,
-    )  # fmt: skip
+        tuple(hosts.tolist()),
+        off_HB,
+        _allowed(tables, hosts.tolist(), host_N, noise_N, known),
+        first_B,
+        last_B,
+        known,
+    )
 
 
 def _agreed(off_H: Floats) -> float:
@@ -154,20 +158,29 @@ def _finding(
     worst = int(np.nanargmax(np.nanmax(np.abs(np.where(off_HB, clocks.off_HB, 0)), axis=1)))
     most_ms = float(np.nanmax(np.abs(clocks.off_HB[worst])))
     rows = [
-        row for row, host in enumerate(ranks.host_R)
+        row
+        for row, host in enumerate(ranks.host_R)
         if (host or f"rank {ranks.rank_R[row]}") in named
-    ]  # fmt: skip
+    ]
     who = f"Clocks of {', '.join(named)}" if named else "Clocks of the hosts"
     how = _how(clocks.off_HB[worst], float(clocks.allowed_H[worst]))
     stated = "although they count as aligned" if clocks.is_known else "and how much is not known"
     since = f"since step {first}" if ongoing else f"from step {first} to {last}"
     return Finding(
-        kind="clock_unaligned", attempt=attempt, severity="warning" if ongoing else "past",
-        confidence="high", title=f"{who} are off by up to {most_ms:,.1f} ms",
+        kind="clock_unaligned",
+        attempt=attempt,
+        severity="warning" if ongoing else "past",
+        confidence="high",
+        title=f"{who} are off by up to {most_ms:,.1f} ms",
         text=f"Ends of the same collectives differ by {how} {since}, {stated}: nobody is named "
         "from timing across ranks.",
-        culprits=tuple(place_of(ranks, row) for row in rows), victims=(), first_step=first,
-        last_step=last, ongoing=bool(ongoing), slowdown=None, cost=None,
+        culprits=tuple(place_of(ranks, row) for row in rows),
+        victims=(),
+        first_step=first,
+        last_step=last,
+        ongoing=bool(ongoing),
+        slowdown=None,
+        cost=None,
         evidence=_evidence(clocks, worst, attempt, (first, last), ranks),
         alternatives=(
             "A host that sees the end of collectives late by itself (a polling thread without a "
@@ -177,7 +190,7 @@ def _finding(
         "their logs for steps of the clock; record with the store's clock exchange switched on.",
         hosts=named,
         cause=f"{who} differ: members of one collective see its end at different times.",
-    )  # fmt: skip
+    )
 
 
 def _how(off_B: Floats, allowed_ms: float) -> str:
@@ -201,14 +214,19 @@ def _evidence(
     )
     most_ms = float(off_B[int(np.nanargmax(np.abs(off_B)))])
     link = (
-        ("page", "timeline"), ("attempt", attempt), ("rank", shown), ("ranks", (shown,)),
+        ("page", "timeline"),
+        ("attempt", attempt),
+        ("rank", shown),
+        ("ranks", (shown,)),
         ("steps", (steps[0], min(steps[0] + 1, steps[1]))),
-    )  # fmt: skip
-    return (
-        Evidence(
-            f"{host} sees collectives end {abs(most_ms):,.2f} ms "
-            f"{'earlier' if most_ms > 0 else 'later'} than most hosts of its groups; "
-            f"{clocks.allowed_H[worst]:.2f} ms would be within transfer and stated error.",
-            round(most_ms, 4), "ms", "end_lateness", asked, link,
-        ),
-    )  # fmt: skip
+    )
+    return Evidence(
+        f"{host} sees collectives end {abs(most_ms):,.2f} ms "
+        f"{'earlier' if most_ms > 0 else 'later'} than most hosts of its groups; "
+        f"{clocks.allowed_H[worst]:.2f} ms would be within transfer and stated error.",
+        round(most_ms, 4),
+        "ms",
+        "end_lateness",
+        asked,
+        link,
+    )

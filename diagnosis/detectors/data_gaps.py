@@ -58,20 +58,30 @@ def _finding(gaps: pa.Table, places: pa.Table, step_S: Ints, attempt: int) -> Fi
     told = [
         f"{number:,} {what}"
         for number, what in (
-            (num_steps, "whole steps lost"), (lost, "collectives lost"), (twice, "there twice")
+            (num_steps, "whole steps lost"),
+            (lost, "collectives lost"),
+            (twice, "there twice"),
         )
         if number
-    ]  # fmt: skip
+    ]
     named = ", ".join(map(str, rank_R[:_MOST_NAMED].tolist()))
     more = f" and {rank_R.size - _MOST_NAMED} others" if rank_R.size > _MOST_NAMED else ""
     who = f"Rank{'s' if rank_R.size > 1 else ''} {named}{more}"
     return Finding(
-        kind="data_gaps", attempt=attempt, severity="warning" if ongoing else "past",
-        confidence="high", title=f"Data of {who[0].lower()}{who[1:]} have gaps",
+        kind="data_gaps",
+        attempt=attempt,
+        severity="warning" if ongoing else "past",
+        confidence="high",
+        title=f"Data of {who[0].lower()}{who[1:]} have gaps",
         text=f"{', '.join(told)} between step {first} and {last}; other members of the same "
         "groups have them once.",
-        culprits=tuple(place_of(ranks, row) for row in range(rank_R.size)), victims=(),
-        first_step=first, last_step=last, ongoing=ongoing, slowdown=None, cost=None,
+        culprits=tuple(place_of(ranks, row) for row in range(rank_R.size)),
+        victims=(),
+        first_step=first,
+        last_step=last,
+        ongoing=ongoing,
+        slowdown=None,
+        cost=None,
         evidence=_evidence(told, (num_steps + lost + twice), first, last, attempt, rank_R),
         alternatives=(
             "Dropped by the hooks (its heartbeats count that), lost on the way, or a file that was "
@@ -80,7 +90,7 @@ def _finding(gaps: pa.Table, places: pa.Table, step_S: Ints, attempt: int) -> Fi
         next_step="Look at the rank's dropped rows on the overview and at its files in segments/; "
         "findings on these ranks and steps rest on what is left.",
         cause=f"{who}: rows in the middle of the recording are missing or there twice.",
-    )  # fmt: skip
+    )
 
 
 def _evidence(
@@ -89,12 +99,17 @@ def _evidence(
     shown = int(rank_R[0])
     asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
     link = (
-        ("page", "timeline"), ("attempt", attempt), ("rank", shown), ("ranks", (shown,)),
+        ("page", "timeline"),
+        ("attempt", attempt),
+        ("rank", shown),
+        ("ranks", (shown,)),
         ("steps", (first, min(first + 1, last))),
-    )  # fmt: skip
-    return (
-        Evidence(
-            f"Numbers of collectives and steps in steps {first} to {last}: {', '.join(told)}.",
-            number, "rows", "data_gaps", asked, link,
-        ),
-    )  # fmt: skip
+    )
+    return Evidence(
+        f"Numbers of collectives and steps in steps {first} to {last}: {', '.join(told)}.",
+        number,
+        "rows",
+        "data_gaps",
+        asked,
+        link,
+    )

@@ -102,7 +102,9 @@ def _meet(one: Episode, other: Episode) -> bool:
 
 def _words(title: str) -> Words:
     return Words(
-        "data_loader", title, "blocked on the next batch",
+        "data_loader",
+        title,
+        "blocked on the next batch",
         f"{title}: the loader does not deliver in time, what comes after is only shifted.",
         (
             "Slow storage or network below the loader, a slow source of the mixture, or too few "
@@ -111,4 +113,4 @@ def _words(title: str) -> Words:
         ),
         "Look at the loader: number of workers, prefetching, CPU of the host, read rate of the "
         "storage; time one worker by itself.",
-    )  # fmt: skip
+    )

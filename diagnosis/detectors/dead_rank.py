@@ -71,9 +71,11 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         return None
     newest_ns = float(np.median([row["last_ns"] for row in rows]))
     silent = [
-        row for row in rows if row["status"] != "finished"
+        row
+        for row in rows
+        if row["status"] != "finished"
         and (newest_ns - row["last_ns"] >= SILENT_MS * 1e6 or _is_gone(row, rows))
-    ]  # fmt: skip
+    ]
     further = max((row["last_step"] for row in rows if row["last_step"] is not None), default=0)
     dead = [row for row in silent if further - (row["last_step"] or 0) <= MOST_FURTHER]
     found = tuple(
@@ -128,18 +130,26 @@ def _finding(one: _Silent, places: pa.Table, further: int, attempt: int) -> Find
     told = f"{one.quiet_ms / 1e3:.1f} s before the others"
     gone = ", and its process is gone" if one.is_gone else ""
     return Finding(
-        kind="dead_rank" if one.host is None else "silent_host", attempt=attempt, severity="urgent",
+        kind="dead_rank" if one.host is None else "silent_host",
+        attempt=attempt,
+        severity="urgent",
         confidence="high" if one.is_gone or one.quiet_ms >= CERTAIN_MS else "medium",
         title=f"{one.who} fell silent in step {first}",
         text=f"{one.who} sent the last sign of life {told}{gone}; no step was finished since.",
-        culprits=tuple(place_of(ranks, row) for row in range(rank_R.size)), victims=others,
-        first_step=first, last_step=last, ongoing=True, slowdown=None, cost=None,
+        culprits=tuple(place_of(ranks, row) for row in range(rank_R.size)),
+        victims=others,
+        first_step=first,
+        last_step=last,
+        ongoing=True,
+        slowdown=None,
+        cost=None,
         evidence=_evidence(one, ranks_shown=pipeline_ranks(ranks, 0), first=first, attempt=attempt),
         alternatives=_ALTERNATIVES,
         next_step="Look at the log of that process and of its host (dmesg, Xid and ECC errors, the "
         "out-of-memory killer); restart from the last checkpoint without that host.",
-        hosts=() if one.host is None else (one.host,), cause=cause,
-    )  # fmt: skip
+        hosts=() if one.host is None else (one.host,),
+        cause=cause,
+    )
 
 
 def _evidence(
@@ -147,17 +157,21 @@ def _evidence(
 ) -> tuple[Evidence, ...]:
     shown = int(one.rows[0]["rank"])
     link = (
-        ("page", "timeline"), ("attempt", attempt), ("rank", shown), ("ranks", ranks_shown),
+        ("page", "timeline"),
+        ("attempt", attempt),
+        ("rank", shown),
+        ("ranks", ranks_shown),
         ("steps", (max(first - 1, 0), first)),
-    )  # fmt: skip
+    )
     quiet_s = round(one.quiet_ms / 1e3, 1)
-    return (
-        Evidence(
-            f"Its last heartbeat is {quiet_s} s older than those of most ranks; they come each "
-            "second.",
-            quiet_s, "s", "last_signs", (("attempt", attempt),), link,
-        ),
-    )  # fmt: skip
+    return Evidence(
+        f"Its last heartbeat is {quiet_s} s older than those of most ranks; they come each second.",
+        quiet_s,
+        "s",
+        "last_signs",
+        (("attempt", attempt),),
+        link,
+    )
 
 
 _ALTERNATIVES = (

@@ -104,14 +104,23 @@ def _finding(series: Series, dead: list[_Dead], attempt: int) -> Finding:
     layers = sorted({one.layer for one in dead})
     where = named(_words(one.tensor, one.name) for one in sorted(dead, key=lambda one: one.layer))
     return Finding(
-        kind="dead_units", attempt=attempt, severity=severity_of(ongoing, is_urgent=True),
+        kind="dead_units",
+        attempt=attempt,
+        severity=severity_of(ongoing, is_urgent=True),
         confidence="high" if worst.share == 1 or worst.tensor in OUTPUTS else "medium",
-        title=f"Units of layer {layers[0]} are dead" if len(layers) == 1 else
-        f"Units of {len(layers)} layers are dead",
+        title=f"Units of layer {layers[0]} are dead"
+        if len(layers) == 1
+        else f"Units of {len(layers)} layers are dead",
         text=f"Since step {first} there are up to {worst.share:.0%} zeros in {where}. These units "
         "give nothing for any token of the batch, and learn nothing.",
-        culprits=(), victims=(), first_step=first, last_step=last, ongoing=ongoing, slowdown=None,
-        cost=None, evidence=tuple(_evidence(series, one, attempt) for one in _told(dead)),
+        culprits=(),
+        victims=(),
+        first_step=first,
+        last_step=last,
+        ongoing=ongoing,
+        slowdown=None,
+        cost=None,
+        evidence=tuple(_evidence(series, one, attempt) for one in _told(dead)),
         alternatives=(
             "Parts that are switched off on purpose: frozen by masks, pruned, experts without "
             "tokens.",
@@ -122,7 +131,7 @@ def _finding(series: Series, dead: list[_Dead], attempt: int) -> Finding:
         "tensor_health): a large update or learning rate drives units below their rectifier for "
         "good. Go back to the checkpoint before, with a lower rate or a warm-up.",
         cause="Units of the layer are zero for every token, so no gradient brings them back.",
-    )  # fmt: skip
+    )
 
 
 def _told(dead: list[_Dead]) -> list[_Dead]:
@@ -136,11 +145,18 @@ def _told(dead: list[_Dead]) -> list[_Dead]:
 def _evidence(series: Series, one: _Dead, attempt: int) -> Evidence:
     step = int(series.step_N[one.at])
     asked = (
-        ("step_min", step), ("step_max", step), ("tensor", one.tensor), ("layer", one.layer),
+        ("step_min", step),
+        ("step_max", step),
+        ("tensor", one.tensor),
+        ("layer", one.layer),
         ("attempt", attempt),
-    )  # fmt: skip
+    )
     view = seen(attempt, one.tensor, "zero_ratio", one.layer, one.name)
     return Evidence(
         f"In step {step} the share of zeros in {_words(one.tensor, one.name)} is {one.share:.1%}.",
-        round(one.share, 6), "share", "tensor_health", asked, view,
-    )  # fmt: skip
+        round(one.share, 6),
+        "share",
+        "tensor_health",
+        asked,
+        view,
+    )

@@ -69,9 +69,11 @@ def _most_frequent(rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[in
 
 def _words(who: str) -> Words:
     return Words(
-        "gc_pauses", f"Garbage collections stop {who}", "to the longest garbage collection",
+        "gc_pauses",
+        f"Garbage collections stop {who}",
+        "to the longest garbage collection",
         f"Python's garbage collector stops {who} in the middle of a step, and the others wait.",
         ("Collections on purpose: a job that calls gc.collect() in each step pays the same.",),
         "Freeze what lives long (gc.freeze after setting up), turn automatic collections off and "
         "collect on all ranks in the same step every few hundred steps.",
-    )  # fmt: skip
+    )

@@ -85,8 +85,12 @@ def _finding(
     more = Evidence(
         f"{paused.text[0].upper()}{paused.text[1:]}. The longest of a step takes "
         f"{longest_ms:.3g} ms, the median of these steps.",
-        round(longest_ms, 3), "ms", CELLS, found.evidence[0].params, found.evidence[0].view,
-    )  # fmt: skip
+        round(longest_ms, 3),
+        "ms",
+        CELLS,
+        found.evidence[0].params,
+        found.evidence[0].view,
+    )
     return replace(found, evidence=(*found.evidence, more))
 
 

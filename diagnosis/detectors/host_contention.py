@@ -45,9 +45,10 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     excess = _excess(times, hosts)
     found = [
         _finding(times, host, hosts[host], episode, attempt)
-        for host in alone for episode in _episodes(excess, host)
+        for host in alone
+        for episode in _episodes(excess, host)
         if _stands_still(times, hosts, host, episode)
-    ]  # fmt: skip
+    ]
     checked = (
         f"No {'other ' if found else ''}host of whole stages computed without CPU time for "
         f"{100 * LEAST_SHARE:.0f} % of a step more than the others."

@@ -172,8 +172,12 @@ def _evidence(times: OwnTimes, spikes: _Spikes, found: Finding) -> Evidence:
         f"{steps.size} of {times.step_S.size} steps ({_listed(steps)}) take {in_ms(longer_ms)} "
         f"longer than those around them; of the others none more than "
         f"{in_ms(max(float(np.nanmax(others_S, initial=0.0)), 0.0))}.",
-        round(longer_ms, 3), "ms", "rank_phases", found.evidence[0].params, view,
-    )  # fmt: skip
+        round(longer_ms, 3),
+        "ms",
+        "rank_phases",
+        found.evidence[0].params,
+        view,
+    )
 
 
 _MOST_LISTED = 5
@@ -188,7 +192,8 @@ def _words(times: OwnTimes, rows: tuple[int, ...]) -> Words:
     named = [str(times.ranks.rank_R[row]) for row in rows]
     who = f"rank{'s' if len(named) > 1 else ''} {', '.join(named)}" if named else "all ranks"
     return Words(
-        "jit_spikes", f"Rare long steps on {who}",
+        "jit_spikes",
+        f"Rare long steps on {who}",
         "on average to rare steps that compute far longer",
         f"A few steps compute far longer than all others on {who}, as when something compiles or "
         "tunes itself for a new shape.",
@@ -200,4 +205,4 @@ def _words(times: OwnTimes, rows: tuple[int, ...]) -> Words:
         "Look at what runs in these steps: log recompilations (TORCH_LOGS=recompiles), pad or "
         "bucket shapes, warm up what is compiled before training.",
         confidence="medium",
-    )  # fmt: skip
+    )

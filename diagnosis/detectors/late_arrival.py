@@ -87,10 +87,14 @@ def _worst(times: OwnTimes, counts: list[dict[str, Any]]) -> _Counted | None:
     num, last = worst["num_instances"], worst["num_last"]
     caused_ms = worst["wait_caused_ms"]
     return _Counted(
-        int(at[0]), last, num, caused_ms, caused_ms / sum(row["wait_caused_ms"] for row in counts),
+        int(at[0]),
+        last,
+        num,
+        caused_ms,
+        caused_ms / sum(row["wait_caused_ms"] for row in counts),
         min(caused_ms / total_ms, 1.0),
         len(counts) * at_least(last, num, worst["chance"]),
-    )  # fmt: skip
+    )
 
 
 def at_least(hits: int, num: int, chance: float) -> float:
@@ -102,9 +106,10 @@ def at_least(hits: int, num: int, chance: float) -> float:
 
 def _is_late(worst: _Counted) -> bool:
     return (
-        worst.by_chance < BY_CHANCE and worst.of_all >= MOST_OF_WAITING
+        worst.by_chance < BY_CHANCE
+        and worst.of_all >= MOST_OF_WAITING
         and worst.share >= MIN_EXCESS
-    )  # fmt: skip
+    )
 
 
 def _finding(times: OwnTimes, worst: _Counted, attempt: int) -> Finding:
@@ -116,31 +121,49 @@ def _finding(times: OwnTimes, worst: _Counted, attempt: int) -> Finding:
     if len(ranks) == 1:
         ranks = tuple(times.ranks.rank_R[:_MOST_LANES].tolist())
     link = (
-        ("page", "timeline"), ("attempt", attempt), ("rank", rank), ("ranks", ranks),
+        ("page", "timeline"),
+        ("attempt", attempt),
+        ("rank", rank),
+        ("ranks", ranks),
         ("steps", (first, last)),
-    )  # fmt: skip
+    )
     return Finding(
-        kind="slow_worker", attempt=attempt, severity="warning", confidence="low",
+        kind="slow_worker",
+        attempt=attempt,
+        severity="warning",
+        confidence="low",
         title=f"Rank {rank} comes last",
         text=f"It comes last to {worst.num_last} of {worst.num_instances} collectives since step "
         f"{first}; the others together wait {in_ms(per_step_ms)} per step for it "
         f"({100 * worst.share:.0f} % of the job's time).",
         culprits=(place_of(times.ranks, worst.row),),
         victims=tuple(r for r in times.ranks.rank_R.tolist() if r != rank),
-        first_step=first, last_step=last, ongoing=True, slowdown=None,
+        first_step=first,
+        last_step=last,
+        ongoing=True,
+        slowdown=None,
         cost=Cost(
-            round(per_step_ms, 3), round(worst.share, 5),
+            round(per_step_ms, 3),
+            round(worst.share, 5),
             round(per_step_ms / times.ranks.rank_R.size, 3),
         ),
         evidence=(
             Evidence(
                 f"It comes last to {worst.num_last} of {worst.num_instances} collectives; chance "
                 f"does that to one of the ranks with probability {worst.by_chance:.2g}.",
-                worst.num_last, "collectives", COUNTS, asked, link,
+                worst.num_last,
+                "collectives",
+                COUNTS,
+                asked,
+                link,
             ),
             Evidence(
                 f"{100 * worst.of_all:.0f} % of all waiting in these steps is for it.",
-                round(worst.of_all, 4), "share", COUNTS, asked, link,
+                round(worst.of_all, 4),
+                "share",
+                COUNTS,
+                asked,
+                link,
             ),
         ),
         alternatives=_ALTERNATIVES,
@@ -148,7 +171,7 @@ def _finding(times: OwnTimes, worst: _Counted, attempt: int) -> Finding:
         "by step; meanwhile look at what its host does before its collectives.",
         cause=f"Rank {rank} comes last to most collectives and the others wait for it; in so few "
         "steps it is not told why.",
-    )  # fmt: skip
+    )
 
 
 _MOST_LANES = 16

@@ -114,14 +114,17 @@ def _flaps(found: Transfers, struck_KS: Bools, beyond_KS: Floats) -> list[_Flap]
         one = _Flap((k,), tuple(steps.tolist()), float(beyond_KS[k, steps].sum()))
         ranks = set(found.channels[k].ranks)
         for other in [
-            flap for flap in flaps if set(flap.steps) & set(one.steps)
+            flap
+            for flap in flaps
+            if set(flap.steps) & set(one.steps)
             and any(ranks & set(found.channels[c].ranks) for c in flap.channels)
-        ]:  # fmt: skip
+        ]:
             flaps.remove(other)
             one = _Flap(
-                (*other.channels, *one.channels), tuple(sorted({*other.steps, *one.steps})),
+                (*other.channels, *one.channels),
+                tuple(sorted({*other.steps, *one.steps})),
                 max(other.lost_ms, one.lost_ms),
-            )  # fmt: skip
+            )
         flaps.append(one)
     return flaps
 
@@ -165,19 +168,27 @@ def _finding(found: Transfers, flap: _Flap, attempt: int) -> Finding:
     num_ranks = found.ranks.rank_R.size
     urgent = "urgent" if share >= URGENT_SHARE else "warning"
     return Finding(
-        kind="link_flap", attempt=attempt, severity=urgent if ongoing else "past",
-        confidence="high" if len(flap.steps) > 1 else "medium", title=f"{who} halts at times",
+        kind="link_flap",
+        attempt=attempt,
+        severity=urgent if ongoing else "past",
+        confidence="high" if len(flap.steps) > 1 else "medium",
+        title=f"{who} halts at times",
         text=f"Single transfers stopped in {len(flap.steps)} steps from {first} to {last}, for "
         f"{in_ms(flap.lost_ms)} in all, and went on as before.",
-        culprits=tuple(place_of(found.ranks, row) for row in rows), victims=(),
-        first_step=first, last_step=last, ongoing=ongoing, slowdown=None,
+        culprits=tuple(place_of(found.ranks, row) for row in rows),
+        victims=(),
+        first_step=first,
+        last_step=last,
+        ongoing=ongoing,
+        slowdown=None,
         cost=Cost(round(per_step_ms * num_ranks, 3), round(share, 5), round(per_step_ms, 3)),
-        evidence=_evidence(found, flap, attempt, ranks), alternatives=_ALTERNATIVES,
+        evidence=_evidence(found, flap, attempt, ranks),
+        alternatives=_ALTERNATIVES,
         next_step="Read the link-down counters and the kernel log of the hosts at these times "
         "(ibstat, ethtool -S, dmesg), and those of the ports of the switch.",
         cause=f"{who}: single transfers took far longer and those after them were normal, as when "
         "a port goes down and comes up.",
-    )  # fmt: skip
+    )
 
 
 def _evidence(
@@ -189,26 +200,38 @@ def _evidence(
     longest_ms, step = float(found.longest_KS[k, worst]), int(found.step_S[worst])
     asked = (("step_min", step), ("step_max", step), ("attempt", attempt))
     link = (
-        ("page", "timeline"), ("attempt", attempt), ("rank", ranks[0]),
+        ("page", "timeline"),
+        ("attempt", attempt),
+        ("rank", ranks[0]),
         ("ranks", tuple(ranks[:16])),
         ("steps", (step, step)),
-    )  # fmt: skip
+    )
     listed = ", ".join(str(found.step_S[at]) for at in steps[:8])
     more = f" and {len(steps) - 8} others" if len(steps) > 8 else ""
     return (
         Evidence(
             f"The longest transfer of step {step} took {in_ms(longest_ms)}; the longest of a step "
             f"usually takes {in_ms(middle(found.longest_KS[k]))}.",
-            round(longest_ms, 3), "ms", "transfers", asked, link,
+            round(longest_ms, 3),
+            "ms",
+            "transfers",
+            asked,
+            link,
         ),
         Evidence(
             f"So it was in {len(steps)} of {found.step_S.size} steps ({listed}{more}), on "
             f"{len(flap.channels)} of {len(found.channels)} groups and links.",
-            len(steps), "steps", "transfers",
-            (("step_min", int(found.step_S[steps[0]])),
-             ("step_max", int(found.step_S[steps[-1]])), asked[2]), link,
+            len(steps),
+            "steps",
+            "transfers",
+            (
+                ("step_min", int(found.step_S[steps[0]])),
+                ("step_max", int(found.step_S[steps[-1]])),
+                asked[2],
+            ),
+            link,
         ),
-    )  # fmt: skip
+    )
 
 
 _ALTERNATIVES = (

@@ -89,21 +89,32 @@ def _finding(series: Series, grown: list[OffHead], attempt: int) -> Finding:
     diverges = worst.value > DIVERGES
     before = f", {worst.before:.3g} before" if np.isfinite(worst.before) else ""
     bound = (
-        f"runs above {DIVERGES:.0e} diverged" if diverges
-        else f"QK-clip acts from {CLIPPED:.0f} on"
-    )  # fmt: skip
+        f"runs above {DIVERGES:.0e} diverged" if diverges else f"QK-clip acts from {CLIPPED:.0f} on"
+    )
     evidence = evidence_of(
-        series, worst, attempt, "max_logit",
+        series,
+        worst,
+        attempt,
+        "max_logit",
         f"the greatest logit of layer {worst.layer} head {worst.head} is {worst.value:.4g}.",
         "logit",
-    )  # fmt: skip
+    )
     return Finding(
-        kind="logit_growth", attempt=attempt, severity=severity_of(ongoing, is_urgent=diverges),
-        confidence="high" if diverges else "medium", title="Attention logits grow",
+        kind="logit_growth",
+        attempt=attempt,
+        severity=severity_of(ongoing, is_urgent=diverges),
+        confidence="high" if diverges else "medium",
+        title="Attention logits grow",
         text=f"Since step {first} the greatest logit of {named_heads(grown)} is up to "
         f"{worst.value:.3g}{before}; {bound}.",
-        culprits=(), victims=(), first_step=first, last_step=last, ongoing=ongoing, slowdown=None,
-        cost=None, evidence=(evidence,),
+        culprits=(),
+        victims=(),
+        first_step=first,
+        last_step=last,
+        ongoing=ongoing,
+        slowdown=None,
+        cost=None,
+        evidence=(evidence,),
         alternatives=(
             "Heads that settle at sharp attention on purpose: see whether the logit still grows.",
             "One damaged weight of queries or keys (silent_corruption): one head alone, at once.",
@@ -112,4 +123,4 @@ def _finding(series: Series, grown: list[OffHead], attempt: int) -> Finding:
         "clip queries and keys (QK-clip), normalise them (QK-norm), or lower the learning rate of "
         "their weights before the loss spikes.",
         cause="Queries and keys grow, so the softmax sharpens until no gradient passes it.",
-    )  # fmt: skip
+    )

@@ -111,14 +111,21 @@ def _finding(step_S: Ints, found: list[_Spikes], attempt: int) -> Finding:
     )
     urgent = worst.column == "loss"
     return Finding(
-        kind="loss_spike", attempt=attempt,
+        kind="loss_spike",
+        attempt=attempt,
         severity=("urgent" if urgent else "warning") if ongoing else "past",
         confidence="high" if urgent else "medium",
         title=f"{what[0].upper()}{what[1:]} spikes",
         text=f"{what[0].upper()}{what[1:]} is up to {worst.greatest:.1f} times its level before, "
         f"{when}.",
-        culprits=(), victims=(), first_step=first, last_step=last, ongoing=ongoing, slowdown=None,
-        cost=None, evidence=tuple(_evidence(step_S, spikes, attempt) for spikes in found),
+        culprits=(),
+        victims=(),
+        first_step=first,
+        last_step=last,
+        ongoing=ongoing,
+        slowdown=None,
+        cost=None,
+        evidence=tuple(_evidence(step_S, spikes, attempt) for spikes in found),
         alternatives=(
             "Another loss on purpose from that step on: other data, or other weights of its terms.",
             "A corrupted value on one rank (silent_corruption): compare the replicas' weights.",
@@ -128,7 +135,7 @@ def _finding(step_S: Ints, found: list[_Spikes], attempt: int) -> Finding:
         "its data if the loss does not come down by itself.",
         cause=f"{what[0].upper()}{what[1:]} leaves the level of the steps before by more than its "
         "noise.",
-    )  # fmt: skip
+    )
 
 
 def _evidence(step_S: Ints, spikes: _Spikes, attempt: int) -> Evidence:
@@ -138,5 +145,9 @@ def _evidence(step_S: Ints, spikes: _Spikes, attempt: int) -> Evidence:
     return Evidence(
         f"In step {at} {VALUES[spikes.column]} is {spikes.greatest:.2f} times the median of the "
         f"calm steps before it (up to {HISTORY}).",
-        round(spikes.greatest, 3), "x", "steps", asked, view,
-    )  # fmt: skip
+        round(spikes.greatest, 3),
+        "x",
+        "steps",
+        asked,
+        view,
+    )

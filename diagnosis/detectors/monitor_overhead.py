@@ -117,18 +117,27 @@ def _finding(cost: _Cost, episode: Episode, places: pa.Table, attempt: int) -> F
     dropped = sum(row["dropped"] for row in cost.lossy)
     text += f"; {dropped:,} rows were dropped, so the record has gaps." if dropped else "."
     return Finding(
-        kind="monitor_overhead", attempt=attempt, severity="warning" if ongoing else "past",
-        confidence="medium" if is_costly else "high", title=title, text=text,
-        culprits=tuple(place_of(ranks, row) for row in range(len(named))), victims=(),
-        first_step=first, last_step=last, ongoing=ongoing, slowdown=None,
+        kind="monitor_overhead",
+        attempt=attempt,
+        severity="warning" if ongoing else "past",
+        confidence="medium" if is_costly else "high",
+        title=title,
+        text=text,
+        culprits=tuple(place_of(ranks, row) for row in range(len(named))),
+        victims=(),
+        first_step=first,
+        last_step=last,
+        ongoing=ongoing,
+        slowdown=None,
         cost=_lost(cost, episode.excess) if is_costly else None,
         evidence=_evidence(cost, episode, attempt),
         alternatives=(_COSTLY_OR if is_costly else _LOSSY_OR,),
         next_step="Record less (the level of the hooks, or fewer sources), or put the run folder on"
         " a faster disk; compare step times with the hooks off.",
-        cause="What records the job takes its time." if is_costly
+        cause="What records the job takes its time."
+        if is_costly
         else "Rows came faster than they could be written.",
-    )  # fmt: skip
+    )
 
 
 _COSTLY_OR = (
@@ -149,34 +158,49 @@ def _evidence(cost: _Cost, episode: Episode, attempt: int) -> tuple[Evidence, ..
     rank, params = worst["rank"], (("attempt", attempt),)
     first, last = int(cost.step_S[episode.first]), int(cost.step_S[episode.last])
     link = (
-        ("page", "timeline"), ("attempt", attempt), ("rank", rank), ("ranks", (rank,)),
+        ("page", "timeline"),
+        ("attempt", attempt),
+        ("rank", rank),
+        ("ranks", (rank,)),
         ("steps", (first, min(first + 1, last))),
-    )  # fmt: skip
+    )
     share_S = cost.share_S[episode.first : episode.last + 1]
     told = [
         Evidence(
             f"On rank {rank}, the worst, hooks took {in_ms(worst['self_ms'])} CPU time of "
             f"{in_ms(worst['elapsed_ms'])} ({100 * worst['cost_ratio']:.1f} %).",
-            round(worst["cost_ratio"], 5), "share", "hook_cost", params, link,
+            round(worst["cost_ratio"], 5),
+            "share",
+            "hook_cost",
+            params,
+            link,
         )
-    ]  # fmt: skip
+    ]
     told += _by_source(cost.by_source, rank, params, link)
     if np.isfinite(share_S).any():
         told.append(
             Evidence(
                 f"Over all ranks it is {100 * middle(share_S):.1f} % in steps {first} to {last}.",
-                round(middle(share_S), 5), "share", "hook_cost_by_step", params, link,
+                round(middle(share_S), 5),
+                "share",
+                "hook_cost_by_step",
+                params,
+                link,
             )
-        )  # fmt: skip
+        )
     if cost.lossy:
         most = max(cost.lossy, key=lambda row: row["dropped"])
         told.append(
             Evidence(
                 f"Rank {most['rank']} dropped {most['dropped']:,} rows; ranks that dropped some: "
                 f"{len(cost.lossy)}.",
-                float(most["dropped"]), "rows", "hook_cost", params, link,
+                float(most["dropped"]),
+                "rows",
+                "hook_cost",
+                params,
+                link,
             )
-        )  # fmt: skip
+        )
     return tuple(told)
 
 
@@ -193,9 +217,13 @@ def _by_source(
     return [
         Evidence(
             f"Most of it on rank {rank}: {', '.join(parts)}.",
-            round(rows[0]["share"], 5), "share", "hook_cost_by_source", params, link,
+            round(rows[0]["share"], 5),
+            "share",
+            "hook_cost_by_source",
+            params,
+            link,
         )
-    ]  # fmt: skip
+    ]
 
 
 _MOST_SOURCES = 3

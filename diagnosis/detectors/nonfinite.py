@@ -74,12 +74,21 @@ def _finding(
     where = f" It begins in {_place(_origin(begins))}." if begins else ""
     what = "The loss is" if in_loss else "Tensors of the model are"
     return Finding(
-        kind="nonfinite", attempt=attempt, severity="urgent" if ongoing else "past",
-        confidence="high", title=f"{what} NaN or infinite",
+        kind="nonfinite",
+        attempt=attempt,
+        severity="urgent" if ongoing else "past",
+        confidence="high",
+        title=f"{what} NaN or infinite",
         text=f"{what} NaN or infinite since step {first}, in {len(bad_steps)} of the steps looked "
         f"at.{where}",
-        culprits=(), victims=(), first_step=first, last_step=last, ongoing=ongoing, slowdown=None,
-        cost=None, evidence=_evidence(step_S, bad_S, begins, (first, last), attempt),
+        culprits=(),
+        victims=(),
+        first_step=first,
+        last_step=last,
+        ongoing=ongoing,
+        slowdown=None,
+        cost=None,
+        evidence=_evidence(step_S, bad_S, begins, (first, last), attempt),
         alternatives=(
             "One broken device (silent_corruption): repeat the step on other devices.",
             "Numbers of the job: learning rate, an overflow in 16 bits, a division by zero, a "
@@ -88,7 +97,7 @@ def _finding(
         next_step="Go back to the last checkpoint before that step; look at the layer where it "
         "begins (question nonfinite_tensors), at the batch of the step and at the loss scale.",
         cause="A value that is not finite came up and spreads with every operation on it.",
-    )  # fmt: skip
+    )
 
 
 def _origin(begins: list[dict[str, Any]]) -> dict[str, Any]:

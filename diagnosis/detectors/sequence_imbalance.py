@@ -116,8 +116,9 @@ def uneven_since_then(tables: Mapping[str, pa.Table], times: OwnTimes) -> list[E
     at_S = np.searchsorted(times.step_S, batches.step_S)
     return [
         Episode(int(at_S[one.first]), int(at_S[one.last]), one.excess)
-        for one in episodes(_shared_spread(*relative), MIN_SPREAD) if one.first > 0
-    ]  # fmt: skip
+        for one in episodes(_shared_spread(*relative), MIN_SPREAD)
+        if one.first > 0
+    ]
 
 
 def _batches(table: pa.Table, times: OwnTimes) -> _Batches | None:
@@ -142,10 +143,14 @@ def _batches(table: pa.Table, times: OwnTimes) -> _Batches | None:
 
     forward, backward = _work(columns, "forward", times), _work(columns, "backward", times)
     return _Batches(
-        rank_R, step_S, spread(forward), spread(backward),
-        _of_step(spread(columns["tokens"])), _of_step(spread(columns["sum_sq_len"])),
+        rank_R,
+        step_S,
+        spread(forward),
+        spread(backward),
+        _of_step(spread(columns["tokens"])),
+        _of_step(spread(columns["sum_sq_len"])),
         places[1].astype(np.int64),
-    )  # fmt: skip
+    )
 
 
 def _column(table: pa.Table, name: str) -> Floats:
@@ -330,26 +335,39 @@ def _evidence(
         Evidence(
             f"Forward and backward of {what} grow together: correlation {correlation:.2f}, the "
             "median of the ranks (noise of either alone: 0).",
-            round(correlation, 4), "correlation", "microbatch_work", params, view,
+            round(correlation, 4),
+            "correlation",
+            "microbatch_work",
+            params,
+            view,
         ),
         Evidence(
             f"What they share spreads by {100 * spread:.0f} % {where}.",
-            round(spread, 4), "share", "microbatch_work", params, view,
+            round(spread, 4),
+            "share",
+            "microbatch_work",
+            params,
+            view,
         ),
-    ]  # fmt: skip
+    ]
     if np.isfinite(lengths):
         told.append(
             Evidence(
                 f"Work follows a N + b sum(l^2) of the tokens given: correlation {lengths:.2f}.",
-                round(lengths, 4), "correlation", "microbatch_work", params, view,
+                round(lengths, 4),
+                "correlation",
+                "microbatch_work",
+                params,
+                view,
             )
-        )  # fmt: skip
+        )
     return tuple(told)
 
 
 def _words(confidence: str) -> Words:
     return Words(
-        "sequence_imbalance", "Micro-batches are uneven",
+        "sequence_imbalance",
+        "Micro-batches are uneven",
         "to micro-batches with more work than others",
         "Micro-batches hold uneven work, as with sequences of different lengths: whoever has the "
         "longest one makes the others wait, another rank each time.",
@@ -360,4 +378,4 @@ def _words(confidence: str) -> Words:
         "Balance the sum of squared sequence lengths over replicas and micro-batches (sort or pack "
         "by it within the global batch), or cut long sequences.",
         confidence=confidence,
-    )  # fmt: skip
+    )

@@ -154,19 +154,26 @@ def _evidence(times: OwnTimes, saves: _Saves, since: int, found: Finding) -> tup
     told = [
         Evidence(
             f"{chosen_C.size} saves{every}, of {in_ms(middle(chosen_C))} on the slowest rank.",
-            round(middle(chosen_C), 3), "ms", "checkpoint_steps", params, view,
+            round(middle(chosen_C), 3),
+            "ms",
+            "checkpoint_steps",
+            params,
+            view,
         )
-    ]  # fmt: skip
+    ]
     if since:
         before_ms = middle(saves.longest_C[:since])
         begin, until = int(times.step_S[0]), int(times.step_S[saves.columns[since]]) - 1
         told.append(
             Evidence(
                 f"Before, in steps {begin} to {until}, a save took {in_ms(before_ms)}.",
-                round(before_ms, 3), "ms", "checkpoint_steps",
-                (("step_min", begin), ("step_max", until), params[2]), view,
+                round(before_ms, 3),
+                "ms",
+                "checkpoint_steps",
+                (("step_min", begin), ("step_max", until), params[2]),
+                view,
             )
-        )  # fmt: skip
+        )
     return tuple(told)
 
 
@@ -174,7 +181,8 @@ def _words(times: OwnTimes, saves: _Saves, rows: tuple[int, ...]) -> Words:
     named = ", ".join(str(times.ranks.rank_R[row]) for row in rows)
     who = f" on rank{'s' if len(rows) > 1 else ''} {named}" if rows else ""
     return Words(
-        "slow_checkpoint", f"Saving checkpoints{who} holds up the job",
+        "slow_checkpoint",
+        f"Saving checkpoints{who} holds up the job",
         "on average to saving checkpoints",
         f"The job stands still while a checkpoint is saved{who}.",
         (
@@ -185,4 +193,4 @@ def _words(times: OwnTimes, saves: _Saves, rows: tuple[int, ...]) -> Words:
         "Time a write of the same size on that host; save asynchronously (torch.distributed."
         "checkpoint.async_save), in shards from all ranks, or less often.",
         question="checkpoint_steps",
-    )  # fmt: skip
+    )

@@ -109,18 +109,23 @@ def _finding(times: OwnTimes, rise: Rise, op: Op, attempt: int) -> Finding:
     told = Evidence(
         f"All spans named {op.name} together take {in_ms(op.before_ms + op.longer_ms)} per step on "
         f"the median of the ranks looked at, after {in_ms(op.before_ms)} before.",
-        round(op.before_ms + op.longer_ms, 3), "ms", "op_times", found.evidence[0].params,
+        round(op.before_ms + op.longer_ms, 3),
+        "ms",
+        "op_times",
+        found.evidence[0].params,
         found.evidence[0].view,
-    )  # fmt: skip
+    )
     return replace(
-        found, slowdown=None if ratio is None else round(ratio, 4),
+        found,
+        slowdown=None if ratio is None else round(ratio, 4),
         evidence=(told, evidence_of(times, rise, found), *found.evidence),
-    )  # fmt: skip
+    )
 
 
 def _words(name: str) -> Words:
     return Words(
-        "slow_op", f"Operation {name} takes longer on all ranks than before",
+        "slow_op",
+        f"Operation {name} takes longer on all ranks than before",
         f"to operation {name}, which all ranks have become slower at",
         f"One operation, {name}, takes longer than before on all ranks alike; the others do not.",
         (
@@ -130,4 +135,4 @@ def _words(name: str) -> Words:
         "Profile one rank for a few steps before and after: look for another kernel or algorithm, "
         "a fallback, a changed shape or dtype of this operation.",
         confidence="medium",
-    )  # fmt: skip
+    )

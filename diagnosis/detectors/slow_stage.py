@@ -139,8 +139,10 @@ def _longest(stages: _Stages) -> list[tuple[int, Episode]]:
 
 def _finding(work: Work, stages: _Stages, row: int, episode: Episode, attempt: int) -> Finding:
     stage, first, last = (
-        int(stages.stage_P[row]), int(work.step_S[episode.first]), int(work.step_S[episode.last])
-    )  # fmt: skip
+        int(stages.stage_P[row]),
+        int(work.step_S[episode.first]),
+        int(work.step_S[episode.last]),
+    )
     span = slice(episode.first, episode.last + 1)
     own_ms = middle(stages.work_PS[row, span])
     longer_ms = own_ms * episode.excess / (1 + episode.excess)
@@ -151,22 +153,31 @@ def _finding(work: Work, stages: _Stages, row: int, episode: Episode, attempt: i
     since = f"since step {first}" if ongoing else f"from step {first} to {last}, now over"
     title = f"Pipeline stage {stage} is longer than the others"
     return Finding(
-        kind="slow_stage", attempt=attempt,
+        kind="slow_stage",
+        attempt=attempt,
         severity=("urgent" if share >= URGENT_SHARE else "warning") if ongoing else "past",
-        confidence="medium" if stages.num_ranks_P[row] == 1 else "high", title=title,
+        confidence="medium" if stages.num_ranks_P[row] == 1 else "high",
+        title=title,
         text=f"All its ranks compute {1 + episode.excess:.2f}x the other stages {since}; the whole "
         f"pipeline goes at its pace ({100 * share:.0f} % of the step).",
-        culprits=(), victims=(), first_step=first, last_step=last, ongoing=ongoing,
+        culprits=(),
+        victims=(),
+        first_step=first,
+        last_step=last,
+        ongoing=ongoing,
         slowdown=round(1 + episode.excess, 4),
-        cost=Cost(round(longer_ms * others, 3), round(share * others / (others + 1), 5),
-                  round(longer_ms, 3)),
+        cost=Cost(
+            round(longer_ms * others, 3),
+            round(share * others / (others + 1), 5),
+            round(longer_ms, 3),
+        ),
         evidence=_evidence(work, stages, row, episode, attempt),
         alternatives=_alternatives(stages, row),
         next_step="Move layers from this stage to others, or put fewer beside the embedding and "
         "the loss; if its layers are as many as elsewhere, compare its hosts.",
         stages=(stage,),
         cause=f"{title}: it has more work, and the others stand still in bubbles.",
-    )  # fmt: skip
+    )
 
 
 def _alternatives(stages: _Stages, row: int) -> tuple[str, ...]:
@@ -191,17 +202,28 @@ def _evidence(
     asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
     shown = int(np.flatnonzero(work.ranks.coords_R["pp"] == stages.stage_P[row])[0])
     link = (
-        ("page", "timeline"), ("attempt", attempt), ("rank", int(work.ranks.rank_R[shown])),
-        ("ranks", pipeline_ranks(work.ranks, shown)), ("steps", (first, min(first + 1, last))),
-    )  # fmt: skip
+        ("page", "timeline"),
+        ("attempt", attempt),
+        ("rank", int(work.ranks.rank_R[shown])),
+        ("ranks", pipeline_ranks(work.ranks, shown)),
+        ("steps", (first, min(first + 1, last))),
+    )
     return (
         Evidence(
             f"Its quickest rank computes {1 + episode.excess:.2f}x the median of the other stages "
             f"in steps {first} to {last}.",
-            round(1 + episode.excess, 4), "x", "rank_work", asked, link,
+            round(1 + episode.excess, 4),
+            "x",
+            "rank_work",
+            asked,
+            link,
         ),
         Evidence(
             f"Compute of the quickest rank of each stage, ms per step: {times}.",
-            round(middle(stages.work_PS[row, span]), 3), "ms", "rank_work", asked, link,
+            round(middle(stages.work_PS[row, span]), 3),
+            "ms",
+            "rank_work",
+            asked,
+            link,
         ),
-    )  # fmt: skip
+    )

@@ -131,9 +131,13 @@ def _stalled(
     is_eps = bool(by_eps_N[low]) and ratio_N[low] > RESOLVED
     layer, name = ratio.keys[row]
     return _Stalled(
-        int(layer), str(name), stretch, int(low), float(ratio_N[low]),
+        int(layer),
+        str(name),
+        stretch,
+        int(low),
+        float(ratio_N[low]),
         float(rms_N[low]) if is_eps else np.nan,
-    )  # fmt: skip
+    )
 
 
 def _is_warm_up(ratio_N: Floats, stretch: Stretch) -> bool:
@@ -161,16 +165,26 @@ def _finding(ratio: Series, stalled: list[_Stalled], steps: pa.Table, attempt: i
     by_eps = [one for one in stalled if np.isfinite(one.gradient)]
     why = (
         f"Gradients of {named(one.name for one in by_eps)} are as small as Adam's eps, which "
-        "outweighs them." if by_eps else "The optimizer changes next to nothing." + _rate(steps)
-    )  # fmt: skip
+        "outweighs them."
+        if by_eps
+        else "The optimizer changes next to nothing." + _rate(steps)
+    )
     return Finding(
-        kind="stalled_updates", attempt=attempt, severity=severity_of(ongoing, is_urgent=is_all),
+        kind="stalled_updates",
+        attempt=attempt,
+        severity=severity_of(ongoing, is_urgent=is_all),
         confidence="high" if worst.ratio <= RESOLVED else "medium",
         title="Updates of the weights stall",
         text=f"Since step {first} a step changes {where} by {worst.ratio:.1e} of their size or "
         f"little more; about {USUAL:.0e} is usual. {why}",
-        culprits=(), victims=(), first_step=first, last_step=last, ongoing=ongoing, slowdown=None,
-        cost=None, evidence=_evidence(ratio, worst, by_eps, attempt),
+        culprits=(),
+        victims=(),
+        first_step=first,
+        last_step=last,
+        ongoing=ongoing,
+        slowdown=None,
+        cost=None,
+        evidence=_evidence(ratio, worst, by_eps, attempt),
         alternatives=(
             "Layers that are frozen on purpose by a learning rate of 0, or a rate as small on "
             "purpose.",
@@ -180,7 +194,7 @@ def _finding(ratio: Series, stalled: list[_Stalled], steps: pa.Table, attempt: i
         "(question tensor_health) and lower Adam's eps where it is near 1e-8; look whether the "
         "optimizer has these parameters, and whether weights in 16 bits swallow small updates.",
         cause="The optimizer's change is too small to matter to the weights it is added to.",
-    )  # fmt: skip
+    )
 
 
 def _rate(steps: pa.Table) -> str:
@@ -202,9 +216,12 @@ def _evidence(
 def _number(ratio: Series, one: _Stalled, number: float, tensor: str, attempt: int) -> Evidence:
     step = int(ratio.step_N[one.at])
     asked = (
-        ("step_min", step), ("step_max", step), ("tensor", tensor), ("layer", one.layer),
+        ("step_min", step),
+        ("step_max", step),
+        ("tensor", tensor),
+        ("layer", one.layer),
         ("attempt", attempt),
-    )  # fmt: skip
+    )
     column = {"update": "update_ratio", "gradient": "rms"}
     view = seen(attempt, tensor, column[tensor], one.layer, one.name)
     what = {

@@ -45,7 +45,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         return Verdict(NAME, not_enough=missing)
     by_itself = [
         rise for rise in rises(times) if op_behind(times, tables["op_times"], rise) is None
-    ]  # fmt: skip
+    ]
     uneven = uneven_since_then(tables, times) if by_itself else []
     drawn = [rise for rise in by_itself if any(_began_with(rise, one) for one in uneven)]
     found = tuple(_finding(times, rise, attempt) for rise in by_itself if rise not in drawn)
@@ -68,9 +68,10 @@ def _finding(times: OwnTimes, rise: Rise, attempt: int) -> Finding:
     lost = Lost((), rise.episode, wall_share(times, rise), 0)
     found = finding_of(times, lost, attempt, _WORDS)
     return replace(
-        found, slowdown=round(1 + rise.episode.excess, 4),
+        found,
+        slowdown=round(1 + rise.episode.excess, 4),
         evidence=(evidence_of(times, rise, found), *found.evidence),
-    )  # fmt: skip
+    )
 
 
 _ELSE_IN_ORDER = "No other step since which the job as a whole computes longer."

@@ -74,9 +74,13 @@ def _diverged(part: tuple[Any, ...], told: list[dict[str, Any]]) -> _Diverged | 
     last = max(at for at, differ in enumerate(differs) if differ)
     row = told[first]
     return _Diverged(
-        part, row["step"], told[last]["step"], row["num_ranks"], tuple(row["odd_ranks"]),
+        part,
+        row["step"],
+        told[last]["step"],
+        row["num_ranks"],
+        tuple(row["odd_ranks"]),
         row["num_values"],
-    )  # fmt: skip
+    )
 
 
 def _finding(diverged: list[_Diverged], places: pa.Table, newest: int, attempt: int) -> Finding:
@@ -89,12 +93,20 @@ def _finding(diverged: list[_Diverged], places: pa.Table, newest: int, attempt: 
     who = f" Rank {min(odd)} has other values than the rest." if len(odd) == 1 else ""
     ongoing = last == newest
     return Finding(
-        kind=KIND, attempt=attempt, severity="urgent" if ongoing else "past",
-        confidence="high", title="Copies of the weights differ",
+        kind=KIND,
+        attempt=attempt,
+        severity="urgent" if ongoing else "past",
+        confidence="high",
+        title="Copies of the weights differ",
         text=f"Since step {begins.first} the weights of {where} are not equal to the bit on "
         f"{begins.num_ranks} ranks that hold the same, and were before.{who}",
-        culprits=_culprits(odd, places), victims=(), first_step=begins.first, last_step=last,
-        ongoing=ongoing, slowdown=None, cost=None,
+        culprits=_culprits(odd, places),
+        victims=(),
+        first_step=begins.first,
+        last_step=last,
+        ongoing=ongoing,
+        slowdown=None,
+        cost=None,
         evidence=(_evidence(begins, attempt),),
         alternatives=(
             "Replicas that drift on purpose and are averaged now and then (local SGD).",
@@ -104,7 +116,7 @@ def _finding(diverged: list[_Diverged], places: pa.Table, newest: int, attempt: 
         next_step="Stop, go back to a checkpoint from before that step, and test the device of the "
         "rank that differs (memory errors in its log); compare optimizer states, too.",
         cause="One rank computed, received or stored something else than its copies.",
-    )  # fmt: skip
+    )
 
 
 def _culprits(odd: set[int], places: pa.Table) -> tuple[Place, ...]:
@@ -119,12 +131,18 @@ def _culprits(odd: set[int], places: pa.Table) -> tuple[Place, ...]:
 
 def _evidence(one: _Diverged, attempt: int) -> Evidence:
     asked = (
-        ("step_min", one.first), ("step_max", one.first), ("layer", one.part[1]),
+        ("step_min", one.first),
+        ("step_max", one.first),
+        ("layer", one.part[1]),
         ("attempt", attempt),
-    )  # fmt: skip
+    )
     view = (("page", "timeline"), ("attempt", attempt), ("steps", (one.first, one.first)))
     return Evidence(
         f"In step {one.first} {one.num_ranks} ranks have {one.num_values} different values of "
         f"{one.part[2]}.",
-        one.num_values, "values", "weight_checksums", asked, view,
-    )  # fmt: skip
+        one.num_values,
+        "values",
+        "weight_checksums",
+        asked,
+        view,
+    )

@@ -57,8 +57,11 @@ def evidence_of(
     """A head's look that tells most. `text`: what follows "In step N "."""
     step = int(series.step_N[one.at])
     asked = (
-        ("step_min", step), ("step_max", step), ("layer", one.layer), ("head", one.head),
+        ("step_min", step),
+        ("step_max", step),
+        ("layer", one.layer),
+        ("head", one.head),
         ("attempt", attempt),
-    )  # fmt: skip
+    )
     view = seen(attempt, "heads", statistic, one.layer, "", one.head)
     return Evidence(f"In step {step} {text}", one.value, unit, "attention_health", asked, view)

@@ -109,6 +109,9 @@ def evidence_of(times: OwnTimes, rise: Rise, found: Finding) -> Evidence:
         f"Nine of ten ranks compute {1 + rise.episode.excess:.2f}x their own level before step "
         f"{first} or more: the median rank {in_ms(rise.before_ms + rise.longer_ms)} per step after "
         f"{in_ms(rise.before_ms)}.",
-        round(1 + rise.episode.excess, 4), "x", "rank_phases", found.evidence[0].params,
+        round(1 + rise.episode.excess, 4),
+        "x",
+        "rank_phases",
+        found.evidence[0].params,
         found.evidence[0].view,
-    )  # fmt: skip
+    )

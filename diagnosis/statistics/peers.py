@@ -85,9 +85,13 @@ def work_of(rank_work: pa.Table, rank_places: pa.Table) -> Work:
     by_cpu = ranks.on_cpu and bool(np.isfinite(cpu_RS[known]).sum() >= _KNOWN_SHARE * known.sum())
     by_cpu &= bool(known.any())
     return Work(
-        ranks, step_S, cpu_RS if by_cpu else compute_RS, cells["step_ms"],
-        cells["wait_caused_ms"], "cpu" if by_cpu else "wall",
-    )  # fmt: skip
+        ranks,
+        step_S,
+        cpu_RS if by_cpu else compute_RS,
+        cells["step_ms"],
+        cells["wait_caused_ms"],
+        "cpu" if by_cpu else "wall",
+    )
 
 
 def spread_cells(table: pa.Table) -> tuple[Ints, Ints, dict[str, Floats]]:

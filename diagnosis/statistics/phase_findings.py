@@ -52,17 +52,25 @@ def finding_of(times: OwnTimes, lost: Lost, attempt: int, words: Words) -> Findi
     who = f"{_who(times, lost)} {'lose' if len(lost.rows) > 1 else 'loses'}"
     percent = f"{100 * lost.share:.0f} % of the step"
     return Finding(
-        kind=words.kind, attempt=attempt,
+        kind=words.kind,
+        attempt=attempt,
         severity=("urgent" if urgent else "warning") if ongoing else "past",
-        confidence=confidence, title=words.title,
+        confidence=confidence,
+        title=words.title,
         text=f"{who} {in_ms(lost_ms)} per step {words.loses} {since} ({percent}).",
         culprits=tuple(place_of(ranks, row) for row in lost.rows),
-        victims=_victims(times, lost), first_step=first, last_step=last, ongoing=ongoing,
-        slowdown=None, cost=cost,
+        victims=_victims(times, lost),
+        first_step=first,
+        last_step=last,
+        ongoing=ongoing,
+        slowdown=None,
+        cost=cost,
         evidence=_evidence(times, lost, attempt, words, lost_ms),
-        alternatives=words.alternatives, next_step=words.next_step, hosts=lost.hosts,
+        alternatives=words.alternatives,
+        next_step=words.next_step,
+        hosts=lost.hosts,
         cause=words.cause,
-    )  # fmt: skip
+    )
 
 
 def steps_missing(name: str, num_steps: int) -> tuple[NotEnoughData, ...]:
@@ -107,21 +115,31 @@ def _evidence(
     asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
     shown = int(times.ranks.rank_R[lost.shown_row])
     link = (
-        ("page", "timeline"), ("attempt", attempt), ("rank", shown),
+        ("page", "timeline"),
+        ("attempt", attempt),
+        ("rank", shown),
         ("ranks", pipeline_ranks(times.ranks, lost.shown_row)),
         ("steps", (first, min(first + 1, last))),
-    )  # fmt: skip
+    )
     against = "beyond the median of its peers " if lost.rows else ""
     found = [
         Evidence(
             f"{in_ms(lost_ms)} per step {words.loses} {against}in steps {first} to {last}.",
-            round(lost_ms, 3), "ms per step", words.question, asked, link,
+            round(lost_ms, 3),
+            "ms per step",
+            words.question,
+            asked,
+            link,
         ),
         Evidence(
             f"That is {100 * lost.share:.1f} % of the median step of these.",
-            round(lost.share, 4), "share", words.question, asked, link,
+            round(lost.share, 4),
+            "share",
+            words.question,
+            asked,
+            link,
         ),
-    ]  # fmt: skip
+    ]
     if lost.rows and episode.first > 0:
         before = middle(times.late_RS[lost.rows[0], : episode.first])
         if math.isfinite(before):
@@ -129,10 +147,13 @@ def _evidence(
                 Evidence(
                     f"Before step {first} rank {times.ranks.rank_R[lost.rows[0]]} came "
                     f"{_when(before)}.",
-                    round(before, 4), "share", words.question,
-                    (("step_min", int(times.step_S[0])), ("step_max", first - 1), asked[2]), link,
+                    round(before, 4),
+                    "share",
+                    words.question,
+                    (("step_min", int(times.step_S[0])), ("step_max", first - 1), asked[2]),
+                    link,
                 )
-            )  # fmt: skip
+            )
     return tuple(found)
 
 

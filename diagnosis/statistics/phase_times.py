@@ -153,9 +153,12 @@ def _phases(cells: dict[str, Floats], ranks: Ranks) -> dict[str, Floats]:
     by_cpu_RS = np.isfinite(cpu_RS) & ranks.on_cpu
     work_RS = np.where(by_cpu_RS, np.minimum(cpu_RS, compute_RS), compute_RS)
     return {
-        "compute": work_RS, "stretch": compute_RS - work_RS, "data": cells["data_ms"],
-        "gc": cells["gc_ms"], "checkpoint": cells["checkpoint_ms"],
-    }  # fmt: skip
+        "compute": work_RS,
+        "stretch": compute_RS - work_RS,
+        "data": cells["data_ms"],
+        "gc": cells["gc_ms"],
+        "checkpoint": cells["checkpoint_ms"],
+    }
 
 
 def _groups(ranks: Ranks) -> tuple[Ints, bool]:

@@ -139,9 +139,16 @@ def transfers_of(tables: Mapping[str, pa.Table]) -> Transfers:
         same_KS = np.isclose(bytes_KS / num_KS, _usual(bytes_KS / num_KS), rtol=0.01)
         time_KS[~(time_KS > 0) | np.isfinite(bytes_KS) & ~same_KS] = np.nan
     return Transfers(
-        ranks, step_S, window_S[np.searchsorted(steps, step_S)], channels, time_KS, num_KS,
-        of["longest_ms"], of["wait_ms"], alike(channels, num_KS, bytes_KS),
-    )  # fmt: skip
+        ranks,
+        step_S,
+        window_S[np.searchsorted(steps, step_S)],
+        channels,
+        time_KS,
+        num_KS,
+        of["longest_ms"],
+        of["wait_ms"],
+        alike(channels, num_KS, bytes_KS),
+    )
 
 
 def steps_of(tables: Mapping[str, pa.Table]) -> tuple[Ints, Floats]:
@@ -181,10 +188,15 @@ def _channels(key_K3: Ints, groups: pa.Table, ranks: Ranks) -> tuple[Channel, ..
 def alike(channels: Sequence[Channel], num_KS: Floats, bytes_KS: Floats) -> Ints:
     """Of every channel the number of its set of alike ones."""
     told = [
-        ("" if c.is_pair else c.axis, len(c.ranks), len(c.hosts) > 1, middle(num_S),
-         _rounded(middle(bytes_S)))
+        (
+            "" if c.is_pair else c.axis,
+            len(c.ranks),
+            len(c.hosts) > 1,
+            middle(num_S),
+            _rounded(middle(bytes_S)),
+        )
         for c, num_S, bytes_S in zip(channels, num_KS, bytes_KS, strict=True)
-    ]  # fmt: skip
+    ]
     numbers = {one: number for number, one in enumerate(dict.fromkeys(told))}
     return np.array([numbers[one] for one in told], np.int64)
 
@@ -237,9 +249,13 @@ def _measured(
     span = slice(episode.first, episode.last + 1)
     lost_S = (found.time_KS[k, span] - usual_S[span]) * found.num_KS[k, span]
     return SlowChannel(
-        k, episode, middle(lost_S), middle(found.time_KS[k, span]), middle(usual_S[span]),
+        k,
+        episode,
+        middle(lost_S),
+        middle(found.time_KS[k, span]),
+        middle(usual_S[span]),
         num_others,
-    )  # fmt: skip
+    )
 
 
 def _suspects(found: Transfers) -> Bools:
@@ -286,9 +302,10 @@ def _rises(found: Transfers, suspect_K: Bools) -> tuple[list[Rise], list[Rise]]:
         excess_S = level_S / before - 1
         least = max(_step_noise(excess_S), MIN_EXCESS)
         rises += [
-            Rise(rows, episode, before) for episode in episodes(excess_S, least)
+            Rise(rows, episode, before)
+            for episode in episodes(excess_S, least)
             if episode.first >= _FEWEST_BEFORE
-        ]  # fmt: skip
+        ]
     for rise in rises:
         same = [other for other in rises if overlap(rise.episode, other.episode)]
         if len({int(other.rows_N[0]) for other in same}) == known:

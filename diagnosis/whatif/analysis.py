@@ -133,16 +133,25 @@ def what_if(prepared: Prepared) -> WhatIf:
     base_S = _measured(ops)
     has_stages = ops.sizes.pp > 1
     return WhatIf(
-        S=T / T_ideal, T_base_s=float(base_S.mean()), T_s=T, T_ideal_s=T_ideal,
+        S=T / T_ideal,
+        T_base_s=float(base_S.mean()),
+        T_s=T,
+        T_ideal_s=T_ideal,
         fidelity=float(base_S.mean()) / T - 1,
         S_t=dict(zip(names, slow_K[2:].tolist(), strict=False)),
-        S_stage=tuple(stage_P.tolist()), S_dp=tuple(dp_D.tolist()), S_w_PDT=S_w_PDT,
-        rank_PDT=ops.rank_PDT, M_W=_share(T, without_worst, T_ideal),
+        S_stage=tuple(stage_P.tolist()),
+        S_dp=tuple(dp_D.tolist()),
+        S_w_PDT=S_w_PDT,
+        rank_PDT=ops.rank_PDT,
+        M_W=_share(T, without_worst, T_ideal),
         M_W_ranks=tuple(sorted(ops.rank_PDT.ravel()[worst].tolist())),
         M_S=_share(T, float(mean_K[-1]), T_ideal) if has_stages else None,
-        step_S=ops.step_S, T_base_s_S=base_S, T_s_S=time_KS[_REAL], T_ideal_s_S=time_KS[_IDEAL],
+        step_S=ops.step_S,
+        T_base_s_S=base_S,
+        T_s_S=time_KS[_REAL],
+        T_ideal_s_S=time_KS[_IDEAL],
         notes=ops.notes,
-    )  # fmt: skip
+    )
 
 
 def _scenarios(ops: Operations, names: list[str]) -> Scenarios:

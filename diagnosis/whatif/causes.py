@@ -72,9 +72,10 @@ def causes(prepared: Prepared, look: Callable[[], None] = lambda: None) -> tuple
         cost_s = mean_s(_fixed(prepared, others)) - without_any_s
         if cost_s >= least_s:
             found.append(
-                Cause(suspect.kind, suspect.stages, suspect.ranks, suspect.ratio, cost_s,
-                      suspect.text)
-            )  # fmt: skip
+                Cause(
+                    suspect.kind, suspect.stages, suspect.ranks, suspect.ratio, cost_s, suspect.text
+                )
+            )
     return tuple(sorted(found, key=lambda cause: -cause.cost_s))
 
 

@@ -162,11 +162,21 @@ def dense(table: pa.Table, sizes: Sizes) -> Operations:
     stage_O, coded_O = np.divmod(typed_O, len(optypes))
     used, type_O = np.unique(coded_O, return_inverse=True)  # others only in steps left out
     return Operations(
-        sizes, tuple(optypes[code] for code in used), type_O, stage_O, seq_O,
+        sizes,
+        tuple(optypes[code] for code in used),
+        type_O,
+        stage_O,
+        seq_O,
         np.asarray(table["chunk"].take(pa.array(first_N)), np.int64),
-        step_S[fits_S], _ranks(table, stage_N, dp_N, sizes), start_OSD, duration_OSD, inside_OSD,
-        min(int(fits_S[:reference].sum()), int(fits_S.sum()) - 1), notes, members,
-    )  # fmt: skip
+        step_S[fits_S],
+        _ranks(table, stage_N, dp_N, sizes),
+        start_OSD,
+        duration_OSD,
+        inside_OSD,
+        min(int(fits_S[:reference].sum()), int(fits_S.sum()) - 1),
+        notes,
+        members,
+    )
 
 
 def _ints(table: pa.Table, name: str) -> npt.NDArray[np.int32]:
@@ -227,9 +237,11 @@ def _reference(step_N: npt.NDArray[np.int32], num_steps: int) -> int:
 
 
 def _fitting(
-    step_N: npt.NDArray[np.int32], op_N: npt.NDArray[np.int32], at_N: Ints,
+    step_N: npt.NDArray[np.int32],
+    op_N: npt.NDArray[np.int32],
+    at_N: Ints,
     shape: tuple[int, int, int],
-) -> tuple[Bools, Ints, Bools | None]:  # fmt: skip
+) -> tuple[Bools, Ints, Bools | None]:
     """Steps that have every op once in every cell, places of the known rows, which those are."""
     num_ops, num_steps, num_dp = shape
     known_N = op_N >= 0
@@ -272,9 +284,14 @@ def _ranks(
 
 
 def _members(
-    table: pa.Table, cell_N: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]],
-    rows: Bools | None, at_N: Ints, shape: tuple[int, int, int], fits_S: Bools, sizes: Sizes,
-) -> Members | None:  # fmt: skip
+    table: pa.Table,
+    cell_N: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]],
+    rows: Bools | None,
+    at_N: Ints,
+    shape: tuple[int, int, int],
+    fits_S: Bools,
+    sizes: Sizes,
+) -> Members | None:
     """The lists of LAG and RANKS as arrays; None where the table has none."""
     if LAG not in table.column_names:
         return None

@@ -101,9 +101,13 @@ class _Block:
     """The replay of one block of steps; rows are scenarios, then the two lanes."""
 
     def __init__(
-        self, graph: Graph, own_OSD: Floats, ideal_O: Floats, scenarios: Scenarios,
+        self,
+        graph: Graph,
+        own_OSD: Floats,
+        ideal_O: Floats,
+        scenarios: Scenarios,
         last: list[list[int]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.graph, self.own_OSD, self.ideal_O = graph, own_OSD, ideal_O
         self.scenarios, self.last = scenarios, last
         _, num_steps, self.num_dp = own_OSD.shape

@@ -50,8 +50,9 @@ def _pairs(prepared: Prepared) -> dict[Edge, list[tuple[int, ...]]]:
     over: dict[Edge, list[tuple[int, ...]]] = {}
     for node in prepared.graph.nodes:
         if len(node.ops) == 2 and ops.optypes[ops.type_O[node.ops[0]]] in (
-            FORWARD_SEND, BACKWARD_SEND,
-        ):  # fmt: skip
+            FORWARD_SEND,
+            BACKWARD_SEND,
+        ):
             stages = sorted(int(ops.stage_O[op]) for op in node.ops)
             over.setdefault((stages[0], stages[1]), []).append(node.ops)
     return over
@@ -63,9 +64,7 @@ def _transfer_DT(own_OSDT: Floats, pairs: list[tuple[int, ...]]) -> Floats:
     return medians(np.maximum(sent, received))
 
 
-def _link(
-    prepared: Prepared, edge: Edge, members: list[int], dp: int, ratio_T: Floats
-) -> Suspect:  # fmt: skip
+def _link(prepared: Prepared, edge: Edge, members: list[int], dp: int, ratio_T: Floats) -> Suspect:
     slow, ratio = np.flatnonzero(ratio_T > 1), float(ratio_T.max())
     sides = [prepared.ops.rank_PDT[stage, dp, slow].tolist() for stage in edge]
     text = (

@@ -27,9 +27,18 @@ from trace_hooks.schema import SCHEMA_VERSION, RankInfo
 ROWS_AT_ONCE = 200_000
 """Spans sorted at once; a run with more is written part by part."""
 _DEFAULTS = {
-    "cpu_ns": -1, "depth": 0, "microbatch": -1, "chunk": -1, "recompute": False, "group_id": 0,
-    "coll_seq": -1, "peer": -1, "num_bytes": -1, "mode": "eager", "args": None,
-}  # fmt: skip
+    "cpu_ns": -1,
+    "depth": 0,
+    "microbatch": -1,
+    "chunk": -1,
+    "recompute": False,
+    "group_id": 0,
+    "coll_seq": -1,
+    "peer": -1,
+    "num_bytes": -1,
+    "mode": "eager",
+    "args": None,
+}
 _STEP_TID = 1
 _FIRST_TID = 2
 _encode = msgspec.json.encode
@@ -251,9 +260,14 @@ def _span_events(
 def _flow(arrow: Arrow, name: bytes) -> bytes:
     end = b',"bp":"e"' if arrow.phase == "f" else b""
     return b'{"ph":"%s","id":%d,"pid":%d,"tid":%d,"ts":%s,"cat":"collective","name":%s%s}' % (
-        arrow.phase.encode(), arrow.number, arrow.rank, arrow.tid, microseconds(arrow.at_ns), name,
+        arrow.phase.encode(),
+        arrow.number,
+        arrow.rank,
+        arrow.tid,
+        microseconds(arrow.at_ns),
+        name,
         end,
-    )  # fmt: skip
+    )
 
 
 def _rows(run: Run, window: Window, parts: list[_Part]) -> Iterator[tuple[dict[str, Any], int]]:
@@ -291,8 +305,14 @@ def _complete(
     rank: int, tid: int, at_ns: int, dur_ns: int, cat: bytes, name: bytes, args: dict[str, Any]
 ) -> bytes:
     return b'{"ph":"X","pid":%d,"tid":%d,"ts":%s,"dur":%s,"cat":%s,"name":%s,"args":%s}' % (
-        rank, tid, microseconds(at_ns), microseconds(max(dur_ns, 0)), cat, name, _json(args),
-    )  # fmt: skip
+        rank,
+        tid,
+        microseconds(at_ns),
+        microseconds(max(dur_ns, 0)),
+        cat,
+        name,
+        _json(args),
+    )
 
 
 def _json(args: dict[str, Any]) -> bytes:

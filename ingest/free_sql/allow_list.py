@@ -24,30 +24,98 @@ _DEEPEST = 1000
 """DuckDB's own limit for expressions; it finds out in quadratic time, which nothing interrupts."""
 
 _QUERY_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
-_TABLES = frozenset({
-    "BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "EMPTY", "PIVOT",
-    "SHOW_REF",
-})  # fmt: skip
-_MODIFIERS = frozenset({
-    "LIMIT_MODIFIER", "LIMIT_PERCENT_MODIFIER", "ORDER_MODIFIER", "DISTINCT_MODIFIER",
-})  # fmt: skip
+_TABLES = frozenset(
+    {
+        "BASE_TABLE",
+        "SUBQUERY",
+        "JOIN",
+        "TABLE_FUNCTION",
+        "EXPRESSION_LIST",
+        "EMPTY",
+        "PIVOT",
+        "SHOW_REF",
+    }
+)
+_MODIFIERS = frozenset(
+    {"LIMIT_MODIFIER", "LIMIT_PERCENT_MODIFIER", "ORDER_MODIFIER", "DISTINCT_MODIFIER"}
+)
 _ORDERS = frozenset({"ORDER_DEFAULT", "ASCENDING", "DESCENDING"})
 _NODES = _QUERY_NODES | _TABLES | _MODIFIERS | _ORDERS
-_EXPRESSIONS = frozenset({
-    "CONSTANT", "COLUMN_REF", "STAR", "FUNCTION", "WINDOW", "CASE", "CAST", "COMPARISON",
-    "CONJUNCTION", "OPERATOR", "SUBQUERY", "BETWEEN", "LAMBDA", "COLLATE", "POSITIONAL_REFERENCE",
-    "TYPE",
-})  # fmt: skip
-_OPERATORS = frozenset({
-    "!=", "!__postfix", "!~~", "!~~*", "%", "&", "&&", "*", "**", "+", "-", "->>", "/", "//", "<",
-    "<->", "<<", "<=", "<=>", "<@", "=", ">", ">=", ">>", "@", "@>", "^", "^@", "|", "||", "~",
-    "~~", "~~*", "~~~",
-})  # fmt: skip
+_EXPRESSIONS = frozenset(
+    {
+        "CONSTANT",
+        "COLUMN_REF",
+        "STAR",
+        "FUNCTION",
+        "WINDOW",
+        "CASE",
+        "CAST",
+        "COMPARISON",
+        "CONJUNCTION",
+        "OPERATOR",
+        "SUBQUERY",
+        "BETWEEN",
+        "LAMBDA",
+        "COLLATE",
+        "POSITIONAL_REFERENCE",
+        "TYPE",
+    }
+)
+_OPERATORS = frozenset(
+    {
+        "!=",
+        "!__postfix",
+        "!~~",
+        "!~~*",
+        "%",
+        "&",
+        "&&",
+        "*",
+        "**",
+        "+",
+        "-",
+        "->>",
+        "/",
+        "//",
+        "<",
+        "<->",
+        "<<",
+        "<=",
+        "<=>",
+        "<@",
+        "=",
+        ">",
+        ">=",
+        ">>",
+        "@",
+        "@>",
+        "^",
+        "^@",
+        "|",
+        "||",
+        "~",
+        "~~",
+        "~~*",
+        "~~~",
+    }
+)
 _OWN_FUNCTIONS = frozenset({"bus_bytes", "middle", "median_of_others", "peak_tflops_of"})
-_TABLE_FUNCTIONS = frozenset({
-    "range", "generate_series", "unnest", "json_each", "json_tree", "histogram", "histogram_values",
-    "chosen_steps", "chosen_kinds", "chosen_collectives", "collectives_of", "slowdowns",
-})  # fmt: skip
+_TABLE_FUNCTIONS = frozenset(
+    {
+        "range",
+        "generate_series",
+        "unnest",
+        "json_each",
+        "json_tree",
+        "histogram",
+        "histogram_values",
+        "chosen_steps",
+        "chosen_kinds",
+        "chosen_collectives",
+        "collectives_of",
+        "slowdowns",
+    }
+)
 """DuckDB's own, and this project's questions over the index (sql/index/views.sql)."""
 _OF_A_TABLE = ("histogram", "histogram_values")
 """Those whose first argument names a table."""

@@ -33,9 +33,12 @@ _MOST_SHOWN = 100
 
 class _Holder:
     def __init__(
-        self, control: socket.socket, database: RunDatabase, layers: frozenset[str],
+        self,
+        control: socket.socket,
+        database: RunDatabase,
+        layers: frozenset[str],
         addresses: kernel.Addresses,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._control = control
         self._layers = layers
         self._database = database

@@ -45,9 +45,12 @@ class HolderHandle:
         with theirs:
             self._process = subprocess.Popen(
                 command + (["--with-content"] if with_content else []),
-                env=_environment(), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
+                env=_environment(),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
         self.is_worn = False
         self._is_retired = False
         self._is_closed = False

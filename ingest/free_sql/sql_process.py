@@ -39,9 +39,12 @@ class SqlProcess:
     """Runs statements of strangers over one run; safe to use from many threads."""
 
     def __init__(
-        self, run_folder: Path, index_folder: Path, with_content: bool = False,
+        self,
+        run_folder: Path,
+        index_folder: Path,
+        with_content: bool = False,
         layers: frozenset[str] = wire.LAYERS,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`layers`: which of them hold; fewer than all is for tests that show that one suffices."""
         self._folders = run_folder.resolve(), index_folder.resolve()
         self._with_content = with_content
@@ -53,9 +56,13 @@ class SqlProcess:
 
     @contextmanager
     def reading(
-        self, text: str, snapshot: Path, limit_s: float | None, stop: Stop | None = None,
+        self,
+        text: str,
+        snapshot: Path,
+        limit_s: float | None,
+        stop: Stop | None = None,
         session: str | None = None,
-    ) -> Iterator[pa.RecordBatchReader]:  # fmt: skip
+    ) -> Iterator[pa.RecordBatchReader]:
         """Rows of one SELECT in batches, computed while they are read.
 
         Cheap statements of one `session` follow each other in one process; None shares none.

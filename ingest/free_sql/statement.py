@@ -29,9 +29,7 @@ from ingest.query.index_sql import index_sql
 
 _BATCH_ROWS = 8192
 _BUFFER_BYTES = 1 << 18
-_FAILURES = (
-    duckdb.Error, pa.ArrowException, MemoryError, OSError, RuntimeError, ValueError,
-)  # fmt: skip
+_FAILURES = (duckdb.Error, pa.ArrowException, MemoryError, OSError, RuntimeError, ValueError)
 """What DuckDB and Arrow raise for a statement that fails; ValueError: a kind they cannot name."""
 _TREE = "SELECT json_serialize_sql($text::VARCHAR)"
 _REHEARSAL = "SELECT 1 AS number, 'a' AS text"

@@ -26,12 +26,18 @@ _HEADER = struct.Struct("<QQ")
 _OWN = ("ingest.imports.parts", "ingest.readers.", "trace_hooks.layout")
 _PLAIN = frozenset(
     {
-        ("array", "_array_reconstructor"), ("array", "array"),
-        ("builtins", "int"), ("builtins", "list"), ("collections", "defaultdict"),
-        ("numpy", "dtype"), ("numpy", "ndarray"), ("numpy._core.numeric", "_frombuffer"),
-        ("numpy._core.multiarray", "_reconstruct"), ("pathlib", "PosixPath"),
+        ("array", "_array_reconstructor"),
+        ("array", "array"),
+        ("builtins", "int"),
+        ("builtins", "list"),
+        ("collections", "defaultdict"),
+        ("numpy", "dtype"),
+        ("numpy", "ndarray"),
+        ("numpy._core.numeric", "_frombuffer"),
+        ("numpy._core.multiarray", "_reconstruct"),
+        ("pathlib", "PosixPath"),
     }
-)  # fmt: skip
+)
 
 
 class KeptParts:
@@ -47,9 +53,11 @@ class KeptParts:
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None,
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
         _traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         os.close(self._parts)
         os.close(self._claims)
 

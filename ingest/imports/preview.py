@@ -69,9 +69,15 @@ class Showing:
     def begin(self, format_name: str, t0_ns: int) -> None:
         """Show it from now on: something was read, and times count from `t0_ns`."""
         info = RunInfo(
-            schema=SCHEMA_VERSION, run=self.folder.name, created_ns=t0_ns, clock="absolute",
-            source=format_name, framework="", versions={}, importing=True,
-        )  # fmt: skip
+            schema=SCHEMA_VERSION,
+            run=self.folder.name,
+            created_ns=t0_ns,
+            clock="absolute",
+            source=format_name,
+            framework="",
+            versions={},
+            importing=True,
+        )
         with suppress(OSError):  # the disk is full, which ends the import by itself
             publish_json(info, self.folder / RUN_FILE)
 

@@ -127,9 +127,10 @@ class Indexer:
         path = self.index_folder / DATABASE
         config: Config = {
             "default_block_size": "16384",  # many small tables: a tenth of the default's file
-            "autoinstall_known_extensions": False, "autoload_known_extensions": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
             "memory_limit": MEMORY,
-        }  # fmt: skip
+        }
         try:
             connection = self._open_own(path, config)
         except duckdb.Error:  # damaged: everything in it can be made again from the files

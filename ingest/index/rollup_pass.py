@@ -135,8 +135,10 @@ class RollupPass:
             Narrowing(tile.attempt, step_min=tile.step_min - 1, step_max=tile.step_max + 1),
         )
         values: dict[str, Any] = {
-            "attempt": tile.attempt, "step_min": tile.step_min, "step_max": tile.step_max,
-        }  # fmt: skip
+            "attempt": tile.attempt,
+            "step_min": tile.step_min,
+            "step_max": tile.step_max,
+        }
         self.has_collectives = bool(files)
         if files:
             self.connection.execute(
@@ -166,10 +168,14 @@ class RollupPass:
         rows = self.connection.sql(
             index_sql("load_spans"),
             params={
-                **tile.values, "spans": files, "kinds": list(KINDS), "modes": list(MODES),
-                "from_ns": from_ns, "to_ns": to_ns,
+                **tile.values,
+                "spans": files,
+                "kinds": list(KINDS),
+                "modes": list(MODES),
+                "from_ns": from_ns,
+                "to_ns": to_ns,
             },
-        ).to_arrow_table()  # fmt: skip
+        ).to_arrow_table()
         return Spans.from_arrow(rows)
 
     def _transfers(self, tile: Tile) -> tuple[Transfers, set[tuple[int, int]]]:

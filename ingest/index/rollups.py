@@ -85,10 +85,15 @@ class Spans:
         numbers = {
             shaped: _ints(rows.column(name))
             for shaped, name in (
-                ("rank_S", "rank"), ("step_S", "step"), ("ts_S", "ts_ns"), ("dur_S", "dur_ns"),
-                ("cpu_S", "cpu_ns"), ("kind_S", "kind"), ("mode_S", "mode"),
+                ("rank_S", "rank"),
+                ("step_S", "step"),
+                ("ts_S", "ts_ns"),
+                ("dur_S", "dur_ns"),
+                ("cpu_S", "cpu_ns"),
+                ("kind_S", "kind"),
+                ("mode_S", "mode"),
             )
-        }  # fmt: skip
+        }
         return cls(**numbers, track_S=_ints(track.indices), recompute_S=recompute)
 
     @classmethod
@@ -117,8 +122,12 @@ class Transfers:
 
 
 def _ints(column: pa.ChunkedArray | pa.Array) -> Ints:
-    return np.asarray(column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array)
-                      else column.to_numpy(), dtype=np.int64)  # fmt: skip
+    return np.asarray(
+        column.to_numpy(zero_copy_only=False)
+        if isinstance(column, pa.Array)
+        else column.to_numpy(),
+        dtype=np.int64,
+    )
 
 
 def complete_windows(known: Windows, spans: Spans, step_min: int, step_max: int) -> Windows:

@@ -33,9 +33,17 @@ _CONFIG: Config = {
     "threads": max(1, num_cores() // 2),  # nor keep its ranks from computing
 }
 INDEX_TABLES = (
-    "files", "arrivals", "ranks", "step_rows", "group_members", "clock_offsets", "step_rollup",
-    "kind_rollup", "collective_rollup", "problems",
-)  # fmt: skip
+    "files",
+    "arrivals",
+    "ranks",
+    "step_rows",
+    "group_members",
+    "clock_offsets",
+    "step_rollup",
+    "kind_rollup",
+    "collective_rollup",
+    "problems",
+)
 """Tables of the index that SQL may use, beside the raw ones of trace_hooks.schema.TABLES."""
 _SQL_BEFORE = ("bus_bytes", "device_peaks", "corrected_kinds")
 _SQL_OF_EACH = "newest_steps"

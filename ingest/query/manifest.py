@@ -158,9 +158,15 @@ def _described(entry: FileEntry, where: Path) -> tuple[FileEntry, list[str]]:
     ranks, steps = _required_extent(metadata, "rank"), _required_extent(metadata, "step")
     first, last = _time_extent(metadata, table)
     return replace(
-        entry, attempt=attempts[0], rank_min=ranks[0], rank_max=ranks[1], step_min=steps[0],
-        step_max=steps[1], ts_min=first, ts_max=last,
-    ), inputs  # fmt: skip
+        entry,
+        attempt=attempts[0],
+        rank_min=ranks[0],
+        rank_max=ranks[1],
+        step_min=steps[0],
+        step_max=steps[1],
+        ts_min=first,
+        ts_max=last,
+    ), inputs
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,18 @@ _CALLS, _RANGES, _TEXTS = "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "StringI
 _GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _START, _DETAILS = "TARGET_INFO_SESSION_START_TIME", "ANALYSIS_DETAILS"
 _OWN_TABLES = (_KERNELS, _COPIES, _CALLS, _RANGES, _START)
-_COPY_KINDS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA",
-               8: "DtoD", 9: "HtoH", 10: "PtoP"}  # fmt: skip
+_COPY_KINDS = {
+    1: "HtoD",
+    2: "DtoH",
+    3: "HtoA",
+    4: "AtoH",
+    5: "AtoA",
+    6: "AtoD",
+    7: "DtoA",
+    8: "DtoD",
+    9: "HtoH",
+    10: "PtoP",
+}
 _RANGE_TYPES = (59, 60, 70, 71)  # push-pop, start-end, and both with a domain's payload
 _NUMBERS_BEHIND = re.compile(r"(?:, (?:seq|op_id|sizes) = .*)$")
 _STEP = re.compile(r"(?:ProfilerStep#|step|iteration|iter)[ _#:=]*(\d{1,15})", re.IGNORECASE)

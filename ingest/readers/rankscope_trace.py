@@ -114,9 +114,19 @@ _Timed = tuple[_Event, int, int]
 _MANY = msgspec.json.Decoder(list[_Event])
 _ONE = msgspec.json.Decoder(_Event)
 _OF_SPANS = (
-    "step", "cpu_ns", "depth", "microbatch", "chunk", "recompute", "group_id", "coll_seq", "peer",
-    "num_bytes", "mode", "args",
-)  # fmt: skip
+    "step",
+    "cpu_ns",
+    "depth",
+    "microbatch",
+    "chunk",
+    "recompute",
+    "group_id",
+    "coll_seq",
+    "peer",
+    "num_bytes",
+    "mode",
+    "args",
+)
 _OF_STEPS = ("step", "loss", "grad_norm", "tokens", "flops", "lr")
 _OF_GROUPS = ("group_id", "name", "desc", "axis", "ranks")
 _OF_TABLES = {

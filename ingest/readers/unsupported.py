@@ -42,9 +42,11 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n", "a picture"),
     (b"\xff\xd8\xff", "a picture"),
     (b"%PDF-", "a PDF document"),
-    (b"version https://git-lfs.github.com/spec/",
-     "a pointer of Git LFS, not the file itself (`git lfs pull` fetches it)"),
-)  # fmt: skip
+    (
+        b"version https://git-lfs.github.com/spec/",
+        "a pointer of Git LFS, not the file itself (`git lfs pull` fetches it)",
+    ),
+)
 _ENDINGS = {
     ".nsys-rep": "a report of Nsight Systems by its name (`nsys export --type sqlite` makes of it "
     "what is read)",

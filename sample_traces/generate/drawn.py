@@ -27,11 +27,38 @@ Shape = tuple[int, int, int]
 """pp, dp, tp."""
 
 SHAPES: tuple[Shape, ...] = (
-    (1, 8, 1), (1, 16, 1), (1, 64, 1), (1, 4, 2), (1, 8, 4), (1, 2, 8), (1, 1, 8), (2, 1, 2),
-    (2, 1, 8), (2, 2, 4), (2, 4, 1), (2, 4, 2), (2, 16, 1), (2, 8, 4), (2, 2, 8), (2, 32, 1),
-    (3, 4, 1), (3, 2, 4), (4, 1, 1), (4, 1, 4), (4, 2, 2), (4, 4, 1), (4, 8, 2), (4, 2, 8),
-    (4, 16, 1), (8, 1, 1), (8, 2, 1), (8, 1, 4), (8, 4, 2), (8, 8, 1), (8, 1, 8),
-)  # fmt: skip
+    (1, 8, 1),
+    (1, 16, 1),
+    (1, 64, 1),
+    (1, 4, 2),
+    (1, 8, 4),
+    (1, 2, 8),
+    (1, 1, 8),
+    (2, 1, 2),
+    (2, 1, 8),
+    (2, 2, 4),
+    (2, 4, 1),
+    (2, 4, 2),
+    (2, 16, 1),
+    (2, 8, 4),
+    (2, 2, 8),
+    (2, 32, 1),
+    (3, 4, 1),
+    (3, 2, 4),
+    (4, 1, 1),
+    (4, 1, 4),
+    (4, 2, 2),
+    (4, 4, 1),
+    (4, 8, 2),
+    (4, 2, 8),
+    (4, 16, 1),
+    (8, 1, 1),
+    (8, 2, 1),
+    (8, 1, 4),
+    (8, 4, 2),
+    (8, 8, 1),
+    (8, 1, 8),
+)
 
 NOT_TO_BE_TOLD = 0.08
 """Share of jobs whose fault the data do not allow to tell, of kinds that may be so."""
@@ -73,9 +100,7 @@ class LabelledJob:
     @property
     def slowdown(self) -> float:
         """Mean step time / that of the same job without faults, noise and habits."""
-        plain = replace(
-            self.job, faults=(), noise=0.0, device_spread=0.0, ragged=0.0, save_ms=0.0
-        )  # fmt: skip
+        plain = replace(self.job, faults=(), noise=0.0, device_spread=0.0, ragged=0.0, save_ms=0.0)
         healthy_S = step_ns(plain)[: self.job.steps_completed]
         return float(step_ns(self.job).mean() / healthy_S.mean())
 
@@ -158,9 +183,7 @@ def _at_dose(
 
 
 _DOSE_IS_NO_TIME = ("clock_unaligned",)
-_ONCE = (
-    "clock_unaligned", "dead_rank", *NEEDS_BASELINE, *PERIODIC, *NOW_AND_THEN, *OF_THE_MODEL
-)  # fmt: skip
+_ONCE = ("clock_unaligned", "dead_rank", *NEEDS_BASELINE, *PERIODIC, *NOW_AND_THEN, *OF_THE_MODEL)
 """What does not come back within a job."""
 
 
@@ -173,11 +196,18 @@ def _job(
     pp, dp, tp = shape
     pace = math.exp(random.uniform(math.log(quickest), math.log(slowest)))
     return SyntheticJob(
-        pp * dp * tp, pp, tp, _NUM_STEPS, num_microbatches=int(max(pp, random.choice([4, 4, 8]))),
-        seed=int(random.integers(2**31)), pace=round(pace, 2), ops=bool(random.random() < 0.3),
+        pp * dp * tp,
+        pp,
+        tp,
+        _NUM_STEPS,
+        num_microbatches=int(max(pp, random.choice([4, 4, 8]))),
+        seed=int(random.integers(2**31)),
+        pace=round(pace, 2),
+        ops=bool(random.random() < 0.3),
         save_ms=float(random.choice([0.0, 20.0])),
-        device_spread=round(random.uniform(0, 0.01), 4), ragged=round(random.uniform(0, 0.02), 4),
-    )  # fmt: skip
+        device_spread=round(random.uniform(0, 0.01), 4),
+        ragged=round(random.uniform(0, 0.02), 4),
+    )
 
 
 def _attempt(random: np.random.Generator) -> dict[str, int]:

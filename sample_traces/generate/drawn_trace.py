@@ -18,13 +18,32 @@ from sample_traces.generate.labels import MIN_PAST, MIN_PEERS, Label
 from sample_traces.generate.straggler_trace import MegatronJob, step_s, straggler_trace, true_S
 
 KINDS = (
-    "slow_worker", "slow_stage", "slow_link", "slow_dp_network", "gc_pauses", "sequence_imbalance",
-)  # fmt: skip
+    "slow_worker",
+    "slow_stage",
+    "slow_link",
+    "slow_dp_network",
+    "gc_pauses",
+    "sequence_imbalance",
+)
 
 SIZES = (
-    (1, 8, 1), (1, 32, 1), (2, 4, 1), (2, 8, 1), (2, 16, 2), (2, 2, 1), (3, 4, 1), (4, 1, 1),
-    (4, 2, 1), (4, 4, 1), (4, 4, 2), (4, 8, 1), (4, 64, 1), (8, 2, 1), (8, 4, 2), (8, 8, 1),
-)  # fmt: skip
+    (1, 8, 1),
+    (1, 32, 1),
+    (2, 4, 1),
+    (2, 8, 1),
+    (2, 16, 2),
+    (2, 2, 1),
+    (3, 4, 1),
+    (4, 1, 1),
+    (4, 2, 1),
+    (4, 4, 1),
+    (4, 4, 2),
+    (4, 8, 1),
+    (4, 64, 1),
+    (8, 2, 1),
+    (8, 4, 2),
+    (8, 8, 1),
+)
 """pp, dp, vpp."""
 
 _NUM_STEPS = 24
@@ -113,11 +132,17 @@ def _job(random: np.random.Generator) -> MegatronJob:
     pp, dp, vpp = SIZES[int(random.integers(len(SIZES)))]
     late = random.random() < 0.6
     return MegatronJob(
-        pp, dp, tp=int(random.choice([1, 2, 4, 8])), vpp=vpp,
-        num_microbatches=pp * int(random.choice([1, 2])) if pp > 2 else 8, num_steps=_NUM_STEPS,
-        seed=int(random.integers(2**31)), since=int(random.integers(8, 12)) if late else 0,
-        device_spread=float(random.uniform(0, 0.01)), ragged=float(random.uniform(0, 0.02)),
-    )  # fmt: skip
+        pp,
+        dp,
+        tp=int(random.choice([1, 2, 4, 8])),
+        vpp=vpp,
+        num_microbatches=pp * int(random.choice([1, 2])) if pp > 2 else 8,
+        num_steps=_NUM_STEPS,
+        seed=int(random.integers(2**31)),
+        since=int(random.integers(8, 12)) if late else 0,
+        device_spread=float(random.uniform(0, 0.01)),
+        ragged=float(random.uniform(0, 0.02)),
+    )
 
 
 def _healthy(job: MegatronJob) -> MegatronJob:

@@ -72,8 +72,13 @@ def _comm_regression(
     d: Durations, job: SyntheticJob, fault: SyntheticFault, steps: slice, _: Random
 ) -> None:
     for transfer in (
-        d.tp_SPD, d.pp_forward_SPDT, d.pp_backward_SPDT, d.gather_SPT, d.scatter_SPT, d.norm_S
-    ):  # fmt: skip
+        d.tp_SPD,
+        d.pp_forward_SPDT,
+        d.pp_backward_SPDT,
+        d.gather_SPT,
+        d.scatter_SPT,
+        d.norm_S,
+    ):
         transfer[steps] *= fault.dose
 
 

@@ -82,17 +82,16 @@ def _healthy(job: SyntheticJob, random: Random) -> ModelHealth:
         gradient_zero={
             name: np.clip(sparse * (1 + at_S / 80) * noisy(0.1, *shape), 0, 1) for name in GROUPS
         },
-        weight_rms={
-            name: WEIGHT_RMS * (1 + at_S / 400) * noisy(0.002, *shape) for name in GROUPS
-        },
+        weight_rms={name: WEIGHT_RMS * (1 + at_S / 400) * noisy(0.002, *shape) for name in GROUPS},
         ratio={
             name: 0.3 * PEAK_LR / WEIGHT_RMS * schedule_S * noisy(0.1, *shape) for name in GROUPS
         },
         logit_LHS=_clipped(
             logit * noisy(0.3, num_layers, NUM_HEADS, 1) * np.exp(growing_LH1 * at_S)
-        ) * noisy(0.05, *tall),
+        )
+        * noisy(0.05, *tall),
         entropy_LHS=4.5 * np.exp(-sharp_LH1 * at_S) * noisy(0.03, *tall),
-    )  # fmt: skip
+    )
 
 
 def _clipped(logit_LHS: Float) -> Float:

@@ -54,9 +54,13 @@ def _writers(block: Block) -> Iterator[tuple[int, int]]:
 
 
 def _add_tensors(
-    rows: Rows, health: ModelHealth, rank: int, layer: int, look_S: npt.NDArray[np.int64],
+    rows: Rows,
+    health: ModelHealth,
+    rank: int,
+    layer: int,
+    look_S: npt.NDArray[np.int64],
     where: dict[str, Any],
-) -> None:  # fmt: skip
+) -> None:
     for tensor, path in OUTPUTS.items():
         rms_S = health.output_rms[tensor][layer, look_S]
         zero_S = health.output_zero[tensor][layer, look_S]
@@ -81,19 +85,37 @@ def _values(rms_S: Float, zero_S: Float) -> dict[str, Any]:
     typical = float(np.median(rms_S))
     sizes = typical * np.abs(np.random.default_rng(0).standard_normal(MAX_VALUES))
     return {
-        "shard": "whole", "count": COUNT, "sampled": MAX_VALUES, "mean": 0.0, "std": rms_S,
-        "rms": rms_S, "absmax": PEAK_PER_RMS * rms_S, "zero_ratio": zero_S, "nonfinite": 0,
+        "shard": "whole",
+        "count": COUNT,
+        "sampled": MAX_VALUES,
+        "mean": 0.0,
+        "std": rms_S,
+        "rms": rms_S,
+        "absmax": PEAK_PER_RMS * rms_S,
+        "zero_ratio": zero_S,
+        "nonfinite": 0,
         "log2_counts": log2_counts(sizes[sizes > 0]).tolist(),
-    }  # fmt: skip
+    }
 
 
 def _add_heads(
-    rows: Rows, health: ModelHealth, rank: int, layer: int, look_S: npt.NDArray[np.int64],
+    rows: Rows,
+    health: ModelHealth,
+    rank: int,
+    layer: int,
+    look_S: npt.NDArray[np.int64],
     where: dict[str, Any],
-) -> None:  # fmt: skip
+) -> None:
     head_H1 = np.arange(NUM_HEADS)[:, None]
     rows.add(
-        [rank], layer=layer, head=head_H1, name=f"layers.{layer}.attention", shard="whole",
-        microbatch=0, max_logit=health.logit_LHS[layer][:, look_S],
-        entropy=health.entropy_LHS[layer][:, look_S], rows=ROWS, **where,
-    )  # fmt: skip
+        [rank],
+        layer=layer,
+        head=head_H1,
+        name=f"layers.{layer}.attention",
+        shard="whole",
+        microbatch=0,
+        max_logit=health.logit_LHS[layer][:, look_S],
+        entropy=health.entropy_LHS[layer][:, look_S],
+        rows=ROWS,
+        **where,
+    )

@@ -47,9 +47,15 @@ def phases(block: Block) -> Rows:
         dur = block.of(total)
         cpu = (dur * compute).astype(np.int64) if kind in ("forward", "backward") else UNKNOWN
         spans.add(
-            block.rank, keep=dur > 0, step=block.step_S1, ts_ns=at, dur_ns=dur, cpu_ns=cpu,
-            kind=kind, name=f"all {kind} of the step",
-        )  # fmt: skip
+            block.rank,
+            keep=dur > 0,
+            step=block.step_S1,
+            ts_ns=at,
+            dur_ns=dur,
+            cpu_ns=cpu,
+            kind=kind,
+            name=f"all {kind} of the step",
+        )
         at = at + dur
     _optimizer(block, spans)
     return spans
@@ -61,13 +67,24 @@ def _optimizer(block: Block, spans: Rows) -> None:
     begun, stepped = block.of(times.normed), block.of(times.stepped)
     saved = block.of(times.ended) - stepped
     spans.add(
-        block.rank, step=block.step_S1, ts_ns=begun, dur_ns=stepped - begun,
-        cpu_ns=stepped - begun, kind="optimizer", name="optimizer",
-    )  # fmt: skip
+        block.rank,
+        step=block.step_S1,
+        ts_ns=begun,
+        dur_ns=stepped - begun,
+        cpu_ns=stepped - begun,
+        kind="optimizer",
+        name="optimizer",
+    )
     spans.add(
-        block.rank, keep=saved > 0, step=block.step_S1, ts_ns=stepped, dur_ns=saved, cpu_ns=0,
-        kind="checkpoint", name="torch.save",
-    )  # fmt: skip
+        block.rank,
+        keep=saved > 0,
+        step=block.step_S1,
+        ts_ns=stepped,
+        dur_ns=saved,
+        cpu_ns=0,
+        kind="checkpoint",
+        name="torch.save",
+    )
 
 
 def _edges_of_steps(block: Block, spans: Rows, collectives: Rows) -> None:
@@ -75,23 +92,43 @@ def _edges_of_steps(block: Block, spans: Rows, collectives: Rows) -> None:
     times, job = block.whole.times, block.job
     began, gather = block.of(times.began), block.of(times.gather)
     spans.add(
-        block.rank, step=block.step_S1, ts_ns=began, dur_ns=gather - began, kind="data_wait",
+        block.rank,
+        step=block.step_S1,
+        ts_ns=began,
+        dur_ns=gather - began,
+        kind="data_wait",
         name="next batch",
-    )  # fmt: skip
+    )
     if job.dp > 1:
         for op, seq, begin, end in (
             ("all_gather", 0, times.gather, times.gathered),
             ("reduce_scatter", 1, times.scatter, times.scattered),
         ):
             _collective(
-                block, spans, collectives, "dp", op, 2 * block.step_S1 + seq, block.of(begin),
-                block.of(end), step=block.step_S1, num_bytes=DP_BYTES,
-            )  # fmt: skip
+                block,
+                spans,
+                collectives,
+                "dp",
+                op,
+                2 * block.step_S1 + seq,
+                block.of(begin),
+                block.of(end),
+                step=block.step_S1,
+                num_bytes=DP_BYTES,
+            )
     if job.num_ranks > 1:
         _collective(
-            block, spans, collectives, "world", "all_reduce", block.step_S1,
-            block.of(times.scattered), block.of(times.normed), step=block.step_S1, num_bytes=4,
-        )  # fmt: skip
+            block,
+            spans,
+            collectives,
+            "world",
+            "all_reduce",
+            block.step_S1,
+            block.of(times.scattered),
+            block.of(times.normed),
+            step=block.step_S1,
+            num_bytes=4,
+        )
     _optimizer(block, spans)
 
 
@@ -112,18 +149,32 @@ def _pauses(block: Block, spans: Rows) -> None:
     forward, gc = block.whole.times.forward, block.gc_ns()
     begin = block.of(forward.reduced) - gc if block.job.has_ops else block.of(forward.begun)
     spans.add(
-        block.rank, keep=gc > 0, step=block.step_S1, ts_ns=begin, dur_ns=gc, cpu_ns=gc, kind="gc",
-        name="gc generation 2", depth=2 if block.job.has_ops else 1,
-    )  # fmt: skip
+        block.rank,
+        keep=gc > 0,
+        step=block.step_S1,
+        ts_ns=begin,
+        dur_ns=gc,
+        cpu_ns=gc,
+        kind="gc",
+        name="gc generation 2",
+        depth=2 if block.job.has_ops else 1,
+    )
 
 
 def _compute(block: Block, spans: Rows, kind: str, one: Pass) -> None:
     begun, ended = block.of(one.begun), block.of(one.ended)
     cpu = ((block.of(one.reduced) - begun) * block.cpu_share(2)).astype(np.int64)
     spans.add(
-        block.rank, step=block.step_S1, ts_ns=begun, dur_ns=ended - begun, cpu_ns=cpu, kind=kind,
-        name=kind, microbatch=block.microbatch(), chunk=block.p,
-    )  # fmt: skip
+        block.rank,
+        step=block.step_S1,
+        ts_ns=begun,
+        dur_ns=ended - begun,
+        cpu_ns=cpu,
+        kind=kind,
+        name=kind,
+        microbatch=block.microbatch(),
+        chunk=block.p,
+    )
     if block.job.has_ops:
         _modules(block, spans, kind, begun, block.of(one.reduced))
 
@@ -134,13 +185,22 @@ def _modules(block: Block, spans: Rows, kind: str, begun: Ns, reduced: Ns) -> No
     paused = block.gc_ns() if kind == "forward" else 0
     between = begun + ((reduced - begun - paused) * share_S1).astype(np.int64)
     for name, begin, end in (
-        ("layers.0.attention", begun, between), ("layers.0.mlp", between, reduced)
-    ):  # fmt: skip
+        ("layers.0.attention", begun, between),
+        ("layers.0.mlp", between, reduced),
+    ):
         cpu = ((end - begin) * block.cpu_share(2)).astype(np.int64)
         spans.add(
-            block.rank, step=block.step_S1, ts_ns=begin, dur_ns=end - begin, cpu_ns=cpu,
-            kind=kind, name=name, depth=1, microbatch=block.microbatch(), chunk=block.p,
-        )  # fmt: skip
+            block.rank,
+            step=block.step_S1,
+            ts_ns=begin,
+            dur_ns=end - begin,
+            cpu_ns=cpu,
+            kind=kind,
+            name=name,
+            depth=1,
+            microbatch=block.microbatch(),
+            chunk=block.p,
+        )
 
 
 def _reduces(block: Block, spans: Rows, collectives: Rows, kind: str, one: Pass) -> None:
@@ -152,10 +212,19 @@ def _reduces(block: Block, spans: Rows, collectives: Rows, kind: str, one: Pass)
         position_MP[:, p] = [order.index((letter, m)) for m in range(job.num_microbatches)]
     seq = 2 * job.num_microbatches * block.step_S1 + position_MP[:, None, block.p]
     _collective(
-        block, spans, collectives, "tp", "all_reduce", seq, block.of(one.reduced),
-        block.of(one.ended), step=block.step_S1, microbatch=block.microbatch(),
-        num_bytes=TP_BYTES, depth=1,
-    )  # fmt: skip
+        block,
+        spans,
+        collectives,
+        "tp",
+        "all_reduce",
+        seq,
+        block.of(one.reduced),
+        block.of(one.ended),
+        step=block.step_S1,
+        microbatch=block.microbatch(),
+        num_bytes=TP_BYTES,
+        depth=1,
+    )
 
 
 def _transfers(block: Block, spans: Rows, collectives: Rows, kind: str, one: Pass) -> None:
@@ -166,37 +235,91 @@ def _transfers(block: Block, spans: Rows, collectives: Rows, kind: str, one: Pas
     seq = block.step_S1 * job.num_microbatches + block.microbatch()
     source = block.p - ahead
     _collective(
-        block, spans, collectives, "pp", "recv", seq, block.of(one.posted), block.of(one.begun),
-        keep=(source >= 0) & (source < job.pp), step=block.step_S1, num_bytes=PP_BYTES,
-        microbatch=block.microbatch(), peer=block.rank - ahead * lane,
-    )  # fmt: skip
+        block,
+        spans,
+        collectives,
+        "pp",
+        "recv",
+        seq,
+        block.of(one.posted),
+        block.of(one.begun),
+        keep=(source >= 0) & (source < job.pp),
+        step=block.step_S1,
+        num_bytes=PP_BYTES,
+        microbatch=block.microbatch(),
+        peer=block.rank - ahead * lane,
+    )
     arrived = np.roll(one.begun, -ahead, axis=2)
     target = block.p + ahead
     _collective(
-        block, spans, collectives, "pp", "send", seq, block.of(one.ended), block.of(arrived),
-        keep=(target >= 0) & (target < job.pp), step=block.step_S1, num_bytes=PP_BYTES,
-        microbatch=block.microbatch(), peer=block.rank + ahead * lane, track="send",
-    )  # fmt: skip
+        block,
+        spans,
+        collectives,
+        "pp",
+        "send",
+        seq,
+        block.of(one.ended),
+        block.of(arrived),
+        keep=(target >= 0) & (target < job.pp),
+        step=block.step_S1,
+        num_bytes=PP_BYTES,
+        microbatch=block.microbatch(),
+        peer=block.rank + ahead * lane,
+        track="send",
+    )
 
 
 def _collective(
-    block: Block, spans: Rows, collectives: Rows, axis: str, op: str, seq: Ns, begin: Ns,
-    end: Ns, *, step: Ns, num_bytes: int, keep: Mask | None = None,
-    microbatch: Ns | int = UNKNOWN, peer: Ns | int = UNKNOWN, track: str = "main",
+    block: Block,
+    spans: Rows,
+    collectives: Rows,
+    axis: str,
+    op: str,
+    seq: Ns,
+    begin: Ns,
+    end: Ns,
+    *,
+    step: Ns,
+    num_bytes: int,
+    keep: Mask | None = None,
+    microbatch: Ns | int = UNKNOWN,
+    peer: Ns | int = UNKNOWN,
+    track: str = "main",
     depth: int = 0,
-) -> None:  # fmt: skip
+) -> None:
     """One operation as a span and as a row of collectives."""
     group = block.groups[axis]
     spans.add(
-        block.rank, keep, step=step, ts_ns=begin, dur_ns=end - begin, cpu_ns=0, name=op,
-        track=track, kind="other_comm" if axis == "world" else f"{axis}_comm", depth=depth,
-        microbatch=microbatch, group_id=group, coll_seq=seq, peer=peer, num_bytes=num_bytes,
-    )  # fmt: skip
+        block.rank,
+        keep,
+        step=step,
+        ts_ns=begin,
+        dur_ns=end - begin,
+        cpu_ns=0,
+        name=op,
+        track=track,
+        kind="other_comm" if axis == "world" else f"{axis}_comm",
+        depth=depth,
+        microbatch=microbatch,
+        group_id=group,
+        coll_seq=seq,
+        peer=peer,
+        num_bytes=num_bytes,
+    )
     collectives.add(
-        block.rank, keep, step=step, group_id=group, seq=seq, op=op, num_bytes=num_bytes,
-        peer=peer, tag=0 if axis == "pp" else UNKNOWN, enqueue_ns=begin, start_ns=begin,
+        block.rank,
+        keep,
+        step=step,
+        group_id=group,
+        seq=seq,
+        op=op,
+        num_bytes=num_bytes,
+        peer=peer,
+        tag=0 if axis == "pp" else UNKNOWN,
+        enqueue_ns=begin,
+        start_ns=begin,
         end_ns=end,
-    )  # fmt: skip
+    )
 
 
 def _last_words(block: Block, spans: Rows, collectives: Rows) -> None:
@@ -209,12 +332,25 @@ def _last_words(block: Block, spans: Rows, collectives: Rows) -> None:
         p, rest = divmod(fault.where, block.job.dp * block.job.tp)
         peers = (block.p == p) & (block.t == rest % block.job.tp)
         spans.add(
-            block.rank, alive, step=step, ts_ns=begin, dur_ns=MS, kind="data_wait",
+            block.rank,
+            alive,
+            step=step,
+            ts_ns=begin,
+            dur_ns=MS,
+            kind="data_wait",
             name="next batch",
-        )  # fmt: skip
+        )
         if block.job.dp > 1:
             collectives.add(
-                block.rank, alive & peers, step=step, group_id=block.groups["dp"], seq=2 * step,
-                op="all_gather", num_bytes=DP_BYTES, enqueue_ns=begin + MS,
-                start_ns=begin + MS, end_ns=UNKNOWN, state="started",
-            )  # fmt: skip
+                block.rank,
+                alive & peers,
+                step=step,
+                group_id=block.groups["dp"],
+                seq=2 * step,
+                op="all_gather",
+                num_bytes=DP_BYTES,
+                enqueue_ns=begin + MS,
+                start_ns=begin + MS,
+                end_ns=UNKNOWN,
+                state="started",
+            )

@@ -101,9 +101,18 @@ def replay(job: SyntheticJob, durations: Durations, t0_ns: int) -> Times:
     meeting_S = scattered.max(axis=(1, 2, 3)) + d.norm_S.astype(np.int64)
     normed = np.broadcast_to(meeting_S[:, None, None, None], scattered.shape)
     times = Times(
-        forward, backward, began, gather, gathered, idle, scatter, scattered, normed,
-        normed + optimizer, normed + tail,
-    )  # fmt: skip
+        forward,
+        backward,
+        began,
+        gather,
+        gathered,
+        idle,
+        scatter,
+        scattered,
+        normed,
+        normed + optimizer,
+        normed + tail,
+    )
     base_S = t0_ns + np.concatenate([[0], np.cumsum(meeting_S)[:-1]])
     _shift(times, base_S)
     return times
@@ -154,7 +163,14 @@ def _shift(times: Times, base_S: Ns) -> None:
         for name in ("posted", "begun", "reduced", "ended"):
             getattr(one, name)[...] += base
     for name in (
-        "began", "gather", "gathered", "idle", "scatter", "scattered", "normed", "stepped",
+        "began",
+        "gather",
+        "gathered",
+        "idle",
+        "scatter",
+        "scattered",
+        "normed",
+        "stepped",
         "ended",
-    ):  # fmt: skip
+    ):
         setattr(times, name, getattr(times, name) + base)

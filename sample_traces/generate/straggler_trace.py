@@ -19,10 +19,20 @@ import pyarrow as pa
 Floats = npt.NDArray[np.float64]
 
 OPTYPES = (
-    "forward-compute", "backward-compute", "forward-send", "forward-recv", "backward-send",
-    "backward-recv", "params-all-gather", "grads-reduce-scatter", "layernorm-grads-all-reduce",
-    "embedding-grads-all-reduce", "optimizer-clip-main-grad", "optimizer", "gc",
-)  # fmt: skip
+    "forward-compute",
+    "backward-compute",
+    "forward-send",
+    "forward-recv",
+    "backward-send",
+    "backward-recv",
+    "params-all-gather",
+    "grads-reduce-scatter",
+    "layernorm-grads-all-reduce",
+    "embedding-grads-all-reduce",
+    "optimizer-clip-main-grad",
+    "optimizer",
+    "gc",
+)
 FORWARD_S, BACKWARD_S, WIRE_S = 0.020, 0.040, 0.0004
 GATHER_S, SCATTER_S, NORM_S, OPTIMIZER_S = 0.006, 0.010, 0.002, 0.030
 _MEAN_S = {"params-all-gather": GATHER_S, "grads-reduce-scatter": SCATTER_S}
@@ -83,9 +93,13 @@ class MegatronJob:
     def metadata(self) -> dict[str, int]:
         """What the yaml beside such a trace says."""
         return {
-            "dp_size": self.dp, "dsp_size": 1, "pp_size": self.pp, "tp_size": self.tp,
-            "vpp_size": self.vpp, "world_size": self.pp * self.dp * self.tp,
-        }  # fmt: skip
+            "dp_size": self.dp,
+            "dsp_size": 1,
+            "pp_size": self.pp,
+            "tp_size": self.tp,
+            "vpp_size": self.vpp,
+            "world_size": self.pp * self.dp * self.tp,
+        }
 
     @cached_property
     def order(self) -> tuple[tuple[tuple[str, int, int], ...], ...]:
@@ -122,9 +136,14 @@ class _Cell:
     ops: list[tuple[str, int, int, int, Floats, Floats]] = field(default_factory=list)
 
     def record(
-        self, optype: str, begin_SD: Floats, end_SD: Floats, chunk: int = -1, virtual: int = -1,
+        self,
+        optype: str,
+        begin_SD: Floats,
+        end_SD: Floats,
+        chunk: int = -1,
+        virtual: int = -1,
         micro: int = -1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.ops.append((optype, chunk, virtual, micro, begin_SD, end_SD))
 
 

@@ -63,11 +63,16 @@ def _steps(block: Block) -> pa.Table:
     noise = 1 + 0.01 * random.standard_normal((job.steps_completed, len(block.rank)))
     num_tokens = float(TOKENS_PER_MICROBATCH * job.num_microbatches)
     steps.add(
-        block.rank, step=block.step_S1, start_ns=block.of(times.began),
-        dur_ns=block.of(times.step_ns), loss=loss_S1 * noise, grad_norm=1 / (1 + block.step_S1),
-        tokens=num_tokens, flops=num_tokens * FLOPS_PER_TOKEN_AND_RANK * job.num_ranks,
+        block.rank,
+        step=block.step_S1,
+        start_ns=block.of(times.began),
+        dur_ns=block.of(times.step_ns),
+        loss=loss_S1 * noise,
+        grad_norm=1 / (1 + block.step_S1),
+        tokens=num_tokens,
+        flops=num_tokens * FLOPS_PER_TOKEN_AND_RANK * job.num_ranks,
         lr=block.whole.health.lr_S[:, None] if job.statistics_every else PEAK_LR,
-    )  # fmt: skip
+    )
     return steps.to_arrow()
 
 
@@ -75,9 +80,13 @@ def _clocks(block: Block) -> pa.Table:
     clocks = block.whole.clocks
     rows = block.rows("clocks")
     rows.add(
-        block.rank, ts_ns=block.whole.created_ns, offset_ns=clocks.estimate_R[block.rank],
-        err_ns=clocks.err_ns, drift_ppb=0, method=clocks.method,
-    )  # fmt: skip
+        block.rank,
+        ts_ns=block.whole.created_ns,
+        offset_ns=clocks.estimate_R[block.rank],
+        err_ns=clocks.err_ns,
+        drift_ppb=0,
+        method=clocks.method,
+    )
     return rows.to_arrow()
 
 
@@ -87,11 +96,15 @@ def _data_batches(block: Block) -> pa.Table:
     work_S = block.whole.durations.work_MSD.sum(axis=0)[:, block.d]
     rows = block.rows("data_batches")
     rows.add(
-        block.rank, step=block.step_S1, ts_ns=block.of(times.gather), source="synthetic",
-        fetch_ns=exposed, exposed_ns=exposed,
+        block.rank,
+        step=block.step_S1,
+        ts_ns=block.of(times.gather),
+        source="synthetic",
+        fetch_ns=exposed,
+        exposed_ns=exposed,
         tokens=TOKENS_PER_MICROBATCH * job.num_microbatches,
         sum_sq_len=(work_S * TOKENS_PER_MICROBATCH**2).astype(np.int64),
-    )  # fmt: skip
+    )
     return rows.to_arrow()
 
 
@@ -107,10 +120,16 @@ def _heartbeats(block: Block) -> pa.Table:
     hooks_S = block.whole.durations.hooks_S.astype(np.int64)
     spent_B1 = np.concatenate([[0], np.cumsum(hooks_S)])[np.searchsorted(ends, beats)][:, None]
     rows.add(
-        block.rank, keep=alive, step=step_B1, ts_ns=beats[:, None], phase="step",
-        last_op="all_reduce", self_ns=(beats[:, None] - begin) // 1_000 + spent_B1, dropped=0,
+        block.rank,
+        keep=alive,
+        step=step_B1,
+        ts_ns=beats[:, None],
+        phase="step",
+        last_op="all_reduce",
+        self_ns=(beats[:, None] - begin) // 1_000 + spent_B1,
+        dropped=0,
         hook_errors=0,
-    )  # fmt: skip
+    )
     return rows.to_arrow()
 
 
@@ -126,9 +145,15 @@ def _memory(block: Block) -> pa.Table:
         for hit, fault in zip(hit_S, stalls, strict=True)
     )
     rows.add(
-        block.rank, step=block.step_S1, ts_ns=block.of(block.whole.times.ended), retries=retries_SR,
-        allocated=_HELD_BYTES, reserved=_HELD_BYTES, peak=_HELD_BYTES, rss=_HELD_BYTES,
-    )  # fmt: skip
+        block.rank,
+        step=block.step_S1,
+        ts_ns=block.of(block.whole.times.ended),
+        retries=retries_SR,
+        allocated=_HELD_BYTES,
+        reserved=_HELD_BYTES,
+        peak=_HELD_BYTES,
+        rss=_HELD_BYTES,
+    )
     return rows.to_arrow()
 
 
@@ -152,8 +177,15 @@ def _group_rows(block: Block) -> pa.Table:
             if size > 1 and rank // stride % size == 0:
                 ranks = list(range(rank, rank + size * stride, stride))
                 rows.append(
-                    {"attempt": block.job.attempt, "rank": rank, "step": UNKNOWN,
-                     "group_id": number, "name": f"{axis}{rank}", "desc": f"mesh_{axis}",
-                     "axis": axis, "ranks": ranks}
-                )  # fmt: skip
+                    {
+                        "attempt": block.job.attempt,
+                        "rank": rank,
+                        "step": UNKNOWN,
+                        "group_id": number,
+                        "name": f"{axis}{rank}",
+                        "desc": f"mesh_{axis}",
+                        "axis": axis,
+                        "ranks": ranks,
+                    }
+                )
     return pa.Table.from_pylist(rows, schema=TABLES["groups"].schema)

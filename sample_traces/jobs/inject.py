@@ -36,9 +36,14 @@ class Injector:
     """
 
     def __init__(
-        self, faults: Sequence[Fault], rank: int, world_size: int, seed: int, device: torch.device,
+        self,
+        faults: Sequence[Fault],
+        rank: int,
+        world_size: int,
+        seed: int,
+        device: torch.device,
         announce: Announce,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.faults = faults
         self.rank = rank
         self.world_size = world_size

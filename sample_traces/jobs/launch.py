@@ -105,9 +105,12 @@ def _end(ranks: list[Any]) -> None:
 
 
 def _run_rank(
-    train: Callable[[Any, socket.socket], None], options: Any, listener: socket.socket, rank: int,
+    train: Callable[[Any, socket.socket], None],
+    options: Any,
+    listener: socket.socket,
+    rank: int,
     num_ranks: int,
-) -> None:  # fmt: skip
+) -> None:
     """One rank; it ends as a process of its own does, with its hooks at exit and a traceback."""
     _die_with_parent()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

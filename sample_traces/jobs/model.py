@@ -163,9 +163,13 @@ class Sequences(Dataset[torch.Tensor]):
     """
 
     def __init__(
-        self, sizes: GPTSizes, seed: int, num_items: int, items_per_step: int,
+        self,
+        sizes: GPTSizes,
+        seed: int,
+        num_items: int,
+        items_per_step: int,
         faults: Sequence[Fault],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.sizes = sizes
         self.seed = seed
         self.num_items = num_items

@@ -69,8 +69,9 @@ def spread(
         if vocabulary_parallel:
             edges["head"] = ColwiseParallel(
                 input_layouts=Shard(1) if sequence_parallel else Replicate(),
-                output_layouts=Shard(-1), use_local_output=False,
-            )  # fmt: skip
+                output_layouts=Shard(-1),
+                use_local_output=False,
+            )
         own = {name: plan for name, plan in edges.items() if getattr(stage, name) is not None}
         parallelize_module(stage, mesh["tp"], own)
     fully_shard(stage, mesh=mesh["dp"], reshard_after_forward=False)

@@ -62,9 +62,13 @@ def train(options: argparse.Namespace, listener: socket.socket | None = None) ->
         layout=th.ParallelLayout.from_device_mesh(mesh),
     )
     injector = Injector(
-        options.fault, dist.get_rank(), dist.get_world_size(), options.seed, device,
+        options.fault,
+        dist.get_rank(),
+        dist.get_world_size(),
+        options.seed,
+        device,
         lambda fault: tracer.mark("fault", fault.text, fault=fault.kind, rank=fault.rank),
-    )  # fmt: skip
+    )
     total = num_stages(options.schedule, options.pp)
     indices = stage_indices(options.schedule, mesh.get_local_rank("pp"), options.pp)
     stages = [build_stage(sizes, index, total, options.seed) for index in indices]

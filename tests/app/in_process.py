@@ -33,9 +33,14 @@ class Client:
         return self.request("GET", path, **given)
 
     def leave(
-        self, method: str, path: str, body: bytes, after_s: float, is_whole: bool = False,
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        after_s: float,
+        is_whole: bool = False,
         **headers: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Send part of a body, or all of it, and go away `after_s` later; returns once the app has
         noticed.
         """
@@ -43,18 +48,32 @@ class Client:
         self._loop.run_until_complete(self._leave(method, path, body, after_s, headers, is_more))
 
     async def _leave(
-        self, method: str, path: str, body: bytes, after_s: float, headers: dict[str, str],
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        after_s: float,
+        headers: dict[str, str],
         is_more: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         target, _, query = path.partition("?")
         scope = {
-            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method,
-            "path": target, "raw_path": target.encode(), "root_path": "", "scheme": "http",
-            "query_string": query.encode(), "client": ("127.0.0.1", 1),
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "path": target,
+            "raw_path": target.encode(),
+            "root_path": "",
+            "scheme": "http",
+            "query_string": query.encode(),
+            "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 8050),
-            "headers": [(b"host", b"127.0.0.1:8050"),
-                        *((k.lower().encode(), v.encode()) for k, v in headers.items())],
-        }  # fmt: skip
+            "headers": [
+                (b"host", b"127.0.0.1:8050"),
+                *((k.lower().encode(), v.encode()) for k, v in headers.items()),
+            ],
+        }
         messages = [{"type": "http.request", "body": body, "more_body": is_more}]
         leaves_s = time.monotonic() + after_s
 

@@ -53,11 +53,14 @@ def call(server: Flask, output: str, changed: str, **values: Any) -> dict[str, A
     answer = client.post(
         "/_dash-update-component",
         json={
-            "output": name, "outputs": outputs[0] if len(outputs) == 1 else outputs,
-            "inputs": filled(known["inputs"]), "state": filled(known["state"]),
-            "changedPropIds": [changed], "parsedChangedPropsIds": [changed],
+            "output": name,
+            "outputs": outputs[0] if len(outputs) == 1 else outputs,
+            "inputs": filled(known["inputs"]),
+            "state": filled(known["state"]),
+            "changedPropIds": [changed],
+            "parsedChangedPropsIds": [changed],
         },
-    )  # fmt: skip
+    )
     assert answer.status_code in (200, 204), answer.get_data(as_text=True)
     return answer.get_json()["response"] if answer.status_code == 200 else None
 

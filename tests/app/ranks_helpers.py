@@ -17,9 +17,11 @@ def places_of(num_ranks: int, per_host: int = 8, pp: int = 1, tp: int = 1) -> Pl
     rank_R = np.arange(num_ranks)
     dp = num_ranks // (pp * tp)
     coords = {
-        "pp": rank_R // (dp * tp), "dp": rank_R // tp % dp, "cp": np.full(num_ranks, -1),
+        "pp": rank_R // (dp * tp),
+        "dp": rank_R // tp % dp,
+        "cp": np.full(num_ranks, -1),
         "tp": rank_R % tp,
-    }  # fmt: skip
+    }
     return Places(rank_R, [f"host-{rank // per_host}" for rank in rank_R], coords)
 
 
@@ -38,10 +40,15 @@ def cells_of(deviation_RS: np.ndarray, spread: float = 0.01, **places: int) -> C
     num_ranks, num_steps = value_RS.shape
     given = type("Given", (_Given,), {"spread": spread})
     return given(
-        METRICS["slowdown"], places_of(num_ranks, **places), np.arange(num_steps) + 100, value_RS,
-        np.full_like(value_RS, 200.0), 1000.0, np.zeros(num_steps, dtype=int),
+        METRICS["slowdown"],
+        places_of(num_ranks, **places),
+        np.arange(num_steps) + 100,
+        value_RS,
+        np.full_like(value_RS, 200.0),
+        1000.0,
+        np.zeros(num_steps, dtype=int),
         {0: np.zeros(num_ranks, dtype=int)},
-    )  # fmt: skip
+    )
 
 
 def unpacked(content: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

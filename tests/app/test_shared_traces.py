@@ -109,60 +109,91 @@ def test_what_was_not_read_is_a_problem_of_the_run(
 
 
 ROWS: list[tuple[str, str, list[list[Any]]]] = [
-    ("kineto/resnet50/workers0__worker0.1623143089861.pt.trace.json.gz",
-     "SELECT round(sum(dur_ns) FILTER (kind = 'kernel') / 1e6, 1) AS busy_ms,"
-     " (SELECT round((ended_ns - started_ns) / 1e6, 1) FROM ranks) AS all_ms FROM spans",
-     [[591.5, 1065.7]]),
-    ("kineto/resnet50/workers4__worker0.1623212756351.pt.trace.json.gz",
-     "SELECT round(sum(dur_ns) FILTER (kind = 'kernel') / 1e6, 1) AS busy_ms,"
-     " (SELECT round((ended_ns - started_ns) / 1e6, 1) FROM ranks) AS all_ms FROM spans",
-     [[594.9, 847.0]]),
-    ("kineto/hta/nccl_parser_config__nccl_data.json.gz",
-     "SELECT op, count(*) AS n, min(num_bytes) > 0 AS told FROM collectives GROUP BY op ORDER BY 1",
-     [["all_reduce", 15, True], ["broadcast", 6, True]]),
-    ("kineto/hta/cpu_only__rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz",
-     "SELECT rank, world_size, (SELECT count(*) FROM spans WHERE track LIKE 'GPU%') AS n"
-     " FROM ranks",
-     [[34, 300, 0]]),
-    ("kineto/hta/ns_resolution_trace__rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
-     "SELECT round((ended_ns - started_ns) / 1e9, 2) AS s FROM ranks",
-     [[0.59]]),  # microseconds although displayTimeUnit is ns
-    ("kineto/tracelens/mi300__resnet_act_checkpoint.json.gz",
-     "SELECT (SELECT world_size FROM ranks) AS world, count(*) > 0 AS again FROM spans"
-     " WHERE recompute", [[8, True]]),
-    ("kineto/tracelens/mi210__gpu_only_trace.json.gz",
-     "SELECT count(*) FILTER (kind = 'kernel') AS kernels,"
-     " count(*) FILTER (name LIKE 'aten::%') AS operators FROM spans", [[562, 0]]),
-    ("megascan/pp4",
-     "SELECT rank, round(median(dur_ns) FILTER (name = 'forward') / 1e6, 2) AS f,"
-     " round(median(dur_ns) FILTER (name = 'backward') / 1e6, 2) AS b FROM spans"
-     " GROUP BY rank ORDER BY rank",
-     [[0, 3.57, 7.15], [1, 3.14, 6.77], [2, 3.19, 7.15], [3, 4.09, 7.22]]),
-    ("nsys/mfu_2gpu_before.sqlite",
-     "SELECT rank, count(*) AS n, count(*) FILTER (kind = 'other_comm') AS nccl,"
-     " round(sum(dur_ns) FILTER (kind = 'other_comm') / 1e6, 1) AS ms FROM spans"
-     " WHERE kind IN ('kernel', 'other_comm') GROUP BY rank ORDER BY rank",
-     [[0, 1993, 33, 17.2], [1, 2017, 33, 8.2]]),
-    ("rocpd/matmul_result_large.rpd",
-     "SELECT kind, count(*) AS n FROM spans WHERE track LIKE 'GPU%' GROUP BY kind ORDER BY kind",
-     [["kernel", 29], ["memcpy", 56]]),
-    ("flight_recorder/lock_gil_1st",  # the culprits' dumps are empty
-     "SELECT list_sort(list(rank)) AS ranks FROM"
-     " (SELECT rank FROM ranks EXCEPT SELECT rank FROM collectives)", [[[9, 14]]]),
-    ("flight_recorder/gpu_error_1st",
-     "SELECT DISTINCT state FROM collectives", [["enqueued"]]),
-    ("fault_injection/p1-ext-a-loud/injected",
-     "SELECT rank, round(median(dur_ns) FILTER (step BETWEEN 100 AND 299) / 1e6"
-     " - median(dur_ns) FILTER (step NOT BETWEEN 100 AND 299) / 1e6) AS ms FROM spans"
-     " WHERE kind = 'forward' GROUP BY rank ORDER BY ms LIMIT 1", [[7, None]]),
-]  # fmt: skip
+    (
+        "kineto/resnet50/workers0__worker0.1623143089861.pt.trace.json.gz",
+        "SELECT round(sum(dur_ns) FILTER (kind = 'kernel') / 1e6, 1) AS busy_ms,"
+        " (SELECT round((ended_ns - started_ns) / 1e6, 1) FROM ranks) AS all_ms FROM spans",
+        [[591.5, 1065.7]],
+    ),
+    (
+        "kineto/resnet50/workers4__worker0.1623212756351.pt.trace.json.gz",
+        "SELECT round(sum(dur_ns) FILTER (kind = 'kernel') / 1e6, 1) AS busy_ms,"
+        " (SELECT round((ended_ns - started_ns) / 1e6, 1) FROM ranks) AS all_ms FROM spans",
+        [[594.9, 847.0]],
+    ),
+    (
+        "kineto/hta/nccl_parser_config__nccl_data.json.gz",
+        "SELECT op, count(*) AS n, min(num_bytes) > 0 AS told FROM collectives"
+        " GROUP BY op ORDER BY 1",
+        [["all_reduce", 15, True], ["broadcast", 6, True]],
+    ),
+    (
+        "kineto/hta/cpu_only__rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz",
+        "SELECT rank, world_size, (SELECT count(*) FROM spans WHERE track LIKE 'GPU%') AS n"
+        " FROM ranks",
+        [[34, 300, 0]],
+    ),
+    (
+        "kineto/hta/ns_resolution_trace__rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
+        "SELECT round((ended_ns - started_ns) / 1e9, 2) AS s FROM ranks",
+        [[0.59]],
+    ),  # microseconds although displayTimeUnit is ns
+    (
+        "kineto/tracelens/mi300__resnet_act_checkpoint.json.gz",
+        "SELECT (SELECT world_size FROM ranks) AS world, count(*) > 0 AS again FROM spans"
+        " WHERE recompute",
+        [[8, True]],
+    ),
+    (
+        "kineto/tracelens/mi210__gpu_only_trace.json.gz",
+        "SELECT count(*) FILTER (kind = 'kernel') AS kernels,"
+        " count(*) FILTER (name LIKE 'aten::%') AS operators FROM spans",
+        [[562, 0]],
+    ),
+    (
+        "megascan/pp4",
+        "SELECT rank, round(median(dur_ns) FILTER (name = 'forward') / 1e6, 2) AS f,"
+        " round(median(dur_ns) FILTER (name = 'backward') / 1e6, 2) AS b FROM spans"
+        " GROUP BY rank ORDER BY rank",
+        [[0, 3.57, 7.15], [1, 3.14, 6.77], [2, 3.19, 7.15], [3, 4.09, 7.22]],
+    ),
+    (
+        "nsys/mfu_2gpu_before.sqlite",
+        "SELECT rank, count(*) AS n, count(*) FILTER (kind = 'other_comm') AS nccl,"
+        " round(sum(dur_ns) FILTER (kind = 'other_comm') / 1e6, 1) AS ms FROM spans"
+        " WHERE kind IN ('kernel', 'other_comm') GROUP BY rank ORDER BY rank",
+        [[0, 1993, 33, 17.2], [1, 2017, 33, 8.2]],
+    ),
+    (
+        "rocpd/matmul_result_large.rpd",
+        "SELECT kind, count(*) AS n FROM spans WHERE track LIKE 'GPU%' GROUP BY kind ORDER BY kind",
+        [["kernel", 29], ["memcpy", 56]],
+    ),
+    (
+        "flight_recorder/lock_gil_1st",  # the culprits' dumps are empty
+        "SELECT list_sort(list(rank)) AS ranks FROM"
+        " (SELECT rank FROM ranks EXCEPT SELECT rank FROM collectives)",
+        [[[9, 14]]],
+    ),
+    ("flight_recorder/gpu_error_1st", "SELECT DISTINCT state FROM collectives", [["enqueued"]]),
+    (
+        "fault_injection/p1-ext-a-loud/injected",
+        "SELECT rank, round(median(dur_ns) FILTER (step BETWEEN 100 AND 299) / 1e6"
+        " - median(dur_ns) FILTER (step NOT BETWEEN 100 AND 299) / 1e6) AS ms FROM spans"
+        " WHERE kind = 'forward' GROUP BY rank ORDER BY ms LIMIT 1",
+        [[7, None]],
+    ),
+]
 
 
 @pytest.mark.parametrize(("name", "sql", "rows"), ROWS, ids=[name for name, _, _ in ROWS])
 def test_query_says_what_is_in_the_files(
-    name: str, sql: str, rows: list[list[Any]], imported: Callable[[str], str],
+    name: str,
+    sql: str,
+    rows: list[list[Any]],
+    imported: Callable[[str], str],
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     found = [list(row.values()) for row in said(capsys, "query", imported(name), sql)]
     assert len(found) == len(rows)
     for values, expected in zip(found, rows, strict=True):

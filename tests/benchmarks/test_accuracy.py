@@ -83,12 +83,15 @@ def test_what_cannot_be_told_is_neither_missed_nor_false(stage: int, num_false: 
 
 def test_shares() -> None:
     outcomes = [
-        Outcome(Case(NATIVE, "slow_worker", "loud", at, 1), labels=(planted("slow_worker", (3,)),),
-                findings=findings)
+        Outcome(
+            Case(NATIVE, "slow_worker", "loud", at, 1),
+            labels=(planted("slow_worker", (3,)),),
+            findings=findings,
+        )
         for at, findings in enumerate(
             ([said("slow_worker", (3,))], [said("slow_worker", (4,), 20)], [], [said("gc_pauses")])
         )
-    ]  # fmt: skip
+    ]
     lines = tables.by_kind(outcomes, ("loud",))
     assert "| gc_pauses | 0 | 0 | 1 | 0.000 | - | 0.000 | - | - |" in lines
     assert "| slow_worker | 4 | 2 | 0 | 1.000 | 0.500 | 0.667 | 0.250 | 0.500 |" in lines
@@ -99,10 +102,14 @@ def test_shares() -> None:
 
 def test_false_alarms_are_counted_by_time() -> None:
     outcomes = [
-        Outcome(Case(NATIVE, HEALTHY, ANY_DOSE, at, 1), findings=[said("gc_pauses")] * at,
-                rank_hours=250.0, rank_steps=100)
+        Outcome(
+            Case(NATIVE, HEALTHY, ANY_DOSE, at, 1),
+            findings=[said("gc_pauses")] * at,
+            rank_hours=250.0,
+            rank_steps=100,
+        )
         for at in range(2)
-    ]  # fmt: skip
+    ]
     (line,) = tables.healthy(outcomes)
     assert line == (
         "2 healthy jobs, 500 rank-hours, 200 rank-steps: 1 false alarms, 2.00 per 1,000 rank-hours."

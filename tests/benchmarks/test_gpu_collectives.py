@@ -13,10 +13,18 @@ from benchmarks.gpu.parts import nccl
 
 def row(seq: int, at_ns: int, **more: Any) -> dict[str, Any]:
     return {
-        "group_id": 7, "seq": seq, "op": "all_reduce", "peer": -1, "tag": -1, "step": REDUCES[0],
-        "source": "wrapper", "enqueue_ns": at_ns, "start_ns": at_ns + 10_000,
-        "end_ns": at_ns + 60_000, "state": "completed",
-    } | more  # fmt: skip
+        "group_id": 7,
+        "seq": seq,
+        "op": "all_reduce",
+        "peer": -1,
+        "tag": -1,
+        "step": REDUCES[0],
+        "source": "wrapper",
+        "enqueue_ns": at_ns,
+        "start_ns": at_ns + 10_000,
+        "end_ns": at_ns + 60_000,
+        "state": "completed",
+    } | more
 
 
 def entry(at_ns: int, **more: Any) -> dict[str, Any]:

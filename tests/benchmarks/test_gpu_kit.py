@@ -94,12 +94,14 @@ FAKE_PARTS = {
 @pytest.mark.parametrize(
     ("name", "state", "why"),
     [
-        ("ends", "passed", ""), ("misses", "failed", "does not hold: y"),
+        ("ends", "passed", ""),
+        ("misses", "failed", "does not hold: y"),
         ("lacks", "skipped", "no NVLink here"),
         ("raises", "stopped", "its process ended with 1: ValueError: wrong"),
-        ("dies", "stopped", "its process ended with -6"), ("hangs", "stopped", "more than 8 s"),
+        ("dies", "stopped", "its process ended with -6"),
+        ("hangs", "stopped", "more than 8 s"),
     ],
-)  # fmt: skip
+)
 def test_how_a_part_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, state: str, why: str
 ) -> None:

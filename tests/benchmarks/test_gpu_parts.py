@@ -40,10 +40,16 @@ def frame(
 ) -> dict[str, Any]:
     numbers = stored(np.asarray(values, np.float32))
     return {
-        "what": what, "name": name, "head": head, "sample": sample, "data": numbers.data,
-        "dtype": numbers.dtype, "scale": numbers.scale, "zero": numbers.zero,
+        "what": what,
+        "name": name,
+        "head": head,
+        "sample": sample,
+        "data": numbers.data,
+        "dtype": numbers.dtype,
+        "scale": numbers.scale,
+        "zero": numbers.zero,
         "shape": list(np.shape(values)),
-    }  # fmt: skip
+    }
 
 
 def test_a_frame_of_float16_holds_and_one_that_is_further_off_does_not() -> None:
@@ -131,8 +137,9 @@ def test_a_job_that_goes_on_must_end_well_with_the_same_losses(tmp_path: Path) -
     handed_over = {"none": [1, 2, 3], "again": [1, 2, 3], "hooks": [1, 2, 3], "all": [1, 2]}
     ended = {way: Ended(0, "", 1.0, found) for way, found in handed_over.items()}
     assert missed(failures.going_on_figures("graph", ended, folders)) == {
-        "graph, all: losses that differ", "graph, all: errors of hooks",
-    }  # fmt: skip
+        "graph, all: losses that differ",
+        "graph, all: errors of hooks",
+    }
     noisy = ended | {"again": Ended(0, "", 1.0, [1, 2, 4])}  # nothing can be said of the others
     assert missed(failures.going_on_figures("graph", noisy, folders)) == {
         "graph, all: errors of hooks"
@@ -168,9 +175,10 @@ def test_a_job_whose_device_fails_must_fail_as_without_hooks(tmp_path: Path) -> 
     one = Ended(1, ASSERTED, 5.0)
     ended = {"none": one, "again": one, "hooks": one, "all": Ended(-6, ASSERTED, 30.0)}
     assert missed(failures.assert_figures("assert", ended, folders)) == {
-        "assert, all: exit code and exception", "assert, all: ends later by",
+        "assert, all: exit code and exception",
+        "assert, all: ends later by",
         "assert, all: the run folder",
-    }  # fmt: skip
+    }
 
 
 LISTED = """\
@@ -185,10 +193,13 @@ def test_devices_are_chosen_from_what_nvidia_smi_lists() -> None:
     assert list(gpus) == ["0", "1"]
     chosen = devices.choices(None, gpus, migs)
     assert chosen == {
-        "by index": "1", "by UUID": "GPU-bbbb2222-0000-0000-0000-000000000000", "all": "0,1",
-        "in reverse order": "1,0", "a MIG device": "MIG-cccc3333-0000-0000-0000-000000000000",
+        "by index": "1",
+        "by UUID": "GPU-bbbb2222-0000-0000-0000-000000000000",
+        "all": "0,1",
+        "in reverse order": "1,0",
+        "a MIG device": "MIG-cccc3333-0000-0000-0000-000000000000",
         "none (empty)": "",
-    }  # fmt: skip
+    }
     within = devices.choices("1", gpus, [])  # a scheduler has given this job one of both
     assert (within["by index"], within["in reverse order"]) == ("1", None)
     assert set(devices.choices(None, {}, []).values()) == {None, ""}
@@ -201,8 +212,9 @@ def test_a_rank_that_names_another_device_does_not_hold() -> None:
     assert not missed(devices.figures("x", ended, right, known))
     wrong = {"device": "H100", "device_uuid": "aaaa1111"}
     assert missed(devices.figures("x", ended, wrong, ["GPU-aaaa1111"])) == {
-        "x: the rank's device", "x: nvidia-smi knows the UUID",
-    }  # fmt: skip
+        "x: the rank's device",
+        "x: nvidia-smi knows the UUID",
+    }
     assert missed(devices.figures("x", Ended(1, "no", 1.0), None, [])) == {"x: the job"}
 
 
@@ -219,10 +231,12 @@ def pretended_nvml(num_links: int) -> Any:
         return int(link < num_links - 1)
 
     return SimpleNamespace(
-        NVML_NVLINK_MAX_LINKS=6, NVMLError=Refused, NVML_NVLINK_ERROR_DL_REPLAY=0,
+        NVML_NVLINK_MAX_LINKS=6,
+        NVMLError=Refused,
+        NVML_NVLINK_ERROR_DL_REPLAY=0,
         nvmlDeviceGetNvLinkState=state,
         nvmlDeviceGetNvLinkErrorCounter=lambda device, link, kind: 10 + link,
-    )  # fmt: skip
+    )
 
 
 def test_errors_of_links_that_are_up_are_added() -> None:
@@ -241,8 +255,10 @@ def test_what_a_device_does_not_answer_is_named_and_left_out() -> None:
     ]
     found = nvml.reading_figures(left, 3)
     assert [figure.name for figure in found] == [
-        "a reading of 1 queries, wall time", "a reading of 1 queries, CPU time", "power, wall time",
-    ]  # fmt: skip
+        "a reading of 1 queries, wall time",
+        "a reading of 1 queries, CPU time",
+        "power, wall time",
+    ]
 
 
 def test_a_thread_reads_until_the_block_ends() -> None:

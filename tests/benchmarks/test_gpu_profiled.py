@@ -46,9 +46,16 @@ def test_waits_are_calls_that_wait_and_copies_of_memory_that_is_not_pinned() -> 
                 event("cuda_runtime", name, 110 + at)
                 for at, name in enumerate(
                     [
-                        "cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize",
-                        "cudaMemcpy", "cudaMemcpyAsync", "cudaEventQuery", "cudaEventRecord",
-                        "cudaStreamWaitEvent", "cudaStreamIsCapturing", "cudaHostAlloc",
+                        "cudaStreamSynchronize",
+                        "cudaEventSynchronize",
+                        "cudaDeviceSynchronize",
+                        "cudaMemcpy",
+                        "cudaMemcpyAsync",
+                        "cudaEventQuery",
+                        "cudaEventRecord",
+                        "cudaStreamWaitEvent",
+                        "cudaStreamIsCapturing",
+                        "cudaHostAlloc",
                     ]
                 )
             ],
@@ -57,7 +64,7 @@ def test_waits_are_calls_that_wait_and_copies_of_memory_that_is_not_pinned() -> 
             event("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 145),
             *launched(9, 150, 160, 5),
         )
-    )  # fmt: skip
+    )
     seen = counts(found)
     assert (seen.waits, seen.copies, seen.kernels, seen.queries, seen.may_wait) == (
         6,
@@ -73,14 +80,16 @@ def test_only_what_lies_within_the_steps_counts() -> None:
     found = read_trace(
         trace(
             event("cuda_runtime", sync, 50),
-            event("user_annotation", STEP, 100, 10), event("cuda_runtime", sync, 105),
+            event("user_annotation", STEP, 100, 10),
+            event("cuda_runtime", sync, 105),
             event("cuda_runtime", sync, 115),
-            event("user_annotation", STEP, 120, 10), event("cuda_runtime", sync, 125),
+            event("user_annotation", STEP, 120, 10),
+            event("cuda_runtime", sync, 125),
             event("cuda_runtime", sync, 140),
             *launched(1, 129, 200, 10),  # launched within, though it runs later
             *launched(2, 131, 140, 10),
         )
-    )  # fmt: skip
+    )
     seen = counts(found)
     assert (seen.waits, seen.kernels) == (3, 1)
 

@@ -61,8 +61,16 @@ def test_a_layout_is_corrected_by_keys_and_other_tabs_follow(
     page.wait_for_selector(".layout-form .primary:enabled")
     assert said.inner_text() == "The recorded process groups fit: 4 along dp, 2 along tp."
     assert page.locator(".layout-form .preview tr").nth(1).inner_text().split() == [
-        "dp", "0", "0", "0", "0", "1", "1", "1", "1"
-    ]  # fmt: skip
+        "dp",
+        "0",
+        "0",
+        "0",
+        "0",
+        "1",
+        "1",
+        "1",
+        "1",
+    ]
     page.keyboard.press("Enter")  # in a field: sends the form
     for one in (page, other.page):
         one.wait_for_selector('.about-run summary:has-text("dp 2 x tp 4, corrected by hand")')

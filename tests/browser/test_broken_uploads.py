@@ -88,8 +88,10 @@ def test_a_reload_is_gone_on_with_by_the_same_files(shaky: Tab, line: CutLine, b
     with tab.page.expect_file_chooser() as chooser:
         tab.page.get_by_role("button", name="Choose files").click()
     sent: list[int] = []
-    tab.page.on("request", lambda r: sent.append(int(r.headers["upload-offset"]))
-                if r.method == "PATCH" else None)  # fmt: skip
+    tab.page.on(
+        "request",
+        lambda r: sent.append(int(r.headers["upload-offset"])) if r.method == "PATCH" else None,
+    )
     chooser.value.set_files(big)
     imported_run(tab)
     assert min(sent) > BIG_BYTES // 4  # not from its beginning

@@ -76,12 +76,24 @@ def _send(ranks: list[Rank], step: int) -> None:
         for head in range(NUM_HEADS):
             numbers = stored(attention(step, layer, head), "uint8")
             rank = ranks[head // 3]
-            rank.agent.offer(Frame(
-                step=step, ts_ns=time.time_ns(), watch="attention", what="attention", layer=layer,
-                name=f"layers.{layer}.attention", shape=(NUM_TOKENS, NUM_TOKENS), head=head,
-                dtype=numbers.dtype, data=numbers.data, scale=numbers.scale, zero=numbers.zero,
-                shard=f"tp={head // 3}", sample=0,
-            ))  # fmt: skip
+            rank.agent.offer(
+                Frame(
+                    step=step,
+                    ts_ns=time.time_ns(),
+                    watch="attention",
+                    what="attention",
+                    layer=layer,
+                    name=f"layers.{layer}.attention",
+                    shape=(NUM_TOKENS, NUM_TOKENS),
+                    head=head,
+                    dtype=numbers.dtype,
+                    data=numbers.data,
+                    scale=numbers.scale,
+                    zero=numbers.zero,
+                    shard=f"tp={head // 3}",
+                    sample=0,
+                )
+            )
 
 
 def test_a_perturbation_and_a_capture_of_kernels_are_asked_for_on_the_page(
@@ -180,7 +192,16 @@ def _answer(ranks: list[Rank], texts: list[str]) -> None:
 def _offer(rank: Rank, what: str, number: int, values: np.ndarray, **more: Any) -> None:
     numbers = stored(values.astype(np.float32))
     place = {"layer": -1, "name": "prompt", "step": 7, "watch": "prompt.p1", **more}
-    rank.agent.offer(Frame(
-        ts_ns=time.time_ns(), what=what, sample=number, shape=values.shape, dtype=numbers.dtype,
-        data=numbers.data, scale=numbers.scale, zero=numbers.zero, **place,
-    ))  # fmt: skip
+    rank.agent.offer(
+        Frame(
+            ts_ns=time.time_ns(),
+            what=what,
+            sample=number,
+            shape=values.shape,
+            dtype=numbers.dtype,
+            data=numbers.data,
+            scale=numbers.scale,
+            zero=numbers.zero,
+            **place,
+        )
+    )

@@ -18,10 +18,17 @@ from tests.runs_builder import two_rank_run
 
 SECRET = "correct-horse-battery"
 PATHS = (
-    "/api/run/job/query?sql=select%2042", "/api/run/job/query.csv?sql=select%2042", "/api/runs",
-    "/api/run/job/share", "/api/run/job/grid", "/api/watch?run=job", "/api/uploads", "/metrics",
-    "/healthz", "/_dash-layout",
-)  # fmt: skip
+    "/api/run/job/query?sql=select%2042",
+    "/api/run/job/query.csv?sql=select%2042",
+    "/api/runs",
+    "/api/run/job/share",
+    "/api/run/job/grid",
+    "/api/watch?run=job",
+    "/api/uploads",
+    "/metrics",
+    "/healthz",
+    "/_dash-layout",
+)
 TIMEOUT_MS = 30_000
 
 

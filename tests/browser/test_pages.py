@@ -42,10 +42,13 @@ def test_an_imported_run(tab: Tab, imported_run: str) -> None:
 
 def test_a_job_that_has_written_nothing_yet(tab: Tab) -> None:
     wanted = {
-        "overview": "no step is finished yet", "timeline": "nothing yet",
-        "ranks": "no finished step yet", "query": "no rows",
-        "what-if": "no step is finished", "model": "this job records no statistics",
-    }  # fmt: skip
+        "overview": "no step is finished yet",
+        "timeline": "nothing yet",
+        "ranks": "no finished step yet",
+        "query": "no rows",
+        "what-if": "no step is finished",
+        "model": "this job records no statistics",
+    }
     for page in assert_every_page_sound(tab, runs_made.EMPTY):
         assert wanted[page] in tab.page.locator("#page").inner_text().lower()
 

@@ -12,14 +12,27 @@ NUM_LOOKS = 30
 EVERY = 10
 """Steps from one look to the next."""
 
-TENSORS = pa.schema([
-    ("step", pa.int64()), ("layer", pa.int32()), ("tensor", pa.string()), ("name", pa.string()),
-    ("rms", pa.float64()), ("zero_ratio", pa.float64()), ("update_ratio", pa.float64()),
-])  # fmt: skip
-HEADS = pa.schema([
-    ("step", pa.int64()), ("layer", pa.int32()), ("head", pa.int32()), ("name", pa.string()),
-    ("max_logit", pa.float64()), ("entropy", pa.float64()),
-])  # fmt: skip
+TENSORS = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("layer", pa.int32()),
+        ("tensor", pa.string()),
+        ("name", pa.string()),
+        ("rms", pa.float64()),
+        ("zero_ratio", pa.float64()),
+        ("update_ratio", pa.float64()),
+    ]
+)
+HEADS = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("layer", pa.int32()),
+        ("head", pa.int32()),
+        ("name", pa.string()),
+        ("max_logit", pa.float64()),
+        ("entropy", pa.float64()),
+    ]
+)
 
 
 def noisy(level: float, seed: int, spread: float = 0.1, num: int = NUM_LOOKS) -> Any:
@@ -45,10 +58,12 @@ def _rows(place: dict[str, Any], usual: dict[str, Any], columns: dict[str, Any])
     num = max(len(series) for series in columns.values())
     return [
         {**place, **usual, "step": EVERY * at}
-        | {name: None if series[at] is None else float(series[at])
-           for name, series in columns.items()}
+        | {
+            name: None if series[at] is None else float(series[at])
+            for name, series in columns.items()
+        }
         for at in range(num)
-    ]  # fmt: skip
+    ]
 
 
 def tables(
@@ -60,7 +75,10 @@ def tables(
     return {
         "tensor_health": pa.Table.from_pylist(list(tensors), schema=TENSORS),
         "attention_health": pa.Table.from_pylist(list(heads), schema=HEADS),
-        "steps": pa.table({
-            "step": pa.array(range(len(lr)), pa.int64()), "lr": pa.array(lr, pa.float64()),
-        }),
-    }  # fmt: skip
+        "steps": pa.table(
+            {
+                "step": pa.array(range(len(lr)), pa.int64()),
+                "lr": pa.array(lr, pa.float64()),
+            }
+        ),
+    }

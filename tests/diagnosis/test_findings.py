@@ -22,20 +22,34 @@ from diagnosis.findings import (
 from ingest.query.questions import question
 
 EVIDENCE = Evidence(
-    "It computes 1.5x.", 1.5, "x", "slowest_ranks", (("step_min", 8),),
+    "It computes 1.5x.",
+    1.5,
+    "x",
+    "slowest_ranks",
+    (("step_min", 8),),
     (("page", "timeline"), ("ranks", (1, 5)), ("steps", (8, 9))),
-)  # fmt: skip
+)
 
 
 def a_finding(**changes: Any) -> Finding:
     values: dict[str, Any] = {
-        "kind": "slow_worker", "attempt": 0, "severity": "urgent", "confidence": "high",
-        "title": "Rank 5 is slow", "text": "computes 1.5x its peers",
-        "culprits": (Place(5, "node0", (("pp", 1), ("tp", 1))),), "victims": (1, 4),
-        "first_step": 8, "last_step": 12, "ongoing": True, "slowdown": 1.5,
-        "cost": Cost(412.0, 0.11), "evidence": (EVIDENCE,), "alternatives": ("memory",),
+        "kind": "slow_worker",
+        "attempt": 0,
+        "severity": "urgent",
+        "confidence": "high",
+        "title": "Rank 5 is slow",
+        "text": "computes 1.5x its peers",
+        "culprits": (Place(5, "node0", (("pp", 1), ("tp", 1))),),
+        "victims": (1, 4),
+        "first_step": 8,
+        "last_step": 12,
+        "ongoing": True,
+        "slowdown": 1.5,
+        "cost": Cost(412.0, 0.11),
+        "evidence": (EVIDENCE,),
+        "alternatives": ("memory",),
         "next_step": "look",
-    }  # fmt: skip
+    }
     return Finding(**values | changes)
 
 
@@ -106,9 +120,12 @@ def test_nothing_judged_is_said() -> None:
     said = Diagnosis((Verdict("a", not_enough=(NotEnoughData("a", "no step"),)),))
     assert not said.judged
     assert said.to_json() == {
-        "findings": [], "checked": [], "set_aside": [], "judged": False,
+        "findings": [],
+        "checked": [],
+        "set_aside": [],
+        "judged": False,
         "not_enough": [{"detector": "a", "missing": "no step"}],
-    }  # fmt: skip
+    }
 
 
 def test_every_detector_asks_ready_questions_for_kinds_of_the_list() -> None:

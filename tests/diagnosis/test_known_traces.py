@@ -36,9 +36,8 @@ def diagnosed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tup
     ],
 )
 def test_the_one_finding(
-    path: str, kind: str, ranks: list[int], stages: list[int],
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    path: str, kind: str, ranks: list[int], stages: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
     code, said = diagnosed(capsys, TRACES / path)
     assert code == 3
     (finding,) = said["findings"]

@@ -18,8 +18,13 @@ from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.write import generate
 
 FROM = 12
-VALUE = {"share": "zero_ratio", "ratio": "update_ratio", "rms": "rms", "logit": "max_logit",
-         "nats": "entropy"}  # fmt: skip
+VALUE = {
+    "share": "zero_ratio",
+    "ratio": "update_ratio",
+    "rms": "rms",
+    "logit": "max_logit",
+    "nats": "entropy",
+}
 """Column of a question's answer that a unit of evidence is in."""
 CHECKED = ("attention logit", "No head of", "Attention, MLPs", "Updates change")
 

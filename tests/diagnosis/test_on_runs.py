@@ -227,11 +227,13 @@ class TestRealTraces:
         steps = sorted({step for _, step in cells})
         verdict = detect(
             made_tables(
-                ParallelLayout.from_sizes(dp=16), len(steps),
-                lambda rank, step: cells[rank, steps[step]], noise=0.0,
+                ParallelLayout.from_sizes(dp=16),
+                len(steps),
+                lambda rank, step: cells[rank, steps[step]],
+                noise=0.0,
             ),
             attempt=0,
-        )  # fmt: skip
+        )
         assert len(cells) == 16 * 500
         assert verdict.findings == ()
         assert verdict.set_aside == ()

@@ -17,9 +17,10 @@ def on_cores(cpu_ms: float) -> Phases:
     return lambda rank, step: {"cpu_ms": cpu_ms, "compute_ms": 150.0}
 
 
-@pytest.mark.parametrize(("device", "cpu_ms", "kept"), [
-    ("cpu", 30.0, True), ("cpu", 140.0, False), ("cuda:0", 30.0, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("device", "cpu_ms", "kept"),
+    [("cpu", 30.0, True), ("cpu", 140.0, False), ("cuda:0", 30.0, False)],
+)
 def test_ranks_wait_for_cores(device: str, cpu_ms: float, kept: bool) -> None:
     tables = phase_tables(PP2_DP2_TP2, 20, on_cores(cpu_ms), device=device)
     said = kept_from_cores(own_times(tables["rank_phases"], tables["rank_places"]))

@@ -20,14 +20,24 @@ STEP_MS = 200.0
 
 
 def transfer_tables(
-    layout: ParallelLayout, num_steps: int, factor: Factor, *, seed: int = 1, noise: float = 0.03,
-    ranks_per_host: int = 8, step_ms: Callable[[int], float] = lambda step: STEP_MS,
-) -> dict[str, pa.Table]:  # fmt: skip
+    layout: ParallelLayout,
+    num_steps: int,
+    factor: Factor,
+    *,
+    seed: int = 1,
+    noise: float = 0.03,
+    ranks_per_host: int = 8,
+    step_ms: Callable[[int], float] = lambda step: STEP_MS,
+) -> dict[str, pa.Table]:
     """Answers of transfers, groups, rank_places and rank_phases; noise: sigma of the logarithm."""
     random = np.random.default_rng(seed)
     world = tuple(range(layout.world_size))
-    channels = [(axis, tuple(ranks)) for axis in ("tp", "dp") if layout.size(axis) > 1
-                for ranks in layout.groups(axis)]  # fmt: skip
+    channels = [
+        (axis, tuple(ranks))
+        for axis in ("tp", "dp")
+        if layout.size(axis) > 1
+        for ranks in layout.groups(axis)
+    ]
     pipelines = [tuple(ranks) for ranks in layout.groups("pp")] if layout.size("pp") > 1 else []
     links = [pair for ranks in pipelines for pair in pairwise(ranks)]
     groups = [*channels, ("world", world), *(("pp", ranks) for ranks in pipelines)]
@@ -39,28 +49,44 @@ def transfer_tables(
         for step in range(num_steps):
             one_ms = USUAL_MS[axis] * factor(axis, ranks, step)
             one_ms *= float(np.exp(random.normal(0, noise)))
-            rows.append({
-                "group_id": number[group], "rank": ranks[0] if is_link else -1,
-                "peer": ranks[1] if is_link else -1, "step": step, "num_instances": NUM[axis],
-                "num_bytes": 1 << 20, "transfer_ms": one_ms * NUM[axis], "longest_ms": one_ms * 1.1,
-                "wait_ms": 2.0,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "group_id": number[group],
+                    "rank": ranks[0] if is_link else -1,
+                    "peer": ranks[1] if is_link else -1,
+                    "step": step,
+                    "num_instances": NUM[axis],
+                    "num_bytes": 1 << 20,
+                    "transfer_ms": one_ms * NUM[axis],
+                    "longest_ms": one_ms * 1.1,
+                    "wait_ms": 2.0,
+                }
+            )
     phases = phase_tables(
-        layout, num_steps, lambda rank, step: {"step_ms": step_ms(step)},
+        layout,
+        num_steps,
+        lambda rank, step: {"step_ms": step_ms(step)},
         ranks_per_host=ranks_per_host,
-    )  # fmt: skip
+    )
     told = [{"group_id": at, "axis": axis, "ranks": ranks} for (axis, ranks), at in number.items()]
     return {
-        **phases, "transfers": pa.Table.from_pylist(rows, _TRANSFERS),
+        **phases,
+        "transfers": pa.Table.from_pylist(rows, _TRANSFERS),
         "groups": pa.Table.from_pylist(told, _GROUPS),
-    }  # fmt: skip
+    }
 
 
-_TRANSFERS = pa.schema([
-    ("group_id", pa.int64()), ("rank", pa.int32()), ("peer", pa.int32()), ("step", pa.int64()),
-    ("num_instances", pa.int64()), ("num_bytes", pa.int64()),
-    *((name, pa.float64()) for name in ("transfer_ms", "longest_ms", "wait_ms")),
-])  # fmt: skip
-_GROUPS = pa.schema([
-    ("group_id", pa.int64()), ("axis", pa.string()), ("ranks", pa.list_(pa.int32())),
-])  # fmt: skip
+_TRANSFERS = pa.schema(
+    [
+        ("group_id", pa.int64()),
+        ("rank", pa.int32()),
+        ("peer", pa.int32()),
+        ("step", pa.int64()),
+        ("num_instances", pa.int64()),
+        ("num_bytes", pa.int64()),
+        *((name, pa.float64()) for name in ("transfer_ms", "longest_ms", "wait_ms")),
+    ]
+)
+_GROUPS = pa.schema(
+    [("group_id", pa.int64()), ("axis", pa.string()), ("ranks", pa.list_(pa.int32()))]
+)

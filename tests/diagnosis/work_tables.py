@@ -34,23 +34,30 @@ def tables(
     chosen = range(layout.world_size) if ranks is None else ranks
     work = [
         {
-            "rank": rank, "step": step, "step_ms": 200.0,
+            "rank": rank,
+            "step": step,
+            "step_ms": 200.0,
             "compute_ms": compute_ms(rank, step) * float(np.exp(random.normal(0, noise))),
             "cpu_ms": None if cpu_ms is None else cpu_ms(rank, step),
             "wait_caused_ms": None if caused_ms is None else caused_ms(rank, step),
             "wait_ms": None if caused_ms is None else 1.0,
         }
-        for rank in chosen for step in range(num_steps)
-    ]  # fmt: skip
+        for rank in chosen
+        for step in range(num_steps)
+    ]
     places = [
         {
-            "rank": rank, "host": f"node{rank // ranks_per_host}", "device": device,
+            "rank": rank,
+            "host": f"node{rank // ranks_per_host}",
+            "device": device,
             "world_size": layout.world_size,
-            **{axis: layout.coords(rank).get(axis) if known_layout else None
-               for axis in ("pp", "dp", "cp", "tp", "ep")},
+            **{
+                axis: layout.coords(rank).get(axis) if known_layout else None
+                for axis in ("pp", "dp", "cp", "tp", "ep")
+            },
         }
         for rank in chosen
-    ]  # fmt: skip
+    ]
     return {
         "rank_work": pa.Table.from_pylist(work, _WORK),
         "rank_places": pa.Table.from_pylist(places, _PLACES),
@@ -58,35 +65,63 @@ def tables(
     }
 
 
-_WORK = pa.schema([
-    ("rank", pa.int32()), ("step", pa.int64()),
-    *((name, pa.float64())
-      for name in ("step_ms", "compute_ms", "cpu_ms", "wait_caused_ms", "wait_ms")),
-])  # fmt: skip
-_PLACES = pa.schema([
-    ("rank", pa.int32()), ("host", pa.string()), ("device", pa.string()),
-    ("world_size", pa.int32()), *((axis, pa.int32()) for axis in ("pp", "dp", "cp", "tp", "ep")),
-])  # fmt: skip
-_GROUPS = pa.schema([
-    ("rank", pa.int32()), ("group_id", pa.int64()), ("axis", pa.string()),
-    ("ranks", pa.list_(pa.int32())), ("wait_caused_ms", pa.float64()),
-])  # fmt: skip
+_WORK = pa.schema(
+    [
+        ("rank", pa.int32()),
+        ("step", pa.int64()),
+        *(
+            (name, pa.float64())
+            for name in ("step_ms", "compute_ms", "cpu_ms", "wait_caused_ms", "wait_ms")
+        ),
+    ]
+)
+_PLACES = pa.schema(
+    [
+        ("rank", pa.int32()),
+        ("host", pa.string()),
+        ("device", pa.string()),
+        ("world_size", pa.int32()),
+        *((axis, pa.int32()) for axis in ("pp", "dp", "cp", "tp", "ep")),
+    ]
+)
+_GROUPS = pa.schema(
+    [
+        ("rank", pa.int32()),
+        ("group_id", pa.int64()),
+        ("axis", pa.string()),
+        ("ranks", pa.list_(pa.int32())),
+        ("wait_caused_ms", pa.float64()),
+    ]
+)
 
 
 Phases = Callable[[int, int], dict[str, float]]
 """(rank, step) -> what differs from PHASES, ms"""
 
 PHASES = {
-    "step_ms": 200.0, "compute_ms": 150.0, "comm_ms": 40.0, "data_ms": 2.0, "covered_ms": 195.0,
-    "gc_ms": 0.0, "checkpoint_ms": 0.0, "host_ms": 0.0,
-}  # fmt: skip
+    "step_ms": 200.0,
+    "compute_ms": 150.0,
+    "comm_ms": 40.0,
+    "data_ms": 2.0,
+    "covered_ms": 195.0,
+    "gc_ms": 0.0,
+    "checkpoint_ms": 0.0,
+    "host_ms": 0.0,
+}
 _UNKNOWN_PHASES = ("cpu_ms", "forward_idle_ms", "backward_idle_ms")
 
 
 def phase_tables(
-    layout: ParallelLayout, num_steps: int, phases: Phases, *, device: str = "cuda:0",
-    known_layout: bool = True, seed: int = 1, noise: float = 0.01, ranks_per_host: int = 8,
-) -> dict[str, pa.Table]:  # fmt: skip
+    layout: ParallelLayout,
+    num_steps: int,
+    phases: Phases,
+    *,
+    device: str = "cuda:0",
+    known_layout: bool = True,
+    seed: int = 1,
+    noise: float = 0.01,
+    ranks_per_host: int = 8,
+) -> dict[str, pa.Table]:
     """Answers of rank_phases, rank_places and allocator_retries (none); noise: sigma of the
     logarithm of compute.
 
@@ -104,17 +139,25 @@ def phase_tables(
                 cells["comm_ms"] = max(cells["comm_ms"] - longer, 0.0)
             rows.append({"rank": rank, "step": step, **cells})
     places = tables(
-        layout, 1, lambda rank, step: 1.0, device=device, known_layout=known_layout,
+        layout,
+        1,
+        lambda rank, step: 1.0,
+        device=device,
+        known_layout=known_layout,
         ranks_per_host=ranks_per_host,
-    )["rank_places"]  # fmt: skip
+    )["rank_places"]
     return {
-        "rank_phases": pa.Table.from_pylist(rows, _CELLS), "rank_places": places,
+        "rank_phases": pa.Table.from_pylist(rows, _CELLS),
+        "rank_places": places,
         "allocator_retries": pa.Table.from_pylist([], RETRIES),
-    }  # fmt: skip
+    }
 
 
 RETRIES = pa.schema([("rank", pa.int32()), ("step", pa.int64()), ("num_retries", pa.int64())])
-_CELLS = pa.schema([
-    ("rank", pa.int32()), ("step", pa.int64()),
-    *((name, pa.float64()) for name in (*PHASES, *_UNKNOWN_PHASES)),
-])  # fmt: skip
+_CELLS = pa.schema(
+    [
+        ("rank", pa.int32()),
+        ("step", pa.int64()),
+        *((name, pa.float64()) for name in (*PHASES, *_UNKNOWN_PHASES)),
+    ]
+)

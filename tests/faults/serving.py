@@ -32,8 +32,10 @@ class Server:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*_COMMAND, "serve", str(runs), "--port", "0", *options],
-                stdout=log, stderr=log, env={**os.environ, **environ},
-            )  # fmt: skip
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **environ},
+            )
         self.address = self._address()
 
     def _address(self) -> str:

@@ -35,10 +35,12 @@ def called_back(server: Server, output: str, path: str) -> bytes:
         return [one | {"value": address.get(one["property"])} for one in given]
 
     body = {
-        "output": wanted["output"], "outputs": outputs if len(outputs) > 1 else outputs[0],
-        "inputs": filled(wanted["inputs"]), "state": filled(wanted["state"]),
+        "output": wanted["output"],
+        "outputs": outputs if len(outputs) > 1 else outputs[0],
+        "inputs": filled(wanted["inputs"]),
+        "state": filled(wanted["state"]),
         "changedPropIds": ["url.pathname"],
-    }  # fmt: skip
+    }
     status, answer = server.ask(
         "/_dash-update-component", "POST", json.dumps(body).encode(), **JSON
     )

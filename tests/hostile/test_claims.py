@@ -182,12 +182,20 @@ def _parquet(path: Path, **columns: Any) -> Path:
 @pytest.mark.parametrize(
     "columns",
     [
-        {"rank": ["a", "b"]}, {"rank": [None, 1]}, {"rank": [2**62, -5]}, {"step": [[1], [2]]},
-        {"start_ts": ["x", "y"]}, {"start_ts": [1e300, float("nan")]}, {"duration": [-1.0, 1e18]},
-        {"optype": [1, 2]}, {"optype": [None, "gc"]}, {"optype": ["\x1b[2J\n", "x" * 10**6]},
-        {"seq_id": [0.5, 2**53]}, {"stage": [{"a": 1}, {"a": 2}]},
+        {"rank": ["a", "b"]},
+        {"rank": [None, 1]},
+        {"rank": [2**62, -5]},
+        {"step": [[1], [2]]},
+        {"start_ts": ["x", "y"]},
+        {"start_ts": [1e300, float("nan")]},
+        {"duration": [-1.0, 1e18]},
+        {"optype": [1, 2]},
+        {"optype": [None, "gc"]},
+        {"optype": ["\x1b[2J\n", "x" * 10**6]},
+        {"seq_id": [0.5, 2**53]},
+        {"stage": [{"a": 1}, {"a": 2}]},
     ],
-)  # fmt: skip
+)
 def test_parquet_of_other_types(tmp_path: Path, runs: Path, columns: Json) -> None:
     path = _parquet(tmp_path / "a.parquet", **columns)
     try:

@@ -58,24 +58,42 @@ def server(runs: Path) -> Iterator[Served]:
 
 def rank_file(attempt: int, rank: int = 0, **more: Any) -> Parcel:
     told = {
-        "schema": SCHEMA_VERSION, "attempt": attempt, "rank": rank, "world_size": 8, "host": "h",
-        "pid": 1, "local_rank": rank, "device": "cpu", "device_uuid": "", "started_ns": 5,
-        "layout": None, "coords": None, "end": None, "hooks": {},
-    }  # fmt: skip
+        "schema": SCHEMA_VERSION,
+        "attempt": attempt,
+        "rank": rank,
+        "world_size": 8,
+        "host": "h",
+        "pid": 1,
+        "local_rank": rank,
+        "device": "cpu",
+        "device_uuid": "",
+        "started_ns": 5,
+        "layout": None,
+        "coords": None,
+        "end": None,
+        "hooks": {},
+    }
     return Parcel(f"ranks/{attempt:04d}-{rank:05d}.json", json.dumps({**told, **more}).encode())
 
 
 def run_file(run: str, **more: Any) -> Parcel:
     told = {
-        "schema": SCHEMA_VERSION, "run": run, "created_ns": 1, "clock": "absolute",
-        "source": "hooks", "framework": "test", "versions": {},
-    }  # fmt: skip
+        "schema": SCHEMA_VERSION,
+        "run": run,
+        "created_ns": 1,
+        "clock": "absolute",
+        "source": "hooks",
+        "framework": "test",
+        "versions": {},
+    }
     return Parcel("run.json", json.dumps({**told, **more}).encode())
 
 
 def steps_file(attempt: int = 0, rank: int = 0, number: int = 0, **more: Any) -> Parcel:
-    rows = [{"attempt": attempt, "rank": rank, "step": step, "start_ns": step, "dur_ns": 1, **more}
-            for step in range(3)]  # fmt: skip
+    rows = [
+        {"attempt": attempt, "rank": rank, "step": step, "start_ns": step, "dur_ns": 1, **more}
+        for step in range(3)
+    ]
     buffer = io.BytesIO()
     pq.write_table(table("steps", rows), buffer)
     return segment(buffer.getvalue(), attempt, rank, number)
@@ -181,9 +199,14 @@ def test_a_rank_that_comes_again_takes_its_own_place_and_no_other_start_does(
 @pytest.mark.parametrize(
     "parcel",
     [steps_file(rank=2), steps_file(attempt=1), rank_file(0, 2), rank_file(4), run_file("night")],
-    ids=["segment of another rank", "segment of a later attempt", "file of another rank",
-         "file of a later attempt", "run.json of a rank that is not 0"],
-)  # fmt: skip
+    ids=[
+        "segment of another rank",
+        "segment of a later attempt",
+        "file of another rank",
+        "file of a later attempt",
+        "run.json of a rank that is not 0",
+    ],
+)
 def test_a_connection_writes_what_it_has_claimed_and_nothing_else(
     server: Served, runs: Path, parcel: Parcel
 ) -> None:
@@ -289,9 +312,11 @@ def test_the_secret_of_a_run_is_not_shown(server: Served, runs: Path) -> None:
         with pytest.raises(UserError, match="SQL"):
             server.hub.run(name, WAIT_S).sql(f"SELECT * FROM read_text('{path}')")
         for address in (
-            f"/run/{name}/{path.name}", f"/assets/x/../../{name}/{path.name}",
-            f"/api/watch?run={name}", f"/api/run/{name}/overview",
-        ):  # fmt: skip
+            f"/run/{name}/{path.name}",
+            f"/assets/x/../../{name}/{path.name}",
+            f"/api/watch?run={name}",
+            f"/api/run/{name}/overview",
+        ):
             assert content not in server.ask(address)[1].decode(errors="replace")
     assert (runs / SLOW / SECRET_FILE).stat().st_mode & 0o777 == 0o600
 
@@ -307,9 +332,17 @@ def test_hooks_of_another_version_are_told(server: Served, version: dict[str, An
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"secret": ""}, {"secret": "short"}, {"secret": None}, {"secret": ["x" * 40]},
-     {"secret": "x" * 100_000}, {"start": ""}, {"start": "../../x"}, {"start": 5}],
-)  # fmt: skip
+    [
+        {"secret": ""},
+        {"secret": "short"},
+        {"secret": None},
+        {"secret": ["x" * 40]},
+        {"secret": "x" * 100_000},
+        {"start": ""},
+        {"start": "../../x"},
+        {"start": 5},
+    ],
+)
 def test_a_secret_or_start_that_is_none_is_refused(
     server: Served, runs: Path, wrong: dict[str, Any]
 ) -> None:
@@ -324,8 +357,11 @@ def test_a_file_that_is_not_a_segment_becomes_a_problem_of_the_run(
         opened.send(hello("night"))
         opened.recv(WAIT_S)
         good = [run_file("night"), rank_file(0), steps_file(number=1)]
-        bad = [segment(b"PAR1 rows PAR1", number=3), segment(steps_file(rank=5).data, number=4),
-               segment(steps_file().data, name="spans")]  # fmt: skip
+        bad = [
+            segment(b"PAR1 rows PAR1", number=3),
+            segment(steps_file(rank=5).data, number=4),
+            segment(steps_file().data, name="spans"),
+        ]
         told = answers(opened, *good, *bad)
         assert [one["type"] for one in told] == ["stored"] * 6  # the rank need not keep them
         assert [bool(one.get("text")) for one in told] == [False] * 3 + [True] * 3

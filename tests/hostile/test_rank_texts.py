@@ -24,9 +24,13 @@ from tests.waiting import wait_until
 BEAT = {"type": "heartbeat", "step": 1, "sent": 0, "thinned": 0, "phase": ""}
 HALF = "\ud800"
 NONE_OF_JSON = {
-    "NaN": "NaN", "infinity": "-Infinity", "too large": "1e999", "half a character": '"\\ud800"',
-    "4,000 digits": "9" * 4_000, "named by half a character": '{"\\ud800": 1}',
-}  # fmt: skip
+    "NaN": "NaN",
+    "infinity": "-Infinity",
+    "too large": "1e999",
+    "half a character": '"\\ud800"',
+    "4,000 digits": "9" * 4_000,
+    "named by half a character": '{"\\ud800": 1}',
+}
 MOST_BYTES = 60_000
 
 
@@ -49,11 +53,13 @@ def strictly(text: str | bytes) -> Any:
 @pytest.mark.parametrize("value", NONE_OF_JSON.values(), ids=NONE_OF_JSON)
 @pytest.mark.parametrize(
     "told",
-    [hello(what={"layers": "VALUE"}),
-     json.dumps({**BEAT, "watches": [{"id": "w", "cost_ms_per_step": "VALUE"}]}),
-     json.dumps({**BEAT, "phase": "VALUE"})],
+    [
+        hello(what={"layers": "VALUE"}),
+        json.dumps({**BEAT, "watches": [{"id": "w", "cost_ms_per_step": "VALUE"}]}),
+        json.dumps({**BEAT, "phase": "VALUE"}),
+    ],
     ids=["hello", "cost", "phase"],
-)  # fmt: skip
+)
 def test_what_is_no_json_reaches_nobody(server: Served, told: str, value: str) -> None:
     with line(server) as opened:
         if "heartbeat" in told:

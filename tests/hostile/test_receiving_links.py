@@ -46,8 +46,9 @@ def run(tmp_path: Path) -> Path:
 def contents(folder: Path) -> dict[str, tuple[bytes, float]]:
     return {
         path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mtime)
-        for path in folder.rglob("*") if path.is_file()
-    }  # fmt: skip
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def hello(run: str = "night", **more: int) -> Hello:
@@ -125,10 +126,18 @@ def test_a_claim_that_is_a_link_is_not_followed(run: Path, elsewhere: Path, name
 @pytest.mark.parametrize("parcel", [steps_file(number=8), segment(b"rows", number=8), rank_file(0)])
 @pytest.mark.parametrize(
     "place",
-    ["incoming/NAME", "segments/NAME", "quarantine/NAME", "incoming/00000/JSON", "ranks/JSON",
-     "received/00000.json", "received/.00000.json.PID.tmp", "ranks/.JSON.PID.tmp",
-     "quarantine/.sentences.json.PID.tmp"],
-)  # fmt: skip
+    [
+        "incoming/NAME",
+        "segments/NAME",
+        "quarantine/NAME",
+        "incoming/00000/JSON",
+        "ranks/JSON",
+        "received/00000.json",
+        "received/.00000.json.PID.tmp",
+        "ranks/.JSON.PID.tmp",
+        "quarantine/.sentences.json.PID.tmp",
+    ],
+)
 def test_a_file_is_not_written_through_a_link(
     run: Path, elsewhere: Path, place: str, parcel: Parcel
 ) -> None:
@@ -185,8 +194,9 @@ def test_a_pipe_keeps_no_other_run_waiting(run: Path, name: str) -> None:
     assert ends(lambda: claims.check(hello("another"))) is None
 
 
-@pytest.mark.parametrize("name", ["received/00000.json", "ranks/0000-00000.json",
-                                  "quarantine/sentences.json"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["received/00000.json", "ranks/0000-00000.json", "quarantine/sentences.json"]
+)
 def test_a_pipe_keeps_no_file_waiting(run: Path, name: str) -> None:
     (run / name).parent.mkdir()
     os.mkfifo(run / name)

@@ -43,8 +43,10 @@ def test_the_reader_of_the_page_is_one_module_and_one_line(tmp_path: Path) -> No
     path.write_text("MYTRACE1\n0 3 10 5 a <b>\n1 3 12 5 c\nwhat?\n1 4 20 1 c\n")
     imported = Imported(path, into=tmp_path / "runs")
     assert sorted(imported.rows("spans", "rank", "step", "ts_ns", "dur_ns", "name")) == [
-        (0, 3, 10_000, 5_000, "a <b>"), (1, 3, 12_000, 5_000, "c"), (1, 4, 20_000, 1_000, "c"),
-    ]  # fmt: skip
+        (0, 3, 10_000, 5_000, "a <b>"),
+        (1, 3, 12_000, 5_000, "c"),
+        (1, 4, 20_000, 1_000, "c"),
+    ]
     assert imported.problems == [f"{path}: line 4 has no five fields, left out"]
     with open_run(imported.folder) as run:
         summary = info(run)

@@ -232,10 +232,14 @@ def _broken(tmp_path, text):
         ("[1, 2]", "damaged"),
         ("{}", "field `schema`"),
         (json.dumps({"schema": "2.0", "run": ["other than now"]}), "upgrade rankscope"),
-        (json.dumps({"schema": "x", "run": "x", "created_ns": 0, "clock": "absolute",
-                     "source": "hooks"}), "no version"),
+        (
+            json.dumps(
+                {"schema": "x", "run": "x", "created_ns": 0, "clock": "absolute", "source": "hooks"}
+            ),
+            "no version",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_bad_run_file_is_one_sentence(tmp_path, text, says):
     with pytest.raises(UserError, match=says) as caught:
         open_run(_broken(tmp_path, text))

@@ -21,9 +21,14 @@ def test_every_file_of_tests_is_run() -> None:
 def test_in_node() -> None:
     names = [str(path.relative_to(HERE)) for path in FILES]
     done = node(
-        ["--test", "--test-reporter=tap", *names], return_completed_process=True, cwd=HERE,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120,
-    )  # fmt: skip
+        ["--test", "--test-reporter=tap", *names],
+        return_completed_process=True,
+        cwd=HERE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout
     passed = re.search(r"^# pass (\d+)$", done.stdout, re.MULTILINE)
     assert passed, done.stdout

@@ -36,10 +36,11 @@ def _plain(name: str) -> str:
 def _needs(one: Distribution, extras: frozenset[str]) -> list[Requirement]:
     needs = [Requirement(text) for text in one.requires or []]
     return [
-        need for need in needs
+        need
+        for need in needs
         if need.marker is None
         or any(need.marker.evaluate({"extra": extra}) for extra in ("", *extras))
-    ]  # fmt: skip
+    ]
 
 
 def _link(found: Distribution, site: Path) -> None:

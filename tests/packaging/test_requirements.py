@@ -17,8 +17,9 @@ from tests.packaging.requirements import OURS, REPO, direct
 
 FILE = REPO / "requirements.txt"
 HASH = re.compile(r"sha256:[0-9a-f]{64}")
-PLATFORMS = [(python, machine) for python in ("3.11", "3.12", "3.13")
-             for machine in ("x86_64", "aarch64")]  # fmt: skip
+PLATFORMS = [
+    (python, machine) for python in ("3.11", "3.12", "3.13") for machine in ("x86_64", "aarch64")
+]
 
 
 def plain(name: str) -> str:
@@ -90,8 +91,12 @@ def pip(*arguments: str) -> subprocess.CompletedProcess[str]:
 def make(*arguments: str) -> None:
     done = subprocess.run(
         ["make", "--no-print-directory", f"PYTHON={sys.executable}", *arguments],
-        cwd=REPO, capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -101,9 +106,17 @@ def make(*arguments: str) -> None:
 def test_pip_finds_all_of_it_with_these_hashes(python: str, machine: str, tmp_path: Path) -> None:
     tags = [f"--platform={tag}_{machine}" for tag in ("manylinux_2_28", "manylinux2014")]
     done = pip(
-        "install", "--dry-run", "--require-hashes", "--no-deps", "--only-binary=:all:",
-        f"--target={tmp_path}", f"--python-version={python}", *tags, "-r", str(FILE),
-    )  # fmt: skip
+        "install",
+        "--dry-run",
+        "--require-hashes",
+        "--no-deps",
+        "--only-binary=:all:",
+        f"--target={tmp_path}",
+        f"--python-version={python}",
+        *tags,
+        "-r",
+        str(FILE),
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -123,8 +136,9 @@ def test_the_bill_of_materials_names_every_part_with_version_and_hash(tmp_path: 
     make("sbom", f"VENV={tmp_path / 'venv'}", f"DIST={tmp_path}")
     found = json.loads((tmp_path / "rankscope.cdx.json").read_text("utf-8"))
     assert (found["bomFormat"], found["metadata"]["component"]["name"]) == (
-        "CycloneDX", "rankscope",
-    )  # fmt: skip
+        "CycloneDX",
+        "rankscope",
+    )
     versions = {plain(one["name"]): one["version"] for one in found["components"]}
     assert versions.items() >= pinned(FILE).items()
     assert set(OURS) == versions.keys() - pinned(FILE).keys()

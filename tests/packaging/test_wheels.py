@@ -26,9 +26,18 @@ pytestmark = pytest.mark.packaging
 
 # what a training environment has beside torch itself
 TORCH_AND_ITS_NEEDS = (
-    "torch", "torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe",
-    "filelock", "fsspec", "typing_extensions.py",
-)  # fmt: skip
+    "torch",
+    "torchgen",
+    "functorch",
+    "sympy",
+    "mpmath",
+    "networkx",
+    "jinja2",
+    "markupsafe",
+    "filelock",
+    "fsspec",
+    "typing_extensions.py",
+)
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
@@ -62,9 +71,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Built wheels by distribution; `build` makes each from its sdist."""
     out = tmp_path_factory.mktemp("dist")
     for source in (REPO / "trace_hooks", REPO):
-        run(
-            sys.executable, "-m", "build", "--no-isolation", "--outdir", out, source, cwd=REPO
-        )  # fmt: skip
+        run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, source, cwd=REPO)
     assert len(list(out.glob("*.tar.gz"))) == 2
     return {path.name.split("-")[0]: path for path in out.glob("*.whl")}
 
@@ -146,9 +153,14 @@ print(app.OWNER, ingest.OWNER, sep="; ")
 """
     )
     printed = run(
-        training_python, "-m", "trace_hooks", "train.py",
-        cwd=tmp_path, PYTHONPATH=str(borrowed), TRACE_HOOKS_FOLDER="runs",
-    )  # fmt: skip
+        training_python,
+        "-m",
+        "trace_hooks",
+        "train.py",
+        cwd=tmp_path,
+        PYTHONPATH=str(borrowed),
+        TRACE_HOOKS_FOLDER="runs",
+    )
     assert printed.strip() == "the user, app; the user, ingest"
     assert list(tmp_path.glob("runs/*/segments/steps-*.parquet"))
 
@@ -162,9 +174,11 @@ def test_rankscope_wheel_runs_its_commands_in_an_empty_folder(
     rankscope = python.parent / "rankscope"
     assert "demo" in run(rankscope, "--help", cwd=empty)
     recorded = run(
-        python, "-c", "import sample_traces; print(*sample_traces.recorded_runs(), sep='\\n')",
+        python,
+        "-c",
+        "import sample_traces; print(*sample_traces.recorded_runs(), sep='\\n')",
         cwd=empty,
-    ).split()  # fmt: skip
+    ).split()
     assert len(recorded) == 2
     for run_folder in recorded:
         info = json.loads(run(rankscope, "info", run_folder, "--json", cwd=empty))
@@ -172,8 +186,9 @@ def test_rankscope_wheel_runs_its_commands_in_an_empty_folder(
         assert info["layout"] == {"pp": 2, "dp": 2, "tp": 2}
     run(rankscope, "generate", "made", "--ranks", "8", "--steps", "4", cwd=empty)
     (made,) = (path.parent for path in (empty / "made").rglob("run.json"))
-    steps = run(rankscope, "query", made, "SELECT count(DISTINCT step) AS n FROM steps", "--csv",
-                cwd=empty)  # fmt: skip
+    steps = run(
+        rankscope, "query", made, "SELECT count(DISTINCT step) AS n FROM steps", "--csv", cwd=empty
+    )
     assert steps.split() == ["n", "4"]
 
 
@@ -189,13 +204,18 @@ def test_rankscope_wheel_serves_pages_and_their_files(
     find = "from importlib.util import find_spec; print(find_spec('torch'))"
     assert run(dashboard_python, "-c", find, cwd=tmp_path).strip() == "None"
     copy = tmp_path / "runs" / "slow_rank"
-    shutil.copytree(REPO / "sample_traces" / "recorded" / "slow_rank", copy,
-                    ignore=shutil.ignore_patterns("index"))  # fmt: skip
+    shutil.copytree(
+        REPO / "sample_traces" / "recorded" / "slow_rank",
+        copy,
+        ignore=shutil.ignore_patterns("index"),
+    )
     port = free_port()
     with subprocess.Popen(
         [dashboard_python.parent / "rankscope", "serve", "runs", "--port", str(port)],
-        cwd=tmp_path, stderr=subprocess.PIPE, text=True,
-    ) as server:  # fmt: skip
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
         try:
             base = f"http://127.0.0.1:{port}"
             wait_until_it_listens(port)

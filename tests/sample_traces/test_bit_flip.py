@@ -27,10 +27,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     clean["OMP_NUM_THREADS"] = "1"
     jobs = {rank: tmp_path_factory.mktemp("bit flip") for rank in (FLIPPED, NOBODY)}
     command = ["-m", "tests.sample_traces.bit_flip_job"]
-    succeeded([
-        fork(folder / "job", [*command, str(folder), str(rank)], clean)
-        for rank, folder in jobs.items()
-    ])  # fmt: skip
+    succeeded(
+        [
+            fork(folder / "job", [*command, str(folder), str(rank)], clean)
+            for rank, folder in jobs.items()
+        ]
+    )
     return {rank: folder / "job" for rank, folder in jobs.items()}
 
 

@@ -162,11 +162,15 @@ def replay(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     def start(**environ: str) -> subprocess.Popen[str]:
         clean = {k: v for k, v in os.environ.items() if k not in ("SSH_CONNECTION", "DISPLAY")}
-        started.append(subprocess.Popen(
-            [sys.executable, "-c", NO_TORCH, "demo", "--replay", "--port", "0"],
-            env=clean | {"TMPDIR": str(tmp_path)} | environ, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        ))  # fmt: skip
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-c", NO_TORCH, "demo", "--replay", "--port", "0"],
+                env=clean | {"TMPDIR": str(tmp_path)} | environ,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        )
         return started[-1]
 
     yield start

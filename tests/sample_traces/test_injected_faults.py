@@ -76,9 +76,16 @@ def test_faults_act_in_their_step_and_leave_a_mark(
     }
     options = [word for fault in planted for word in ("--fault", fault)]
     job = train_3d(
-        tmp_path, "faults", pp=1, dp=1, tp=2, num_steps=7, num_microbatches=2, num_layers=1,
+        tmp_path,
+        "faults",
+        pp=1,
+        dp=1,
+        tp=2,
+        num_steps=7,
+        num_microbatches=2,
+        num_layers=1,
         options=(*TINY, *options),
-    )  # fmt: skip
+    )
     run = open_run(job.folder)
     marks = [row for row in run.ask("marks").to_pylist() if row["kind"] == "fault"]
     assert sorted((m["rank"], m["step"]) for m in marks) == sorted(planted.values())

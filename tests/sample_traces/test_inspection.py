@@ -98,9 +98,12 @@ def frames(folder: Path) -> list[Frame]:
 
 @pytest.mark.parametrize("more", [(), ("--sequence-parallel", "--vocabulary-parallel")])
 def test_every_layer_and_head_of_all_stages_and_shards_is_the_eager_one(
-    train_3d: Callable[..., Any], tmp_path: Path, eager: Eager, watched: dict[str, str],
+    train_3d: Callable[..., Any],
+    tmp_path: Path,
+    eager: Eager,
+    watched: dict[str, str],
     more: tuple[str, ...],
-) -> None:  # fmt: skip
+) -> None:
     options = (*OPTIONS, *more)
     job = train_3d(tmp_path, "job", pp=2, dp=1, tp=2, **SIZES, options=options, environ=watched)
     found = frames(job.folder)
@@ -125,8 +128,10 @@ def _attention_is(found: list[Frame], eager: Eager) -> None:
     told = [(one.layer, one.head, one.sample) for one in own]
     assert sorted(told) == [
         (layer, head, sample)
-        for layer in range(NUM_LAYERS) for head in range(NUM_HEADS) for sample in range(BATCH)
-    ]  # fmt: skip
+        for layer in range(NUM_LAYERS)
+        for head in range(NUM_HEADS)
+        for sample in range(BATCH)
+    ]
     for one in own:
         exact = eager.kept["attention", one.layer][one.sample, one.head]
         np.testing.assert_allclose(one.values(), exact, **CLOSE)
@@ -198,9 +203,10 @@ def _weights_are(found: list[Frame], eager: Eager) -> None:
     for layer in (0, 3):
         for name, exact in eager.model.blocks[str(layer)].named_parameters():
             own = [
-                one for one in found
+                one
+                for one in found
                 if one.what == "weights" and one.name == f"blocks.{layer}.{name}"
-            ]  # fmt: skip
+            ]
             own.sort(key=lambda one: one.shard)
             parts = [one.values().reshape(-1, *one.shape[1:]) for one in own]
             whole = exact.detach().reshape(-1, exact.shape[-1]).numpy()

@@ -48,5 +48,9 @@ def test_mistakes_name_the_value_and_the_remedy(text: str, said: str) -> None:
 def test_every_fault_has_a_label() -> None:
     assert set(FINDING_KINDS) == set(KINDS)
     assert Fault.parse("slow-rank=5,x=1.6,from=6").to_json() == {
-        "kind": "slow_worker", "rank": 5, "x": 1.6, "from": 6, "to": None
-    }  # fmt: skip
+        "kind": "slow_worker",
+        "rank": 5,
+        "x": 1.6,
+        "from": 6,
+        "to": None,
+    }

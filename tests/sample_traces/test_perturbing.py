@@ -26,9 +26,14 @@ NOISE = {"kind": "gaussian", "strength": 0.05, "steps": list(WINDOW), "layer": 1
 WEIGHTS = NOISE | {"id": "w", "target": "weights"}
 OUTPUT = NOISE | {"id": "r", "target": "residual"}
 HEAD = {
-    "id": "h", "kind": "ablate", "target": "activations", "module": "attention", "layer": 2,
-    "head": 3, "steps": list(WINDOW),
-}  # fmt: skip
+    "id": "h",
+    "kind": "ablate",
+    "target": "activations",
+    "module": "attention",
+    "layer": 2,
+    "head": 3,
+    "steps": list(WINDOW),
+}
 
 
 class Trained:

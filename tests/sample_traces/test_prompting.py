@@ -15,9 +15,7 @@ from tests.forks import fork, succeeded
 
 pytestmark = pytest.mark.torch
 
-ASKED = {
-    "id": "p1", "text": "5 7 9 11 13", "tokens": 3, "layers": [0, 1, 2, 3], "step": 2,
-}  # fmt: skip
+ASKED = {"id": "p1", "text": "5 7 9 11 13", "tokens": 3, "layers": [0, 1, 2, 3], "step": 2}
 OPTIONS = (
     "--device cpu --microbatches 2 --layers 4 --batch 2 --seq 16 --width 32 --heads 4 --steps 5"
 )

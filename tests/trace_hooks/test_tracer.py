@@ -73,8 +73,10 @@ def test_steps_spans_numbers_and_marks_are_written(tmp_path: Path) -> None:
         assert span["ts_ns"] + span["dur_ns"] <= step["start_ns"] + step["dur_ns"]
     (mark,) = rows(tmp_path, "marks")
     assert (mark["kind"], mark["text"], json.loads(mark["args"])) == (
-        "note", "half way", {"where": "here"},
-    )  # fmt: skip
+        "note",
+        "half way",
+        {"where": "here"},
+    )
     info = json.loads((tmp_path / "night" / "run.json").read_text())
     assert info["run"] == "night"
     assert info["model"] == {"name": "tiny"}
@@ -147,8 +149,10 @@ def test_bad_arguments_are_counted_and_do_not_switch_the_call_off(tmp_path: Path
         pass
     tracer.stop()
     assert rank_file(tmp_path)["hooks"]["errors"] == {
-        "tracer.log": 2, "tracer.span_begin": 1, "tracer.step_begin": 1,
-    }  # fmt: skip
+        "tracer.log": 2,
+        "tracer.span_begin": 1,
+        "tracer.step_begin": 1,
+    }
     assert [row["loss"] for row in rows(tmp_path, "steps")] == [0.25]
     assert {r["name"] for r in rows(tmp_path, "spans") if r["kind"] == "host"} == {"y"}
     errors = [row["text"] for row in rows(tmp_path, "marks") if row["kind"] == "hook_error"]
@@ -213,8 +217,9 @@ def test_what_is_inspected_is_written_and_wrong_watches_are_answered(tmp_path: P
     tracer.stop()
     found = rows(tmp_path, "frames")
     assert [(row["step"], row["layer"], row["shape"]) for row in found] == [
-        (0, 1, [3, 4]), (1, 1, [3, 4]),
-    ]  # fmt: skip
+        (0, 1, [3, 4]),
+        (1, 1, [3, 4]),
+    ]
     assert (
         sum(row["text"].startswith("watch residual ended") for row in rows(tmp_path, "marks")) == 1
     )
@@ -240,8 +245,10 @@ def test_what_each_source_has_cost_is_written_and_adds_up(tmp_path: Path) -> Non
     last = {(r["thread"], r["source"]): r["cpu_ns"] for r in found}  # they only grow
     assert {("main", "modules"), ("main", "tracer"), ("trace_hooks drain", "writing")} <= set(last)
     assert {thread.rstrip("0123456789") for thread, _ in last} <= {
-        "main", "autograd ", "trace_hooks drain",
-    }  # fmt: skip
+        "main",
+        "autograd ",
+        "trace_hooks drain",
+    }
     total = rows(tmp_path, "heartbeats")[-1]["self_ns"]
     assert sum(last.values()) == pytest.approx(total, rel=0.05)
     assert guard.account.errors == {}

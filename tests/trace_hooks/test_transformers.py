@@ -22,18 +22,31 @@ TOKENS = torch.arange(24).reshape(2, 12) % 31
 
 def gpt2(**options: Any) -> Any:
     config = transformers.GPT2Config(
-        n_layer=2, n_head=4, n_embd=32, vocab_size=31, n_positions=16,
-        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, **options,
-    )  # fmt: skip
+        n_layer=2,
+        n_head=4,
+        n_embd=32,
+        vocab_size=31,
+        n_positions=16,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        **options,
+    )
     torch.manual_seed(3)
     return transformers.GPT2LMHeadModel(config)
 
 
 def llama(**options: Any) -> Any:
     config = transformers.LlamaConfig(
-        num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, hidden_size=32,
-        intermediate_size=48, vocab_size=31, max_position_embeddings=16, **options,
-    )  # fmt: skip
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        hidden_size=32,
+        intermediate_size=48,
+        vocab_size=31,
+        max_position_embeddings=16,
+        **options,
+    )
     torch.manual_seed(3)
     return transformers.LlamaForCausalLM(config)
 

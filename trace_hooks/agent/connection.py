@@ -184,10 +184,15 @@ class Agent:
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             headers = {"Authorization": f"Bearer {self._address.token}"}
             return connect(
-                self._address.url, sock=opened, additional_headers=headers, compression=None,
-                open_timeout=OPEN_S, close_timeout=1.0, max_size=_LONGEST_COMMAND,
+                self._address.url,
+                sock=opened,
+                additional_headers=headers,
+                compression=None,
+                open_timeout=OPEN_S,
+                close_timeout=1.0,
+                max_size=_LONGEST_COMMAND,
                 logger=SILENT_LOGGER,
-            )  # fmt: skip
+            )
         except BaseException:
             opened.close()
             raise
@@ -222,13 +227,22 @@ class Agent:
         assert self._identity is not None
         shared, place = self._identity.shared, self._identity.place
         layout = self._recorder.layout
-        text = json.dumps({
-            "type": "hello", "version": VERSION, "run": shared.run, "attempt": shared.attempt,
-            "secret": shared.secret, "start": shared.start,
-            "rank": place.rank, "world_size": place.world_size, "host": socket.gethostname(),
-            "pid": os.getpid(), "layout": layout.to_json() if layout else None,
-            **{name: tell() for name, tell in self._live.about.items()},
-        })  # fmt: skip
+        text = json.dumps(
+            {
+                "type": "hello",
+                "version": VERSION,
+                "run": shared.run,
+                "attempt": shared.attempt,
+                "secret": shared.secret,
+                "start": shared.start,
+                "rank": place.rank,
+                "world_size": place.world_size,
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "layout": layout.to_json() if layout else None,
+                **{name: tell() for name, tell in self._live.about.items()},
+            }
+        )
         if text != self._told:
             connection.send(text)
             self._told = text
@@ -275,11 +289,17 @@ class Agent:
         self._time.charge("agent")
         self._say_hello(connection)
         recorder = self._recorder
-        self._send(connection, {
-            "type": "heartbeat", "step": recorder.step, "phase": recorder.phase,
-            "sent": self.sent, "thinned": self.thinned,
-            **{name: tell() for name, tell in self._live.beats.items()},
-        })  # fmt: skip
+        self._send(
+            connection,
+            {
+                "type": "heartbeat",
+                "step": recorder.step,
+                "phase": recorder.phase,
+                "sent": self.sent,
+                "thinned": self.thinned,
+                **{name: tell() for name, tell in self._live.beats.items()},
+            },
+        )
 
     def _send_frame(self, connection: ClientConnection, wait_s: float) -> bool:
         """Send the next frame, as fast as the server takes them; False where there is none."""

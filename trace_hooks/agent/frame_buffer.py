@@ -29,9 +29,7 @@ class Frame(Protocol):
 
 def key_of(frame: Frame) -> tuple[object, ...]:
     """What a frame shows; a newer one with the same key takes its place."""
-    return (
-        frame.watch, frame.what, frame.layer, frame.head, frame.name, frame.shard, frame.sample,
-    )  # fmt: skip
+    return (frame.watch, frame.what, frame.layer, frame.head, frame.name, frame.shard, frame.sample)
 
 
 class Outbox:

@@ -63,9 +63,10 @@ class ServerWatches:
         """What the server has asked for and has not ended: a new server learns it from here."""
         step = self._recorder.step
         return [
-            watch.to_json() for watch in self._asked.values()
+            watch.to_json()
+            for watch in self._asked.values()
             if watch.until is None or step <= watch.until
-        ]  # fmt: skip
+        ]
 
     def status(self) -> list[dict[str, Any]]:
         """What each watch has done and what it costs: ms of a captured step, bytes/s.

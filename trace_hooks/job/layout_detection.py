@@ -14,14 +14,33 @@ from typing import Any
 from trace_hooks.layout import ParallelLayout
 
 AXIS_OF_NAME = {
-    "pp": "pp", "pipe": "pp", "pipeline": "pp", "pipeline_model_parallel_group": "pp",
-    "tp": "tp", "model": "tp", "tensor": "tp", "tensor_model_parallel_group": "tp",
-    "cp": "cp", "context": "cp", "context_parallel_group": "cp",
-    "dp": "dp", "ddp": "dp", "data": "dp", "fsdp": "dp", "dp_cp": "dp", "dp_shard_cp": "dp",
-    "dp_shard": "dp_shard", "shard": "dp_shard", "dp_replicate": "dp_replicate",
-    "replicate": "dp_replicate", "data_parallel_group": "dp", "data_parallel_group_with_cp": "dp",
-    "ep": "ep", "expert": "ep", "expert_model_parallel_group": "ep",
-}  # fmt: skip
+    "pp": "pp",
+    "pipe": "pp",
+    "pipeline": "pp",
+    "pipeline_model_parallel_group": "pp",
+    "tp": "tp",
+    "model": "tp",
+    "tensor": "tp",
+    "tensor_model_parallel_group": "tp",
+    "cp": "cp",
+    "context": "cp",
+    "context_parallel_group": "cp",
+    "dp": "dp",
+    "ddp": "dp",
+    "data": "dp",
+    "fsdp": "dp",
+    "dp_cp": "dp",
+    "dp_shard_cp": "dp",
+    "dp_shard": "dp_shard",
+    "shard": "dp_shard",
+    "dp_replicate": "dp_replicate",
+    "replicate": "dp_replicate",
+    "data_parallel_group": "dp",
+    "data_parallel_group_with_cp": "dp",
+    "ep": "ep",
+    "expert": "ep",
+    "expert_model_parallel_group": "ep",
+}
 """Parallel axis by the names that DeviceMesh users and Megatron's groups carry (lower case)."""
 
 MEGATRON_SIZES = {

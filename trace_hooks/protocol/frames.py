@@ -138,9 +138,19 @@ def _check(frame: Frame) -> None:
 
 
 _INTEGERS = (
-    "attempt", "rank", "step", "ts_ns", "microbatch", "chunk", "layer", "head", "sample",
-    "row_begin", "row_every", "cost_ns",
-)  # fmt: skip
+    "attempt",
+    "rank",
+    "step",
+    "ts_ns",
+    "microbatch",
+    "chunk",
+    "layer",
+    "head",
+    "sample",
+    "row_begin",
+    "row_every",
+    "cost_ns",
+)
 
 
 def _check_numbers(frame: Frame) -> None:

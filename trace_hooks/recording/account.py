@@ -77,9 +77,11 @@ class Account:
             self.news.append((name, f"{type(error).__name__}: {_text(error, str)}"))
             outcome = "is off from now on" if switch_off else "was left out"
             log.warning(
-                "trace_hooks: hook %s failed and %s, training goes on: %s", name, outcome,
+                "trace_hooks: hook %s failed and %s, training goes on: %s",
+                name,
+                outcome,
                 _text(error, repr),
-            )  # fmt: skip
+            )
 
     def take_news(self) -> list[tuple[str, str]]:
         """Errors since the last call, each hook's first only."""

@@ -29,10 +29,17 @@ FLUSH_S = 0.7
 FLUSH_ROWS = 50_000
 """So many rows are flushed at once: a busy rank writes more segments, not ever larger ones."""
 
-SELDOM = frozenset((
-    "heartbeats", "hook_costs", "memory", "data_batches", "clocks", "tensor_stats",
-    "attention_stats",
-))  # fmt: skip
+SELDOM = frozenset(
+    (
+        "heartbeats",
+        "hook_costs",
+        "memory",
+        "data_batches",
+        "clocks",
+        "tensor_stats",
+        "attention_stats",
+    )
+)
 SELDOM_S = 3.0
 """These tables are flushed so often: a file costs a rank about a millisecond whatever is in it, and
 nobody waits for their newest rows."""

@@ -185,9 +185,21 @@ def read_header(data: bytes) -> RingHeader:
     )
     beat_ns, step, ended, phase, last_op = _BEAT.unpack_from(data, _BEAT_AT)
     return RingHeader(
-        capacity, signal, pid, ticks, attempt, rank, world_size, offset_ns, _text(run),
-        beat_ns, step, bool(ended), _text(phase), _text(last_op),
-    )  # fmt: skip
+        capacity,
+        signal,
+        pid,
+        ticks,
+        attempt,
+        rank,
+        world_size,
+        offset_ns,
+        _text(run),
+        beat_ns,
+        step,
+        bool(ended),
+        _text(phase),
+        _text(last_op),
+    )
 
 
 def read_ring(path: Path) -> tuple[RingHeader, list[RingRecord]]:

@@ -260,10 +260,19 @@ class Recorder:
             return
         event = mark.event
         spans += (
-            site, mark.begin_ns, end_ns, thread_cpu() - mark.cpu_ns, mark.step, depth,
-            thread.ident, microbatch, recompute, extra, event,
+            site,
+            mark.begin_ns,
+            end_ns,
+            thread_cpu() - mark.cpu_ns,
+            mark.step,
+            depth,
+            thread.ident,
+            microbatch,
+            recompute,
+            extra,
+            event,
             None if event is None else self._device_clock.mark(),
-        )  # fmt: skip
+        )
 
     def add_span(
         self,
@@ -289,9 +298,19 @@ class Recorder:
         ident = state.ident if thread is None else thread
         depth = state.depth if depth is None else depth
         self.spans += (
-            site, begin_ns, end_ns, cpu_ns, step, depth, ident, microbatch, recompute, extra,
-            None, None,
-        )  # fmt: skip
+            site,
+            begin_ns,
+            end_ns,
+            cpu_ns,
+            step,
+            depth,
+            ident,
+            microbatch,
+            recompute,
+            extra,
+            None,
+            None,
+        )
 
     def add_collective(self, row: CollectiveRow) -> None:
         """Record an instance that is complete, or known never to be."""

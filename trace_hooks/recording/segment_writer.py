@@ -34,9 +34,13 @@ class SegmentWriter:
     """Writes the segments of one (attempt, rank) below `folder`/segments; never raises for I/O."""
 
     def __init__(
-        self, folder: Path, attempt: int, rank: int,
-        seconds: Callable[[], float] = time.monotonic, most_bytes: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        folder: Path,
+        attempt: int,
+        rank: int,
+        seconds: Callable[[], float] = time.monotonic,
+        most_bytes: int | None = None,
+    ) -> None:
         """`most_bytes`: of segments that wait in the folder to be sent; None where they stay."""
         self.folder = folder / "segments"
         self.dropped = 0  # rows

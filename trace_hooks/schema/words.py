@@ -13,9 +13,20 @@ stands beside the blocks; of parameters the gradients, the weights before and th
 of the optimizer."""
 
 FRAME_KINDS = (
-    "attention", "query", "key", "value", "mlp", "residual", "logits", "probabilities",
-    "gradients", "weights", "tokens", "token_loss", "vocabulary_part",
-)  # fmt: skip
+    "attention",
+    "query",
+    "key",
+    "value",
+    "mlp",
+    "residual",
+    "logits",
+    "probabilities",
+    "gradients",
+    "weights",
+    "tokens",
+    "token_loss",
+    "vocabulary_part",
+)
 """What a frame may be: attention weights; what modules return; logits of the head and the softmax
 of them; of the parameters of a layer the gradients and the weights; ids of the tokens that the
 model reads, and -log p of the true next one; of a vocabulary that is spread over ranks what each

@@ -60,8 +60,12 @@ class Watching:
         if claimed(self.folder):
             self._starting = subprocess.Popen(
                 [
-                    sys.executable, "-m", "trace_hooks.watchdog", str(self.folder),
-                    str(self._settings.silent_s), str(self._settings.lost_s),
+                    sys.executable,
+                    "-m",
+                    "trace_hooks.watchdog",
+                    str(self.folder),
+                    str(self._settings.silent_s),
+                    str(self._settings.lost_s),
                     str(self._settings.stalled_s),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -70,7 +74,7 @@ class Watching:
                 cwd="/",
                 env=_environ_of_watchdog(),
                 start_new_session=True,
-            )  # fmt: skip
+            )
 
     def place(self, identity: Identity) -> None:
         """Tell the watchdog which run this is and where its folder lies."""

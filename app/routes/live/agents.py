@@ -85,9 +85,10 @@ def routes(jobs: LiveJobs, runs: Path) -> list[WebSocketRoute]:
         try:
             if not websocket.scope.get(JOB):
                 raise _Refused(
-                    UNKNOWN_TOKEN, "this job token is not known here; set TRACE_HOOKS_TOKEN to the "
-                    "one the server was started with"
-                )  # fmt: skip
+                    UNKNOWN_TOKEN,
+                    "this job token is not known here; set TRACE_HOOKS_TOKEN to the "
+                    "one the server was started with",
+                )
             await _Line(jobs, websocket, disk).serve()
         except _Refused as error:
             await _close(websocket, error.code, str(error))
@@ -149,9 +150,11 @@ class _Line:
 
     async def _welcome(self) -> None:
         welcome = {
-            "type": "welcome", "messages_per_s": MESSAGES_PER_S, "bytes_per_s": BYTES_PER_S,
+            "type": "welcome",
+            "messages_per_s": MESSAGES_PER_S,
+            "bytes_per_s": BYTES_PER_S,
             "message_bytes": MAX_FRAME_BYTES,
-        }  # fmt: skip
+        }
         await asyncio.wait_for(self._websocket.send_json(welcome), SEND_S)
 
     async def _entered(self, message: dict[str, Any]) -> LiveRank:

@@ -61,9 +61,11 @@ def routes(hub: Hub, jobs: LiveJobs) -> list[BaseRoute]:
         if not 0 < width <= _MOST_WIDE:
             raise UserError(f"width is {width}; give 1 to {_MOST_WIDE}")
         logged = hub.paced(
-            asked.run, ("losses", attempt), lambda run, stop: logged_losses(run, attempt, stop),
+            asked.run,
+            ("losses", attempt),
+            lambda run, stop: logged_losses(run, attempt, stop),
             stop,
-        )  # fmt: skip
+        )
         made = pack_arrays(*losses(logged, asked.pair("steps"), width))
         return Response(made, media_type=MEDIA_TYPE, headers=_NO_STORE)
 
@@ -75,9 +77,11 @@ def routes(hub: Hub, jobs: LiveJobs) -> list[BaseRoute]:
         return JSONResponse({"may_ask": may_ask, **found}, headers=_NO_STORE)
 
     return [
-        _route("perturbations", perturbed), _route("captures", captures), _route("losses", loss),
+        _route("perturbations", perturbed),
+        _route("captures", captures),
+        _route("losses", loss),
         Route("/api/connected", connected),
-    ]  # fmt: skip
+    ]
 
 
 def _route(name: str, compute: Any) -> Route:
@@ -107,4 +111,4 @@ def _summary(ranks: list[LiveRank]) -> dict[str, Any]:
             {"perturbation": one.to_json(), "text": one.text, "ranks": format_ranks(sorted(at))}
             for one, at in asked.items()
         ],
-    }  # fmt: skip
+    }

@@ -146,9 +146,12 @@ def _wanted(websocket: WebSocket) -> Wanted:
         except ValueError:
             raise UserError(f"{name} is {' '.join(texts)[:40]!r}; give a number") from None
     return Wanted(
-        _run_of(websocket), frozenset(given.getlist("watch")[:_MOST_WANTED]),
-        frozenset(given.getlist("what")[:_MOST_WANTED]), numbers["layer"], numbers["head"],
-    )  # fmt: skip
+        _run_of(websocket),
+        frozenset(given.getlist("watch")[:_MOST_WANTED]),
+        frozenset(given.getlist("what")[:_MOST_WANTED]),
+        numbers["layer"],
+        numbers["head"],
+    )
 
 
 async def _serve(jobs: LiveJobs, websocket: WebSocket, reader: Reader) -> None:

@@ -88,9 +88,11 @@ def first_step(run: Run, wanted: Wanted, stop: Stop | None = None) -> int:
     """The first step with frames that are wanted, whatever `wanted.step` is; raises UserError."""
     attempt = _attempt(run, wanted)
     values = {
-        "frames": _files(run, attempt, None), "attempt": attempt, "what": wanted.what,
+        "frames": _files(run, attempt, None),
+        "attempt": attempt,
+        "what": wanted.what,
         "sample": wanted.sample,
-    }  # fmt: skip
+    }
     step = run.snapshot.execute(_FIRST, values, TIME_LIMIT_S, stop).column("step")[0].as_py()
     if step is None:
         raise UserError(f"no {wanted.what} was kept in this run; watch it first")
@@ -140,13 +142,19 @@ def tiles(
             seen.add(place)
             found = _frame_of(row)
             made["code"].append(tile(found, height, width))
-            made["places"].append(dict(zip(("layer", "head", "name", "shard"), place, strict=True))
-                                  | {"cost_ns": found.cost_ns, "rank": found.rank})  # fmt: skip
+            made["places"].append(
+                dict(zip(("layer", "head", "name", "shard"), place, strict=True))
+                | {"cost_ns": found.cost_ns, "rank": found.rank}
+            )
     code_NYX = np.array(made["code"], dtype=np.uint8).reshape(-1)
     meta = {
-        "height": height, "width": width, "frames": made["places"], "step": wanted.step,
-        "what": wanted.what, "is_cut": is_cut,
-    }  # fmt: skip
+        "height": height,
+        "width": width,
+        "frames": made["places"],
+        "step": wanted.step,
+        "what": wanted.what,
+        "is_cut": is_cut,
+    }
     return {"code": code_NYX}, meta
 
 
@@ -185,9 +193,12 @@ def kept_layers(run: Run, wanted: Wanted, stop: Stop | None = None) -> list[int]
         return [wanted.layer]
     attempt = _attempt(run, wanted)
     values = {
-        "frames": _files(run, attempt, wanted.step), "attempt": attempt, "step": wanted.step,
-        "what": wanted.what, "sample": wanted.sample,
-    }  # fmt: skip
+        "frames": _files(run, attempt, wanted.step),
+        "attempt": attempt,
+        "step": wanted.step,
+        "what": wanted.what,
+        "sample": wanted.sample,
+    }
     found = run.snapshot.execute(_LAYERS, values, TIME_LIMIT_S, stop)
     return [int(layer) for layer in found.column("layer").to_pylist()]
 
@@ -196,10 +207,16 @@ def _rows(run: Run, wanted: Wanted, layer: int, stop: Stop | None) -> list[dict[
     """Frames of one layer: all of a step at once might not fit into memory."""
     attempt = _attempt(run, wanted)
     values = {
-        "frames": _files(run, attempt, wanted.step), "attempt": attempt, "step": wanted.step,
-        "what": wanted.what, "layer": layer, "sample": wanted.sample, "head": wanted.head,
-        "name": wanted.name, "shard": wanted.shard,
-    }  # fmt: skip
+        "frames": _files(run, attempt, wanted.step),
+        "attempt": attempt,
+        "step": wanted.step,
+        "what": wanted.what,
+        "layer": layer,
+        "sample": wanted.sample,
+        "head": wanted.head,
+        "name": wanted.name,
+        "shard": wanted.shard,
+    }
     return run.snapshot.execute(_FRAMES, values, TIME_LIMIT_S, stop).to_pylist()
 
 

@@ -144,10 +144,12 @@ def projection(
     if not points:
         raise UserError(f"no hidden states were kept in step {wanted.step}; choose another step")
     meta = {
-        "step": wanted.step, "layers": layers, "tokens": tokens.tolist(),
+        "step": wanted.step,
+        "layers": layers,
+        "tokens": tokens.tolist(),
         "shares": (along_A / whole).tolist() if whole else [0.0] * NUM_AXES,
         "axes": {"kind": axes.kind, "step": axes.step, "num_fitted": axes.num_fitted},
-    }  # fmt: skip
+    }
     return {"point": np.concatenate(points).astype(np.float32).reshape(-1)}, meta
 
 
@@ -165,15 +167,18 @@ def states_of(
         frames = frames_of(run, wanted, layer, stop)
         first = frames[0]
         parts = {
-            one.row_begin: one for one in reversed(frames)
+            one.row_begin: one
+            for one in reversed(frames)
             if (one.watch, one.microbatch, one.sample, one.shape[-1], one.row_every)
             == (first.watch, first.microbatch, first.sample, first.shape[-1], first.row_every)
-        }  # fmt: skip
+        }
         states = [one.values().reshape(-1, one.shape[-1]) for one in parts.values()]
-        tokens = np.concatenate([
-            begin + np.arange(len(state_TC)) * first.row_every
-            for begin, state_TC in zip(parts, states, strict=True)
-        ])  # fmt: skip
+        tokens = np.concatenate(
+            [
+                begin + np.arange(len(state_TC)) * first.row_every
+                for begin, state_TC in zip(parts, states, strict=True)
+            ]
+        )
         state_TC = np.concatenate(states)
         order = _evenly(np.argsort(tokens, kind="stable"), MOST_TOKENS)
         state_TC = state_TC[order]

@@ -58,9 +58,10 @@ def losses(
     greatest_C = np.maximum.reduceat(np.where(is_finite_S, loss_S, -np.inf), starts_C)
     has_C = count_C > 0
     return {
-        "first": step_S[starts_C].astype(np.float64), "last": step_S[ends_C].astype(np.float64),
+        "first": step_S[starts_C].astype(np.float64),
+        "last": step_S[ends_C].astype(np.float64),
         "mean": np.where(has_C, sum_C / np.maximum(count_C, 1), np.nan),
         "least": np.where(has_C, least_C, np.nan),
         "greatest": np.where(has_C, greatest_C, np.nan),
         "bad": (ends_C - starts_C + 1 - count_C).astype(np.uint32),
-    }, meta  # fmt: skip
+    }, meta

@@ -52,12 +52,17 @@ class Recorded:
         so_far = asked_last if newest_step is None else min(asked_last, newest_step)
         last = max(self.ended.values()) if is_over else max(first, so_far)
         return {
-            "key": self.key, "attempt": self.attempt, "perturbation": self.asked.to_json(),
-            "text": self.asked.text, "ranks": format_ranks(sorted(self.begun)),
-            "first": first, "last": last, "num_tensors": self.num_tensors,
+            "key": self.key,
+            "attempt": self.attempt,
+            "perturbation": self.asked.to_json(),
+            "text": self.asked.text,
+            "ranks": format_ranks(sorted(self.begun)),
+            "first": first,
+            "last": last,
+            "num_tensors": self.num_tensors,
             "state": "over" if is_over else "under way" if is_going_on else "cut off",
             "why": ", ".join(filter(None, self.whys)),
-        }  # fmt: skip
+        }
 
 
 def recorded_in(rows: Iterable[_Row]) -> list[Recorded]:

@@ -53,9 +53,12 @@ def recorded(run: Run, attempt: int | None) -> dict[str, Any]:
         names.append(HEADS)
     return {
         "tensors": [
-            {"name": name, "statistics": [
-                one.to_json(name) for one in STATISTICS.values() if one.is_of(name)
-            ]} for name in names
+            {
+                "name": name,
+                "statistics": [one.to_json(name) for one in STATISTICS.values() if one.is_of(name)],
+            }
+            for name in names
         ],
-        "has_frames": "frames" in tables, "can_record": can_record(run),
-    }  # fmt: skip
+        "has_frames": "frames" in tables,
+        "can_record": can_record(run),
+    }

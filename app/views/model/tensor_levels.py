@@ -60,41 +60,71 @@ class Statistic:
 
 _ALL = (
     Statistic(
-        "rms", "RMS", "Root of the mean square of the values.", "log", "max",
-        levels=(Level(
-            1e-8, "warn", False, "at the size of Adam's epsilon updates stall", _WORTSMAN
-        ),),
+        "rms",
+        "RMS",
+        "Root of the mean square of the values.",
+        "log",
+        "max",
+        levels=(
+            Level(1e-8, "warn", False, "at the size of Adam's epsilon updates stall", _WORTSMAN),
+        ),
     ),
     Statistic("absmax", "Greatest size", "Greatest absolute value.", "log", "max"),
     Statistic("mean", "Mean", "Mean of the values.", "signed", "size"),
     Statistic("std", "Standard deviation", "Spread of the values around their mean.", "log", "max"),
-    Statistic("zero_ratio", "Share of zeros", "Values that are exactly 0: of an activation with "
-              "a rectifier units that are dead.", "linear", "max"),
     Statistic(
-        "nonfinite", "Values not finite", "Number of values that are NaN or infinite.", "count",
+        "zero_ratio",
+        "Share of zeros",
+        "Values that are exactly 0: of an activation with a rectifier units that are dead.",
+        "linear",
         "max",
-        levels=(Level(
-            0.0, "fault", True, "one value is enough to spoil a step",
-            "ByteRobust, arXiv 2509.16293",
-        ),),
     ),
     Statistic(
-        "update_ratio", "Update / weight", "RMS of the step's change over RMS of the weights.",
-        "log", "max", ("update",),
+        "nonfinite",
+        "Values not finite",
+        "Number of values that are NaN or infinite.",
+        "count",
+        "max",
+        levels=(
+            Level(
+                0.0,
+                "fault",
+                True,
+                "one value is enough to spoil a step",
+                "ByteRobust, arXiv 2509.16293",
+            ),
+        ),
+    ),
+    Statistic(
+        "update_ratio",
+        "Update / weight",
+        "RMS of the step's change over RMS of the weights.",
+        "log",
+        "max",
+        ("update",),
         (Level(1e-3, "usual", True, "about 1e-3 is usual", "rule of thumb"),),
     ),
     Statistic(
-        "max_logit", "Greatest attention logit",
-        "Greatest scaled logit of a head before its softmax.", "log", "max", (HEADS,),
-        (Level(1e4, "fault", True, "runs above 1e4 diverged", _WORTSMAN),
-         Level(100.0, "warn", True, "QK-clip acts from 100 on", "Kimi K2, arXiv 2507.20534")),
+        "max_logit",
+        "Greatest attention logit",
+        "Greatest scaled logit of a head before its softmax.",
+        "log",
+        "max",
+        (HEADS,),
+        (
+            Level(1e4, "fault", True, "runs above 1e4 diverged", _WORTSMAN),
+            Level(100.0, "warn", True, "QK-clip acts from 100 on", "Kimi K2, arXiv 2507.20534"),
+        ),
     ),
     Statistic(
-        "entropy", "Attention entropy",
-        f"Of a head's attention weights, nats; towards 0 it collapses ({_ZHAI}).", "log", "min",
+        "entropy",
+        "Attention entropy",
+        f"Of a head's attention weights, nats; towards 0 it collapses ({_ZHAI}).",
+        "log",
+        "min",
         (HEADS,),
     ),
-)  # fmt: skip
+)
 
 STATISTICS: dict[str, Statistic] = {one.name: one for one in _ALL}
 """By name, in the order of menus."""

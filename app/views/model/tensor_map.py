@@ -87,7 +87,7 @@ def _fitting(run: Run, tensor: str, attempt: int | None, steps: Steps | None) ->
         " FROM files WHERE table_name = $table AND attempt = $attempt AND problem IS NULL",
         table="attention_stats" if tensor == HEADS else "tensor_stats",
         attempt=run.newest_attempt if attempt is None else attempt,
-    )  # fmt: skip
+    )
     first, last, num_rows = found[0]["first"], found[0]["last"], found[0]["num_rows"]
     if not num_rows:
         return (0, -1), False
@@ -164,18 +164,30 @@ def drawn(
     value_HW = pooled(value_RS, statistic.worst, rows_H, columns_W)
     arrays = {
         "value": np.ascontiguousarray(value_HW).reshape(-1).astype(np.float32),
-        "rows": rows_H.astype(np.uint32), "columns": columns_W.astype(np.uint32),
-        **_steps_of(steps_S, columns_W, axis), **_extremes(value_RS, steps_S, statistic),
-    }  # fmt: skip
+        "rows": rows_H.astype(np.uint32),
+        "columns": columns_W.astype(np.uint32),
+        **_steps_of(steps_S, columns_W, axis),
+        **_extremes(value_RS, steps_S, statistic),
+    }
     meta = {
-        "tensor": found.tensor, "statistic": statistic.to_json(found.tensor),
-        "height": value_HW.shape[0], "width": value_HW.shape[1], "num_steps": len(steps_S),
-        "is_cut": found.is_cut, "axis": axis.to_json() if axis else None,
+        "tensor": found.tensor,
+        "statistic": statistic.to_json(found.tensor),
+        "height": value_HW.shape[0],
+        "width": value_HW.shape[1],
+        "num_steps": len(steps_S),
+        "is_cut": found.is_cut,
+        "axis": axis.to_json() if axis else None,
         "rows": [
-            {"key": row.key, "layer": row.layer, "part": row.part, "head": row.head,
-             "name": row.name} for row in found.rows
+            {
+                "key": row.key,
+                "layer": row.layer,
+                "part": row.part,
+                "head": row.head,
+                "name": row.name,
+            }
+            for row in found.rows
         ],
-    }  # fmt: skip
+    }
     return arrays, meta
 
 
@@ -214,15 +226,22 @@ def _extremes(
     worst_step_R = np.where(is_told_RS.any(axis=1), steps_S[worst_R], np.nan)
     return {
         "last": value_RS[np.arange(num_rows), last_R],
-        "least": np.fmin.reduce(value_RS, axis=1), "greatest": np.fmax.reduce(value_RS, axis=1),
+        "least": np.fmin.reduce(value_RS, axis=1),
+        "greatest": np.fmax.reduce(value_RS, axis=1),
         "worst_step": worst_step_R,
-    }  # fmt: skip
+    }
 
 
 def histogram(
-    run: Run, tensor: str, row: Row, attempt: int | None, steps: Steps | None, width: int,
-    axis: Axis | None = None, stop: Stop | None = None,
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:  # fmt: skip
+    run: Run,
+    tensor: str,
+    row: Row,
+    attempt: int | None,
+    steps: Steps | None,
+    width: int,
+    axis: Axis | None = None,
+    stop: Stop | None = None,
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Sizes of a row's values over the steps: shares, the mean of the steps of a column.
 
     Arrays: share (bin by bin, from 2^FIRST_EXPONENT on), first_step, last_step; with an `axis`
@@ -230,9 +249,15 @@ def histogram(
     """
     window, is_cut = _fitting(run, tensor, attempt, steps)
     table = run.ask(
-        "tensor_histogram", tensor=tensor, layer=row.layer, module=row.name, attempt=attempt,
-        step_min=window[0], step_max=window[1], stop=stop,
-    )  # fmt: skip
+        "tensor_histogram",
+        tensor=tensor,
+        layer=row.layer,
+        module=row.name,
+        attempt=attempt,
+        step_min=window[0],
+        step_max=window[1],
+        stop=stop,
+    )
     step_N = table.column("step").to_numpy().astype(np.int64)
     steps_S, column_N = np.unique(step_N, return_inverse=True)
     share_BS = np.zeros((NUM_BINS, len(steps_S)), dtype=np.float32)
@@ -244,10 +269,13 @@ def histogram(
     if len(steps_S):
         share_BW = np.add.reduceat(share_BS, columns_W[:-1], axis=1) / np.diff(columns_W)
     arrays = {
-        "share": share_BW.astype(np.float32).reshape(-1), **_steps_of(steps_S, columns_W, axis),
-    }  # fmt: skip
+        "share": share_BW.astype(np.float32).reshape(-1),
+        **_steps_of(steps_S, columns_W, axis),
+    }
     meta = {
-        "width": share_BW.shape[1], "first_exponent": FIRST_EXPONENT, "is_cut": is_cut,
+        "width": share_BW.shape[1],
+        "first_exponent": FIRST_EXPONENT,
+        "is_cut": is_cut,
         "axis": axis.to_json() if axis else None,
-    }  # fmt: skip
+    }
     return arrays, meta

@@ -59,9 +59,13 @@ def grid(cells: Cells) -> Grid:
     if cells.metric.is_ratio:
         peers_R = np.where(np.isnan(peers_R), np.nan, 1).astype(np.float32)
     return Grid(
-        cells.places, code_R, value_R, peers_R, (int(cells.steps_S[0]), int(cells.steps_S[-1])),
+        cells.places,
+        code_R,
+        value_R,
+        peers_R,
+        (int(cells.steps_S[0]), int(cells.steps_S[-1])),
         scales.legend(cells.metric, cells.step_ms, factor * typical),
-    )  # fmt: skip
+    )
 
 
 def _spread(cells: Cells, deviation_R: Floats) -> Floats:
@@ -121,8 +125,10 @@ def layout_meta(places: Places) -> dict[str, Any]:
         reason = "The parallel layout of this run is not known, so ranks stand by host and number."
     return {
         "axes": {axis: size for axis, size in sizes.items() if size > (axis == "cp")},
-        "hosts": sorted(set(places.hosts)), "reason": reason, "judged_steps": LAST_STEPS,
-    }  # fmt: skip
+        "hosts": sorted(set(places.hosts)),
+        "reason": reason,
+        "judged_steps": LAST_STEPS,
+    }
 
 
 def _host_numbers(places: Places) -> Ints:

@@ -129,16 +129,23 @@ class HeatMap:
     def meta(self) -> dict[str, Any]:
         """The rest."""
         return {
-            "height": self.code_HW.shape[0], "width": self.code_HW.shape[1],
-            "rows": list(self.rows), "num_rows": self.num_rows, "all_steps": list(self.all_steps),
+            "height": self.code_HW.shape[0],
+            "width": self.code_HW.shape[1],
+            "rows": list(self.rows),
+            "num_rows": self.num_rows,
+            "all_steps": list(self.all_steps),
             "marks": [{"at": at, "label": label} for at, label in self.marks],
-        }  # fmt: skip
+        }
 
 
 def heat_map(
-    cells: Cells, order: str = "rank", rows: Window | None = None, steps: Window | None = None,
-    height: int = 600, width: int = 1200,
-) -> HeatMap:  # fmt: skip
+    cells: Cells,
+    order: str = "rank",
+    rows: Window | None = None,
+    steps: Window | None = None,
+    height: int = 600,
+    width: int = 1200,
+) -> HeatMap:
     """The window rows x steps of the map, pooled to at most height x width; raises UserError."""
     if height < 1 or width < 1 or height * width > MOST_CELLS:
         raise UserError(f"a map of {height} x {width} cells cannot be drawn; ask for a smaller one")
@@ -152,15 +159,19 @@ def heat_map(
     whole = code_HW.shape == (len(shown_R), len(steps_S)) and code_HW.size <= VALUES_UP_TO
     drawn = len(steps_S) > 0
     return HeatMap(
-        code_HW, cells.places.rank_R[shown_R], rows_H, columns_W,
+        code_HW,
+        cells.places.rank_R[shown_R],
+        rows_H,
+        columns_W,
         steps_S[columns_W[:-1]] if drawn else steps_S,
         steps_S[columns_W[1:] - 1] if drawn else steps_S,
-        (first, last), len(order_R),
+        (first, last),
+        len(order_R),
         (int(cells.steps_S[0]), int(cells.steps_S[-1])) if drawn else (0, -1),
         row_marks(order, cells.places),
         cells.value_RS[shown_R, columns] if whole else None,
         cells.peers_RS[shown_R, columns] if whole else None,
-    )  # fmt: skip
+    )
 
 
 def _columns(cells: Cells, steps: Window | None) -> slice:
@@ -190,10 +201,12 @@ class Cell:
 def _cell(cells: Cells, row: int, column: int) -> Cell:
     value, peers = float(cells.value_RS[row, column]), float(cells.peers_RS[row, column])
     return Cell(
-        int(cells.places.rank_R[row]), int(cells.steps_S[column]),
-        None if np.isnan(value) else value, None if np.isnan(peers) else peers,
+        int(cells.places.rank_R[row]),
+        int(cells.steps_S[column]),
+        None if np.isnan(value) else value,
+        None if np.isnan(peers) else peers,
         int(cells.code_RS[row, column]),
-    )  # fmt: skip
+    )
 
 
 def furthest_cell(

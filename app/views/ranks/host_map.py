@@ -63,4 +63,4 @@ def host_map(grid: Grid, height: int = 600) -> HostMap:
     places_P = np.arange(shape[1])
     return HostMap(
         code[at_HP, places_P], rank[at_HP, places_P], rows_H, [names[at] for at in begins]
-    )  # fmt: skip
+    )

@@ -110,15 +110,22 @@ class Cells:
         """The same cells in some steps only."""
         columns = self.columns(steps)
         return replace(
-            self, steps_S=self.steps_S[columns], value_RS=self.value_RS[:, columns],
-            peers_RS=self.peers_RS[:, columns], attempt_S=self.attempt_S[columns],
-        )  # fmt: skip
+            self,
+            steps_S=self.steps_S[columns],
+            value_RS=self.value_RS[:, columns],
+            peers_RS=self.peers_RS[:, columns],
+            attempt_S=self.attempt_S[columns],
+        )
 
 
 def cells(
-    run: Run, metric: Metric, attempt: int | None = None, steps: Steps | None = None,
-    stop: Stop | None = None, step_ms: float | None = None,
-) -> Cells:  # fmt: skip
+    run: Run,
+    metric: Metric,
+    attempt: int | None = None,
+    steps: Steps | None = None,
+    stop: Stop | None = None,
+    step_ms: float | None = None,
+) -> Cells:
     """Cells of a metric over the finished steps first..last (default: all); raises UserError where
     they are more than MOST_CELLS.
 
@@ -132,9 +139,13 @@ def cells(
             f" {MOST_CELLS // num_ranks:,} steps or fewer"
         )
     table = run.ask(
-        "rank_cells", metric=metric.asks, step_min=max(0, low - PAST_STEPS), step_max=high,
-        attempt=attempt, stop=stop,
-    )  # fmt: skip
+        "rank_cells",
+        metric=metric.asks,
+        step_min=max(0, low - PAST_STEPS),
+        step_max=high,
+        attempt=attempt,
+        stop=stop,
+    )
     rank_N, step_N, value_N = (
         np.asarray(table.column(name).to_numpy()) for name in ("rank", "step", "value_ms")
     )

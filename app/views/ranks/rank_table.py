@@ -84,11 +84,22 @@ def _row(
     place: dict[str, Any], mean: dict[str, Any], slow: dict[str, Any], late: dict[str, Any]
 ) -> RankRow:
     return RankRow(
-        place["rank"], place["host"], place["pp"], place["dp"], place["cp"], place["tp"],
-        slow.get("slowdown"), slow.get("beyond_noise"), mean.get("step_ms"),
-        mean.get("compute_ms"), mean.get("exposed_comm_ms"), mean.get("data_wait_ms"),
-        mean.get("bubble_ms"), late.get("wait_ms"), late.get("wait_caused_ms"),
-    )  # fmt: skip
+        place["rank"],
+        place["host"],
+        place["pp"],
+        place["dp"],
+        place["cp"],
+        place["tp"],
+        slow.get("slowdown"),
+        slow.get("beyond_noise"),
+        mean.get("step_ms"),
+        mean.get("compute_ms"),
+        mean.get("exposed_comm_ms"),
+        mean.get("data_wait_ms"),
+        mean.get("bubble_ms"),
+        late.get("wait_ms"),
+        late.get("wait_caused_ms"),
+    )
 
 
 _FILTER = re.compile(r"(rank|pp|dp|cp|tp)\s*[=: ]?\s*(\d{1,9})(?:-(\d{1,9}))?", re.I)
@@ -109,9 +120,14 @@ def _matches_word(row: RankRow, word: str) -> bool:
 
 
 def page(
-    rows: list[RankRow], states: dict[int, str], sort: str = "slowdown", direction: str = "desc",
-    text: str = "", number: int = 0, find: int | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    rows: list[RankRow],
+    states: dict[int, str],
+    sort: str = "slowdown",
+    direction: str = "desc",
+    text: str = "",
+    number: int = 0,
+    find: int | None = None,
+) -> dict[str, Any]:
     """One page of the rows that fit, sorted; unknown values last. `find`: the page with this rank.
 
     Raises UserError for a column that there is not.
@@ -135,5 +151,8 @@ def page(
     shown = ordered[number * PAGE_ROWS : (number + 1) * PAGE_ROWS]
     return {
         "rows": [asdict(row) | {"state": states.get(row.rank)} for row in shown],
-        "page": number, "num_pages": last + 1, "num_rows": len(ordered), "num_ranks": len(rows),
-    }  # fmt: skip
+        "page": number,
+        "num_pages": last + 1,
+        "num_rows": len(ordered),
+        "num_ranks": len(rows),
+    }

@@ -109,21 +109,37 @@ def recorded_kpis(found: Recorded) -> list[Kpi]:
     num_open, apart = sum(f.num_open for f in found.fronts), [f for f in found.fronts if f.is_apart]
     groups = sum(front.num_open > 0 for front in found.fronts)
     kpis = [
-        Kpi("recorded", "Collectives recorded", f"{found.num_collectives:,}", "",
+        Kpi(
+            "recorded",
+            "Collectives recorded",
+            f"{found.num_collectives:,}",
+            "",
             f"by {_many(found.num_ranks, 'rank')}, in {_many(len(found.fronts), 'group')}",
-            "Collectives, sends and receives, counted once per member."),
-        Kpi("open", "Not completed", f"{num_open:,}", "",
+            "Collectives, sends and receives, counted once per member.",
+        ),
+        Kpi(
+            "open",
+            "Not completed",
+            f"{num_open:,}",
+            "",
             f"in {_many(groups, 'group')}" if num_open else "all were seen to end",
-            "What nobody saw end before the record did."),
-    ]  # fmt: skip
+            "What nobody saw end before the record did.",
+        ),
+    ]
     if apart:
         first = apart[0]
-        kpis.append(Kpi(
-            "apart", "Groups apart", f"{len(apart):,}", "",
-            f"{first.op} {first.seq:,} open on {ranks_text(first.behind, 16)}",
-            "Groups with members at different collectives: who is behind or silent holds up the "
-            "others.", "bad",
-        ))  # fmt: skip
+        kpis.append(
+            Kpi(
+                "apart",
+                "Groups apart",
+                f"{len(apart):,}",
+                "",
+                f"{first.op} {first.seq:,} open on {ranks_text(first.behind, 16)}",
+                "Groups with members at different collectives: those behind or silent hold up the "
+                "others.",
+                "bad",
+            )
+        )
     return kpis
 
 
@@ -195,10 +211,17 @@ def _step_time(series: Series, scope: Scope) -> Kpi | None:
     text, unit = _time(value)
     detail, tone = change_of(value, base, higher_is_bad=True, relative=True)
     return Kpi(
-        "step_time", "Step time", text, unit, detail,
-        "Median of the steps; a step's is that of the slowest pipeline group.", tone,
-        tuple(series), base.value if base else None, base.said if base else "",
-    )  # fmt: skip
+        "step_time",
+        "Step time",
+        text,
+        unit,
+        detail,
+        "Median of the steps; a step's is that of the slowest pipeline group.",
+        tone,
+        tuple(series),
+        base.value if base else None,
+        base.said if base else "",
+    )
 
 
 def _time(value_ms: float) -> tuple[str, str]:
@@ -208,9 +231,14 @@ def _time(value_ms: float) -> tuple[str, str]:
 
 
 def _share(
-    key: str, label: str, series: Series, scope: Scope, meaning: str,
-    higher_is_bad: bool = True, extra: str = "",
-) -> Kpi | None:  # fmt: skip
+    key: str,
+    label: str,
+    series: Series,
+    scope: Scope,
+    meaning: str,
+    higher_is_bad: bool = True,
+    extra: str = "",
+) -> Kpi | None:
     now = now_of(series, scope.steps)
     if not now:
         return None
@@ -218,9 +246,18 @@ def _share(
     value = statistics.median(v for _, v in now)
     detail, tone = change_of(value, base, higher_is_bad, relative=False)
     return Kpi(
-        key, label, f"{100 * value:.1f}", "%", detail, meaning, tone, tuple(series),
-        base.value if base else None, base.said if base else "", extra,
-    )  # fmt: skip
+        key,
+        label,
+        f"{100 * value:.1f}",
+        "%",
+        detail,
+        meaning,
+        tone,
+        tuple(series),
+        base.value if base else None,
+        base.said if base else "",
+        extra,
+    )
 
 
 def _mfu(series: Series, scope: Scope) -> Kpi | None:
@@ -236,11 +273,14 @@ def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
         if now and (name == "waiting_ratio" or value >= _LEAST_SHOWN):
             parts.append(f"{value:.1f} {said}")
     return _share(
-        "bubble", "Bubble", _series(shares, "bubble_ratio"), scope,
+        "bubble",
+        "Bubble",
+        _series(shares, "bubble_ratio"),
+        scope,
         "Covered time of all ranks without compute, data or transfer. Of it host work: gc, "
         "checkpoints, host code, copies, which the timeline draws as themselves.",
         extra=", ".join(parts),
-    )  # fmt: skip
+    )
 
 
 def _exposed(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
@@ -251,17 +291,23 @@ def _exposed(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
         if value > 0:
             parts.append(f"{axis.upper()} {100 * value:.1f}")
     return _share(
-        "exposed_comm", "Exposed communication", _series(shares, "exposed_comm_ratio"), scope,
+        "exposed_comm",
+        "Exposed communication",
+        _series(shares, "exposed_comm_ratio"),
+        scope,
         "Communication not hidden by compute, waiting included; share of all ranks' time.",
         extra=" ".join(parts),
-    )  # fmt: skip
+    )
 
 
 def _lost(series: Series, scope: Scope) -> Kpi | None:
     return _share(
-        "time_lost", "Lost to stragglers", series, scope,
+        "time_lost",
+        "Lost to stragglers",
+        series,
+        scope,
         "Measured: what last arrivers make others wait within a stage / all ranks' time.",
-    )  # fmt: skip
+    )
 
 
 def _heard(
@@ -283,11 +329,15 @@ def _heard(
         last = f"last beat of each within {max(ages, default=0.0):.1f} s"
         detail = "all finished" if is_over else last
     return Kpi(
-        "heard", "Ranks heard", f"{heard:,} / {world:,}", "", detail,
+        "heard",
+        "Ranks heard",
+        f"{heard:,} / {world:,}",
+        "",
+        detail,
         "Ranks of which something arrived within 10 s, or that finished.",
         "bad" if away and run.info["source"] == "hooks" else "plain",
         ended if is_over else _ended_by_all(ended, world),
-    )  # fmt: skip
+    )
 
 
 def _ended_by_all(
@@ -307,13 +357,16 @@ def _hook_cost(run: Run, asked: dict[str, Any]) -> Kpi | None:
     per_step = [row["self_ms_per_step"] for row in rows if row["self_ms_per_step"] is not None]
     extra = f"{statistics.mean(per_step):.1f} ms a step" if per_step else ""
     return Kpi(
-        "hook_cost", "Hook cost", f"{100 * statistics.mean(known):.2f}", "%",
+        "hook_cost",
+        "Hook cost",
+        f"{100 * statistics.mean(known):.2f}",
+        "%",
         f"{dropped:,} rows dropped" if dropped else "no row dropped",
         f"Own time of the hooks / the job's time, mean over ranks in the last {HOOK_STEPS} steps.",
         "bad" if dropped else "plain",
         tuple(_series(run.ask("hook_cost_by_step", **asked).to_pylist(), "cost_ratio")),
         extra=extra,
-    )  # fmt: skip
+    )
 
 
 def change_of(

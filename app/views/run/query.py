@@ -84,9 +84,12 @@ def prepared(run: Run, name: str | None, args: Mapping[str, str]) -> Query:
 
 
 def answered(
-    run: Run, query: Query, stop: Stop | None = None, limit_s: float = TIME_LIMIT_S,
+    run: Run,
+    query: Query,
+    stop: Stop | None = None,
+    limit_s: float = TIME_LIMIT_S,
     session: str | None = None,
-) -> Answer:  # fmt: skip
+) -> Answer:
     """The first rows of a query and how many there are; raises UserError.
 
     `session`: whose SQL it is (Run.sql_reading).

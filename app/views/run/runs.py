@@ -107,9 +107,13 @@ def card_of(run: Run) -> Card:
     layout = run.layout(rows[0]["attempt"]) if rows else None
     sizes = " x ".join(f"{axis} {size}" for axis, size in layout.axes) if layout else ""
     return Card(
-        run.folder.name, run.info["source"] == "hooks", written_ns(run.folder), sizes,
-        rows[0] if rows else None, importing=importing_words(run),
-    )  # fmt: skip
+        run.folder.name,
+        run.info["source"] == "hooks",
+        written_ns(run.folder),
+        sizes,
+        rows[0] if rows else None,
+        importing=importing_words(run),
+    )
 
 
 def importing_words(run: Run) -> str | None:
@@ -177,9 +181,11 @@ def activity_ns(card: Card) -> int:
     """When something of the run arrived last, Unix ns; imports: when they were imported."""
     facts = card.facts or {}
     arrived_ns = facts.get("arrived_ns") or 0
-    return max(arrived_ns, facts.get("ended_ns") or 0) if card.is_live and arrived_ns else (
-        card.written_ns
-    )  # fmt: skip
+    return (
+        max(arrived_ns, facts.get("ended_ns") or 0)
+        if card.is_live and arrived_ns
+        else (card.written_ns)
+    )
 
 
 def _heard_ns(card: Card, state: str) -> int:

@@ -74,11 +74,12 @@ def strip_of(
         float(np.median(known)) if known.size else None,
         tuple(rarest_first(marks)),
         tuple(
-            Stretch(f.first_step, _lasts_to(f, finished_S), f.severity, f.id,
-                    f"{f.title}. {f.text}")
+            Stretch(
+                f.first_step, _lasts_to(f, finished_S), f.severity, f.id, f"{f.title}. {f.text}"
+            )
             for f in diagnosis.findings
         ),
-    )  # fmt: skip
+    )
 
 
 def _lasts_to(finding: Finding, finished_S: npt.NDArray[np.int64]) -> int:
@@ -101,9 +102,11 @@ def pooled(
     ]
     slowest_P = np.array(slowest, np.int64)
     return (
-        step_S[starts].astype(np.float64), step_S[ends - 1].astype(np.float64),
-        step_S[slowest_P].astype(np.float64), ms_S[slowest_P].astype(np.float32),
-    )  # fmt: skip
+        step_S[starts].astype(np.float64),
+        step_S[ends - 1].astype(np.float64),
+        step_S[slowest_P].astype(np.float64),
+        ms_S[slowest_P].astype(np.float32),
+    )
 
 
 def _restarts(step_S: npt.NDArray[np.int64], attempt_S: npt.NDArray[np.int64]) -> list[Mark]:

@@ -67,10 +67,17 @@ def recorded(run: Run, attempt: int, stop: Stop | None = None) -> Recorded:
 
 def _front(row: dict[str, Any]) -> Front:
     return Front(
-        row["name"] or "", row["axis"], row["num_members"], row["num_open"], row["seq"],
-        row["op"] or "", tuple(row["behind"] or ()), tuple(row["ahead"] or ()), row["ahead_seq"],
+        row["name"] or "",
+        row["axis"],
+        row["num_members"],
+        row["num_open"],
+        row["seq"],
+        row["op"] or "",
+        tuple(row["behind"] or ()),
+        tuple(row["ahead"] or ()),
+        row["ahead_seq"],
         tuple(row["absent"] or ()),
-    )  # fmt: skip
+    )
 
 
 def ranks_text(ranks: tuple[int, ...], longest: int = 40) -> str:

@@ -23,9 +23,13 @@ MOST_FOUND = 500
 
 
 def area(
-    run: Run, attempt: int, lanes: list[Place], window: Window, have: Extent,
+    run: Run,
+    attempt: int,
+    lanes: list[Place],
+    window: Window,
+    have: Extent,
     stop: Stop | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Sums of `sums` for a window, as JSON: {ranks, kinds, time_ns, count, waited_for}."""
     lanes = lanes[:MOST_AT_ONCE]
     loaded = load(run, attempt, lanes, window, have, stop)
@@ -64,15 +68,21 @@ def sums(
     waited = np.bincount(index, idle_ns[late], ranks.size)
     worst = np.argsort(-waited, kind="stable")
     return {
-        "time_ns": time.tolist(), "count": count.tolist(),
+        "time_ns": time.tolist(),
+        "count": count.tolist(),
         "waited_for": [{"rank": int(ranks[i]), "time_ns": int(waited[i])} for i in worst],
-    }  # fmt: skip
+    }
 
 
 def members(
-    run: Run, attempt: int, group: int, seq: int, src: int | None, dst: int | None,
+    run: Run,
+    attempt: int,
+    group: int,
+    seq: int,
+    src: int | None,
+    dst: int | None,
     stop: Stop | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Members of one collective instance, in the order they came; times ns since t0."""
     rows = run.ask(
         "collective_members", group_id=group, seq=seq, src=src, dst=dst, attempt=attempt, stop=stop
@@ -105,22 +115,36 @@ def found(
         "num_found": sum(part[0]["num_found"] for part in parts if part),
         "spans": [
             {
-                "rank": row["rank"], "begin": row["begin_ns"] - t0_ns, "dur": row["dur_ns"],
-                "kind": row["kind"], "name": row["name"], "step": row["step"],
+                "rank": row["rank"],
+                "begin": row["begin_ns"] - t0_ns,
+                "dur": row["dur_ns"],
+                "kind": row["kind"],
+                "name": row["name"],
+                "step": row["step"],
             }
             for row in rows[:MOST_FOUND]
         ],
-    }  # fmt: skip
+    }
 
 
 def _search(
-    run: Run, attempt: int, ranks: list[int], text: str, stop: Stop | None,
+    run: Run,
+    attempt: int,
+    ranks: list[int],
+    text: str,
+    stop: Stop | None,
     question: str = "span_search",
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[dict[str, Any]]:
     if not ranks:
         return []
     rows: list[dict[str, Any]] = run.ask(
-        question, ranks=",".join(map(str, ranks)), text=text, rank_min=min(ranks),
-        rank_max=max(ranks), attempt=attempt, top=MOST_FOUND, stop=stop,
-    ).to_pylist()  # fmt: skip
+        question,
+        ranks=",".join(map(str, ranks)),
+        text=text,
+        rank_min=min(ranks),
+        rank_max=max(ranks),
+        attempt=attempt,
+        top=MOST_FOUND,
+        stop=stop,
+    ).to_pylist()
     return rows

@@ -47,15 +47,24 @@ def recorded(
 
 
 def spans(
-    run: Run, attempt: int, lanes: list[Place], alone: Mapping[int, int],
-    window_ns: tuple[int, int], until_ns: int, stop: Stop | None = None,
-) -> SpanTable:  # fmt: skip
+    run: Run,
+    attempt: int,
+    lanes: list[Place],
+    alone: Mapping[int, int],
+    window_ns: tuple[int, int],
+    until_ns: int,
+    stop: Stop | None = None,
+) -> SpanTable:
     """Their collectives in a window, ns since t0; what has not ended lasts to `until_ns`."""
     ranks, t0_ns = tuple(place.rank for place in lanes), run.info["created_ns"]
     rows = run.ask(
-        "window_collectives", **_asked([rank for rank in ranks if rank in alone]), attempt=attempt,
-        begin_ns=window_ns[0] + t0_ns, end_ns=window_ns[1] + t0_ns, stop=stop,
-    )  # fmt: skip
+        "window_collectives",
+        **_asked([rank for rank in ranks if rank in alone]),
+        attempt=attempt,
+        begin_ns=window_ns[0] + t0_ns,
+        end_ns=window_ns[1] + t0_ns,
+        stop=stop,
+    )
     begin_S, end_S = ints(rows, "begin_ns") - t0_ns, ints(rows, "end_ns", _NOT_OVER)
     open_S = end_S == _NOT_OVER
     end_S = np.maximum(np.where(open_S, until_ns, end_S - t0_ns), begin_S + 1)
@@ -64,17 +73,33 @@ def spans(
     group_S, groups = dictionary(rows, "group_id")
     unknown_S = np.full(begin_S.size, UNKNOWN, dtype=np.int64)
     return SpanTable(
-        lane_of(ints(rows, "rank"), ranks), begin_S, end_S, unknown_S,
-        np.array([KINDS.index(kind) for kind in kinds] or [0])[kind_S], name_S, group_S,
-        ints(rows, "step"), unknown_S, unknown_S, np.zeros(begin_S.size, dtype=np.bool_), group_S,
-        ints(rows, "seq"), ints(rows, "peer"), ints(rows, "num_bytes"), open_S, names, groups,
-    )  # fmt: skip
+        lane_of(ints(rows, "rank"), ranks),
+        begin_S,
+        end_S,
+        unknown_S,
+        np.array([KINDS.index(kind) for kind in kinds] or [0])[kind_S],
+        name_S,
+        group_S,
+        ints(rows, "step"),
+        unknown_S,
+        unknown_S,
+        np.zeros(begin_S.size, dtype=np.bool_),
+        group_S,
+        ints(rows, "seq"),
+        ints(rows, "peer"),
+        ints(rows, "num_bytes"),
+        open_S,
+        names,
+        groups,
+    )
 
 
 def windows(
-    lanes: list[Place], alone: Mapping[int, int], window_ns: tuple[int, int],
+    lanes: list[Place],
+    alone: Mapping[int, int],
+    window_ns: tuple[int, int],
     extent_ns: tuple[int, int],
-) -> StepWindows:  # fmt: skip
+) -> StepWindows:
     """What stands for the step of such a lane: all of the record.
 
     Its number of spans is about that of the collectives in the window.
@@ -85,10 +110,13 @@ def windows(
     seen_ns = min(window_ns[1], end_ns) - max(window_ns[0], begin_ns)
     share = min(max(seen_ns / max(end_ns - begin_ns, 1), 0), 1)
     return StepWindows(
-        lane_C, np.full(lane_C.size, NO_STEP), np.full(lane_C.size, begin_ns),
-        np.full(lane_C.size, end_ns), np.zeros(lane_C.size, dtype=np.bool_),
+        lane_C,
+        np.full(lane_C.size, NO_STEP),
+        np.full(lane_C.size, begin_ns),
+        np.full(lane_C.size, end_ns),
+        np.zeros(lane_C.size, dtype=np.bool_),
         np.array([int(count * share) for _, count in own], dtype=np.int64),
-    )  # fmt: skip
+    )
 
 
 def by_group(
@@ -104,9 +132,12 @@ def by_group(
     names = ("row_E", "begin_E", "end_E", "kind_E", "ref_E")
     kept = Pieces(*(getattr(shown, name)[others] for name in names))
     lines = Pieces(
-        table.lane_S[span_E] * 3 + COMM, segments.begin_E[own], segments.end_E[own],
-        table.kind_S[span_E], span_E,
-    )  # fmt: skip
+        table.lane_S[span_E] * 3 + COMM,
+        segments.begin_E[own],
+        segments.end_E[own],
+        table.kind_S[span_E],
+        span_E,
+    )
     level_S = _levels(table, alone_S)
     return Pieces.joined([kept, lines]), np.concatenate((level_E[others], level_S[span_E]))
 
@@ -116,8 +147,9 @@ def _levels(table: SpanTable, alone_S: Bools) -> Ints:
     chosen = np.flatnonzero(alone_S)
     places, index = np.unique(
         np.stack((table.lane_S[chosen], table.kind_S[chosen], table.track_S[chosen])),
-        axis=1, return_inverse=True,
-    )  # fmt: skip
+        axis=1,
+        return_inverse=True,
+    )
     lane_G, kind_G, _ = places
     first_G = np.ones(lane_G.size, dtype=np.bool_)
     first_G[1:] = (np.diff(lane_G) != 0) | (np.diff(kind_G) != 0)
@@ -133,27 +165,43 @@ def _levels(table: SpanTable, alone_S: Bools) -> Ints:
 
 
 def pooled(
-    run: Run, attempt: int, lanes: list[Place], alone: Mapping[int, int],
-    window_ns: tuple[int, int], pixel_ns: float, stop: Stop | None = None,
-) -> Rectangles:  # fmt: skip
+    run: Run,
+    attempt: int,
+    lanes: list[Place],
+    alone: Mapping[int, int],
+    window_ns: tuple[int, int],
+    pixel_ns: float,
+    stop: Stop | None = None,
+) -> Rectangles:
     """More collectives than can be looked at one by one: those of a pixel as one rectangle."""
     ranks, t0_ns = tuple(place.rank for place in lanes), run.info["created_ns"]
     own = [rank for rank in ranks if rank in alone]
     least_ns = (window_ns[1] - window_ns[0]) * len(own) / MOST_RECTANGLES
     bin_ns = max(int(np.ceil(max(pixel_ns, least_ns))), 1)
     rows = run.ask(
-        "collective_bins", **_asked(own), attempt=attempt, begin_ns=window_ns[0] + t0_ns,
-        end_ns=window_ns[1] + t0_ns, bin_ns=bin_ns, stop=stop,
-    )  # fmt: skip
+        "collective_bins",
+        **_asked(own),
+        attempt=attempt,
+        begin_ns=window_ns[0] + t0_ns,
+        end_ns=window_ns[1] + t0_ns,
+        bin_ns=bin_ns,
+        stop=stop,
+    )
     kind_R, kinds = dictionary(rows, "kind")
     kind_R = np.array([KINDS.index(kind) for kind in kinds] or [0])[kind_R]
     level_R = np.searchsorted(np.unique(kind_R), kind_R)
     lane_R, begin_R = lane_of(ints(rows, "rank"), ranks), ints(rows, "begin_ns") - t0_ns
     end_R = np.maximum(ints(rows, "end_ns") - t0_ns, begin_R + 1)
     return Rectangles(
-        line(lane_R, COMM, level_R), begin_R, end_R, kind_R, np.full(begin_R.size, -1),
-        np.maximum(ints(rows, "num_collectives"), 2), ints(rows, "time_ns"), float(bin_ns),
-    )  # fmt: skip
+        line(lane_R, COMM, level_R),
+        begin_R,
+        end_R,
+        kind_R,
+        np.full(begin_R.size, -1),
+        np.maximum(ints(rows, "num_collectives"), 2),
+        ints(rows, "time_ns"),
+        float(bin_ns),
+    )
 
 
 def _asked(ranks: list[int]) -> dict[str, str | int]:

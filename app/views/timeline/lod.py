@@ -152,9 +152,14 @@ def _merged(pieces: Pieces, origin_ns: int, pixel_ns: float) -> Rectangles:
     short_E = length_E < pixel_ns
     long = np.flatnonzero(~short_E)
     exact = [
-        pieces.row_E[long], pieces.begin_E[long], pieces.end_E[long], pieces.kind_E[long],
-        pieces.ref_E[long], np.ones(long.size, dtype=np.int64), length_E[long],
-    ]  # fmt: skip
+        pieces.row_E[long],
+        pieces.begin_E[long],
+        pieces.end_E[long],
+        pieces.kind_E[long],
+        pieces.ref_E[long],
+        np.ones(long.size, dtype=np.int64),
+        length_E[long],
+    ]
     binned = _joined_bins(_binned(pieces, np.flatnonzero(short_E), origin_ns, pixel_ns), pixel_ns)
     columns = [np.concatenate(pair) for pair in zip(exact, binned, strict=True)]
     order = np.lexsort((columns[1], columns[0]))
@@ -215,6 +220,11 @@ def _joined_bins(binned: tuple[list[Ints], Ints], pixel_ns: float) -> list[Ints]
     alone_B = np.where(is_merged_B, -1, np.arange(pixel_B.size))
     starts = _starts(row_B, kind_B, shade_B, apart_B, alone_B)
     return [
-        row_B[starts], begin_B[starts], np.maximum.reduceat(end_B, starts), kind_B[starts],
-        ref_B[starts], np.add.reduceat(count_B, starts), np.add.reduceat(busy_B, starts),
-    ]  # fmt: skip
+        row_B[starts],
+        begin_B[starts],
+        np.maximum.reduceat(end_B, starts),
+        kind_B[starts],
+        ref_B[starts],
+        np.add.reduceat(count_B, starts),
+        np.add.reduceat(busy_B, starts),
+    ]

@@ -44,17 +44,24 @@ def tile_meta(
 ) -> dict[str, Any]:
     """What a tile says besides what is drawn: window, attempt, clock and lanes."""
     return {
-        "from": window.begin_ns, "to": window.end_ns, "relative_step": window.step,
-        "lanes": [_described(place) for place in lanes], "attempt": attempt,
-        "t0_ns": str(run.info["created_ns"]), "clock": run.info["clock"],
+        "from": window.begin_ns,
+        "to": window.end_ns,
+        "relative_step": window.step,
+        "lanes": [_described(place) for place in lanes],
+        "attempt": attempt,
+        "t0_ns": str(run.info["created_ns"]),
+        "clock": run.info["clock"],
         "extent": {key: value for key, value in asdict(have).items() if key != "alone"},
         "only_comm": all(place.rank in have.alone for place in lanes),
-    }  # fmt: skip
+    }
 
 
 def _described(place: Place) -> dict[str, Any]:
     return {
-        "rank": place.rank, "label": place.label, "host": place.host, "err_ns": place.err_ns,
+        "rank": place.rank,
+        "label": place.label,
+        "host": place.host,
+        "err_ns": place.err_ns,
         "aligned": place.shift_min_ns is not None,
         "place": [place.pp, place.dp, place.cp, place.tp],
-    }  # fmt: skip
+    }

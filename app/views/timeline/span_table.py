@@ -91,13 +91,25 @@ class SpanTable:
         group_S = np.where(is_none[group_S], -1, group_S)
         begin_S = ints(rows, "begin_ns") - t0_ns
         return cls(
-            lane_of(ints(rows, "rank"), ranks), begin_S,
-            begin_S + np.maximum(ints(rows, "dur_ns"), 1), ints(rows, "cpu_ns"),
-            number_of[kind_S], name_S, dictionary(rows, "track")[0], ints(rows, "step"),
-            ints(rows, "microbatch"), ints(rows, "chunk"), ints(rows, "recompute", 0).astype(bool),
-            group_S, ints(rows, "coll_seq"), ints(rows, "peer"),
-            ints(rows, "num_bytes"), np.zeros(begin_S.size, dtype=np.bool_), names, groups,
-        )  # fmt: skip
+            lane_of(ints(rows, "rank"), ranks),
+            begin_S,
+            begin_S + np.maximum(ints(rows, "dur_ns"), 1),
+            ints(rows, "cpu_ns"),
+            number_of[kind_S],
+            name_S,
+            dictionary(rows, "track")[0],
+            ints(rows, "step"),
+            ints(rows, "microbatch"),
+            ints(rows, "chunk"),
+            ints(rows, "recompute", 0).astype(bool),
+            group_S,
+            ints(rows, "coll_seq"),
+            ints(rows, "peer"),
+            ints(rows, "num_bytes"),
+            np.zeros(begin_S.size, dtype=np.bool_),
+            names,
+            groups,
+        )
 
     @classmethod
     def none(cls) -> SpanTable:
@@ -108,15 +120,17 @@ class SpanTable:
     def joined(self, other: SpanTable) -> SpanTable:
         """The spans of both, which have no lane in common."""
         moved = replace(
-            other, name_S=other.name_S + len(self.names),
+            other,
+            name_S=other.name_S + len(self.names),
             group_S=np.where(other.group_S < 0, -1, other.group_S + len(self.groups)),
-        )  # fmt: skip
+        )
         columns = (getattr(self, f.name) for f in fields(self)[:-2])
         others = (getattr(moved, f.name) for f in fields(self)[:-2])
         return SpanTable(
             *(np.concatenate(pair) for pair in zip(columns, others, strict=True)),
-            [*self.names, *other.names], [*self.groups, *other.groups],
-        )  # fmt: skip
+            [*self.names, *other.names],
+            [*self.groups, *other.groups],
+        )
 
     def __len__(self) -> int:
         return self.lane_S.size
@@ -137,10 +151,13 @@ class StepWindows:
     def from_arrow(cls, rows: pa.Table, ranks: tuple[int, ...], t0_ns: int) -> StepWindows:
         """Rows of sql/step_windows.sql."""
         return cls(
-            lane_of(ints(rows, "rank"), ranks), ints(rows, "step"), ints(rows, "begin_ns") - t0_ns,
-            ints(rows, "end_ns") - t0_ns, ints(rows, "finished", 0).astype(bool),
+            lane_of(ints(rows, "rank"), ranks),
+            ints(rows, "step"),
+            ints(rows, "begin_ns") - t0_ns,
+            ints(rows, "end_ns") - t0_ns,
+            ints(rows, "finished", 0).astype(bool),
             ints(rows, "num_spans", 0),
-        )  # fmt: skip
+        )
 
     def joined(self, other: StepWindows) -> StepWindows:
         """The windows of both."""
@@ -184,13 +201,21 @@ class Instances:
         begin_W = ints(rows, "begin_ns") - t0_ns
         known_W, moved_W = latest_W != _NONE, first_end_W != _NONE
         return cls(
-            lane_of(ints(rows, "rank"), ranks), begin_W,
+            lane_of(ints(rows, "rank"), ranks),
+            begin_W,
             np.where(end_W == _NONE, np.maximum(until_ns, begin_W), end_W - t0_ns),
-            np.where(known_W, latest_W - t0_ns, -1), np.where(moved_W, first_end_W - t0_ns, -1),
-            known_W, moved_W, ints(rows, "last_rank"),
-            ints(rows, "is_crossing", 0).astype(bool), ints(rows, "group_id"), ints(rows, "seq"),
-            ints(rows, "src"), ints(rows, "dst"), ints(rows, "step"),
-        )  # fmt: skip
+            np.where(known_W, latest_W - t0_ns, -1),
+            np.where(moved_W, first_end_W - t0_ns, -1),
+            known_W,
+            moved_W,
+            ints(rows, "last_rank"),
+            ints(rows, "is_crossing", 0).astype(bool),
+            ints(rows, "group_id"),
+            ints(rows, "seq"),
+            ints(rows, "src"),
+            ints(rows, "dst"),
+            ints(rows, "step"),
+        )
 
     @classmethod
     def none(cls) -> Instances:

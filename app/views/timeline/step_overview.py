@@ -22,9 +22,13 @@ _ALL_KINDS = (*KINDS, *IDLE_KINDS)
 
 
 def step_rectangles(
-    rows: pa.Table, ranks: tuple[int, ...], t0_ns: int, row_of_kind: Ints, lines: tuple[int, int],
+    rows: pa.Table,
+    ranks: tuple[int, ...],
+    t0_ns: int,
+    row_of_kind: Ints,
+    lines: tuple[int, int],
     pixel_ns: float,
-) -> tuple[Rectangles, StepWindows]:  # fmt: skip
+) -> tuple[Rectangles, StepWindows]:
     """Rectangles and step windows of rows of sql/step_shares.sql.
 
     row_of_kind: row of each kind, the idle kinds behind the others; lines: numbers of a lane and of
@@ -44,9 +48,15 @@ def step_rectangles(
     count = np.bincount(cell_K, ints(rows, "num_spans")[order], chosen.size).astype(np.int64)
     end_K = ints(rows, "end_ns") - t0_ns
     rects = Rectangles(
-        line_K[chosen], begin_K[chosen], end_K[chosen], kind_K[chosen],
-        np.full(chosen.size, -1), np.maximum(count, 2), busy, pixel_ns,
-    )  # fmt: skip
+        line_K[chosen],
+        begin_K[chosen],
+        end_K[chosen],
+        kind_K[chosen],
+        np.full(chosen.size, -1),
+        np.maximum(count, 2),
+        busy,
+        pixel_ns,
+    )
     return rects, _windows(lane_K, step_K, begin_K, end_K)
 
 
@@ -54,6 +64,10 @@ def _windows(lane_K: Ints, step_K: Ints, begin_K: Ints, end_K: Ints) -> StepWind
     """One window per lane and step (or pool of steps)."""
     _, first = np.unique(np.stack((lane_K, step_K)), axis=1, return_index=True)
     return StepWindows(
-        lane_K[first], step_K[first], begin_K[first], end_K[first],
-        np.ones(first.size, dtype=bool), np.zeros(first.size, dtype=np.int64),
-    )  # fmt: skip
+        lane_K[first],
+        step_K[first],
+        begin_K[first],
+        end_K[first],
+        np.ones(first.size, dtype=bool),
+        np.zeros(first.size, dtype=np.int64),
+    )

@@ -58,9 +58,14 @@ _ROW_OF_KIND = np.array(
 
 
 def tile(
-    run: Run, attempt: int, lanes: list[Place], window: Window, width_px: int, have: Extent,
+    run: Run,
+    attempt: int,
+    lanes: list[Place],
+    window: Window,
+    width_px: int,
+    have: Extent,
     stop: Stop | None = None,
-) -> Tile:  # fmt: skip
+) -> Tile:
     """What is drawn for at most MOST_AT_ONCE lanes in a window of `width_px` pixels."""
     if len(lanes) > MOST_AT_ONCE:
         raise UserError(f"{len(lanes)} lanes at once; ask for at most {MOST_AT_ONCE}")
@@ -89,18 +94,29 @@ def _steps_in(window: Window, have: Extent) -> float:
 
 
 def _overview(
-    run: Run, attempt: int, lanes: list[Place], window: Window, pixel_ns: float, pool: int,
-    have: Extent, stop: Stop | None,
-) -> Tile:  # fmt: skip
+    run: Run,
+    attempt: int,
+    lanes: list[Place],
+    window: Window,
+    pixel_ns: float,
+    pool: int,
+    have: Extent,
+    stop: Stop | None,
+) -> Tile:
     """The tile of the sums per step, `pool` steps taken together; of lanes without steps that of
     the collectives, those of a pixel taken together.
     """
     ranks, t0_ns = tuple(place.rank for place in lanes), run.info["created_ns"]
     from_ns, to_ns = _own_clocks(lanes, window, t0_ns)
     rows = run.ask(
-        "step_shares", ranks=_text(ranks), attempt=attempt, from_ns=from_ns, to_ns=to_ns, pool=pool,
+        "step_shares",
+        ranks=_text(ranks),
+        attempt=attempt,
+        from_ns=from_ns,
+        to_ns=to_ns,
+        pool=pool,
         stop=stop,
-    )  # fmt: skip
+    )
     num_spans = int(np.sum(rows.column("num_spans").to_numpy()))
     rects, windows = step_rectangles(
         rows, ranks, t0_ns, np.append(_ROW_OF_KIND, [IDLE] * len(IDLE_KINDS)), (LINES, 8), pixel_ns
@@ -126,14 +142,20 @@ def load(
 
 
 def drawn(
-    spans: SpanTable, instances: Instances, windows: StepWindows, window: Window, pixel_ns: float,
-    num_lanes: int, alone: Bools | None = None,
-) -> Tile:  # fmt: skip
+    spans: SpanTable,
+    instances: Instances,
+    windows: StepWindows,
+    window: Window,
+    pixel_ns: float,
+    num_lanes: int,
+    alone: Bools | None = None,
+) -> Tile:
     """The tile of what was loaded; `alone`: lanes of which there are only collectives. Pure."""
     row_S = spans.lane_S * 3 + np.where(
         has_kernels(spans) & (_ROW_OF_KIND[spans.kind_S] == COMPUTE) & ~_is_kernel(spans),
-        HOST, _ROW_OF_KIND[spans.kind_S],
-    )  # fmt: skip
+        HOST,
+        _ROW_OF_KIND[spans.kind_S],
+    )
     is_nested = len(spans) * _NESTED_PX <= num_lanes * window.length_ns / pixel_ns
     segments = owned(spans)
     if is_nested:
@@ -145,14 +167,19 @@ def drawn(
         shown, level_E = collective_lanes.by_group(
             shown, level_E, spans, segments, alone[spans.lane_S]
         )
-    pieces = Pieces.joined([
-        Pieces(
-            line(shown.row_E // 3, shown.row_E % 3, level_E), shown.begin_E, shown.end_E,
-            shown.kind_E, shown.ref_E,
-        ),
-        _idle_pieces(idle(spans, segments, cut_windows(windows, window), instances), IDLE),
-        _idle_pieces(waits(instances), WAIT),
-    ])  # fmt: skip
+    pieces = Pieces.joined(
+        [
+            Pieces(
+                line(shown.row_E // 3, shown.row_E % 3, level_E),
+                shown.begin_E,
+                shown.end_E,
+                shown.kind_E,
+                shown.ref_E,
+            ),
+            _idle_pieces(idle(spans, segments, cut_windows(windows, window), instances), IDLE),
+            _idle_pieces(waits(instances), WAIT),
+        ]
+    )
     rects = rectangles(_seen(pieces, window), window.begin_ns, pixel_ns)
     rects = _without_slivers(rects, pixel_ns)
     frames_S = _frames(spans, _FRAME_PX * pixel_ns)
@@ -233,9 +260,11 @@ def _spans(
     spans = _own_spans(run, attempt, lanes, window, stop)
     if not any(place.rank in have.alone for place in lanes):
         return spans
-    return spans.joined(collective_lanes.spans(
-        run, attempt, lanes, have.alone, (window.begin_ns, window.end_ns), have.end_ns, stop
-    ))  # fmt: skip
+    return spans.joined(
+        collective_lanes.spans(
+            run, attempt, lanes, have.alone, (window.begin_ns, window.end_ns), have.end_ns, stop
+        )
+    )
 
 
 def _own_spans(
@@ -246,10 +275,18 @@ def _own_spans(
     begin_ns, end_ns = window.begin_ns + t0_ns, window.end_ns + t0_ns
     from_ns, to_ns = _own_clocks(lanes, window, t0_ns)
     rows = run.ask(
-        "window_spans", ranks=_text(ranks), attempt=attempt, step=window.step, begin_ns=begin_ns,
-        end_ns=end_ns, rank_min=min(ranks), rank_max=max(ranks), from_ns=from_ns, to_ns=to_ns,
+        "window_spans",
+        ranks=_text(ranks),
+        attempt=attempt,
+        step=window.step,
+        begin_ns=begin_ns,
+        end_ns=end_ns,
+        rank_min=min(ranks),
+        rank_max=max(ranks),
+        from_ns=from_ns,
+        to_ns=to_ns,
         stop=stop,
-    )  # fmt: skip
+    )
     return SpanTable.from_arrow(rows, ranks, t0_ns)
 
 
@@ -267,9 +304,13 @@ _DRIFT_NS = 1_000_000_000
 
 
 def _instances(
-    run: Run, attempt: int, lanes: list[Place], window: Window, windows: StepWindows,
+    run: Run,
+    attempt: int,
+    lanes: list[Place],
+    window: Window,
+    windows: StepWindows,
     stop: Stop | None,
-) -> Instances:  # fmt: skip
+) -> Instances:
     """None where no lane's clock is known: then no instance can have a verdict."""
     if all(place.shift_min_ns is None for place in lanes):
         return Instances.none()
@@ -282,7 +323,12 @@ def _instances(
             "step_max": int(step_C.max()) if step_C.size else UNKNOWN,
         }
     rows = run.ask(
-        "window_waits", ranks=_text(ranks), attempt=attempt, begin_ns=window.begin_ns + t0_ns,
-        end_ns=window.end_ns + t0_ns, stop=stop, **steps,
-    )  # fmt: skip
+        "window_waits",
+        ranks=_text(ranks),
+        attempt=attempt,
+        begin_ns=window.begin_ns + t0_ns,
+        end_ns=window.end_ns + t0_ns,
+        stop=stop,
+        **steps,
+    )
     return Instances.from_arrow(rows, ranks, t0_ns, window.end_ns)

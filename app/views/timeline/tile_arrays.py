@@ -38,21 +38,31 @@ class Tile:
 
 
 def made_of(
-    rects: Rectangles, spans: SpanTable, frames_S: Ints, instances: Instances, windows: StepWindows,
+    rects: Rectangles,
+    spans: SpanTable,
+    frames_S: Ints,
+    instances: Instances,
+    windows: StepWindows,
     origin_ns: int,
-) -> Tile:  # fmt: skip
+) -> Tile:
     """The tile of some rectangles and what they are of; origin_ns: begin of the window."""
     arrays = _rect_arrays(rects, origin_ns)
     arrays |= _span_arrays(spans, arrays, rects, frames_S, origin_ns)
     arrays |= _wait_arrays(instances, arrays, rects, origin_ns)
     arrays |= _window_arrays(windows, origin_ns)
-    return Tile(arrays, {
-        "pixel_ns": rects.pixel_ns, "merged": int((rects.count_R > 1).sum()),
-        "num_spans": len(spans),
-        "kinds": [*KINDS, *IDLE_KINDS], "rows": list(ROWS), "names": spans.names,
-        "groups": [str(group) for group in spans.groups],
-        "wait_groups": [str(group) for group in np.unique(instances.group_W).tolist()],
-    })  # fmt: skip
+    return Tile(
+        arrays,
+        {
+            "pixel_ns": rects.pixel_ns,
+            "merged": int((rects.count_R > 1).sum()),
+            "num_spans": len(spans),
+            "kinds": [*KINDS, *IDLE_KINDS],
+            "rows": list(ROWS),
+            "names": spans.names,
+            "groups": [str(group) for group in spans.groups],
+            "wait_groups": [str(group) for group in np.unique(instances.group_W).tolist()],
+        },
+    )
 
 
 def _rect_arrays(rects: Rectangles, origin_ns: int) -> dict[str, np.ndarray]:
@@ -69,9 +79,12 @@ def _rect_arrays(rects: Rectangles, origin_ns: int) -> dict[str, np.ndarray]:
 
 
 def _span_arrays(
-    spans: SpanTable, rect_arrays: dict[str, np.ndarray], rects: Rectangles, frames_S: Ints,
+    spans: SpanTable,
+    rect_arrays: dict[str, np.ndarray],
+    rects: Rectangles,
+    frames_S: Ints,
     origin_ns: int,
-) -> dict[str, np.ndarray]:  # fmt: skip
+) -> dict[str, np.ndarray]:
     """Columns of the spans that rectangles and frames are of; `ref` points into them."""
     of_span_R = (rect_arrays["row"] <= HOST) & (rects.ref_R >= 0)
     used, index = np.unique(np.concatenate((rects.ref_R[of_span_R], frames_S)), return_inverse=True)

@@ -27,9 +27,16 @@ IDLE_KINDS = ("waiting", "upstream", "bubble", "not_visible")
 WAITING, UPSTREAM, BUBBLE, NOT_VISIBLE = (len(KINDS) + i for i in range(4))
 
 _BITS = (
-    "window", "covered", "compute", "data_wait", "data_fetch", "comm", "unjudged", "transfer",
+    "window",
+    "covered",
+    "compute",
+    "data_wait",
+    "data_fetch",
+    "comm",
+    "unjudged",
+    "transfer",
     "late",
-)  # fmt: skip
+)
 _BIT = {name: np.int64(1 << number) for number, name in enumerate(_BITS)}
 _COMPUTE = np.array([kind in COMPUTE_KINDS for kind in KINDS])
 _COMM = np.array([kind in COMM_KINDS for kind in KINDS])
@@ -80,12 +87,20 @@ def idle(spans: SpanTable, segments: Segments, windows: StepWindows, instances: 
     parts = [
         (windows.lane_C, windows.begin_C, windows.end_C, _BIT["window"]),
         (spans.lane_S[segments.owner_E], segments.begin_E, segments.end_E, bits_E),
-        (instances.lane_W[unknown], instances.begin_W[unknown], instances.end_W[unknown],
-         _BIT["unjudged"]),
-        (instances.lane_W[moved], instances.latest_W[moved], instances.first_end_W[moved],
-         _BIT["transfer"]),
+        (
+            instances.lane_W[unknown],
+            instances.begin_W[unknown],
+            instances.end_W[unknown],
+            _BIT["unjudged"],
+        ),
+        (
+            instances.lane_W[moved],
+            instances.latest_W[moved],
+            instances.first_end_W[moved],
+            _BIT["transfer"],
+        ),
         (late.lane_E, late.begin_E, late.end_E, _BIT["late"]),
-    ]  # fmt: skip
+    ]
     lane_E, begin_E, end_E, bits_E = pieces(
         *(np.concatenate([part[i] for part in parts]) for i in range(3)),
         np.concatenate([np.broadcast_to(part[3], part[0].shape) for part in parts]),

@@ -68,9 +68,13 @@ def extent(run: Run, attempt: int, ranks: list[int], stop: Stop | None = None) -
 
 def _extent_of_steps(row: dict[str, Any], t0_ns: int) -> Extent:
     return Extent(
-        row["begin_ns"] - t0_ns, row["end_ns"] - t0_ns, row["first_step"], row["last_step"],
-        row["finished_step"], row["before_step"],
-    )  # fmt: skip
+        row["begin_ns"] - t0_ns,
+        row["end_ns"] - t0_ns,
+        row["first_step"],
+        row["last_step"],
+        row["finished_step"],
+        row["before_step"],
+    )
 
 
 def window_of_steps(
@@ -81,9 +85,13 @@ def window_of_steps(
 
     def windows(step_min: int, step_max: int) -> pa.Table:
         return run.ask(
-            "step_windows", ranks=_text(ranks), attempt=attempt, step_min=step_min,
-            step_max=step_max, stop=stop,
-        )  # fmt: skip
+            "step_windows",
+            ranks=_text(ranks),
+            attempt=attempt,
+            step_min=step_min,
+            step_max=step_max,
+            stop=stop,
+        )
 
     if is_relative(run):  # one step is shown: of sampled ones the last that is there
         first = last = max(windows(first, last).column("step").to_pylist(), default=last)

@@ -66,8 +66,9 @@ def can_tell(run: Run) -> bool:
     found = run.index_rows(
         "SELECT 1 FROM kind_rollup WHERE attempt = $attempt AND kind = 'forward'"
         " AND num_spans >= $least LIMIT 1",
-        attempt=run.newest_attempt, least=2 if layout.size("pp") > 1 else 1,
-    )  # fmt: skip
+        attempt=run.newest_attempt,
+        least=2 if layout.size("pp") > 1 else 1,
+    )
     return run.info["source"] == straggler_analysis.NAME or bool(found)
 
 
@@ -123,9 +124,7 @@ def _operations(
 ) -> tuple[pa.Table, tuple[str, ...]]:
     if run.info["source"] == straggler_analysis.NAME:
         low, high = chosen or _ALL_STEPS
-        return run.ask(
-            "whatif_ops", attempt=attempt, step_min=low, step_max=high, stop=stop
-        ), ()  # fmt: skip
+        return run.ask("whatif_ops", attempt=attempt, step_min=low, step_max=high, stop=stop), ()
     first, last, notes = _steps(run, attempt, chosen)
     spans = run.ask("whatif_spans", attempt=attempt, step_min=first, step_max=last, stop=stop)
     rows, assumed = recorded_operations(spans, sizes)
@@ -141,8 +140,10 @@ def _steps(run: Run, attempt: int, chosen: Steps | None) -> tuple[int, int, tupl
         " WHERE attempt = $attempt AND step BETWEEN $low AND $high"
         " GROUP BY step HAVING bool_and(finished) AND count(*) = (SELECT count(*) FROM recorded)"
         " ORDER BY step DESC",
-        attempt=attempt, low=low, high=high,
-    )  # fmt: skip
+        attempt=attempt,
+        low=low,
+        high=high,
+    )
     if not found:
         which = "no step" if chosen is None else f"none of the steps {low} to {high}"
         raise NotAnswerable(f"{which} is finished on all ranks yet, so there is nothing to replay")

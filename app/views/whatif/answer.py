@@ -23,9 +23,15 @@ MOST_WORKERS = 20
 """The worst of them, listed beside the map."""
 
 _TIMES = (
-    "replayed_start_s", "replayed_end_s", "own_s", "ideal_start_s", "ideal_end_s", "ideal_own_s",
-    "start_s", "end_s",
-)  # fmt: skip
+    "replayed_start_s",
+    "replayed_end_s",
+    "own_s",
+    "ideal_start_s",
+    "ideal_end_s",
+    "ideal_own_s",
+    "start_s",
+    "end_s",
+)
 
 
 def numbers(answer: Answer) -> dict[str, Any]:
@@ -36,16 +42,28 @@ def numbers(answer: Answer) -> dict[str, Any]:
     """
     metrics = answer.metrics
     return {
-        "attempt": answer.attempt, "S": metrics.S, "T_base_s": metrics.T_base_s,
-        "T_s": metrics.T_s, "T_ideal_s": metrics.T_ideal_s, "fidelity": metrics.fidelity,
-        "S_t": metrics.S_t, "S_stage": metrics.S_stage, "S_dp": metrics.S_dp,
-        "S_w": metrics.S_w_PD.tolist(), "rank": metrics.rank_PD.tolist(),
-        "members": metrics.rank_PDT.shape[2], "workers": int((metrics.rank_PDT >= 0).sum()),
-        "worst": _worst(metrics), "M_W": metrics.M_W,
+        "attempt": answer.attempt,
+        "S": metrics.S,
+        "T_base_s": metrics.T_base_s,
+        "T_s": metrics.T_s,
+        "T_ideal_s": metrics.T_ideal_s,
+        "fidelity": metrics.fidelity,
+        "S_t": metrics.S_t,
+        "S_stage": metrics.S_stage,
+        "S_dp": metrics.S_dp,
+        "S_w": metrics.S_w_PD.tolist(),
+        "rank": metrics.rank_PD.tolist(),
+        "members": metrics.rank_PDT.shape[2],
+        "workers": int((metrics.rank_PDT >= 0).sum()),
+        "worst": _worst(metrics),
+        "M_W": metrics.M_W,
         "M_W_ranks": worst_first(metrics.M_W_ranks, metrics),
-        "M_S": metrics.M_S, "steps": metrics.step_S.tolist(),
-        "straggling": STRAGGLING, "most_infidelity": MOST_INFIDELITY, "notes": answer.notes,
-    }  # fmt: skip
+        "M_S": metrics.M_S,
+        "steps": metrics.step_S.tolist(),
+        "straggling": STRAGGLING,
+        "most_infidelity": MOST_INFIDELITY,
+        "notes": answer.notes,
+    }
 
 
 def worst_first(ranks: Sequence[int], metrics: WhatIf) -> list[int]:
@@ -58,21 +76,29 @@ def _worst(metrics: WhatIf) -> list[dict[str, Any]]:
     places = np.argwhere(metrics.rank_PDT >= 0)
     order = np.argsort(-metrics.S_w_PDT[tuple(places.T)], kind="stable")[:MOST_WORKERS]
     return [
-        {"rank": int(metrics.rank_PDT[at]), "stage": at[0], "dp": at[1],
-         "value": float(metrics.S_w_PDT[at])}
+        {
+            "rank": int(metrics.rank_PDT[at]),
+            "stage": at[0],
+            "dp": at[1],
+            "value": float(metrics.S_w_PDT[at]),
+        }
         for at in map(tuple, places[order].tolist())
-    ]  # fmt: skip
+    ]
 
 
 def causes_told(found: Sequence[Cause], answer: Answer) -> dict[str, Any]:
     """Causes with what they cost, s and share of a replayed step, and what none can tell."""
     causes = [
         {
-            "kind": one.kind, "stages": one.stages, "ranks": one.ranks, "text": one.text,
-            "cost_s": one.cost_s, "share": one.cost_s / answer.metrics.T_s,
+            "kind": one.kind,
+            "stages": one.stages,
+            "ranks": one.ranks,
+            "text": one.text,
+            "cost_s": one.cost_s,
+            "share": one.cost_s / answer.metrics.T_s,
         }
         for one in found
-    ]  # fmt: skip
+    ]
     return {"causes": causes, "not_identifiable": NOT_IDENTIFIABLE}
 
 
@@ -92,15 +118,22 @@ def replayed(answer: Answer, step: int | None, cell: Cell | None) -> Replay:
     found = timeline(answer.prepared, int(metrics.step_S[at]), cells)
     rank_PD = metrics.rank_PD
     meta = {
-        "step": found.step, "dp": cells[0][1] if answer.prepared.ops.sizes.pp > 1 else None,
+        "step": found.step,
+        "dp": cells[0][1] if answer.prepared.ops.sizes.pp > 1 else None,
         "lanes": [
-            {"stage": stage, "dp": dp, "rank": int(rank_PD[stage, dp]),
-             "ranks": [rank for rank in metrics.rank_PDT[stage, dp].tolist() if rank >= 0]}
+            {
+                "stage": stage,
+                "dp": dp,
+                "rank": int(rank_PD[stage, dp]),
+                "ranks": [rank for rank in metrics.rank_PDT[stage, dp].tolist() if rank >= 0],
+            }
             for stage, dp in cells
         ],
-        "optypes": list(answer.prepared.ops.optypes), "T_base_s": float(metrics.T_base_s_S[at]),
-        "T_s": float(metrics.T_s_S[at]), "T_ideal_s": float(metrics.T_ideal_s_S[at]),
-    }  # fmt: skip
+        "optypes": list(answer.prepared.ops.optypes),
+        "T_base_s": float(metrics.T_base_s_S[at]),
+        "T_s": float(metrics.T_s_S[at]),
+        "T_ideal_s": float(metrics.T_ideal_s_S[at]),
+    }
     return Replay(_arrays(found, meta["optypes"]), meta)
 
 
@@ -157,8 +190,9 @@ def cell_of(run: Run, answer: Answer, rank: int | None) -> Cell | None:
     rows = run.index_rows(
         "SELECT coalesce(pp, 0) AS stage, coalesce(dp, 0) AS dp FROM ranks"
         " WHERE attempt = $attempt AND rank = $rank",
-        attempt=answer.attempt, rank=rank,
-    )  # fmt: skip
+        attempt=answer.attempt,
+        rank=rank,
+    )
     sizes = answer.prepared.ops.sizes
     if not rows or rows[0]["stage"] >= sizes.pp or rows[0]["dp"] >= sizes.dp:
         return None

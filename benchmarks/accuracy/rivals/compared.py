@@ -46,9 +46,10 @@ def chosen(outcomes: Sequence[Outcome], per_kind: int) -> list[Outcome]:
         if o.case.schema == NATIVE and o.case.dose in AUDIBLE and one_place and told and small:
             found.setdefault((o.case.kind, o.case.dose), []).append(o)
     taken = [
-        o for (kind, _), some in found.items()
+        o
+        for (kind, _), some in found.items()
         for o in some[: per_kind * (_HEALTHY_MORE if kind == HEALTHY else 1)]
-    ]  # fmt: skip
+    ]
     return [o for o in taken if not o.error]
 
 
@@ -61,8 +62,9 @@ def compared(outcomes: Sequence[Outcome]) -> list[str]:
         for o in outcomes:
             _write(o, folder)
         said = {
-            NVRX.name: asked(NVRX, folder / "sections"), HTA.name: asked(HTA, folder / "kineto")
-        }  # fmt: skip
+            NVRX.name: asked(NVRX, folder / "sections"),
+            HTA.name: asked(HTA, folder / "kineto"),
+        }
     ours = {o.case.name: {"ranks": _ours(o)} for o in outcomes}
     head = (
         "| tool | culprit exactly | among others | others only | nobody | innocents where no rank "
@@ -95,10 +97,15 @@ def _row(tool: str, answers: dict[str, dict[str, object]], outcomes: Sequence[Ou
         _count(named, o, answers.get(o.case.name, {"error": "no answer"}))
     culprits = named.exactly + named.with_others + named.others + named.nobody
     cells = [
-        tool, f"{named.exactly} of {culprits}", named.with_others, named.others, named.nobody,
-        f"{named.innocents} of {named.blameless}", f"{named.alarms} of {named.healthy}",
+        tool,
+        f"{named.exactly} of {culprits}",
+        named.with_others,
+        named.others,
+        named.nobody,
+        f"{named.innocents} of {named.blameless}",
+        f"{named.alarms} of {named.healthy}",
         named.errors,
-    ]  # fmt: skip
+    ]
     return f"| {' | '.join(map(str, cells))} |"
 
 

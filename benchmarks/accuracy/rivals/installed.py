@@ -27,12 +27,27 @@ class Tool:
 NVRX = Tool("NVRx 0.4.1", ("nvidia-resiliency-ext==0.4.1", "torch==2.13.0"), "nvrx_scores.py")
 HTA = Tool(
     "HTA 0.5.0",
-    ("HolisticTraceAnalysis==0.5.0", "numpy<2.3", "pandas<3", "networkx", "plotly<6", "pydot",
-     "narwhals", "packaging", "psutil", "pyparsing", "python-dateutil", "pytz", "pyyaml", "six",
-     "tenacity", "tzdata"),
+    (
+        "HolisticTraceAnalysis==0.5.0",
+        "numpy<2.3",
+        "pandas<3",
+        "networkx",
+        "plotly<6",
+        "pydot",
+        "narwhals",
+        "packaging",
+        "psutil",
+        "pyparsing",
+        "python-dateutil",
+        "pytz",
+        "pyyaml",
+        "six",
+        "tenacity",
+        "tzdata",
+    ),
     "hta_stragglers.py",
     with_dependencies=False,
-)  # fmt: skip
+)
 """Without Jupyter, which its finder does not need."""
 
 

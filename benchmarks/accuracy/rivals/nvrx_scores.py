@@ -63,9 +63,17 @@ def one_report(generator, parts, best):
             for name, score in of_sections(section, reference).items():
                 scores[key].setdefault(name, {})[rank] = score
     report = Report(
-        scores["gpu_rel"], scores["section_rel"], scores["gpu_own"], scores["section_own"],
-        dict.fromkeys(range(len(kernels)), ""), {}, {}, 0.0, True, 0,
-    )  # fmt: skip
+        scores["gpu_rel"],
+        scores["section_rel"],
+        scores["gpu_own"],
+        scores["section_own"],
+        dict.fromkeys(range(len(kernels)), ""),
+        {},
+        {},
+        0.0,
+        True,
+        0,
+    )
     said = report.identify_stragglers()
     sets = [said["straggler_gpus_relative"], said["straggler_gpus_individual"]]
     sets += [*said["straggler_sections_relative"].values()]

@@ -114,10 +114,13 @@ def sample(place: Place, step: int) -> Sample:
     free, total = torch.cuda.mem_get_info()
     pinned = getattr(torch.cuda, "host_memory_stats", dict)()  # torch >= 2.7
     return Sample(
-        step, resident_bytes(), stats["requested_bytes.all.current"],
-        stats["allocated_bytes.all.current"], total - free,
+        step,
+        resident_bytes(),
+        stats["requested_bytes.all.current"],
+        stats["allocated_bytes.all.current"],
+        total - free,
         pinned.get("allocated_bytes.current", 0),
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

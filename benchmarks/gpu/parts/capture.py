@@ -128,8 +128,9 @@ def losses_figure(hooked: Sequence[torch.Tensor], alone: Sequence[torch.Tensor])
     """Whether training went on as without hooks."""
     one, other = (torch.stack(list(x)).float().cpu().view(torch.int32) for x in (hooked, alone))
     differ = int((one != other).sum())
-    return Figure("losses that differ from a job without hooks", differ, f"of {len(one)}",
-                  holds=differ == 0)  # fmt: skip
+    return Figure(
+        "losses that differ from a job without hooks", differ, f"of {len(one)}", holds=differ == 0
+    )
 
 
 def in_steps(found: Profile) -> list[int]:
@@ -141,10 +142,12 @@ def counts_figure(counts: list[int], reference: int) -> Figure:
     """Every step of both captures has as many as one without hooks."""
     least = 0.9 * reference
     return Figure(
-        "kernels in the captured step that has fewest", min(counts, default=0),
-        f"of {reference}", len(counts) == 2 * CAPTURED and min(counts) >= max(1.0, least),
+        "kernels in the captured step that has fewest",
+        min(counts, default=0),
+        f"of {reference}",
+        len(counts) == 2 * CAPTURED and min(counts) >= max(1.0, least),
         f"by step: {counts}; at least nine tenths of a step without hooks",
-    )  # fmt: skip
+    )
 
 
 def _spans(place: Place, folder: Path, captured: list[Profile]) -> Figure:

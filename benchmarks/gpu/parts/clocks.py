@@ -53,9 +53,11 @@ TOO_SHORT_US = 5.0
 """An event is read to about a us, a kernel's times to less."""
 
 BUSY = Workload(
-    "100 million parameters, bf16", GPTSizes(8, 1024, 16, vocabulary=8_192, seq_len=1024), 16,
+    "100 million parameters, bf16",
+    GPTSizes(8, 1024, 16, vocabulary=8_192, seq_len=1024),
+    16,
     torch.bfloat16,
-)  # fmt: skip
+)
 """Small enough to compile, large enough for the host to be ahead of the device."""
 
 WATCH = {"id": "w", "what": "attention", "layers": [0], "every": 1}
@@ -111,18 +113,23 @@ def _say_counts(place: Place, name: str, alone: Counts, hooked: Counts, adds_not
     kernels = hooked.kernels - alone.kernels
     place.say_of_gpu(
         Figure(
-            f"{name}: waits for the device", waits, f"more in {STEPS} steps", holds=waits <= 0,
+            f"{name}: waits for the device",
+            waits,
+            f"more in {STEPS} steps",
+            holds=waits <= 0,
             note=f"{alone.waits} without hooks; cudaEventQuery {hooked.queries}, taking memory or "
             f"giving it back {hooked.may_wait} (without hooks {alone.may_wait})",
         )
-    )  # fmt: skip
+    )
     place.say_of_gpu(
         Figure(
-            f"{name}: copies and kernels", f"{copies} and {kernels}", f"more in {STEPS} steps",
+            f"{name}: copies and kernels",
+            f"{copies} and {kernels}",
+            f"more in {STEPS} steps",
             holds=copies <= 0 and kernels <= 0 if adds_nothing else None,
             note=f"{alone.copies} and {alone.kernels} without hooks",
         )
-    )  # fmt: skip
+    )
 
 
 def _one_step(training: Training, tracer: Tracer) -> None:
@@ -155,24 +162,31 @@ def _say_compared(place: Place, name: str, spans: list[Compared], kinds: Sequenc
         num_short = sum(error < -TOO_SHORT_US for error in errors)
         place.say_of_gpu(
             Figure(
-                f"{name}: {kind}: a span beyond its kernels, median", statistics.median(errors),
-                "us", note=f"least {errors[0]:.1f}, most {errors[-1]:.1f} us; {len(own)} spans, "
+                f"{name}: {kind}: a span beyond its kernels, median",
+                statistics.median(errors),
+                "us",
+                note=f"least {errors[0]:.1f}, most {errors[-1]:.1f} us; {len(own)} spans, "
                 f"their kernels take {work:,.0f} us at the median",
             )
-        )  # fmt: skip
+        )
         place.say_of_gpu(
             Figure(
-                f"{name}: {kind}: spans shorter than their kernels", num_short, f"of {len(own)}",
-                holds=num_short == 0, note=f"by more than {TOO_SHORT_US:g} us",
+                f"{name}: {kind}: spans shorter than their kernels",
+                num_short,
+                f"of {len(own)}",
+                holds=num_short == 0,
+                note=f"by more than {TOO_SHORT_US:g} us",
             )
-        )  # fmt: skip
+        )
     late = sorted(one.late_us for one in spans)
     place.say_of_gpu(
         Figure(
             f"{name}: ends of spans, later by our clock than by the profiler's",
-            statistics.median(late), "us", note=f"least {late[0]:.1f}, most {late[-1]:.1f} us",
+            statistics.median(late),
+            "us",
+            note=f"least {late[0]:.1f}, most {late[-1]:.1f} us",
         )
-    )  # fmt: skip
+    )
 
 
 def _two_streams(place: Place) -> None:

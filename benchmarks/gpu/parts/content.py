@@ -44,9 +44,11 @@ WATCHES = [
 ]
 SIZES = GPTSizes(num_layers=2, width=256, num_heads=4, vocabulary=512, seq_len=256)
 BACKENDS = (
-    SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION,
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.CUDNN_ATTENTION,
     SDPBackend.MATH,
-)  # fmt: skip
+)
 HALF = 2.0**-11
 """Relative error of float16."""
 
@@ -158,8 +160,18 @@ def frame_figures(
 ) -> list[Figure]:
     """What the frames of each kind are off by; a kind without frames does not hold."""
     found = []
-    for what in ("attention", "query", "key", "value", "mlp", "residual", "logits", "gradients",
-                 "weights", "token_loss"):  # fmt: skip
+    for what in (
+        "attention",
+        "query",
+        "key",
+        "value",
+        "mlp",
+        "residual",
+        "logits",
+        "gradients",
+        "weights",
+        "token_loss",
+    ):
         frames = [row for row in rows if row["what"] == what]
         errors = [compared(values_of(row), truth_of(row, own)) for row in frames]
         remark = note if what == "attention" else ""
@@ -199,9 +211,11 @@ def compared(values: Values, truth: Values | None) -> Compared:
     off = np.abs(values - truth)
     least = 1e-6 * float(np.abs(truth).max(initial=0.0))  # what float32 loses on the way
     return Compared(
-        values.size, int((off > 0).sum()), float(off.max(initial=0.0)),
+        values.size,
+        int((off > 0).sum()),
+        float(off.max(initial=0.0)),
         float((off - 2 * HALF * np.abs(truth) - least).max(initial=-1.0)),
-    )  # fmt: skip
+    )
 
 
 def values_of(row: dict[str, Any]) -> Values:
@@ -314,8 +328,11 @@ def _copies(place: Place) -> None:
     more = watched.waits - alone.waits
     place.say_of_gpu(
         Figure(
-            "waits for the device in watched steps", more, f"more in {steps} steps",
-            holds=more <= 0, note=f"{alone.waits} without hooks; copies {watched.copies}, without "
+            "waits for the device in watched steps",
+            more,
+            f"more in {steps} steps",
+            holds=more <= 0,
+            note=f"{alone.waits} without hooks; copies {watched.copies}, without "
             f"hooks {alone.copies}",
         )
-    )  # fmt: skip
+    )

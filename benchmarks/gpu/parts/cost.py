@@ -203,10 +203,12 @@ def _say(place: Place, name: str, turns: Turns, way: str, num_steps: int, more: 
     account_ms = statistics.median(block.own for one, block in turns if one == way)
     place.say_of_gpu(
         Figure(
-            f"{title}: CPU time", cpu.median, "ms a step more",
+            f"{title}: CPU time",
+            cpu.median,
+            "ms a step more",
             note=f"{cpu.in_words('ms', blocks)}; own account {account_ms:.3f} ms",
         )
-    )  # fmt: skip
+    )
 
 
 def _against_aim(figure: Figure, own: Spread, null: Spread) -> Figure:
@@ -232,10 +234,11 @@ def _say_left_behind(place: Place, name: str, before: Turns, after: Turns) -> No
     place.say_of_gpu(
         Figure(
             f"{WORKLOADS[name].name}: without hooks after torch.profiler: wall time",
-            100 * (later / first - 1), "% more",
+            100 * (later / first - 1),
+            "% more",
             note=f"{first:.2f} ms a step before; minutes lie between, so clocks may have moved",
         )
-    )  # fmt: skip
+    )
 
 
 def _nsys(place: Place) -> None:
@@ -244,18 +247,25 @@ def _nsys(place: Place) -> None:
         raise NotHere("nsys is not installed")
     report = place.new_folder() / "report"
     watch = [
-        path, "profile", "--trace=cuda", "--sample=none", "--cpuctxsw=none", f"--output={report}",
-    ]  # fmt: skip
+        path,
+        "profile",
+        "--trace=cuda",
+        "--sample=none",
+        "--cpuctxsw=none",
+        f"--output={report}",
+    ]
     for name, workload in WORKLOADS.items():
         before, own, after = (_alone(place, name, how) for how in ([], watch, []))
         report.with_suffix(".nsys-rep").unlink(missing_ok=True)
         around = (before + after) / 2
         place.say_of_gpu(
             Figure(
-                f"{workload.name}: nsys, trace of CUDA: wall time", 100 * (own / around - 1),
-                "% more", note=f"{own:.2f} ms a step; without it {before:.2f} and {after:.2f} ms",
+                f"{workload.name}: nsys, trace of CUDA: wall time",
+                100 * (own / around - 1),
+                "% more",
+                note=f"{own:.2f} ms a step; without it {before:.2f} and {after:.2f} ms",
             )
-        )  # fmt: skip
+        )
 
 
 def _alone(place: Place, name: str, under: Sequence[str]) -> float:

@@ -101,15 +101,17 @@ def figures(name: str, ended: Ended, rank: dict[str, Any] | None, known: list[st
     written = ("", "") if rank is None else (rank["device"], rank["device_uuid"])
     found = [
         Figure(
-            f"{name}: the rank's device", " ".join(written).strip() or "nothing",
+            f"{name}: the rank's device",
+            " ".join(written).strip() or "nothing",
             holds=written == (by_torch["name"], by_torch["uuid"]),
             note=f"torch says {by_torch['name']} {by_torch['uuid']}".strip(),
         ),
         Figure(
-            f"{name}: CUDA initialised by the hooks", str(by_torch["initialised_by_hooks"]),
+            f"{name}: CUDA initialised by the hooks",
+            str(by_torch["initialised_by_hooks"]),
             holds=not by_torch["initialised_by_hooks"],
         ),
-    ]  # fmt: skip
+    ]
     if by_torch["uuid"] and known:
         plain = [uuid.removeprefix("GPU-").removeprefix("MIG-") for uuid in known]
         there = by_torch["uuid"].removeprefix("GPU-").removeprefix("MIG-") in plain

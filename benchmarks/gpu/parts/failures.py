@@ -123,15 +123,18 @@ def assert_figures(
             Figure(
                 f"{what}, {way}: exit code and exception",
                 f"{job.code}, {job.raised or job.last_line}",
-                holds=same, note=f"without hooks {alone.code}",
+                holds=same,
+                note=f"without hooks {alone.code}",
             ),
             Figure(
-                f"{what}, {way}: ends later by", later_s, "s",
+                f"{what}, {way}: ends later by",
+                later_s,
+                "s",
                 holds=job.code is not None and later_s < SLOWER_S,
                 note=f"less than {SLOWER_S:g} s; the same without hooks again: {noise_s:.1f} s",
             ),
             told_figure(f"{what}, {way}: the run folder", _rank_file(folders[way])),
-        ]  # fmt: skip
+        ]
     return found
 
 
@@ -142,7 +145,8 @@ def told_figure(name: str, rank: dict[str, Any] | None) -> Figure:
         return Figure(name, "does not have the end", holds=False)
     errors = (rank or {})["hooks"]["errors"]
     return Figure(
-        name, f"{end['status']}, with the error" if ASSERTS in (end["error"] or "") else "no error",
+        name,
+        f"{end['status']}, with the error" if ASSERTS in (end["error"] or "") else "no error",
         holds=end["status"] == "failed" and ASSERTS in (end["error"] or ""),
         note=f"errors of hooks: {errors or 'none'}",
-    )  # fmt: skip
+    )

@@ -57,32 +57,38 @@ def figures(title: str, alone: Memory, found: Memory, is_promised: bool) -> list
     num_steps = last.step
     return [
         Figure(
-            f"{title}: most on the device", peak / MIB, "MiB more",
+            f"{title}: most on the device",
+            peak / MIB,
+            "MiB more",
             holds=peak <= FREE_BYTES if is_promised else None,
             note=f"without hooks {alone.peak_requested / MIB:,.1f} MiB; allocated "
             f"{(found.peak_allocated - alone.peak_allocated) / MIB:,.1f} MiB more",
         ),
         Figure(
             f"{title}: on the device after {num_steps} steps",
-            (last.requested - alone_last.requested) / MIB, "MiB more",
+            (last.requested - alone_last.requested) / MIB,
+            "MiB more",
         ),
         Figure(
             f"{title}: taken of the device after {num_steps} steps",
-            (last.taken - alone_last.taken) / MIB, "MiB more",
+            (last.taken - alone_last.taken) / MIB,
+            "MiB more",
             note=_growth_note(alone, found, lambda one: one.taken),
         ),
         Figure(
             f"{title}: pinned memory after {num_steps} steps",
-            (last.pinned - alone_last.pinned) / MIB, "MiB more",
+            (last.pinned - alone_last.pinned) / MIB,
+            "MiB more",
             note=_growth_note(alone, found, lambda one: one.pinned),
         ),
         Figure(
             f"{title}: memory of the host after {num_steps} steps",
-            (last.rss - alone_last.rss) / MIB, "MiB more",
+            (last.rss - alone_last.rss) / MIB,
+            "MiB more",
             note=f"without hooks {alone_last.rss / MIB:,.0f} MiB; "
             f"{_growth_note(alone, found, lambda one: one.rss)}; {found.dropped} rows dropped",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _growth_note(alone: Memory, found: Memory, value: Callable[[Sample], int]) -> str:

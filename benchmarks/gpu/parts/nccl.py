@@ -54,18 +54,23 @@ def _job(place: Place, world: int, timing: bool) -> list[dict[str, Any]] | None:
     folder.mkdir()
     environment = {
         "TORCH_NCCL_ENABLE_TIMING": str(int(timing)),
-        "TORCH_FR_BUFFER_SIZE": "20000", "TORCH_NCCL_TRACE_BUFFER_SIZE": "20000",
-    }  # fmt: skip
+        "TORCH_FR_BUFFER_SIZE": "20000",
+        "TORCH_NCCL_TRACE_BUFFER_SIZE": "20000",
+    }
     jobs = [
         Job(
-            "collectives", (place.device, folder, rank, world),
-            environment | {
-                "TRACE_HOOKS_RING_DIR": str(folder / f"rings-{rank}"), "RANK": str(rank),
-                "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world),
+            "collectives",
+            (place.device, folder, rank, world),
+            environment
+            | {
+                "TRACE_HOOKS_RING_DIR": str(folder / f"rings-{rank}"),
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                "WORLD_SIZE": str(world),
             },
         )
         for rank in range(world)
-    ]  # fmt: skip
+    ]
     ended = [job.ended(LIMIT_S) for job in jobs]
     faults = [f"rank {rank}: {one.fault}" for rank, one in enumerate(ended) if one.fault]
     for fault in faults:
@@ -80,15 +85,20 @@ def _figures(ranks: list[dict[str, Any]], name: str, place: Place) -> list[Figur
     calls = sum(sum(rank["made"].values()) for rank in ranks)
     found = [
         Figure(
-            f"{name}: calls without a row", sum(map(sum, map(Counter.values, lacking))),
-            f"of {calls}", holds=not any(lacking), note=str(dict(sum(lacking, Counter()))),
+            f"{name}: calls without a row",
+            sum(map(sum, map(Counter.values, lacking))),
+            f"of {calls}",
+            holds=not any(lacking),
+            note=str(dict(sum(lacking, Counter()))),
         ),
         Figure(
-            f"{name}: calls that the write-ahead ring lacks", sum(map(len, missing)),
-            f"of {calls}", holds=not any(missing),
+            f"{name}: calls that the write-ahead ring lacks",
+            sum(map(len, missing)),
+            f"of {calls}",
+            holds=not any(missing),
         ),
         Figure(f"{name}: errors of hooks", str(errors or "none"), holds=not errors),
-    ]  # fmt: skip
+    ]
     found += kernel_figures(name, ranks)
     found += flight_figures(name, ranks, place.is_rehearsal)
     return found
@@ -131,12 +141,15 @@ def kernel_figures(name: str, ranks: list[dict[str, Any]]) -> list[Figure]:
     ok = min(ahead_us) * 1e3 >= -CLOCKS_TIE_NS
     found = [
         Figure(
-            f"{name}: enqueue to kernel, least", min(ahead_us), "us", ok,
+            f"{name}: enqueue to kernel, least",
+            min(ahead_us),
+            "us",
+            ok,
             f"never after it, but for {CLOCKS_TIE_NS / 1e3:g} us between the clocks; "
             + spread(ahead_us).in_words(),
         ),
         _of(f"{name}: from a row's start to its kernel", before_us, "us"),
-    ]  # fmt: skip
+    ]
     if after_us:
         found.append(_of(f"{name}: from a kernel's end to its row's", after_us, "us"))
     no_end = len(pairs) - len(after_us)
@@ -179,15 +192,19 @@ def ddp_figures(name: str, ranks: list[dict[str, Any]]) -> list[Figure]:
         completed += sum(row["state"] == "completed" for row in rows)
     return [
         Figure(
-            f"{name}: DDP's all-reduces without a row", missing, f"of {expected}",
+            f"{name}: DDP's all-reduces without a row",
+            missing,
+            f"of {expected}",
             holds=missing == 0 and expected > 0,
         ),
         Figure(f"{name}: DDP's all-reduces seen complete", completed, f"of {expected}"),
         Figure(
-            f"{name}: DDP's all-reduces with an end", with_end, f"of {expected}",
+            f"{name}: DDP's all-reduces with an end",
+            with_end,
+            f"of {expected}",
             note="their rows come from the Flight Recorder and promise none",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _reduces(entries: Rows, since_ns: int) -> Rows:

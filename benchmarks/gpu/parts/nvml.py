@@ -65,9 +65,10 @@ def _uuid(place: Place) -> str:
 def queries_of(nvml: ModuleType | Any, device: Any) -> dict[str, Query]:
     """What one reading asks, by name; versions of the package name the reasons differently."""
     reasons = getattr(
-        nvml, "nvmlDeviceGetCurrentClocksEventReasons",
+        nvml,
+        "nvmlDeviceGetCurrentClocksEventReasons",
         getattr(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", None),
-    )  # fmt: skip
+    )
     found: dict[str, Query] = {
         "temperature": lambda: nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU),
         "power": lambda: nvml.nvmlDeviceGetPowerUsage(device),

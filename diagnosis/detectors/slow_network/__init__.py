@@ -32,7 +32,7 @@ from diagnosis.detectors.slow_network.cell_transfers import QUESTIONS as QUESTIO
 from diagnosis.detectors.slow_network.cell_transfers import known_transfers
 from diagnosis.detectors.slow_network.text import Slowness, finding_of
 from diagnosis.findings import Verdict
-from diagnosis.statistics.transfer_times import (  # fmt: skip
+from diagnosis.statistics.transfer_times import (
     SlowChannel,
     Transfers,
     overlap,
@@ -42,9 +42,13 @@ from diagnosis.statistics.transfer_times import (  # fmt: skip
 
 NAME = "slow_network"
 KINDS = (
-    "slow_link", "slow_dp_network", "slow_node_link", "slow_host", "many_hosts_slow",
+    "slow_link",
+    "slow_dp_network",
+    "slow_node_link",
+    "slow_host",
+    "many_hosts_slow",
     "comm_regression",
-)  # fmt: skip
+)
 
 Channels = frozenset[int]
 
@@ -99,9 +103,10 @@ def _explains(found: Transfers, k: int, hosts: set[str], kind: str) -> bool:
 def _hosts(found: Transfers, slow: Channels) -> list[tuple[str, tuple[str, ...]]]:
     """Kinds and hosts where whole hosts are meant."""
     known = [
-        k for k, time_S in enumerate(found.time_KS)
+        k
+        for k, time_S in enumerate(found.time_KS)
         if np.isfinite(time_S).any() and not found.spans_job(k)
-    ]  # fmt: skip
+    ]
     told = []
     if outside := _reaching_out(found, known, slow):
         kind = "slow_host" if len(outside) == 1 else "many_hosts_slow"

@@ -45,11 +45,17 @@ def _of_cells(tables: Mapping[str, pa.Table], ranks: Ranks, prepared: Prepared) 
     time_KS = np.array([time_NS.mean(axis=0) for time_NS in times]).reshape(shape)
     unknown_KS = np.full(shape, np.nan)
     return Transfers(
-        ranks, step_S, window_S[np.searchsorted(known, step_S)], tuple(channels),
-        np.where(time_KS > 0, time_KS, np.nan), np.broadcast_to(num_KS, shape),
-        np.array([time_NS.max(axis=0) for time_NS in times]).reshape(shape), unknown_KS,
-        alike(channels, np.broadcast_to(num_KS, shape), unknown_KS), CELLS,
-    )  # fmt: skip
+        ranks,
+        step_S,
+        window_S[np.searchsorted(known, step_S)],
+        tuple(channels),
+        np.where(time_KS > 0, time_KS, np.nan),
+        np.broadcast_to(num_KS, shape),
+        np.array([time_NS.max(axis=0) for time_NS in times]).reshape(shape),
+        unknown_KS,
+        alike(channels, np.broadcast_to(num_KS, shape), unknown_KS),
+        CELLS,
+    )
 
 
 def _links(prepared: Prepared) -> Iterator[tuple[str, tuple[int, ...], Floats]]:
@@ -58,8 +64,9 @@ def _links(prepared: Prepared) -> Iterator[tuple[str, tuple[int, ...], Floats]]:
     over: dict[tuple[int, int], list[Floats]] = {}
     for node in prepared.graph.nodes:
         if len(node.ops) == 2 and ops.optypes[ops.type_O[node.ops[0]]] in (
-            FORWARD_SEND, BACKWARD_SEND,
-        ):  # fmt: skip
+            FORWARD_SEND,
+            BACKWARD_SEND,
+        ):
             low, high = sorted(int(ops.stage_O[op]) for op in node.ops)
             over.setdefault((low, high), []).append(np.maximum(*own_OSD[list(node.ops)]))
     for stages, pairs in sorted(over.items()):

@@ -47,17 +47,28 @@ def finding_of(found: Transfers, slowness: Slowness, attempt: int) -> Finding:
     what = "before" if not worst.num_others else "alike ones"
     urgent = "urgent" if share >= URGENT_SHARE else "warning"
     return Finding(
-        kind=slowness.kind, attempt=attempt, severity=urgent if ongoing else "past",
-        confidence=_confidence(found, slowness), title=f"{who}: data moves slowly",
+        kind=slowness.kind,
+        attempt=attempt,
+        severity=urgent if ongoing else "past",
+        confidence=_confidence(found, slowness),
+        title=f"{who}: data moves slowly",
         text=f"Transfers take {ratio:.1f}x {what} {since}: {in_ms(worst.own_ms)} each instead of "
         f"{in_ms(worst.others_ms)}; a step is up to {in_ms(longer_ms)} longer "
         f"({100 * share:.0f} %).",
-        culprits=tuple(place_of(found.ranks, row) for row in slowness.rows), victims=(),
-        first_step=first, last_step=last, ongoing=ongoing, slowdown=round(ratio, 4),
+        culprits=tuple(place_of(found.ranks, row) for row in slowness.rows),
+        victims=(),
+        first_step=first,
+        last_step=last,
+        ongoing=ongoing,
+        slowdown=round(ratio, 4),
         cost=Cost(round(longer_ms * num_ranks, 3), round(share, 5), round(longer_ms, 3)),
-        evidence=_evidence(found, slowness, attempt), alternatives=others, next_step=then,
-        stages=slowness.stages, hosts=slowness.hosts, cause=f"{who}: {why}",
-    )  # fmt: skip
+        evidence=_evidence(found, slowness, attempt),
+        alternatives=others,
+        next_step=then,
+        stages=slowness.stages,
+        hosts=slowness.hosts,
+        cause=f"{who}: {why}",
+    )
 
 
 def _confidence(found: Transfers, slowness: Slowness) -> str:
@@ -85,34 +96,50 @@ def _evidence(found: Transfers, slowness: Slowness, attempt: int) -> tuple[Evide
     channel = found.channels[worst.k]
     shown = channel.ranks[:_MOST_LANES]
     link = (
-        ("page", "timeline"), ("attempt", attempt), ("rank", int(shown[0])), ("ranks", shown),
+        ("page", "timeline"),
+        ("attempt", attempt),
+        ("rank", int(shown[0])),
+        ("ranks", shown),
         ("steps", (first, min(first + 1, last))),
-    )  # fmt: skip
+    )
     against = (
         f"the median of {worst.num_others} alike ones is {in_ms(worst.others_ms)}"
-        if worst.num_others else f"before, it was {in_ms(worst.others_ms)}"
-    )  # fmt: skip
+        if worst.num_others
+        else f"before, it was {in_ms(worst.others_ms)}"
+    )
     wait_ms = middle(found.wait_KS[worst.k, span]) / middle(found.num_KS[worst.k, span])
     told = [
         Evidence(
             f"A transfer of {_name(channel)} takes {in_ms(worst.own_ms)} in steps {first} to "
             f"{last}; {against}.",
-            round(worst.own_ms, 4), "ms", found.question, asked, link,
+            round(worst.own_ms, 4),
+            "ms",
+            found.question,
+            asked,
+            link,
         ),
         Evidence(
             f"Slow in these steps: {len(slowness.channels)} of {len(found.channels)} groups and "
             f"links, all of {_where(found, slowness)}.",
-            len(slowness.channels), "groups and links", found.question, asked, link,
+            len(slowness.channels),
+            "groups and links",
+            found.question,
+            asked,
+            link,
         ),
-    ]  # fmt: skip
+    ]
     if math.isfinite(wait_ms):
         told.append(
             Evidence(
                 f"Its members come at most {in_ms(wait_ms)} apart: late ranks are not the reason, "
                 "transfers count from the last one's start.",
-                round(wait_ms, 4), "ms", found.question, asked, link,
+                round(wait_ms, 4),
+                "ms",
+                found.question,
+                asked,
+                link,
             )
-        )  # fmt: skip
+        )
     return tuple(told)
 
 

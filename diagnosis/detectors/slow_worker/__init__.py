@@ -187,13 +187,18 @@ def _suspects(judged: _Judged, culprits: dict[int, list[Episode]]) -> list[Suspe
     last = judged.work.step_S.size - 1
     return [
         Suspect(
-            row=row, stretches=stretches, asked_RS=judged.asked_RS,
-            noise=float(judged.noise_R[row]), whom=str(judged.peers.whom_R[row]),
+            row=row,
+            stretches=stretches,
+            asked_RS=judged.asked_RS,
+            noise=float(judged.noise_R[row]),
+            whom=str(judged.peers.whom_R[row]),
             num_peers=int((judged.peers.group_R == judged.peers.group_R[row]).sum()) - 1,
-            ongoing=last - stretches[-1].last < OVER_AFTER_STEPS, culprit_rows=rows,
+            ongoing=last - stretches[-1].last < OVER_AFTER_STEPS,
+            culprit_rows=rows,
         )
-        for row in rows.tolist() for stretches in _told_together(culprits[row])
-    ]  # fmt: skip
+        for row in rows.tolist()
+        for stretches in _told_together(culprits[row])
+    ]
 
 
 def _told_together(own: list[Episode]) -> list[tuple[Episode, ...]]:

@@ -82,10 +82,12 @@ def evidence_of(
     steps = work.step_S[suspect.whole]
     asked = (("step_min", int(steps[0])), ("step_max", int(steps[-1])), ("attempt", attempt))
     timeline = (
-        ("page", "timeline"), ("attempt", attempt), ("rank", rank),
+        ("page", "timeline"),
+        ("attempt", attempt),
+        ("rank", rank),
         ("ranks", pipeline_ranks(work.ranks, suspect.row)),
         ("steps", (first, min(first + 1, last))),
-    )  # fmt: skip
+    )
     make = _own_past_evidence if suspect.whom == "own past" else _peers_evidence
     found = make(work, suspect, attempt, timeline)
     if waits is not None:
@@ -111,10 +113,13 @@ def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: _Link)
         Evidence(
             f"{_measure(work)} of its compute is {suspect.slowdown:.2f}x the median of "
             f"{suspect.compared_with} in steps {first} to {last}{noise}.{with_accused}",
-            round(number, 4), "x", "slowest_ranks",
-            _asked(first, last, attempt, top=int((asked_R >= number).sum())), timeline,
+            round(number, 4),
+            "x",
+            "slowest_ranks",
+            _asked(first, last, attempt, top=int((asked_R >= number).sum())),
+            timeline,
         )
-    ]  # fmt: skip
+    ]
     before_S = suspect.asked_RS[suspect.row, : suspect.whole.start]
     if np.isfinite(before_S).any():
         begin, until = int(work.step_S[0]), int(work.step_S[suspect.whole.start - 1])
@@ -122,11 +127,13 @@ def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: _Link)
         found.append(
             Evidence(
                 f"Before, in steps {begin} to {until}, it was {before:.2f}x.",
-                round(before, 4), "x", "slowest_ranks",
+                round(before, 4),
+                "x",
+                "slowest_ranks",
                 _asked(begin, until, attempt, top=work.ranks.rank_R.size),
                 _on_ranks_page(work, suspect, attempt, "slowdown"),
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -144,9 +151,13 @@ def _own_past_evidence(
             f"{_measure(work)} of its compute in steps {first} to {last} is "
             f"{suspect.slowdown:.2f}x its median before its greatest change, over the median of "
             "that ratio of the other ranks without peers (accused ones left out).",
-            round(suspect.slowdown, 4), "x", "rank_work", cells, timeline,
+            round(suspect.slowdown, 4),
+            "x",
+            "rank_work",
+            cells,
+            timeline,
         )
-    ]  # fmt: skip
+    ]
     start = suspect.whole.start
     if np.isfinite(own_S[:start]).any():
         now = float(np.nanmedian(own_S[episode.first : episode.last + 1]))
@@ -155,10 +166,13 @@ def _own_past_evidence(
             Evidence(
                 f"Its median was {in_ms(before)} in steps {work.step_S[0]} to {until}, and "
                 f"{in_ms(now)} in steps {first} to {last}.",
-                round(now, 3), "ms", "rank_work", cells,
+                round(now, 3),
+                "ms",
+                "rank_work",
+                cells,
                 _on_ranks_page(work, suspect, attempt, metric),
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -183,9 +197,12 @@ def _asked(first: int, last: int, attempt: int, top: int = 0) -> tuple[tuple[str
 def _on_ranks_page(work: Work, suspect: Suspect, attempt: int, metric: str) -> _Link:
     last = int(work.step_S[suspect.episode.last])
     return (
-        ("page", "ranks"), ("attempt", attempt), ("rank", int(work.ranks.rank_R[suspect.row])),
-        ("metric", metric), ("steps", (int(work.step_S[0]), last)),
-    )  # fmt: skip
+        ("page", "ranks"),
+        ("attempt", attempt),
+        ("rank", int(work.ranks.rank_R[suspect.row])),
+        ("metric", metric),
+        ("steps", (int(work.step_S[0]), last)),
+    )
 
 
 def _late_evidence(
@@ -203,10 +220,18 @@ def _late_evidence(
             f"Coming last to the collectives of {stage} it makes others wait "
             f"{in_ms(waits.per_step_ms)} per step, {worst}; "
             f"the median rank {in_ms(waits.median_ms)}.",
-            round(waits.per_step_ms, 3), "GPU-ms per step", "late_ranks", asked, timeline,
+            round(waits.per_step_ms, 3),
+            "GPU-ms per step",
+            "late_ranks",
+            asked,
+            timeline,
         ),
         Evidence(
             f"That is {100 * waits.of_all:.0f} % of all waiting in these steps.",
-            round(waits.of_all, 4), "share", "late_ranks", asked, timeline,
+            round(waits.of_all, 4),
+            "share",
+            "late_ranks",
+            asked,
+            timeline,
         ),
-    ]  # fmt: skip
+    ]

@@ -31,21 +31,24 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
     is_urgent = suspect.slowdown >= URGENT_SLOWDOWN and confidence != "low"
     severity = "urgent" if is_urgent else "warning"
     return Finding(
-        kind="slow_worker", attempt=attempt,
+        kind="slow_worker",
+        attempt=attempt,
         severity=severity if suspect.ongoing else "past",
         confidence=confidence,
         title=f"Rank {rank} {'is' if suspect.ongoing else 'was'} slow",
         text=_text(suspect, waits, first, last),
         culprits=(place_of(ranks, suspect.row),),
         victims=_victims(work, suspect, groups),
-        first_step=first, last_step=last, ongoing=suspect.ongoing,
+        first_step=first,
+        last_step=last,
+        ongoing=suspect.ongoing,
         slowdown=round(suspect.slowdown, 4),
         cost=None if waits is None else _cost(work, suspect, waits),
         evidence=evidence_of(work, suspect, waits, attempt),
         alternatives=_alternatives(work, suspect, waits),
         next_step=_next_step(work, suspect),
         cause=f"Rank {rank} takes longer to compute the same work than its peers.",
-    )  # fmt: skip
+    )
 
 
 def _cost(work: Work, suspect: Suspect, waits: Waits) -> Cost:
@@ -60,9 +63,11 @@ def begun_text(work: Work, new: dict[int, Episode]) -> str:
     ranks = ", ".join(str(work.ranks.rank_R[row]) for row in worst[:_RANKS_TOLD])
     more = f" and {len(new) - _RANKS_TOLD} more" if len(new) > _RANKS_TOLD else ""
     since = int(work.step_S[min(episode.first for episode in new.values())])
-    who, it = (f"Rank {ranks} computes", "it is") if len(new) == 1 else (
-        f"Ranks {ranks}{more} compute", "they are"
-    )  # fmt: skip
+    who, it = (
+        (f"Rank {ranks} computes", "it is")
+        if len(new) == 1
+        else (f"Ranks {ranks}{more} compute", "they are")
+    )
     upto = "up to " if len(new) > 1 else ""
     return (
         f"{who} {upto}{new[worst[0]].excess + 1:.2f}x the peers since step {since}: "
@@ -85,12 +90,13 @@ def _waits(work: Work, suspect: Suspect) -> Waits | None:
     in_stage_R = sums_R[stage_R]
     num = int(known_S.sum())
     return Waits(
-        per_step_ms=own / num, share=min(own / total_ms, 1.0) if total_ms > 0 else 0.0,
+        per_step_ms=own / num,
+        share=min(own / total_ms, 1.0) if total_ms > 0 else 0.0,
         of_all=own / max(float(sums_R.sum()), 1e-9),
         median_ms=float(np.median(others_R)) / num if others_R.size else 0.0,
         is_worst=own >= float(in_stage_R.max(initial=0.0)),
         place=1 + int((sums_R > own).sum()),
-    )  # fmt: skip
+    )
 
 
 def _confidence(work: Work, suspect: Suspect, waits: Waits | None) -> str:

@@ -56,10 +56,15 @@ class Compute:
         for optype, chosen in ((FORWARD, self.is_forward_C), (BACKWARD, ~self.is_forward_C)):
             if chosen.any():
                 rows.add(
-                    optype, self.group_C[chosen], self.seq_C[chosen],
-                    self.virtual_C[chosen] // self.num_stages, self.begin_C[chosen],
-                    self.end_C[chosen], inside_C[chosen], own_C[chosen],
-                )  # fmt: skip
+                    optype,
+                    self.group_C[chosen],
+                    self.seq_C[chosen],
+                    self.virtual_C[chosen] // self.num_stages,
+                    self.begin_C[chosen],
+                    self.end_C[chosen],
+                    inside_C[chosen],
+                    own_C[chosen],
+                )
 
 
 def compute_of(spans: Spans) -> Compute:
@@ -90,10 +95,16 @@ def compute_of(spans: Spans) -> Compute:
     group, forward = spans.group_N[rows][at], is_forward[at]
     order = np.lexsort((begin, ~forward, group))
     return Compute(
-        group[order], forward[order], virtual[at][order], spans.microbatch_N[rows][at][order],
-        begin[order], busy[order], numbered(group[order] * 2 + ~forward[order]), spans.sizes.pp,
+        group[order],
+        forward[order],
+        virtual[at][order],
+        spans.microbatch_N[rows][at][order],
+        begin[order],
+        busy[order],
+        numbered(group[order] * 2 + ~forward[order]),
+        spans.sizes.pp,
         tuple(notes),
-    )  # fmt: skip
+    )
 
 
 def own_of(spans: Spans, compute: Compute) -> Ints | None:

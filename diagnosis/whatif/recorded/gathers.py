@@ -38,9 +38,14 @@ def add_gathers(rows: Rows, spans: Spans, compute: Compute) -> None:
     compute.busy_C[op_A] -= nested_A
     chunk_A = compute.virtual_C[op_A] // compute.num_stages
     rows.add(
-        ALL_GATHER, compute.group_C[op_A], chunk_A, chunk_A, begin_A, together_A + transfer_A,
+        ALL_GATHER,
+        compute.group_C[op_A],
+        chunk_A,
+        chunk_A,
+        begin_A,
+        together_A + transfer_A,
         own=transfer_A,
-    )  # fmt: skip
+    )
 
 
 def _gathers(spans: Spans, compute: Compute) -> tuple[Ints, Ints]:

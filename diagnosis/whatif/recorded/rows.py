@@ -64,10 +64,22 @@ class Spans:
         names = ("microbatch", "chunk", "peer", "tag", "seq", "waited_ns")
         microbatch, chunk, peer, tag, seq, waited = (_ints(spans, name) for name in names)
         return cls(
-            sizes, num_members, step_S, lane_N * sizes.pp + stage_N, _ints(spans, "rank"), begin_N,
-            begin_N + _ints(spans, "dur_ns"), texts["track"][0], microbatch, chunk, peer, tag, seq,
-            waited, texts,
-        )  # fmt: skip
+            sizes,
+            num_members,
+            step_S,
+            lane_N * sizes.pp + stage_N,
+            _ints(spans, "rank"),
+            begin_N,
+            begin_N + _ints(spans, "dur_ns"),
+            texts["track"][0],
+            microbatch,
+            chunk,
+            peer,
+            tag,
+            seq,
+            waited,
+            texts,
+        )
 
     @property
     def num_lanes(self) -> int:
@@ -148,9 +160,16 @@ class Rows:
     _parts: list[list[Ints]] = field(default_factory=list)
 
     def add(
-        self, optype: str, group: Ints, seq: Ints, chunk: Ints | int, begin: Ints, end: Ints,
-        inside: Ints | int = 0, own: Ints | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        optype: str,
+        group: Ints,
+        seq: Ints,
+        chunk: Ints | int,
+        begin: Ints,
+        end: Ints,
+        inside: Ints | int = 0,
+        own: Ints | None = None,
+    ) -> None:
         """Ops of one type; `chunk` inside the stage, -1 none; `inside`: of collectives over
         replicas within them; `own`: how long the rank itself needs, without waiting for the other
         members of its cell (default: all of it). Only differences of `own` between members count.

@@ -86,8 +86,9 @@ def _add(rows: Rows, compute: Compute, edges: _Edges, times: tuple[Ints, Ints, I
         E = compute.is_forward_C[edges.giver_E] == is_forward
         sent, posted, arrived, took = (time[E] for time in times)
         for optype, op, begin in (
-            (send, edges.giver_E[E], sent), (receive, edges.taker_E[E], posted)
-        ):  # fmt: skip
+            (send, edges.giver_E[E], sent),
+            (receive, edges.taker_E[E], posted),
+        ):
             rows.add(optype, compute.group_C[op], compute.seq_C[op], -1, begin, arrived, own=took)
 
 
@@ -117,8 +118,10 @@ def _edges(spans: Spans, compute: Compute) -> _Edges:
     gives = (out >= 0) & (out < compute.num_virtual)
     giver = np.flatnonzero(gives)
     identity = (lane, compute.is_forward_C.astype(np.int64), compute.microbatch_C)
-    own = joined_key(*(np.concatenate([c, c[giver]]) for c in identity),
-                     np.concatenate([compute.virtual_C, out[giver]]))  # fmt: skip
+    own = joined_key(
+        *(np.concatenate([c, c[giver]]) for c in identity),
+        np.concatenate([compute.virtual_C, out[giver]]),
+    )
     place = np.full(int(own.max()) + 1, -1)
     place[own[: len(compute.group_C)]] = np.arange(len(compute.group_C))
     taker = place[own[len(compute.group_C) :]]

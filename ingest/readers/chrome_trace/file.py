@@ -28,8 +28,16 @@ _KIND_BY_CATEGORY = {"gpu_memcpy": "memcpy", "gpu_memset": "memcpy", "memcpy": "
     kind: kind for kind in KINDS
 }
 _BEGINS, _ENDS = ("B", "b"), ("E", "e")
-_NOT_SPANS = {"i": "instants", "I": "instants", "R": "instants", "n": "instants", "C": "counters",
-              "s": "flows", "t": "flows", "f": "flows"}  # fmt: skip
+_NOT_SPANS = {
+    "i": "instants",
+    "I": "instants",
+    "R": "instants",
+    "n": "instants",
+    "C": "counters",
+    "s": "flows",
+    "t": "flows",
+    "f": "flows",
+}
 
 
 class _ChromeEvent(Event, gc=False):

@@ -27,9 +27,14 @@ NAME = "flight_recorder"
 
 _OF_DUMPS = (b"pg_config", b"profiling_name")
 _WORDS = (
-    *_OF_DUMPS, b"entries", b"pg_status", b"collective_seq_id", b"comm_lib_version",
-    b"nccl_version", b"record_id",
-)  # fmt: skip
+    *_OF_DUMPS,
+    b"entries",
+    b"pg_status",
+    b"collective_seq_id",
+    b"comm_lib_version",
+    b"nccl_version",
+    b"record_id",
+)
 _ROWS_AT_ONCE = 1 << 18
 
 
@@ -130,9 +135,12 @@ class Reading:
         newest_ns = max((written.newest_ns for written in self._written.values()), default=0)
         for rank, written in self._written.items():
             columns = {
-                "rank": rank, "ts_ns": written.newest_ns or newest_ns, "kind": "note",
-                "text": written.note, "args": [written.last],
-            }  # fmt: skip
+                "rank": rank,
+                "ts_ns": written.newest_ns or newest_ns,
+                "kind": "note",
+                "text": written.note,
+                "args": [written.last],
+            }
             self._sink.add_rows("marks", rank, rows("marks", 1, columns))
 
 
@@ -173,7 +181,9 @@ def _write_collectives(sink: Sink, rank: int, dump: Dump) -> list[Group]:
         peers.append(peer)
         seqs.append(numbering.seq(entry, rank, group, peer))
     table: dict[str, list[Any]] = {
-        "group_id": [group.group_id for group in groups], "seq": seqs, "peer": peers,
+        "group_id": [group.group_id for group in groups],
+        "seq": seqs,
+        "peer": peers,
         "op": [entry.op for entry in dump.entries],
         "dtype": [entry.dtype for entry in dump.entries],
         "num_bytes": [entry.num_bytes for entry in dump.entries],
@@ -181,7 +191,7 @@ def _write_collectives(sink: Sink, rank: int, dump: Dump) -> list[Group]:
         "start_ns": [entry.started_ns or entry.created_ns for entry in dump.entries],
         "end_ns": [entry.completed_ns or UNKNOWN for entry in dump.entries],
         "state": [entry.state for entry in dump.entries],
-    }  # fmt: skip
+    }
     for start in range(0, len(dump.entries), _ROWS_AT_ONCE):
         part = {name: values[start : start + _ROWS_AT_ONCE] for name, values in table.items()}
         columns = {"rank": rank, "source": NAME, **part}

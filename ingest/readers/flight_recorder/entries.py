@@ -123,12 +123,21 @@ class _Sound(msgspec.Struct, gc=False):
         else:
             dtype, num_bytes = _known_payload(self.input_sizes, self.input_dtypes)
         return Entry(
-            self.record_id, self.pg_id, *self.process_group, op, peer_in_group,
-            peer_in_group >= 0 or self.is_p2p, self.collective_seq_id, self.p2p_seq_id,
-            self.time_created_ns, self.time_discovered_started_ns or 0,
+            self.record_id,
+            self.pg_id,
+            *self.process_group,
+            op,
+            peer_in_group,
+            peer_in_group >= 0 or self.is_p2p,
+            self.collective_seq_id,
+            self.p2p_seq_id,
+            self.time_created_ns,
+            self.time_discovered_started_ns or 0,
             self.time_discovered_completed_ns or 0,
-            "completed" if self.retired else _STATES[self.state], dtype, num_bytes,
-        )  # fmt: skip
+            "completed" if self.retired else _STATES[self.state],
+            dtype,
+            num_bytes,
+        )
 
 
 def entries_of(told: list[Any]) -> list[Entry]:

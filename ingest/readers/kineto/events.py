@@ -41,11 +41,19 @@ _KIND_BY_NAME: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"enumerate\(DataLoader\)#"), "data_wait"),
 )
 DTYPES = {
-    "float": ("float32", 4), "double": ("float64", 8), "half": ("float16", 2),
-    "bfloat16": ("bfloat16", 2), "long": ("int64", 8), "int": ("int32", 4),
-    "short": ("int16", 2), "char": ("int8", 1), "byte": ("uint8", 1), "bool": ("bool", 1),
-    "float8_e4m3fn": ("float8_e4m3fn", 1), "float8_e5m2": ("float8_e5m2", 1),
-}  # fmt: skip
+    "float": ("float32", 4),
+    "double": ("float64", 8),
+    "half": ("float16", 2),
+    "bfloat16": ("bfloat16", 2),
+    "long": ("int64", 8),
+    "int": ("int32", 4),
+    "short": ("int16", 2),
+    "char": ("int8", 1),
+    "byte": ("uint8", 1),
+    "bool": ("bool", 1),
+    "float8_e4m3fn": ("float8_e4m3fn", 1),
+    "float8_e5m2": ("float8_e5m2", 1),
+}
 """c10's name of a dtype in small letters -> torch's name and bytes of an element."""
 
 _TELLS_COMM = b'"Collective name"'

@@ -23,9 +23,12 @@ from ingest.streams import Allowance, Damage, Read, natural_key
 _TAR_MAGIC_AT = 257
 _LONGEST_HEADER = 1 << 20
 _LONG_HEADERS = (
-    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
-    tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
-)  # fmt: skip
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
 _ENCRYPTED = 1
 _ZIP_END, _ZIP64_END = b"PK\x05\x06", b"PK\x06\x06"
 _ZIP_END_BYTES = 22
@@ -33,9 +36,16 @@ _WITHOUT_END = "is a zip archive without its end: it was cut off"
 _ZIP_ENTRY_BYTES = 46
 _ODD_TAR = (tarfile.TarError, EOFError, ValueError, ArithmeticError, RecursionError, OSError)
 _ODD_ZIP = (
-    zipfile.BadZipFile, EOFError, ValueError, ArithmeticError, NotImplementedError, RuntimeError,
-    OSError, zlib.error, struct.error,
-)  # fmt: skip
+    zipfile.BadZipFile,
+    EOFError,
+    ValueError,
+    ArithmeticError,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+    zlib.error,
+    struct.error,
+)
 
 
 @dataclass

@@ -21,11 +21,26 @@ from ingest.readers.parsing.pickle_check import built, is_plain
 
 MARK, STOP = ord("("), ord(".")
 _REFUSED = {
-    ord("c"): "GLOBAL", 0x93: "STACK_GLOBAL", ord("i"): "INST", ord("o"): "OBJ", ord("R"): "REDUCE",
-    ord("b"): "BUILD", 0x81: "NEWOBJ", 0x92: "NEWOBJ_EX", ord("P"): "PERSID", ord("Q"): "BINPERSID",
-    0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4", 0x97: "NEXT_BUFFER", 0x98: "READONLY_BUFFER",
-    0x96: "BYTEARRAY8", 0x8F: "EMPTY_SET", 0x90: "ADDITEMS", 0x91: "FROZENSET",
-}  # fmt: skip
+    ord("c"): "GLOBAL",
+    0x93: "STACK_GLOBAL",
+    ord("i"): "INST",
+    ord("o"): "OBJ",
+    ord("R"): "REDUCE",
+    ord("b"): "BUILD",
+    0x81: "NEWOBJ",
+    0x92: "NEWOBJ_EX",
+    ord("P"): "PERSID",
+    ord("Q"): "BINPERSID",
+    0x82: "EXT1",
+    0x83: "EXT2",
+    0x84: "EXT4",
+    0x97: "NEXT_BUFFER",
+    0x98: "READONLY_BUFFER",
+    0x96: "BYTEARRAY8",
+    0x8F: "EMPTY_SET",
+    0x90: "ADDITEMS",
+    0x91: "FROZENSET",
+}
 _LONGEST_NUMBER = 16
 """Bytes of an integer: longer ones are no number, time or hash."""
 _LONGEST_LINE = 1 << 10

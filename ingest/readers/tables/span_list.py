@@ -36,9 +36,20 @@ class Codes(dict[Any, int]):
         return code
 
 
-_CODES = {"ts_ns": "q", "dur_ns": "q", "step": "q", "name": "i", "track": "i", "kind": "b",
-          "microbatch": "i", "chunk": "i", "num_bytes": "q", "peer": "i",
-          "group_id": "q", "coll_seq": "q"}  # fmt: skip
+_CODES = {
+    "ts_ns": "q",
+    "dur_ns": "q",
+    "step": "q",
+    "name": "i",
+    "track": "i",
+    "kind": "b",
+    "microbatch": "i",
+    "chunk": "i",
+    "num_bytes": "q",
+    "peer": "i",
+    "group_id": "q",
+    "coll_seq": "q",
+}
 
 
 class SpanList:
@@ -86,10 +97,19 @@ class SpanList:
         if len(self) >= self._most:
             raise TooMany(f"has more spans than {variable('max_rows')}={self._most}")
         values = (
-            ts_ns, max(dur_ns, 0), step, self._names[name], self._tracks[track],
-            _KIND_CODES[kind], _small(microbatch), _small(chunk),
-            num_bytes if 0 <= num_bytes < MAX_NS else UNKNOWN, _small(peer), group_id, coll_seq,
-        )  # fmt: skip
+            ts_ns,
+            max(dur_ns, 0),
+            step,
+            self._names[name],
+            self._tracks[track],
+            _KIND_CODES[kind],
+            _small(microbatch),
+            _small(chunk),
+            num_bytes if 0 <= num_bytes < MAX_NS else UNKNOWN,
+            _small(peer),
+            group_id,
+            coll_seq,
+        )
         for append, value in zip(self._add, values, strict=True):
             append(value)
 

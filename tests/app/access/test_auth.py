@@ -16,9 +16,16 @@ from tests.app.server.guarded import PAGE, SECRET, SOCKET, VIEW, client, with_tw
 
 @pytest.mark.parametrize(
     "host",
-    ["localhost", "localhost:9000", "127.0.0.1:1234", "[::1]:8050", "LOCALHOST:8050", "127.9.9.9",
-     "localhost.:8050"],
-)  # fmt: skip
+    [
+        "localhost",
+        "localhost:9000",
+        "127.0.0.1:1234",
+        "[::1]:8050",
+        "LOCALHOST:8050",
+        "127.9.9.9",
+        "localhost.:8050",
+    ],
+)
 def test_any_port_of_this_machine_may_be_forwarded_here(host: str) -> None:
     tried = client(Settings())
     assert tried.get("/", host=host).status == 200
@@ -27,10 +34,23 @@ def test_any_port_of_this_machine_may_be_forwarded_here(host: str) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:8050", "localhost.evil.example", "127.0.0.1.evil.example",
-     "192.168.1.7:8050", "localhost@evil.example", "evil.example/localhost", "", "localhost:x",
-     "0x7f.1", "2130706433", "evil.example\\@localhost", "localhost#evil.example", "[::1"],
-)  # fmt: skip
+    [
+        "evil.example",
+        "evil.example:8050",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "192.168.1.7:8050",
+        "localhost@evil.example",
+        "evil.example/localhost",
+        "",
+        "localhost:x",
+        "0x7f.1",
+        "2130706433",
+        "evil.example\\@localhost",
+        "localhost#evil.example",
+        "[::1",
+    ],
+)
 def test_a_foreign_host_is_refused_everywhere(host: str) -> None:
     tried = client(Settings())
     for path in ("/", "/healthz", "/metrics", "/assets/x/main.mjs"):
@@ -42,9 +62,18 @@ def test_a_foreign_host_is_refused_everywhere(host: str) -> None:
 
 @pytest.mark.parametrize(
     "origin",
-    ["http://evil.example", "http://localhost:3000", "null", "http://127.0.0.1", "file://", "",
-     "http://127.0.0.1:8050.evil.example", "https://evil.example:8050", "http://localhost:8050"],
-)  # fmt: skip
+    [
+        "http://evil.example",
+        "http://localhost:3000",
+        "null",
+        "http://127.0.0.1",
+        "file://",
+        "",
+        "http://127.0.0.1:8050.evil.example",
+        "https://evil.example:8050",
+        "http://localhost:8050",
+    ],
+)
 def test_a_foreign_origin_is_refused_everywhere(origin: str) -> None:
     tried = client(Settings())
     assert tried.get("/", origin=origin).status == 403
@@ -62,9 +91,20 @@ def test_its_own_pages_may_ask() -> None:
     assert tried.opens(SOCKET)  # a script: every browser sends the origin
 
 
-API = ("/api/runs", "/api/run/a/grid", "/live/frames", "/metrics", "/healthz", "/assets/x/a.mjs",
-       "/_dash-layout", "/_dash-update-component", "/_favicon.ico", "/agent", "/runs",
-       "//run/a")  # fmt: skip
+API = (
+    "/api/runs",
+    "/api/run/a/grid",
+    "/live/frames",
+    "/metrics",
+    "/healthz",
+    "/assets/x/a.mjs",
+    "/_dash-layout",
+    "/_dash-update-component",
+    "/_favicon.ico",
+    "/agent",
+    "/runs",
+    "//run/a",
+)
 PAGES = ("/", "/run/a", "/run/a/overview")
 
 
@@ -86,11 +126,23 @@ def test_another_site_may_link_to_pages_and_to_nothing_else(site: str) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [("navigate", "iframe"), ("navigate", "frame"), ("navigate", "embed"), ("navigate", "object"),
-     ("no-cors", "image"), ("no-cors", "script"), ("no-cors", "style"), ("no-cors", "empty"),
-     ("no-cors", "document"), ("cors", "empty"), ("nested-navigate", "document"),
-     ("navigate", "empty"), ("same-origin", "worker"), ("websocket", "empty")],
-)  # fmt: skip
+    [
+        ("navigate", "iframe"),
+        ("navigate", "frame"),
+        ("navigate", "embed"),
+        ("navigate", "object"),
+        ("no-cors", "image"),
+        ("no-cors", "script"),
+        ("no-cors", "style"),
+        ("no-cors", "empty"),
+        ("no-cors", "document"),
+        ("cors", "empty"),
+        ("nested-navigate", "document"),
+        ("navigate", "empty"),
+        ("same-origin", "worker"),
+        ("websocket", "empty"),
+    ],
+)
 def test_another_site_may_not_embed_nor_fetch_a_page(kind: tuple[str, str]) -> None:
     tried = client(Settings())
     for path in (*PAGES, *API):

@@ -137,15 +137,18 @@ def test_no_page_leads_to_an_address_that_is_none(guarded: Client, path: str) ->
 
 
 def wrong(tried: Client, number: int, **headers: str) -> list[int]:
-    return [tried.get("/p/api/runs", authorization=f"Bearer wrong-{n}", **headers).status
-            for n in range(number)]  # fmt: skip
+    return [
+        tried.get("/p/api/runs", authorization=f"Bearer wrong-{n}", **headers).status
+        for n in range(number)
+    ]
 
 
 def test_wrong_tokens_are_limited_and_a_valid_one_never_is(guarded: Client) -> None:
     assert wrong(guarded, MOST_AT_ONCE) == [401] * MOST_AT_ONCE
     for target, headers in (
-        ("/p/api/runs", {"authorization": "Bearer wrong"}), ("/p/?token=wrong-again", HTML),
-    ):  # fmt: skip
+        ("/p/api/runs", {"authorization": "Bearer wrong"}),
+        ("/p/?token=wrong-again", HTML),
+    ):
         refused = guarded.get(target, **headers)
         assert refused.status == 429
         assert refused.headers["retry-after"] == "60"

@@ -104,10 +104,18 @@ def test_several_findings_are_counted_and_turned(diagnosis: Diagnosis) -> None:
 def test_a_finding_whose_first_step_has_moved_is_the_same(diagnosis: Diagnosis) -> None:
     first = diagnosis.findings[0]
     third, later = (
-        replace(first, culprits=(Place(3),), victims=(), first_step=step, last_step=99,
-                severity="past", ongoing=False, title=f"Rank 3 was slow from {step}")
+        replace(
+            first,
+            culprits=(Place(3),),
+            victims=(),
+            first_step=step,
+            last_step=99,
+            severity="past",
+            ongoing=False,
+            title=f"Rank 3 was slow from {step}",
+        )
         for step in (9, 40)
-    )  # fmt: skip
+    )
     said = Diagnosis((Verdict("a", (first, third, later)),))
     assert chosen(said, "slow_worker-0-3-7") is third
     assert chosen(said, "slow_worker-0-3-40") is later
@@ -148,19 +156,22 @@ def test_the_drawer_holds_evidence_alternatives_and_what_could_not_be_judged(
     diagnosis: Diagnosis,
 ) -> None:
     finding = diagnosis.findings[0]
-    full = Diagnosis((
-        *diagnosis.verdicts,
-        Verdict("b", not_enough=(NotEnoughData("b", "no clocks"),), set_aside=("odd host",)),
-    ))  # fmt: skip
+    full = Diagnosis(
+        (
+            *diagnosis.verdicts,
+            Verdict("b", not_enough=(NotEnoughData("b", "no clocks"),), set_aside=("odd host",)),
+        )
+    )
     tree = drawer(full, VIEW, "")
     said = text_of(tree)
     for evidence in finding.evidence:
         assert evidence.sentence in said
         (asked,) = [
-            part for part in having(tree, title=f"question {evidence.question}")
+            part
+            for part in having(tree, title=f"question {evidence.question}")
             if parse_url(*part.href.split("?"))[0].args
             == tuple((name, str(value)) for name, value in evidence.params)
-        ][:1]  # fmt: skip
+        ][:1]
         assert parse_url(*asked.href.split("?"))[0].q == evidence.question
     for sentence in (*finding.alternatives, finding.next_step, "no clocks", "odd host", "node0"):
         assert sentence in said
@@ -231,9 +242,13 @@ def test_the_frame_on_every_page(hub: Hub) -> None:
 
     def shown(path: str, search: str = "") -> dict:
         answer = call(
-            server, ask, "url.pathname", url__pathname=path, url__search=search,
+            server,
+            ask,
+            "url.pathname",
+            url__pathname=path,
+            url__search=search,
             view__data={"path": path, "search": search},
-        )  # fmt: skip
+        )
         assert answer is not None
         return answer
 
@@ -257,9 +272,12 @@ def test_the_frame_on_every_page(hub: Hub) -> None:
 def test_the_count_follows(hub: Hub) -> None:
     server = make_dash(hub, "").server
     answer = call(
-        server, "findings-count.children", "findings-count.id",
-        url__pathname="/run/slow_rank/ranks", url__search="",
-    )  # fmt: skip
+        server,
+        "findings-count.children",
+        "findings-count.id",
+        url__pathname="/run/slow_rank/ranks",
+        url__search="",
+    )
     assert answer is not None
     assert plain_text(answer["findings-count"]["children"]) == "1 finding"
 
@@ -286,8 +304,10 @@ def test_the_top_bar_of_a_run_with_restarts(tmp_path: Path) -> None:
     try:
         bar = topbar(hub, View("again"), "")
         assert [option.value for option in having(bar) if type(option).__name__ == "Option"] == [
-            "", "0", "1",
-        ]  # fmt: skip
+            "",
+            "0",
+            "1",
+        ]
         assert bar.to_plotly_json()["props"]["data-attempt"] == "1"
         assert text_of(bar).count("again") == 1
     finally:

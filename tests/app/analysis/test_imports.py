@@ -36,14 +36,25 @@ def profile(
             if rank not in ranks:
                 continue
             told = {
-                "Collective name": "allreduce", "In msg nelems": 1, "Out msg nelems": 1,
-                "dtype": "Float", "Group size": len(ranks), "Process Group Name": str(group),
-                "Process Group Ranks": str(ranks), "Seq": number,
-            }  # fmt: skip
+                "Collective name": "allreduce",
+                "In msg nelems": 1,
+                "Out msg nelems": 1,
+                "dtype": "Float",
+                "Group size": len(ranks),
+                "Process Group Name": str(group),
+                "Process Group Ranks": str(ranks),
+                "Seq": number,
+            }
             event = {
-                "ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
-                "pid": 0, "tid": 7, "ts": at_us[group] - 800, "dur": 800, "args": told,
-            }  # fmt: skip
+                "ph": "X",
+                "cat": "kernel",
+                "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+                "pid": 0,
+                "tid": 7,
+                "ts": at_us[group] - 800,
+                "dur": 800,
+                "args": told,
+            }
             events.append(event)
     return {
         "schemaVersion": 1,
@@ -61,11 +72,25 @@ def work(num_steps: int, step_s: float, slow_from: int) -> list[Json]:
         begin_us, whole_us = step * step_s * 1e6, step_s * 1e6
         dur_us = whole_us * (0.3 if step >= slow_from else 0.1)
         events += [
-            {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1,
-             "tid": 1, "ts": begin_us, "dur": whole_us - 1},
-            {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 8, "ts": begin_us,
-             "dur": dur_us},
-        ]  # fmt: skip
+            {
+                "ph": "X",
+                "cat": "user_annotation",
+                "name": f"ProfilerStep#{step}",
+                "pid": 1,
+                "tid": 1,
+                "ts": begin_us,
+                "dur": whole_us - 1,
+            },
+            {
+                "ph": "X",
+                "cat": "kernel",
+                "name": "gemm",
+                "pid": 0,
+                "tid": 8,
+                "ts": begin_us,
+                "dur": dur_us,
+            },
+        ]
     return events
 
 

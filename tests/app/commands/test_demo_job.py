@@ -56,9 +56,13 @@ def fail(monkeypatch: pytest.MonkeyPatch, error: Exception, times: float) -> Non
 
 @pytest.mark.parametrize("error", [TOO_SLOW, duckdb.ConnectionException("closed"), OSError("gone")])
 def test_a_failed_query_is_tried_again(
-    error: Exception, hub: Hub, job: subprocess.Popen[bytes],
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    error: Exception,
+    hub: Hub,
+    job: subprocess.Popen[bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     fail(monkeypatch, error, times=4)
     demo_job.follow(hub, tmp_path / "job", job)
     assert job.poll() == 0  # nobody ended it
@@ -69,9 +73,12 @@ def test_a_failed_query_is_tried_again(
 
 
 def test_queries_that_always_fail_are_told_in_a_sentence_and_the_job_goes_on(
-    hub: Hub, job: subprocess.Popen[bytes],
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    hub: Hub,
+    job: subprocess.Popen[bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     fail(monkeypatch, TOO_SLOW, times=float("inf"))
     demo_job.follow(hub, tmp_path / "job", job)
     assert job.poll() == 0

@@ -22,9 +22,21 @@ needs_traces = pytest.mark.skipif(
     not TRACES.is_dir(), reason="the shared real traces (../shared/traces) are not here"
 )
 KEYS = [
-    "run", "format", "num_ranks", "world_size", "layout", "layout_from", "attempts", "steps",
-    "num_spans", "events_per_rank", "problems", "guesses", "provenance", "clock",
-]  # fmt: skip
+    "run",
+    "format",
+    "num_ranks",
+    "world_size",
+    "layout",
+    "layout_from",
+    "attempts",
+    "steps",
+    "num_spans",
+    "events_per_rank",
+    "problems",
+    "guesses",
+    "provenance",
+    "clock",
+]
 EVENT = '{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1.5, "dur": 2}'
 TRACE = f'{{"schemaVersion": 1, "traceEvents": [{EVENT}], "baseTimeNanoseconds": 1700000000}}'
 
@@ -155,9 +167,17 @@ def _damaged_run(folder: Path) -> None:
 @pytest.mark.parametrize("verb", ["info", "import"])
 @pytest.mark.parametrize(
     "make",
-    [_text, _empty, _truncated_gzip, _gzip_of_half_a_header, _folder_of_nothing, _not_there,
-     _newer_schema, _damaged_run],
-)  # fmt: skip
+    [
+        _text,
+        _empty,
+        _truncated_gzip,
+        _gzip_of_half_a_header,
+        _folder_of_nothing,
+        _not_there,
+        _newer_schema,
+        _damaged_run,
+    ],
+)
 def test_a_bad_file_is_one_sentence_and_exit_2(
     verb: str, make: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

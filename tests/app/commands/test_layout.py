@@ -200,12 +200,15 @@ def test_what_a_job_told_itself_is_not_corrected(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "{", "[]", '{"schema": "1.0"}', '{"schema": "9.0", "layout": {"axes": {"tp": 4}}}',
+        "{",
+        "[]",
+        '{"schema": "1.0"}',
+        '{"schema": "9.0", "layout": {"axes": {"tp": 4}}}',
         '{"schema": "1.0", "layout": {"axes": {"zz": 4}}, "corrected_ns": 1}',
         '{"schema": "1.0", "layout": {"axes": {"tp": 4096, "pp": 16777216}}, "corrected_ns": 1}',
         '{"schema": "1.0", "layout": {"axes": {"tp": 4}, "mesh": [0, 0, 1, 2]}, "corrected_ns": 1}',
     ],
-)  # fmt: skip
+)
 def test_a_damaged_record_is_a_problem_of_the_run_and_changes_nothing(
     tmp_path: Path, text: str
 ) -> None:
@@ -233,8 +236,10 @@ def test_the_verb_corrects_tells_and_takes_back(
     assert "layout    dp 2 x tp 2 (corrected by hand)" in capsys.readouterr().out
     assert main(["layout", folder, "--as-imported", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
-        "run": "run", "layout": None, "layout_from": None
-    }  # fmt: skip
+        "run": "run",
+        "layout": None,
+        "layout_from": None,
+    }
     assert main(["layout", folder, "--tp", "3"]) == 2
     assert capsys.readouterr().err.startswith("rankscope layout: tp 3 makes 3 ranks")
     assert main(["layout", folder, "--tp", "4", "--as-imported"]) == 2

@@ -40,8 +40,11 @@ def test_sql_as_json_and_csv(folder, capsys):
     assert rows[2] == {"rank": 1, "step": 2, "loss": None}
     lines = said(capsys, "query", folder, text, "--csv").splitlines()
     assert list(csv.reader(lines)) == [
-        ["rank", "step", "loss"], ["1", "0", ""], ["1", "1", ""], ["1", "2", ""],
-    ]  # fmt: skip
+        ["rank", "step", "loss"],
+        ["1", "0", ""],
+        ["1", "1", ""],
+        ["1", "2", ""],
+    ]
 
 
 def test_what_is_no_number_and_times_beyond_pythons(folder, capsys):

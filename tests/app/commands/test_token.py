@@ -191,9 +191,12 @@ def test_with_a_certificate_it_speaks_tls(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_certificate_is_a_sentence(
-    certfile: object, keyfile: object, sentence: str, tmp_path: Path,
+    certfile: object,
+    keyfile: object,
+    sentence: str,
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     given = ["--certfile", str(certfile), "--keyfile", str(keyfile)]
     assert main(["serve", str(tmp_path), "--port", "0", *given]) == 2
     assert sentence in capsys.readouterr().err

@@ -112,9 +112,12 @@ def serving(runs: Path, port: int) -> Iterator[Server]:
 @contextmanager
 def training(folder: Path, port: int, num_bytes: int = 1_000) -> Iterator[subprocess.Popen[str]]:
     process = begin(
-        folder, TRAIN, str(num_bytes), TRACE_HOOKS_SERVER=f"ws://127.0.0.1:{port}",
+        folder,
+        TRAIN,
+        str(num_bytes),
+        TRACE_HOOKS_SERVER=f"ws://127.0.0.1:{port}",
         TRACE_HOOKS_TOKEN=JOB_TOKEN,
-    )  # fmt: skip
+    )
     try:
         yield process
     finally:

@@ -113,10 +113,12 @@ def test_operators_lie_within_their_steps(captured: Captured) -> None:
     inside = [one for one in forwards if one["step"] == captured.spans[0]["step"]]
     products = [one for one in captured.spans if one["name"] == "aten::addmm"]
     assert any(
-        span["rank"] == outer["rank"] and outer["ts_ns"] <= span["ts_ns"]
+        span["rank"] == outer["rank"]
+        and outer["ts_ns"] <= span["ts_ns"]
         and span["ts_ns"] + span["dur_ns"] <= outer["ts_ns"] + outer["dur_ns"]
-        for span in products for outer in inside
-    )  # fmt: skip
+        for span in products
+        for outer in inside
+    )
 
 
 @pytest.mark.torch
@@ -155,10 +157,19 @@ def test_the_first_step_is_beyond_what_any_rank_may_have_begun() -> None:
 
 
 @pytest.mark.parametrize(
-    "args", [None, [], {"steps": 0}, {"steps": 51}, {"steps": True}, {"steps": 1e9},
-             {"steps": 1, "from": -1}, {"steps": 1, "from": "__import__('os')"},
-             {"steps": 1, "code": "x"}],
-)  # fmt: skip
+    "args",
+    [
+        None,
+        [],
+        {"steps": 0},
+        {"steps": 51},
+        {"steps": True},
+        {"steps": 1e9},
+        {"steps": 1, "from": -1},
+        {"steps": 1, "from": "__import__('os')"},
+        {"steps": 1, "code": "x"},
+    ],
+)
 def test_what_is_no_request_is_refused_in_a_sentence(args: object) -> None:
     with pytest.raises(ValueError, match="capture_kernels"):
         with_first_step(args, [])

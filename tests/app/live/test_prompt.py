@@ -64,10 +64,13 @@ def test_a_prompt_takes_all_ranks(server: Served) -> None:
         assert "2 of 8 ranks are connected" in answer["error"]
         for more, words in (
             ({"temperature": float("nan")}, "NaN is not a number in JSON"),
-            ({"tokens": 10**9}, "tokens is 1000000000"), ({"text": "a" * 30_000}, "30000 charac"),
-            ({"layers": "__import__('os')"}, "layers are"), ({"id": "p1"}, "the server's"),
-            ({"step": 3}, "the server's"), ({"go": "p1"}, "has no 'go'"),
-        ):  # fmt: skip
+            ({"tokens": 10**9}, "tokens is 1000000000"),
+            ({"text": "a" * 30_000}, "30000 charac"),
+            ({"layers": "__import__('os')"}, "layers are"),
+            ({"id": "p1"}, "the server's"),
+            ({"step": 3}, "the server's"),
+            ({"go": "p1"}, "has no 'go'"),
+        ):
             status, answer = prompt(server, "some", ASKED | more)
             assert (status, words in answer["error"]) == (400, True), answer
         assert heard == [[], []]

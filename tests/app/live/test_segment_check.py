@@ -97,29 +97,40 @@ UNFIT: dict[str, tuple[Callable[[], bytes], str]] = {
     "text": (lambda: b"rows" * 100, "cannot be read as Parquet"),
     "cut": (lambda: written(steps())[:-20], "cannot be read as Parquet"),
     "torn": (lambda: _torn(written(steps(1000))), "cannot be read as Parquet"),
-    "other table": (lambda: written(table("marks", [{"attempt": 2, "rank": 3, "step": 0,
-        "ts_ns": 1, "kind": "a"}])), "holds the table 'marks'"),
+    "other table": (
+        lambda: written(
+            table("marks", [{"attempt": 2, "rank": 3, "step": 0, "ts_ns": 1, "kind": "a"}])
+        ),
+        "holds the table 'marks'",
+    ),
     "no labels": (lambda: written(steps().replace_schema_metadata({})), "other labels"),
-    "a merged file's labels": (lambda: written(labelled(steps(), inputs="segments/x")),
-        "other labels"),
+    "a merged file's labels": (
+        lambda: written(labelled(steps(), inputs="segments/x")),
+        "other labels",
+    ),
     "a newer major": (lambda: written(labelled(steps(), schema="2.0")), "has schema '2.0'"),
     "no version": (lambda: written(labelled(steps(), schema="x\x1b")), "has schema"),
     "a column less": (lambda: written(steps().drop_columns(["dur_ns"])), "lacks columns"),
-    "a column more": (lambda: written(steps().append_column("x", pa.array([1, 2, 3]))),
-        "has a column 'x'"),
-    "a column twice": (lambda: written(steps().append_column("rank", pa.array([1, 2, 3]))),
-        "others among them"),
+    "a column more": (
+        lambda: written(steps().append_column("x", pa.array([1, 2, 3]))),
+        "has a column 'x'",
+    ),
+    "a column twice": (
+        lambda: written(steps().append_column("rank", pa.array([1, 2, 3]))),
+        "others among them",
+    ),
     "another type": (lambda: written(cast(steps(), "dur_ns", pa.float64())), "has dur_ns as"),
     "another rank": (lambda: written(steps(rank=4)), "has rows of rank 4"),
     "another attempt": (lambda: written(steps(attempt=1)), "has rows of attempt 1"),
-    "mixed ranks": (lambda: written(pa.concat_tables([steps(), steps(rank=7)])),
-        "has rows of rank 7"),
+    "mixed ranks": (
+        lambda: written(pa.concat_tables([steps(), steps(rank=7)])),
+        "has rows of rank 7",
+    ),
     "nulls": (lambda: written(with_a_null(steps(), "rank")), "has no rank in some of its rows"),
     "no statistics": (lambda: written(steps(), write_statistics=False), "has no statistics"),
     "many row groups": (lambda: written(steps(70), row_group_size=1), "has 70 row groups"),
-    "many rows": (lambda: written(steps(1).take(pa.repeat(0, 1_000_001))),
-        "has 1,000,001 rows"),
-}  # fmt: skip
+    "many rows": (lambda: written(steps(1).take(pa.repeat(0, 1_000_001))), "has 1,000,001 rows"),
+}
 
 
 def _torn(content: bytes) -> bytes:

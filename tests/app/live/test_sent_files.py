@@ -47,9 +47,12 @@ def test_nothing_is_lost_or_doubled_when_the_server_is_killed_again_and_again(
     node.mkdir()
     with serving(runs, port) as server:
         job = begin(
-            node, TRAIN, TRACE_HOOKS_SHIP="1", TRACE_HOOKS_TOKEN=JOB_TOKEN,
+            node,
+            TRAIN,
+            TRACE_HOOKS_SHIP="1",
+            TRACE_HOOKS_TOKEN=JOB_TOKEN,
             TRACE_HOOKS_SERVER=f"ws://127.0.0.1:{port}",
-        )  # fmt: skip
+        )
         try:
             wait_until(lambda: list((runs / "job").glob("segments/*.parquet")))
             for number in range(ROUNDS):
@@ -78,9 +81,13 @@ def shipping(node: Path, port: int, code: str = TRAIN, **environ: str) -> subpro
     node.mkdir(exist_ok=True)
     (node / "stop").unlink(missing_ok=True)
     return begin(
-        node, code, TRACE_HOOKS_SHIP="1", TRACE_HOOKS_TOKEN=JOB_TOKEN,
-        TRACE_HOOKS_SERVER=f"ws://127.0.0.1:{port}", **environ,
-    )  # fmt: skip
+        node,
+        code,
+        TRACE_HOOKS_SHIP="1",
+        TRACE_HOOKS_TOKEN=JOB_TOKEN,
+        TRACE_HOOKS_SERVER=f"ws://127.0.0.1:{port}",
+        **environ,
+    )
 
 
 def ended(job: subprocess.Popen[str]) -> str:
@@ -101,8 +108,9 @@ def test_a_restart_goes_on_with_its_run_and_a_stranger_of_that_name_does_not(
     with serving(runs, port) as server:
         for number in range(2):
             job = shipping(own, port)
-            wait_until(lambda number=number: (runs / "job" / "ranks" / f"{number:04d}-00000.json")
-                       .exists())  # type: ignore[misc]  # fmt: skip
+            wait_until(
+                lambda number=number: (runs / "job" / "ranks" / f"{number:04d}-00000.json").exists()
+            )  # type: ignore[misc]
             (own / "stop").touch()
             assert "not all files" not in ended(job)
             server.start_again()
@@ -193,11 +201,19 @@ def test_ranks_of_nodes_that_share_no_disk_share_the_secret_of_their_run(
         for rank in range(2):
             node = tmp_path / f"node{rank}"
             node.mkdir()
-            jobs.append(begin(
-                node, NODES, str(tmp_path / "store"), TRACE_HOOKS_SHIP="1", WORLD_SIZE="2",
-                RANK=str(rank), LOCAL_RANK="0", TRACE_HOOKS_TOKEN=JOB_TOKEN,
-                TRACE_HOOKS_SERVER=f"ws://127.0.0.1:{port}",
-            ))  # fmt: skip
+            jobs.append(
+                begin(
+                    node,
+                    NODES,
+                    str(tmp_path / "store"),
+                    TRACE_HOOKS_SHIP="1",
+                    WORLD_SIZE="2",
+                    RANK=str(rank),
+                    LOCAL_RANK="0",
+                    TRACE_HOOKS_TOKEN=JOB_TOKEN,
+                    TRACE_HOOKS_SERVER=f"ws://127.0.0.1:{port}",
+                )
+            )
         for job in jobs:
             assert "not all files" not in ended(job)
     (folder,) = runs.iterdir()

@@ -62,18 +62,35 @@ def test_a_file_travels_as_it_is(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "../run.json", "/etc/passwd", "segments/../x", "segments/x.parquet", "segments/",
-     "ranks/a.json", "ranks/0000-00000.json/..", "index/manifest", "segments/eval-0000-00003-1"],
-)  # fmt: skip
+    [
+        "",
+        "../run.json",
+        "/etc/passwd",
+        "segments/../x",
+        "segments/x.parquet",
+        "segments/",
+        "ranks/a.json",
+        "ranks/0000-00000.json/..",
+        "index/manifest",
+        "segments/eval-0000-00003-1",
+    ],
+)
 def test_a_name_that_no_rank_has_a_file_of_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is no file of a rank"):
         Parcel(name, b"")
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"RSP1", b"RSP1\xff\xff\xff\xff", b"RSP1\2\0\0\0[]", b"RSP1\2\0\0\0{}",
-                b'RSP1\x0a\0\0\0{"name":1}'],
-)  # fmt: skip
+    "content",
+    [
+        b"",
+        b"RSP1",
+        b"RSP1\xff\xff\xff\xff",
+        b"RSP1\2\0\0\0[]",
+        b"RSP1\2\0\0\0{}",
+        b'RSP1\x0a\0\0\0{"name":1}',
+    ],
+)
 def test_what_is_no_file_is_refused(content: bytes) -> None:
     with pytest.raises(ValueError, match="file"):
         decode(content)
@@ -157,9 +174,14 @@ def rank_file(attempt: int = 0, rank: int = 3, **more: Any) -> Parcel:
 
 def run_file(run: str, **more: Any) -> Parcel:
     told = {
-        "schema": SCHEMA_VERSION, "run": run, "created_ns": 1, "clock": "absolute",
-        "source": "hooks", "framework": "", "versions": {},
-    }  # fmt: skip
+        "schema": SCHEMA_VERSION,
+        "run": run,
+        "created_ns": 1,
+        "clock": "absolute",
+        "source": "hooks",
+        "framework": "",
+        "versions": {},
+    }
     return Parcel("run.json", json.dumps({**told, **more}).encode())
 
 

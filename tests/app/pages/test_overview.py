@@ -57,8 +57,10 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 def at(address: dict[str, str]) -> dict[str, Any]:
     """What a browser that is there gives to a callback."""
     return {
-        "view__data": address, "url__pathname": address["path"], "url__search": address["search"]
-    }  # fmt: skip
+        "view__data": address,
+        "url__pathname": address["path"],
+        "url__search": address["search"],
+    }
 
 
 def numbers(hub: Hub, name: str, scope: Scope = Scope()) -> dict[str, Kpi]:  # noqa: B008
@@ -305,8 +307,12 @@ def test_the_breakdown_is_drawn_when_it_was_seen(hub: Hub) -> None:
     early = call(server, ask, "pulse.data", **at(address))
     assert early is None or "children" not in early.get("breakdown", {})
     answer = call(
-        server, ask, "breakdown-seen.data", **at(address), breakdown_seen__data=True,
+        server,
+        ask,
+        "breakdown-seen.data",
+        **at(address),
+        breakdown_seen__data=True,
         theme__data="light",
-    )  # fmt: skip
+    )
     assert answer is not None
     assert answer["breakdown-said"]["children"] == "mean of steps 3 to 5"

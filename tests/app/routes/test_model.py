@@ -150,8 +150,9 @@ def test_columns_stand_where_their_steps_are_in_time_and_tokens(site: Site) -> N
     assert meta["axis"] is None, "this run tells none"
     told = site.client.get("/api/run/health/model/axes").json()["axes"]
     assert [(one["name"], one["why_not"][:28]) for one in told] == [
-        ("time", ""), ("tokens", "the run tells no tokens per "),
-    ]  # fmt: skip
+        ("time", ""),
+        ("tokens", "the run tells no tokens per "),
+    ]
     told = site.client.get("/api/run/plain/model/axes").json()["axes"]
     assert [one["why_not"] for one in told] == ["", ""]
 

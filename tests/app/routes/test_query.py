@@ -90,9 +90,18 @@ def test_kinds_of_columns_and_values_that_json_has_not(client):
     assert (row["d"], row["l"], row["dec"], row["h"]) == ("2024-05-06", "[1, 2]", 1.25, 12)
     assert len(row["long"]) == 500
     assert kinds == {
-        "big": "int", "f": "float", "nan": "float", "b": "bool", "nothing": "int", "t": "text",
-        "d": "time", "l": "text", "dec": "float", "h": kinds["h"], "long": "text",
-    }  # fmt: skip
+        "big": "int",
+        "f": "float",
+        "nan": "float",
+        "b": "bool",
+        "nothing": "int",
+        "t": "text",
+        "d": "time",
+        "l": "text",
+        "dec": "float",
+        "h": kinds["h"],
+        "long": "text",
+    }
     assert kinds["h"] in ("int", "float")
 
 
@@ -204,8 +213,14 @@ def test_csv_has_every_row_and_no_formulas(client):
     found = list(csv.reader(io.StringIO(answer.text)))
     assert found[0] == ["n", "t", "negative", "nothing"]
     assert [row[1] for row in found[1:8]] == [
-        "'=1+1", "'+1", "'-1", "'@x", "'\t=1", 'a,"b', "plain",
-    ]  # fmt: skip
+        "'=1+1",
+        "'+1",
+        "'-1",
+        "'@x",
+        "'\t=1",
+        'a,"b',
+        "plain",
+    ]
     assert found[2][2:] == ["-1", ""]
     assert len(found) == 20_001
 

@@ -69,10 +69,13 @@ def test_a_ticket_is_spent_by_a_file_and_by_nothing_else(tmp_path: Path) -> None
     two_rank_run(tmp_path / "two")
     with closing(Hub(tmp_path)) as hub:
         questions, sql = Turns("saved questions"), Turns("SQL")
-        client = Client(Starlette(
-            routes=query.routes(hub, questions, sql), exception_handlers={UserError: as_sentence},
-            middleware=[Middleware(Everybody)],
-        ))  # fmt: skip
+        client = Client(
+            Starlette(
+                routes=query.routes(hub, questions, sql),
+                exception_handlers={UserError: as_sentence},
+                middleware=[Middleware(Everybody)],
+            )
+        )
         path, body = "/api/run/two/query.csv", {"sql": "SELECT 42 AS answer"}
         ticket = client.request("POST", f"{path}/ticket", json=body).json()["ticket"]
         link = f"{path}?ticket={ticket}"

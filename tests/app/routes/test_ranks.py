@@ -213,9 +213,12 @@ def test_of_a_map_too_large_the_newest_steps_or_those_asked_for_are_shown(made, 
         assert meta["is_cut"]
         shown[asked] = list(cells["first_step"])
     assert shown == {
-        "": [5, 30_000_000], "steps=30000000..30000000": [30_000_000], "steps=0..2": [1, 2],
-        "near=1..2": [1, 2], "near=0..9&steps=1..1": [1],
-    }  # fmt: skip
+        "": [5, 30_000_000],
+        "steps=30000000..30000000": [30_000_000],
+        "steps=0..2": [1, 2],
+        "near=1..2": [1, 2],
+        "near=0..9&steps=1..1": [1],
+    }
     assert got(client, "worst", run="re").json()["cells"][0]["step"] == 30_000_000
     assert got(client, "worst", run="re", near="1..2").json()["cells"] == []
     answer = got(client, "grid", run="re", steps="0..30000000")

@@ -49,9 +49,8 @@ def test_an_old_answer_is_given_until_it_has_rested_then_there_is_news(
     assert hub.paced("job", "newest", newest_step) == 2
     news = threading.Event()
     end = hub.listen(
-        lambda _name, _version: news.set()
-        if hub.paced("job", "newest", newest_step) == 3 else None
-    )  # fmt: skip
+        lambda _name, _version: news.set() if hub.paced("job", "newest", newest_step) == 3 else None
+    )
     assert news.wait(WAIT_S), "nothing was written, and the newer answer could be had"
     end()
 

@@ -50,9 +50,13 @@ class Client:
         return answer
 
     async def exchange(
-        self, method: str, target: str, body: bytes = b"", headers: dict[str, str] | None = None,
+        self,
+        method: str,
+        target: str,
+        body: bytes = b"",
+        headers: dict[str, str] | None = None,
         left: asyncio.Event | None = None,
-    ) -> Answer:  # fmt: skip
+    ) -> Answer:
         """The whole answer, in the loop of the caller; a browser that goes when `left` is set."""
         scope = self.scope("http", target, headers or {}) | {"method": method}
         requests = [{"type": "http.request", "body": body, "more_body": False}]
@@ -98,8 +102,14 @@ class Client:
         if self.cookies:
             named["cookie"] = "; ".join(f"{k}={v}" for k, v in self.cookies.items())
         return {
-            "type": kind, "http_version": "1.1", "scheme": "http" if kind == "http" else "ws",
-            "path": unquote(path), "raw_path": path.encode(), "query_string": query.encode(),
-            "root_path": "", "server": ("127.0.0.1", 8050), "client": ("127.0.0.1", 5),
+            "type": kind,
+            "http_version": "1.1",
+            "scheme": "http" if kind == "http" else "ws",
+            "path": unquote(path),
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "server": ("127.0.0.1", 8050),
+            "client": ("127.0.0.1", 5),
             "headers": [(k.encode(), v.encode("latin-1")) for k, v in named.items()],
-        }  # fmt: skip
+        }

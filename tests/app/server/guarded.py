@@ -58,9 +58,10 @@ def client(settings: Settings) -> Client:
             Route("/{path:path}", told, methods=["GET", "POST"]),
         ],
         middleware=[
-            Middleware(Prefix, base=settings.base), Middleware(Guard, settings=settings),
+            Middleware(Prefix, base=settings.base),
+            Middleware(Guard, settings=settings),
         ],
-    )  # fmt: skip
+    )
     return Client(app)
 
 

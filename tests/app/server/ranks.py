@@ -33,10 +33,19 @@ BEARER = {"Authorization": f"Bearer {JOB_TOKEN}"}
 def frame(step: int = 0, head: int = 0, num_bytes: int = 8, **more: Any) -> Frame:
     kept = stored(np.full(num_bytes // 2, step, dtype=np.float32))
     values: dict[str, Any] = {
-        "step": step, "ts_ns": 1, "watch": "w1", "what": "attention", "layer": 1, "name": "a",
-        "shape": (num_bytes // 2,), "dtype": kept.dtype, "data": kept.data, "scale": kept.scale,
-        "head": head, "sample": 0,
-    }  # fmt: skip
+        "step": step,
+        "ts_ns": 1,
+        "watch": "w1",
+        "what": "attention",
+        "layer": 1,
+        "name": "a",
+        "shape": (num_bytes // 2,),
+        "dtype": kept.dtype,
+        "data": kept.data,
+        "scale": kept.scale,
+        "head": head,
+        "sample": 0,
+    }
     return Frame(**{**values, **more})
 
 
@@ -44,9 +53,14 @@ class Rank:
     """An agent with a recorder, and a source that takes watches of layers 0 to 3."""
 
     def __init__(
-        self, address: str, rank: int, run: str, token: str = JOB_TOKEN, world_size: int = 8,
+        self,
+        address: str,
+        rank: int,
+        run: str,
+        token: str = JOB_TOKEN,
+        world_size: int = 8,
         attempt: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.recorder = Recorder()
         self.watches: list[Watch] = []
         live = self.recorder.live
@@ -112,9 +126,15 @@ def post(
 
 def hello(run: str = "raw", **more: Any) -> str:
     told = {
-        "type": "hello", "version": 2, "run": run, "attempt": 0, "rank": 0, "world_size": 8,
-        "secret": RUN_SECRET, "start": START,
-    }  # fmt: skip
+        "type": "hello",
+        "version": 2,
+        "run": run,
+        "attempt": 0,
+        "rank": 0,
+        "world_size": 8,
+        "secret": RUN_SECRET,
+        "start": START,
+    }
     return json.dumps({**told, **more})
 
 

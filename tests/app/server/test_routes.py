@@ -153,10 +153,20 @@ def test_refusals_carry_them_too(client: Client) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["..%2f..%2fpyproject.toml", "../../pyproject.toml", "%2e%2e/%2e%2e/app/server.py", "css",
-     "/etc/passwd", "%2fetc%2fpasswd", "lib/../../app/server.py", "main.mjs%00.css", "nothing.css",
-     "..%5c..%5cpyproject.toml", "css/" + "a" * 5000 + ".css"],
-)  # fmt: skip
+    [
+        "..%2f..%2fpyproject.toml",
+        "../../pyproject.toml",
+        "%2e%2e/%2e%2e/app/server.py",
+        "css",
+        "/etc/passwd",
+        "%2fetc%2fpasswd",
+        "lib/../../app/server.py",
+        "main.mjs%00.css",
+        "nothing.css",
+        "..%5c..%5cpyproject.toml",
+        "css/" + "a" * 5000 + ".css",
+    ],
+)
 def test_files_come_from_assets_alone(client: Client, path: str) -> None:
     answer = client.get(f"/assets/{assets_version()}/{path}")
     assert answer.status == 404
@@ -209,13 +219,28 @@ def test_nothing_outside_the_folder_of_runs_is_told(tmp_path: Path, name: str) -
 
 @pytest.mark.parametrize(
     "sql",
-    ["COPY spans TO '/tmp/x'", "ATTACH '/tmp/x'", "PRAGMA version", "INSTALL httpfs", "LOAD httpfs",
-     "SELECT * FROM read_text('/etc/passwd')", "SELECT * FROM glob('/etc/*')",
-     "SELECT * FROM read_csv('/etc/passwd')", "FROM '/etc/passwd'", "SELECT getenv('HOME')",
-     "SELECT 1; DROP TABLE files", "SET enable_external_access = true", "DELETE FROM files",
-     "CREATE TABLE x AS SELECT 1", "EXPORT DATABASE '/tmp/x'", "CALL pragma_version()",
-     "SELECT * FROM read_parquet('https://evil.example/x.parquet')", "CHECKPOINT", ""],
-)  # fmt: skip
+    [
+        "COPY spans TO '/tmp/x'",
+        "ATTACH '/tmp/x'",
+        "PRAGMA version",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SELECT * FROM read_text('/etc/passwd')",
+        "SELECT * FROM glob('/etc/*')",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "FROM '/etc/passwd'",
+        "SELECT getenv('HOME')",
+        "SELECT 1; DROP TABLE files",
+        "SET enable_external_access = true",
+        "DELETE FROM files",
+        "CREATE TABLE x AS SELECT 1",
+        "EXPORT DATABASE '/tmp/x'",
+        "CALL pragma_version()",
+        "SELECT * FROM read_parquet('https://evil.example/x.parquet')",
+        "CHECKPOINT",
+        "",
+    ],
+)
 def test_only_a_select_over_the_run_is_answered(client: Client, sql: str) -> None:
     for route in ("query", "query.csv"):
         answer = client.post(f"/api/run/job/{route}", json.dumps({"sql": sql}).encode(), **PAGE)
@@ -236,15 +261,18 @@ PAGE_OUTPUT = "..page.children...page.className...strip-place.children.."
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (b"{}", "output and inputs"), (b"[]", "output and inputs"), (b"", "output and inputs"),
-        (b"{", "output and inputs"), (b"[" * 100_000, "output and inputs"),
+        (b"{}", "output and inputs"),
+        (b"[]", "output and inputs"),
+        (b"", "output and inputs"),
+        (b"{", "output and inputs"),
+        (b"[" * 100_000, "output and inputs"),
         (b'{"output": 1, "inputs": []}', "output and inputs"),
         (b'{"output": "nothing.children", "inputs": []}', "no such callback"),
         (b'{"output": "%s"}' % PAGE_OUTPUT.encode(), "inputs"),
         (b'{"output": "%s", "inputs": {}}' % PAGE_OUTPUT.encode(), "inputs"),
         (b'{"output": "%s", "inputs": [1]}' % PAGE_OUTPUT.encode(), "inputs"),
     ],
-)  # fmt: skip
+)
 def test_a_malformed_callback_is_a_sentence(client: Client, body: bytes, says: str) -> None:
     given = {"content_type": "application/json", "content_length": str(len(body))}
     answer = client.post("/_dash-update-component", body, **given)

@@ -175,12 +175,15 @@ def page_callback(dependencies: list[dict[str, Any]]) -> bytes:
     def filled(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [one | {"value": address.get(one["property"])} for one in wanted]
 
-    return json.dumps({
-        "output": found["output"],
-        "outputs": [{"id": name, "property": what} for name, what in outputs],
-        "inputs": filled(found["inputs"]), "state": filled(found["state"]),
-        "changedPropIds": ["url.pathname"],
-    }).encode()  # fmt: skip
+    return json.dumps(
+        {
+            "output": found["output"],
+            "outputs": [{"id": name, "property": what} for name, what in outputs],
+            "inputs": filled(found["inputs"]),
+            "state": filled(found["state"]),
+            "changedPropIds": ["url.pathname"],
+        }
+    ).encode()
 
 
 @pytest.mark.parametrize("strips", [True, False], ids=["strips", "keeps"])
@@ -244,8 +247,10 @@ class Command:
         code = "import sys; from app.cli import main; sys.exit(main())"
         self.process = subprocess.Popen(
             [sys.executable, "-c", code, "serve", *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def url(self) -> str:
         assert self.process.stdout is not None
@@ -298,8 +303,9 @@ def test_it_says_what_to_start_jobs_with_where_it_has_made_their_token(
     printed = running_one.process.stdout.readline()
     assert re.fullmatch(
         f"live from jobs started with TRACE_HOOKS_SERVER=ws://{address} "
-        r"TRACE_HOOKS_TOKEN=[\w-]{32}\n", printed,
-    )  # fmt: skip
+        r"TRACE_HOOKS_TOKEN=[\w-]{32}\n",
+        printed,
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

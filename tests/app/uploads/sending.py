@@ -13,10 +13,17 @@ STREAM = {**TUS, "content-type": "application/offset+octet-stream"}
 def trace(rank, num_steps=2):
     """A small torch.profiler trace."""
     events = [
-        {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1,
-         "ts": 1000.0 * step, "dur": 900.0}
+        {
+            "ph": "X",
+            "cat": "user_annotation",
+            "name": f"ProfilerStep#{step}",
+            "pid": 1,
+            "tid": 1,
+            "ts": 1000.0 * step,
+            "dur": 900.0,
+        }
         for step in range(num_steps)
-    ]  # fmt: skip
+    ]
     return json.dumps(
         {
             "schemaVersion": 1,

@@ -48,8 +48,9 @@ def test_a_folder_is_a_run_of_its_name_and_keeps_its_paths(client, runs):
     assert told["run"].startswith("job-7-")
     info = json.loads((runs / told["run"] / "run.json").read_text())
     assert {line.split(" (")[0] for line in info["provenance"][:2]} == {
-        "job 7/host/a.json", "job 7/b.json",
-    }  # fmt: skip
+        "job 7/host/a.json",
+        "job 7/b.json",
+    }
 
 
 def test_the_same_files_again_are_the_same_run(client):

@@ -45,9 +45,11 @@ os._exit(0)
 def killed_server(runs, num_bytes, content):
     """Id of an upload that a server got this much of before it was killed."""
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, runs, str(num_bytes)], check=True, input=content,
+        [sys.executable, "-c", KILLED, runs, str(num_bytes)],
+        check=True,
+        input=content,
         stdout=subprocess.PIPE,
-    )  # fmt: skip
+    )
     return done.stdout.decode().strip()
 
 

@@ -25,10 +25,15 @@ const told = Object.entries(arrays).map(([name, array]) => [name, {
 console.log(JSON.stringify({ arrays: Object.fromEntries(told), meta }));
 """
 NAMES = {
-    "uint8": "Uint8Array", "uint16": "Uint16Array", "uint32": "Uint32Array", "int8": "Int8Array",
-    "int16": "Int16Array", "int32": "Int32Array", "float32": "Float32Array",
+    "uint8": "Uint8Array",
+    "uint16": "Uint16Array",
+    "uint32": "Uint32Array",
+    "int8": "Int8Array",
+    "int16": "Int16Array",
+    "int32": "Int32Array",
+    "float32": "Float32Array",
     "float64": "Float64Array",
-}  # fmt: skip
+}
 
 
 def read_by_browser(folder, content):

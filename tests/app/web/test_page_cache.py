@@ -81,9 +81,12 @@ def test_only_what_is_alike_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     client.get("/_dash-update-component")
     client.post("/run/a/ranks")
     assert app.asked == [
-        script, "/run/a/ranks", "/_dash-update-component", "/_dash-update-component",
+        script,
         "/run/a/ranks",
-    ]  # fmt: skip
+        "/_dash-update-component",
+        "/_dash-update-component",
+        "/run/a/ranks",
+    ]
 
     monkeypatch.setattr(page_cache, "MOST", 0)
     full = KeptPages(app)

@@ -20,9 +20,10 @@ class Profile:
         self.is_altered = False
         """a script was put into all its pages, which nothing takes out again"""
         self.context: BrowserContext = browser.new_context(
-            has_touch=has_touch, permissions=["clipboard-read", "clipboard-write"],
+            has_touch=has_touch,
+            permissions=["clipboard-read", "clipboard-write"],
             accept_downloads=True,
-        )  # fmt: skip
+        )
         self.context.set_default_timeout(WAIT_MS)
         self.page: Page = self.context.new_page()
         self.page.goto(BLANK)

@@ -62,8 +62,10 @@ class Proxy:
             head = head.replace(b"Connection: keep-alive", b"Connection: close")
         with contextlib.closing(forth):
             forth.write(head)
-            ways = [asyncio.ensure_future(copied(reader, forth)),
-                    asyncio.ensure_future(copied(back, writer))]  # fmt: skip
+            ways = [
+                asyncio.ensure_future(copied(reader, forth)),
+                asyncio.ensure_future(copied(back, writer)),
+            ]
             try:
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             finally:

@@ -31,8 +31,9 @@ _NEWS = """(count) => new Promise((done, fail) => {
 def replayed(runs: Path, name: str) -> Iterator[str]:
     """Write a recorded run again, live, while the block runs; from its first finished step on."""
     command = [sys.executable, "benchmarks/replay.py", RECORDED / "slow_rank", runs / name]
-    job = subprocess.Popen([*map(str, command), "--minutes", "5"], cwd=REPO,
-                           stdout=subprocess.PIPE, text=True)  # fmt: skip
+    job = subprocess.Popen(
+        [*map(str, command), "--minutes", "5"], cwd=REPO, stdout=subprocess.PIPE, text=True
+    )
     assert job.stdout is not None
     try:
         assert job.stdout.readline(), "the replay ended before its first step"

@@ -35,9 +35,8 @@ def indexed(folder: Path) -> str:
 def hostile(runs: Path) -> None:
     """Two ranks with HTML in every name a job can choose."""
     run = RunBuilder(
-        runs / HOSTILE, 2, ParallelLayout.from_sizes(tp=2), hosts=[SCRIPT, IMAGE],
-        framework=SCRIPT,
-    )  # fmt: skip
+        runs / HOSTILE, 2, ParallelLayout.from_sizes(tp=2), hosts=[SCRIPT, IMAGE], framework=SCRIPT
+    )
     run.group(7, [0, 1], "tp")
     for step in range(4):
         begin = step * 1000.0
@@ -47,9 +46,15 @@ def hostile(runs: Path) -> None:
             run.span(rank, step, "backward", begin + 500, begin + 900, name=IMAGE, track=IMAGE)
             run.collective(rank, step, 7, step, begin + 400 + 50 * rank, begin + 500)
             run.span(
-                rank, step, "tp_comm", begin + 400, begin + 500, name=SCRIPT, group_id=7,
+                rank,
+                step,
+                "tp_comm",
+                begin + 400,
+                begin + 500,
+                name=SCRIPT,
+                group_id=7,
                 coll_seq=step,
-            )  # fmt: skip
+            )
     run.add("marks", 0, 1, ts_ns=run_time(1500), kind="note", text=SCRIPT)
     run.rank_files(end={"ts_ns": run_time(4000), "status": "failed", "error": SCRIPT})
     run.publish()
@@ -75,17 +80,31 @@ def kineto_file(path: Path, rank: int = 0) -> Path:
         begin = 1_000.0 * step
         place = {"ph": "X", "pid": 1, "tid": 1}
         events += [
-            {**place, "cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": begin,
-             "dur": 990.0},
+            {
+                **place,
+                "cat": "user_annotation",
+                "name": f"ProfilerStep#{step}",
+                "ts": begin,
+                "dur": 990.0,
+            },
             {**place, "cat": "cpu_op", "name": "aten::mm", "ts": begin + 10, "dur": 300.0},
-            {"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": "gemm", "ts": begin + 50,
-             "dur": 500.0},
-        ]  # fmt: skip
+            {
+                "ph": "X",
+                "pid": 0,
+                "tid": 7,
+                "cat": "kernel",
+                "name": "gemm",
+                "ts": begin + 50,
+                "dur": 500.0,
+            },
+        ]
     document = {
-        "schemaVersion": 1, "deviceProperties": [], "traceEvents": events,
+        "schemaVersion": 1,
+        "deviceProperties": [],
+        "traceEvents": events,
         "distributedInfo": {"rank": rank, "world_size": 2, "backend": "nccl"},
         "baseTimeNanoseconds": 1_719_853_884_000_000_000,
-    }  # fmt: skip
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document))
     return path
@@ -94,10 +113,11 @@ def kineto_file(path: Path, rank: int = 0) -> Path:
 def big_kineto(path: Path, num_bytes: int) -> Path:
     """A torch.profiler trace of one rank of about this size: steps of operators and kernels."""
     head = {
-        "schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "GPU"}],
+        "schemaVersion": 1,
+        "deviceProperties": [{"id": 0, "name": "GPU"}],
         "distributedInfo": {"rank": 0, "world_size": 1, "backend": "nccl"},
         "baseTimeNanoseconds": 1_719_853_884_000_000_000,
-    }  # fmt: skip
+    }
     with path.open("w") as file:
         file.write(json.dumps(head)[:-1] + ', "traceEvents": [\n')
         number = 0

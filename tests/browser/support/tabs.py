@@ -82,11 +82,14 @@ class Tab:
         self._under_way: set[Request] = set()
         self._last_end_s = 0.0
         self._listeners: dict[str, Callable[[Any], None]] = {
-            "console": self._said, "pageerror": lambda e: self.problems.add(f"page error: {e}"),
-            "dialog": self._dialog, "request": self._asked,
-            "requestfinished": self._ended, "requestfailed": self._failed,
+            "console": self._said,
+            "pageerror": lambda e: self.problems.add(f"page error: {e}"),
+            "dialog": self._dialog,
+            "request": self._asked,
+            "requestfinished": self._ended,
+            "requestfailed": self._failed,
             "response": self._answered,
-        }  # fmt: skip
+        }
         profile.set_up(theme, size)
         for event, listener in self._listeners.items():
             self.page.on(event, listener)

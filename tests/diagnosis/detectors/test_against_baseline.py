@@ -32,8 +32,11 @@ def test_waiting_for_one_rank_is_no_slow_communication() -> None:
 
     def phases(rank: int, step: int) -> dict[str, float]:
         late = rank == 3
-        return {"step_ms": 260.0, "comm_ms": 40.0 if late else 100.0,
-                "compute_ms": 210.0 if late else 150.0}  # fmt: skip
+        return {
+            "step_ms": 260.0,
+            "comm_ms": 40.0 if late else 100.0,
+            "compute_ms": 210.0 if late else 150.0,
+        }
 
     assert [finding.kind for finding in judged(phases).findings] == ["step_regression"]
 

@@ -17,9 +17,10 @@ LOOKS = np.arange(NUM_LOOKS)
 def judged(*entropies: Any) -> Verdict | None:
     """One series a head, two heads a layer."""
     rows = [
-        row for n, series in enumerate(entropies)
+        row
+        for n, series in enumerate(entropies)
         for row in head_rows(n // 2, n % 2, entropy=series)
-    ]  # fmt: skip
+    ]
     return detect(tables(heads=rows), attempt=0)
 
 

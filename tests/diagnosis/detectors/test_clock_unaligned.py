@@ -26,19 +26,31 @@ Off = Callable[[int, int], float]
 
 
 def judged(
-    off_ms: Off, num_hosts: int = 5, known: bool = True, err_us: float = 50.0, noise: float = 0.02,
+    off_ms: Off,
+    num_hosts: int = 5,
+    known: bool = True,
+    err_us: float = 50.0,
+    noise: float = 0.02,
     transfer_ms: float = 0.3,
-) -> Verdict | None:  # fmt: skip
+) -> Verdict | None:
     random = np.random.default_rng(1)
     rows = []
     for block in range(BLOCKS):
         seen = [off_ms(host, block) + random.normal(0, noise) for host in range(num_hosts)]
         rows += [
-            {"block": block, "first_step": STEPS * block, "last_step": STEPS * block + STEPS - 1,
-             "group_id": 1, "host": f"node{host}", "late_ms": late - min(seen), "num_ends": 40,
-             "transfer_ms": transfer_ms if known else None, "is_aligned": known}
+            {
+                "block": block,
+                "first_step": STEPS * block,
+                "last_step": STEPS * block + STEPS - 1,
+                "group_id": 1,
+                "host": f"node{host}",
+                "late_ms": late - min(seen),
+                "num_ends": 40,
+                "transfer_ms": transfer_ms if known else None,
+                "is_aligned": known,
+            }
             for host, late in enumerate(seen)
-        ]  # fmt: skip
+        ]
     layout = ParallelLayout.from_sizes(dp=8 * num_hosts)
     clocks = [
         {"rank": rank, "host": f"node{rank // 8}", "err_us": err_us if known else None}
@@ -54,11 +66,19 @@ def judged(
     )
 
 
-_ENDS = pa.schema([
-    ("block", pa.int64()), ("first_step", pa.int64()), ("last_step", pa.int64()),
-    ("group_id", pa.int64()), ("host", pa.string()), ("late_ms", pa.float64()),
-    ("num_ends", pa.int64()), ("transfer_ms", pa.float64()), ("is_aligned", pa.bool_()),
-])  # fmt: skip
+_ENDS = pa.schema(
+    [
+        ("block", pa.int64()),
+        ("first_step", pa.int64()),
+        ("last_step", pa.int64()),
+        ("group_id", pa.int64()),
+        ("host", pa.string()),
+        ("late_ms", pa.float64()),
+        ("num_ends", pa.int64()),
+        ("transfer_ms", pa.float64()),
+        ("is_aligned", pa.bool_()),
+    ]
+)
 _CLOCKS = pa.schema([("rank", pa.int32()), ("host", pa.string()), ("err_us", pa.float64())])
 
 

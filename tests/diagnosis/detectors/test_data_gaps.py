@@ -20,9 +20,11 @@ Lost = dict[tuple[int, int], int]
 
 
 def recorded(
-    folder: Path, written: Lost, lost_steps: set[tuple[int, int]] = frozenset(),  # type: ignore[assignment]
+    folder: Path,
+    written: Lost,
+    lost_steps: set[tuple[int, int]] = frozenset(),  # type: ignore[assignment]
     late: int = -1,
-) -> Verdict:  # fmt: skip
+) -> Verdict:
     """Four ranks in one group, four collectives a step; rank `late` begins with step 5."""
     run = RunBuilder(folder / "run", 4, ParallelLayout.from_sizes(dp=4))
     run.group(7, [0, 1, 2, 3], "dp")

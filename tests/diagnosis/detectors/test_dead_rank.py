@@ -18,10 +18,17 @@ from sample_traces.generate.write import generate
 from tests.diagnosis.work_tables import tables
 from trace_hooks.layout import ParallelLayout
 
-_SCHEMA = pa.schema([
-    ("rank", pa.int32()), ("host", pa.string()), ("last_ns", pa.int64()), ("status", pa.string()),
-    ("error", pa.string()), ("last_step", pa.int64()), ("is_lost", pa.bool_()),
-])  # fmt: skip
+_SCHEMA = pa.schema(
+    [
+        ("rank", pa.int32()),
+        ("host", pa.string()),
+        ("last_ns", pa.int64()),
+        ("status", pa.string()),
+        ("error", pa.string()),
+        ("last_step", pa.int64()),
+        ("is_lost", pa.bool_()),
+    ]
+)
 
 
 def judged(
@@ -37,9 +44,9 @@ def judged(
         if rank in silent:
             row |= {"last_ns": 10**18 - int(quiet_s * 1e9), **changed}
         rows.append(row)
-    places = tables(
-        ParallelLayout.from_sizes(dp=8), 1, lambda rank, step: 1.0, ranks_per_host=4
-    )["rank_places"]  # fmt: skip
+    places = tables(ParallelLayout.from_sizes(dp=8), 1, lambda rank, step: 1.0, ranks_per_host=4)[
+        "rank_places"
+    ]
     found = {"last_signs": pa.Table.from_pylist(rows, _SCHEMA), "rank_places": places}
     verdict = detect(found, attempt=0)
     assert verdict is not None

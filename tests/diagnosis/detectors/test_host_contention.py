@@ -24,9 +24,13 @@ STEPS, FROM = 30, 9
 
 
 def judged(
-    forward: float, backward: float, ranks: range = range(4, 8), layout: ParallelLayout = PP3_TP4,
-    seed: int = 1, device: str = "cpu",
-) -> Verdict | None:  # fmt: skip
+    forward: float,
+    backward: float,
+    ranks: range = range(4, 8),
+    layout: ParallelLayout = PP3_TP4,
+    seed: int = 1,
+    device: str = "cpu",
+) -> Verdict | None:
     """Hosts of four ranks; some stand still for so many ms longer from a step on."""
     random = np.random.default_rng(seed)
 
@@ -35,9 +39,12 @@ def judged(
         if rank in ranks and step >= FROM:
             idle = [idle[0] + forward, idle[1] + backward]
         return {
-            "cpu_ms": 130.0 + rank // 4, "compute_ms": 130.0 + rank // 4 + sum(idle),
-            "forward_idle_ms": idle[0], "backward_idle_ms": idle[1], "step_ms": 200.0 + sum(idle),
-        }  # fmt: skip
+            "cpu_ms": 130.0 + rank // 4,
+            "compute_ms": 130.0 + rank // 4 + sum(idle),
+            "forward_idle_ms": idle[0],
+            "backward_idle_ms": idle[1],
+            "step_ms": 200.0 + sum(idle),
+        }
 
     tables = phase_tables(layout, STEPS, phases, device=device, ranks_per_host=4)
     return detect(tables, attempt=0)

@@ -18,11 +18,15 @@ def judged(
 ) -> Verdict | None:
     counts = [
         {
-            "rank": rank, "num_instances": 10, "num_last": last.get(rank, 0), "chance": 1 / 8,
-            "wait_caused_ms": caused_ms.get(rank, 0.0), "wait_ms": 5.0,
+            "rank": rank,
+            "num_instances": 10,
+            "num_last": last.get(rank, 0),
+            "chance": 1 / 8,
+            "wait_caused_ms": caused_ms.get(rank, 0.0),
+            "wait_ms": 5.0,
         }
         for rank in range(ranks)
-    ]  # fmt: skip
+    ]
     tables = phase_tables(DP8, steps, lambda rank, step: {})
     return detect({**tables, "late_counts": pa.Table.from_pylist(counts)}, attempt=0)
 

@@ -81,10 +81,14 @@ def on_shared_cores(ms: float, seed: int) -> Phases:
         idle_ms = forward + backward + hit_ms
         waited_ms = max(100.0 + (ms if step >= FROM else 0.0) - idle_ms, 0.0)
         return {
-            "step_ms": 245.0 + (ms if step >= FROM else 0.0), "cpu_ms": 140.0,
-            "compute_ms": 140.0 + idle_ms, "comm_ms": waited_ms, "covered_ms": 240.0,
-            "forward_idle_ms": forward + hit_ms, "backward_idle_ms": backward,
-        }  # fmt: skip
+            "step_ms": 245.0 + (ms if step >= FROM else 0.0),
+            "cpu_ms": 140.0,
+            "compute_ms": 140.0 + idle_ms,
+            "comm_ms": waited_ms,
+            "covered_ms": 240.0,
+            "forward_idle_ms": forward + hit_ms,
+            "backward_idle_ms": backward,
+        }
 
     return phases
 

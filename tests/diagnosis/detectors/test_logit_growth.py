@@ -18,7 +18,7 @@ def judged(*logits: Any) -> Verdict | None:
     """One series a head, two heads a layer."""
     rows = [
         row for n, series in enumerate(logits) for row in head_rows(n // 2, n % 2, max_logit=series)
-    ]  # fmt: skip
+    ]
     return detect(tables(heads=rows), attempt=0)
 
 

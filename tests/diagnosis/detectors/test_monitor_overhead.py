@@ -18,44 +18,66 @@ from tests.runs_builder import T0, US, RunBuilder
 from trace_hooks.layout import ParallelLayout
 
 DP8 = ParallelLayout.from_sizes(dp=8)
-_COLUMNS = pa.schema([
-    ("rank", pa.int32()), ("self_ms", pa.float64()), ("elapsed_ms", pa.float64()),
-    ("cost_ratio", pa.float64()), ("self_ms_per_step", pa.float64()), ("dropped", pa.int64()),
-    ("hook_errors", pa.int64()),
-])  # fmt: skip
+_COLUMNS = pa.schema(
+    [
+        ("rank", pa.int32()),
+        ("self_ms", pa.float64()),
+        ("elapsed_ms", pa.float64()),
+        ("cost_ratio", pa.float64()),
+        ("self_ms_per_step", pa.float64()),
+        ("dropped", pa.int64()),
+        ("hook_errors", pa.int64()),
+    ]
+)
 
 
-_NOT_COUNTED = pa.schema([
-    ("rank", pa.int32()), ("thread", pa.string()), ("source", pa.string()),
-    ("share", pa.float64()),
-]).empty_table()  # fmt: skip
+_NOT_COUNTED = pa.schema(
+    [
+        ("rank", pa.int32()),
+        ("thread", pa.string()),
+        ("source", pa.string()),
+        ("share", pa.float64()),
+    ]
+).empty_table()
 
 
 STEPS, FROM = 30, 10
 
 
 def judged(
-    costs: dict[int, dict[str, Any]], elapsed_ms: float = 60_000.0,
-    by_step: list[float] | None = None, by_source: pa.Table = _NOT_COUNTED,
-) -> Verdict:  # fmt: skip
+    costs: dict[int, dict[str, Any]],
+    elapsed_ms: float = 60_000.0,
+    by_step: list[float] | None = None,
+    by_source: pa.Table = _NOT_COUNTED,
+) -> Verdict:
     rows = []
     for rank in range(8):
         told = {"cost_ratio": 0.004, "dropped": 0, **costs.get(rank, {})}
         own_ms = elapsed_ms * told["cost_ratio"]
-        rows.append({
-            "rank": rank, "self_ms": own_ms, "elapsed_ms": elapsed_ms, "hook_errors": 0,
-            "self_ms_per_step": own_ms / 300, **told,
-        })  # fmt: skip
+        rows.append(
+            {
+                "rank": rank,
+                "self_ms": own_ms,
+                "elapsed_ms": elapsed_ms,
+                "hook_errors": 0,
+                "self_ms_per_step": own_ms / 300,
+                **told,
+            }
+        )
     tables = phase_tables(DP8, STEPS, lambda r, s: {})
     shares = [0.004] * STEPS if by_step is None else by_step
-    beats = pa.table({
-        "step": np.arange(1, STEPS, 2), "cost_ratio": np.array(shares)[1::2],
-        "num_beats": np.full(STEPS // 2, 8),
-    })  # fmt: skip
+    beats = pa.table(
+        {
+            "step": np.arange(1, STEPS, 2),
+            "cost_ratio": np.array(shares)[1::2],
+            "num_beats": np.full(STEPS // 2, 8),
+        }
+    )
     answers = {
-        "hook_cost": pa.Table.from_pylist(rows, _COLUMNS), "hook_cost_by_step": beats,
+        "hook_cost": pa.Table.from_pylist(rows, _COLUMNS),
+        "hook_cost_by_step": beats,
         "hook_cost_by_source": by_source,
-    }  # fmt: skip
+    }
     return detect({**tables, **answers}, attempt=0)
 
 
@@ -74,10 +96,12 @@ def test_the_sources_that_cost_most_are_named() -> None:
         {"rank": rank, "thread": thread, "source": source, "share": share}
         for rank in (2, 3)
         for thread, source, share in (
-            ("trace_hooks drain", "writing", 0.5), ("main", f"statistics {rank}", 0.3),
-            ("main", "modules", 0.15), ("main", "collectives", 0.05),
+            ("trace_hooks drain", "writing", 0.5),
+            ("main", f"statistics {rank}", 0.3),
+            ("main", "modules", 0.15),
+            ("main", "collectives", 0.05),
         )
-    ]  # fmt: skip
+    ]
     by_source = pa.Table.from_pylist(rows, _NOT_COUNTED.schema)
     (finding,) = judged({3: {"cost_ratio": 0.3}}, by_source=by_source).findings
     (told,) = [e for e in finding.evidence if e.question == "hook_cost_by_source"]

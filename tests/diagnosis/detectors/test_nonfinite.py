@@ -15,17 +15,29 @@ from ingest.run import open_run
 from tests.runs_builder import T0, RunBuilder
 
 STEPS = 30
-TENSORS = pa.schema({
-    "step": pa.int64(), "rank": pa.int32(), "stage": pa.int32(), "layer": pa.int32(),
-    "tensor": pa.string(), "name": pa.string(), "nonfinite": pa.int64(),
-})  # fmt: skip
+TENSORS = pa.schema(
+    {
+        "step": pa.int64(),
+        "rank": pa.int32(),
+        "stage": pa.int32(),
+        "layer": pa.int32(),
+        "tensor": pa.string(),
+        "name": pa.string(),
+        "nonfinite": pa.int64(),
+    }
+)
 
 
 def bad(step: int, tensor: str, layer: int, rank: int = 0, stage: int = 0) -> dict[str, Any]:
     return {
-        "step": step, "rank": rank, "stage": stage, "layer": layer, "tensor": tensor,
-        "name": f"layers.{layer}", "nonfinite": 5,
-    }  # fmt: skip
+        "step": step,
+        "rank": rank,
+        "stage": stage,
+        "layer": layer,
+        "tensor": tensor,
+        "name": f"layers.{layer}",
+        "nonfinite": 5,
+    }
 
 
 def judged(loss: list[Any], norm: list[Any] | None = None, *rows: dict[str, Any]) -> Verdict | None:
@@ -55,9 +67,11 @@ def test_a_single_one_that_is_over_is_past() -> None:
 
 def test_where_it_begins_is_the_lowest_output_that_is_not_finite() -> None:
     rows = [
-        bad(20, "weight", 0), bad(20, "residual", 3, stage=1), bad(20, "mlp", 2, rank=5, stage=1),
+        bad(20, "weight", 0),
+        bad(20, "residual", 3, stage=1),
+        bad(20, "mlp", 2, rank=5, stage=1),
         bad(24, "residual", 0),
-    ]  # fmt: skip
+    ]
     verdict = judged([None] * STEPS, None, *rows)
     assert verdict is not None
     (finding,) = verdict.findings
@@ -85,8 +99,9 @@ def test_finite_losses_are_checked_and_without_any_nothing_is_said() -> None:
     verdict = judged([2.0] * STEPS)
     assert verdict is not None
     assert (verdict.findings, verdict.checked) == (
-        (), "The loss is finite in all 30 steps that logged it.",
-    )  # fmt: skip
+        (),
+        "The loss is finite in all 30 steps that logged it.",
+    )
     assert judged([None] * STEPS) is None
 
 
@@ -97,9 +112,17 @@ def test_of_a_whole_run_the_question_gives_the_number_again(tmp_path: Path) -> N
         run.step(0, step, 100 * step, 100 * step + 100, loss=2.0 if step < 6 else math.nan)
     for tensor, layer in (("mlp", 1), ("residual", 2)):
         run.add(
-            "tensor_stats", 0, 5, tensor=tensor, layer=layer, name=f"layers.{layer}",
-            zero_ratio=0.0, nonfinite=4, log2_counts=[0] * 64, **row,
-        )  # fmt: skip
+            "tensor_stats",
+            0,
+            5,
+            tensor=tensor,
+            layer=layer,
+            name=f"layers.{layer}",
+            zero_ratio=0.0,
+            nonfinite=4,
+            log2_counts=[0] * 64,
+            **row,
+        )
     run.rank_files()
     run.publish()
     with open_run(run.folder) as opened:

@@ -25,8 +25,12 @@ def skewed(mean_ms: float, first: int, seed: int = 3, ranks: int = 16) -> Phases
 
     def phases(rank: int, step: int) -> dict[str, float]:
         own, most = float(delay_SR[step, rank]), float(delay_SR[step].max())
-        return {"step_ms": 200 + most, "covered_ms": 200 + most - own, "compute_ms": 150.0,
-                "comm_ms": 48 + most - own}  # fmt: skip
+        return {
+            "step_ms": 200 + most,
+            "covered_ms": 200 + most - own,
+            "compute_ms": 150.0,
+            "comm_ms": 48 + most - own,
+        }
 
     return phases
 

@@ -65,9 +65,15 @@ def test_even_micro_batches_take_what_1f1b_takes(num: int, stages: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", ["slow_worker=5,x=1.4,from=8", "slow_stage=1,x=1.3,from=8", "gc_pauses,ms=60",
-              "host_contention=0,x=1.5,from=8", "jit_spikes,ms=100"],
-)  # fmt: skip
+    "fault",
+    [
+        "slow_worker=5,x=1.4,from=8",
+        "slow_stage=1,x=1.3,from=8",
+        "gc_pauses,ms=60",
+        "host_contention=0,x=1.5,from=8",
+        "jit_spikes,ms=100",
+    ],
+)
 def test_other_faults_are_not_told_as_uneven_work(tmp_path: Path, fault: str) -> None:
     kinds = {finding.kind for finding in diagnosed(tmp_path / "run", fault)}
     assert "sequence_imbalance" not in kinds
@@ -82,19 +88,31 @@ def judged(forward_RSB: np.ndarray, backward_RSB: np.ndarray) -> Verdict:
     num_ranks, num_steps, _ = forward_RSB.shape
     rank, step, micro = np.indices(forward_RSB.shape).reshape(3, -1)
     unknown = pa.nulls(rank.size, pa.float64())
-    work = pa.table({
-        "rank": rank, "step": step, "microbatch": micro, "chunk": np.zeros(rank.size, np.int64),
-        "forward_ms": forward_RSB.ravel(), "backward_ms": backward_RSB.ravel(),
-        "forward_cpu_ms": unknown, "backward_cpu_ms": unknown, "tokens": unknown,
-        "sum_sq_len": unknown,
-    })  # fmt: skip
+    work = pa.table(
+        {
+            "rank": rank,
+            "step": step,
+            "microbatch": micro,
+            "chunk": np.zeros(rank.size, np.int64),
+            "forward_ms": forward_RSB.ravel(),
+            "backward_ms": backward_RSB.ravel(),
+            "forward_cpu_ms": unknown,
+            "backward_cpu_ms": unknown,
+            "tokens": unknown,
+            "sum_sq_len": unknown,
+        }
+    )
     total = (forward_RSB + backward_RSB).sum(axis=2)
     longest = total.max(axis=0)
     tables = phase_tables(
-        ParallelLayout.from_sizes(dp=num_ranks), num_steps,
-        lambda r, s: {"compute_ms": total[r, s], "step_ms": longest[s] + 20.0,
-                      "comm_ms": longest[s] - total[r, s] + 15.0},
-    )  # fmt: skip
+        ParallelLayout.from_sizes(dp=num_ranks),
+        num_steps,
+        lambda r, s: {
+            "compute_ms": total[r, s],
+            "step_ms": longest[s] + 20.0,
+            "comm_ms": longest[s] - total[r, s] + 15.0,
+        },
+    )
     return detect({**tables, "microbatch_work": work}, attempt=0)
 
 

@@ -27,9 +27,7 @@ def saving(save_ms: float, slow: dict[int, float] | None = None, first: int = 0)
         late = slow if step >= first else {}
         longest = max([save_ms, *late.values()])
         own = late.get(rank, late.get(-1, save_ms)) + noise
-        return {
-            "step_ms": STEP_MS + longest, "checkpoint_ms": own, "comm_ms": 40.0 + longest - own,
-        }  # fmt: skip
+        return {"step_ms": STEP_MS + longest, "checkpoint_ms": own, "comm_ms": 40.0 + longest - own}
 
     return phases
 

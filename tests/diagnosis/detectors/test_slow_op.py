@@ -31,8 +31,9 @@ def diagnosed(folder: Path, slow: dict[str, float], ranks: range = range(RANKS))
                 for op, usual_us in (("attention", 4_000.0), ("mlp", 8_000.0)):
                     x = slow.get(op, 1.0) if step >= FROM and rank in ranks else 1.0
                     took = usual_us * x * float(np.exp(random.normal(0, 0.005)))
-                    builder.span(rank, step, "forward", at, at + took, name=f"layers.{layer}.{op}",
-                                 depth=1)  # fmt: skip
+                    builder.span(
+                        rank, step, "forward", at, at + took, name=f"layers.{layer}.{op}", depth=1
+                    )
                     at += took
                 builder.span(rank, step, "forward", first, at, name=f"layers.{layer}")
             ends.append(at)

@@ -13,19 +13,34 @@ from trace_hooks.layout import ParallelLayout
 
 DP8 = ParallelLayout.from_sizes(dp=8)
 STEPS, FROM = 50, 20
-NO_OPS = pa.table({
-    "rank": pa.array([], pa.int32()), "step": pa.array([], pa.int64()),
-    "name": pa.array([], pa.string()), "op_ms": pa.array([], pa.float64()),
-    "depth": pa.array([], pa.int16()), "num_spans": pa.array([], pa.int64()),
-})  # fmt: skip
+NO_OPS = pa.table(
+    {
+        "rank": pa.array([], pa.int32()),
+        "step": pa.array([], pa.int64()),
+        "name": pa.array([], pa.string()),
+        "op_ms": pa.array([], pa.float64()),
+        "depth": pa.array([], pa.int16()),
+        "num_spans": pa.array([], pa.int64()),
+    }
+)
 
-NO_WORK = pa.table({
-    name: pa.array([], pa.float64())
-    for name in (
-        "rank", "step", "chunk", "microbatch", "forward_ms", "backward_ms", "forward_cpu_ms",
-        "backward_cpu_ms", "tokens", "sum_sq_len",
-    )
-})  # fmt: skip
+NO_WORK = pa.table(
+    {
+        name: pa.array([], pa.float64())
+        for name in (
+            "rank",
+            "step",
+            "chunk",
+            "microbatch",
+            "forward_ms",
+            "backward_ms",
+            "forward_cpu_ms",
+            "backward_cpu_ms",
+            "tokens",
+            "sum_sq_len",
+        )
+    }
+)
 
 
 def longer(ms: float, ranks: range = range(8), last: int = STEPS) -> Phases:
@@ -48,8 +63,10 @@ def judged(phases: Phases, layout: ParallelLayout = DP8, work: pa.Table = NO_WOR
 def test_all_ranks_compute_longer(ms: float) -> None:
     (finding,) = judged(longer(ms)).findings
     assert (finding.kind, finding.culprits, finding.severity != "past") == (
-        "step_regression", (), True,
-    )  # fmt: skip
+        "step_regression",
+        (),
+        True,
+    )
     assert abs(finding.first_step - FROM) <= 1
     assert finding.slowdown == pytest.approx(1 + ms / 150, abs=0.03)
     assert finding.cost is not None
@@ -104,10 +121,16 @@ def uneven_work(since: int) -> pa.Table:
         for step in range(STEPS):
             for microbatch in range(4):
                 ms = 10.0 * float(np.exp(random.normal(0, 0.4 if step >= since else 0.003)))
-                rows.append({
-                    "rank": rank, "step": step, "chunk": 0, "microbatch": microbatch,
-                    "forward_ms": ms, "backward_ms": 2 * ms,
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "rank": rank,
+                        "step": step,
+                        "chunk": 0,
+                        "microbatch": microbatch,
+                        "forward_ms": ms,
+                        "backward_ms": 2 * ms,
+                    }
+                )
     return pa.Table.from_pylist(rows, NO_WORK.schema)
 
 

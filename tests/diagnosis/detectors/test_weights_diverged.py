@@ -11,27 +11,48 @@ from diagnosis.detectors.weights_diverged import detect
 from diagnosis.findings import Finding, Verdict
 
 LOOKS = 12
-CHECKSUMS = pa.schema([
-    ("step", pa.int64()), ("stage", pa.int32()), ("layer", pa.int32()), ("name", pa.string()),
-    ("shard", pa.string()), ("place", pa.int32()), ("num_ranks", pa.int64()),
-    ("num_values", pa.int64()), ("odd_ranks", pa.list_(pa.int32())),
-])  # fmt: skip
-PLACES = pa.table({
-    "rank": [0, 1, 2, 3], "host": ["a", "a", "b", "b"], "pp": [0] * 4, "dp": [0, 1, 2, 3],
-    "cp": [None] * 4, "tp": [None] * 4,
-})  # fmt: skip
+CHECKSUMS = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("stage", pa.int32()),
+        ("layer", pa.int32()),
+        ("name", pa.string()),
+        ("shard", pa.string()),
+        ("place", pa.int32()),
+        ("num_ranks", pa.int64()),
+        ("num_values", pa.int64()),
+        ("odd_ranks", pa.list_(pa.int32())),
+    ]
+)
+PLACES = pa.table(
+    {
+        "rank": [0, 1, 2, 3],
+        "host": ["a", "a", "b", "b"],
+        "pp": [0] * 4,
+        "dp": [0, 1, 2, 3],
+        "cp": [None] * 4,
+        "tp": [None] * 4,
+    }
+)
 
 
 def part(name: str, differs_from: int = LOOKS, until: int = LOOKS, **more: Any) -> Any:
     """Looks, every tenth step, of one part held by four ranks; rank 2 is the odd one."""
     return [
         {
-            "step": 10 * at, "stage": 0, "layer": 1, "name": name, "shard": "", "place": 0,
-            "num_ranks": 4, "num_values": 2 if differs_from <= at < until else 1,
-            "odd_ranks": [2] if differs_from <= at < until else [], **more,
+            "step": 10 * at,
+            "stage": 0,
+            "layer": 1,
+            "name": name,
+            "shard": "",
+            "place": 0,
+            "num_ranks": 4,
+            "num_values": 2 if differs_from <= at < until else 1,
+            "odd_ranks": [2] if differs_from <= at < until else [],
+            **more,
         }
         for at in range(LOOKS)
-    ]  # fmt: skip
+    ]
 
 
 def judged(*parts: Any) -> Verdict | None:

@@ -8,12 +8,20 @@ import pyarrow as pa
 
 from diagnosis.statistics.open_collectives import standing
 
-_SCHEMA = pa.schema([
-    ("group_id", pa.int64()), ("name", pa.string()), ("axis", pa.string()),
-    ("num_open", pa.int64()), ("seq", pa.int64()), ("op", pa.string()),
-    ("behind", pa.list_(pa.int32())), ("ahead", pa.list_(pa.int32())), ("ahead_seq", pa.int64()),
-    ("absent", pa.list_(pa.int32())),
-])  # fmt: skip
+_SCHEMA = pa.schema(
+    [
+        ("group_id", pa.int64()),
+        ("name", pa.string()),
+        ("axis", pa.string()),
+        ("num_open", pa.int64()),
+        ("seq", pa.int64()),
+        ("op", pa.string()),
+        ("behind", pa.list_(pa.int32())),
+        ("ahead", pa.list_(pa.int32())),
+        ("ahead_seq", pa.int64()),
+        ("absent", pa.list_(pa.int32())),
+    ]
+)
 
 
 def said(*rows: dict[str, Any]) -> str | None:

@@ -46,9 +46,10 @@ def test_the_median_of_the_others_is_that_of_the_others(count: int) -> None:
     for row in range(count):
         for step in range(6):
             others = [
-                values_NS[other, step] for other in range(count)
+                values_NS[other, step]
+                for other in range(count)
                 if other != row and trusted_N[other] and np.isfinite(values_NS[other, step])
-            ]  # fmt: skip
+            ]
             expected = np.median(others) if others else np.nan
             np.testing.assert_allclose(found_NS[row, step], expected, err_msg=f"{row}, {step}")
 
@@ -65,9 +66,15 @@ def test_slowdown_and_noise_of_a_known_case() -> None:
     np.testing.assert_allclose(slow_RS[3], 152 / 100)  # others: 100 x 4, 102 x 3
     np.testing.assert_allclose(slow_RS[0], 100 / 102)  # others: 100 x 3, 102 x 3, 152
     without = noises(slow_RS, peers, np.arange(8) != 3)
-    assert without[0] == pytest.approx(3 * np.median(np.abs(
-        np.r_[[100 / 102] * 4, [102 / 100] * 3] - np.median(np.r_[[100 / 102] * 4, [102 / 100] * 3])
-    )))  # fmt: skip
+    assert without[0] == pytest.approx(
+        3
+        * np.median(
+            np.abs(
+                np.r_[[100 / 102] * 4, [102 / 100] * 3]
+                - np.median(np.r_[[100 / 102] * 4, [102 / 100] * 3])
+            )
+        )
+    )
     np.testing.assert_allclose(step_noises(slow_RS, peers), 0.0, atol=1e-12)  # no step differs
 
 
@@ -99,9 +106,10 @@ def test_two_ranks_are_compared_with_what_they_did_before(
     slow: int | None, x: float, told: list[int]
 ) -> None:
     given = tables(
-        ParallelLayout.from_sizes(dp=2), 30,
+        ParallelLayout.from_sizes(dp=2),
+        30,
         lambda rank, step: 100.0 * (x if step >= 10 and slow in (rank, None) else 1.0),
-    )  # fmt: skip
+    )
     work = work_of(given["rank_work"], given["rank_places"])
     slow_RS = slowdowns(work, peers_of(work.ranks), np.ones(2, np.bool_))
     assert np.flatnonzero(np.median(slow_RS[:, 10:], axis=1) > 1.1).tolist() == told

@@ -73,8 +73,10 @@ def test_a_seeded_fault_is_named_and_placed(
 def test_two_causes_at_once() -> None:
     found = causes_of(slow=((0, 1, 1.5), (3, 6, 1.3)), slow_links=((1, 3, 40.0),))
     assert {(c.kind, c.ranks) for c in found} <= {
-        ("slow_worker", (1,)), ("slow_worker", (30,)), ("slow_link", (11, 19))
-    }  # fmt: skip
+        ("slow_worker", (1,)),
+        ("slow_worker", (30,)),
+        ("slow_link", (11, 19)),
+    }
     assert found[0].ranks == (1,)
 
 
@@ -86,8 +88,9 @@ def test_a_slow_worker_of_two_replicas_is_no_slow_stage() -> None:
 def test_networks_slow_on_half_of_the_stages_are_no_stage() -> None:
     found = causes_of(slow_networks=((0, 4.0), (1, 8.0)))
     assert {(cause.kind, cause.stages) for cause in found} == {
-        ("slow_dp_network", (0,)), ("slow_dp_network", (1,))
-    }  # fmt: skip
+        ("slow_dp_network", (0,)),
+        ("slow_dp_network", (1,)),
+    }
 
 
 def test_what_costs_nothing_is_not_told() -> None:

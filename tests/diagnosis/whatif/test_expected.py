@@ -55,9 +55,10 @@ def test_the_timeline_has_the_lengths_of_its_step() -> None:
     step = int(metrics.step_S[3])
     shown = [timeline(prepared, step, replica(prepared, dp)).rows for dp in (0, 1)]
     for column, wanted in (
-        ("ideal_end_s", metrics.T_ideal_s_S[3]), ("replayed_end_s", metrics.T_s_S[3]),
+        ("ideal_end_s", metrics.T_ideal_s_S[3]),
+        ("replayed_end_s", metrics.T_s_S[3]),
         ("end_s", metrics.T_base_s_S[3]),
-    ):  # fmt: skip
+    ):
         found = max(float(np.max(rows[column].to_numpy())) for rows in shown)
         assert found == pytest.approx(wanted, rel=1e-6)
     for rows in shown:

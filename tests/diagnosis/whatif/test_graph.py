@@ -18,13 +18,19 @@ Op = tuple[str, int, float, float]
 """type, stage, start, end; chunk 0"""
 
 PIPELINE: list[Op] = [
-    ("forward-compute", 0, 0.0, 1.0), ("forward-send", 0, 1.0, 1.1),
-    ("forward-recv", 1, 0.0, 1.1), ("forward-compute", 1, 1.1, 2.1),
-    ("backward-compute", 1, 2.1, 4.1), ("backward-send", 1, 4.1, 4.2),
-    ("backward-recv", 0, 1.1, 4.2), ("backward-compute", 0, 4.2, 6.2),
-    ("optimizer-clip-main-grad", 0, 6.2, 6.3), ("optimizer-clip-main-grad", 1, 4.2, 6.3),
-    ("optimizer", 0, 6.3, 6.5), ("optimizer", 1, 6.3, 6.5),
-]  # fmt: skip
+    ("forward-compute", 0, 0.0, 1.0),
+    ("forward-send", 0, 1.0, 1.1),
+    ("forward-recv", 1, 0.0, 1.1),
+    ("forward-compute", 1, 1.1, 2.1),
+    ("backward-compute", 1, 2.1, 4.1),
+    ("backward-send", 1, 4.1, 4.2),
+    ("backward-recv", 0, 1.1, 4.2),
+    ("backward-compute", 0, 4.2, 6.2),
+    ("optimizer-clip-main-grad", 0, 6.2, 6.3),
+    ("optimizer-clip-main-grad", 1, 4.2, 6.3),
+    ("optimizer", 0, 6.3, 6.5),
+    ("optimizer", 1, 6.3, 6.5),
+]
 
 
 TWO_STAGES = Sizes(1, 2)
@@ -40,11 +46,19 @@ def built(
         seq = counts.get((optype, stage), 0)
         counts[optype, stage] = seq + 1
         rows += [
-            {"step": 0, "dp": dp, "stage": stage, "rank": stage * sizes.dp + dp, "optype": optype,
-             "seq": seq, "chunk": (chunks or {}).get(at, 0), "start_s": start,
-             "duration_s": end - start}
+            {
+                "step": 0,
+                "dp": dp,
+                "stage": stage,
+                "rank": stage * sizes.dp + dp,
+                "optype": optype,
+                "seq": seq,
+                "chunk": (chunks or {}).get(at, 0),
+                "start_s": start,
+                "duration_s": end - start,
+            }
             for dp in range(sizes.dp)
-        ]  # fmt: skip
+        ]
     return dense(pa.Table.from_pylist(rows), sizes)
 
 
@@ -86,9 +100,11 @@ def test_waiting_is_taken_out_and_computed_anew() -> None:
 
 def test_transfers_far_below_zero_count_as_zero_small_ones_are_kept() -> None:
     moved = {
-        ("forward-recv", 1): (1.105, 1.205), ("backward-recv", 0): (4.3, 4.4),
-        ("backward-compute", 0): (4.4, 6.2), ("forward-compute", 1): (1.21, 2.1),
-    }  # fmt: skip
+        ("forward-recv", 1): (1.105, 1.205),
+        ("backward-recv", 0): (4.3, 4.4),
+        ("backward-compute", 0): (4.4, 6.2),
+        ("forward-compute", 1): (1.21, 2.1),
+    }
     late = [(optype, stage, *moved.get((optype, stage), at)) for optype, stage, *at in PIPELINE]
     ops = built(late)
     by_name = dict(zip(waits(ops, graph_of(ops)), transfers(ops, graph_of(ops)), strict=True))
@@ -98,12 +114,16 @@ def test_transfers_far_below_zero_count_as_zero_small_ones_are_kept() -> None:
 
 DP = Sizes(2, 1)
 ALONE: list[Op] = [
-    ("params-all-gather", 0, 0.0, 0.5), ("forward-compute", 0, 0.5, 1.5),
-    ("backward-compute", 0, 1.5, 3.5), ("gc", 0, 3.5, 3.5),
-    ("layernorm-grads-all-reduce", 0, 3.5, 3.6), ("grads-reduce-scatter", 0, 3.6, 4.0),
-    ("grads-reduce-scatter", 0, 4.0, 4.4), ("optimizer-clip-main-grad", 0, 4.4, 4.5),
+    ("params-all-gather", 0, 0.0, 0.5),
+    ("forward-compute", 0, 0.5, 1.5),
+    ("backward-compute", 0, 1.5, 3.5),
+    ("gc", 0, 3.5, 3.5),
+    ("layernorm-grads-all-reduce", 0, 3.5, 3.6),
+    ("grads-reduce-scatter", 0, 3.6, 4.0),
+    ("grads-reduce-scatter", 0, 4.0, 4.4),
+    ("optimizer-clip-main-grad", 0, 4.4, 4.5),
     ("optimizer", 0, 4.5, 5.0),
-]  # fmt: skip
+]
 
 
 def test_gradients_of_one_stage() -> None:
@@ -111,8 +131,9 @@ def test_gradients_of_one_stage() -> None:
     assert found["forward-compute 0 0"] == {"params-all-gather 0 0"}
     assert found["gc 0 0"] == {"backward-compute 0 0"}
     assert found["grads-reduce-scatter 0 0"] == {
-        "layernorm-grads-all-reduce 0 0", "params-all-gather 0 0"
-    }  # fmt: skip
+        "layernorm-grads-all-reduce 0 0",
+        "params-all-gather 0 0",
+    }
     assert found["grads-reduce-scatter 0 1"] == {"grads-reduce-scatter 0 0"}
     assert found["optimizer-clip-main-grad 0 0"] == {"grads-reduce-scatter 0 1"}
 
@@ -127,9 +148,12 @@ def test_without_replicas_gradients_are_not_waited_for() -> None:
 
 def test_overlapped_gradients() -> None:
     overlapped: list[Op] = [
-        *ALONE[:3], ("grads-reduce-scatter", 0, 3.5, 3.6), *ALONE[3:5],
-        ("separate-grads-all-reduce", 0, 3.7, 4.0), *ALONE[7:],
-    ]  # fmt: skip
+        *ALONE[:3],
+        ("grads-reduce-scatter", 0, 3.5, 3.6),
+        *ALONE[3:5],
+        ("separate-grads-all-reduce", 0, 3.7, 4.0),
+        *ALONE[7:],
+    ]
     found = waits(built(overlapped, DP), graph_of(built(overlapped, DP)))
     assert found["grads-reduce-scatter 0 0"] == {"params-all-gather 0 0", "backward-compute 0 0"}
     assert found["layernorm-grads-all-reduce 0 0"] == {"gc 0 0", "grads-reduce-scatter 0 0"}
@@ -139,19 +163,28 @@ def test_overlapped_gradients() -> None:
 
 def test_the_gather_of_a_chunk_is_waited_for_by_its_first_forward() -> None:
     ops: list[Op] = [
-        ("params-all-gather", 0, 0.0, 0.2), ("params-all-gather", 0, 0.2, 0.4),
-        ("forward-compute", 0, 0.4, 1.0), ("forward-compute", 0, 1.0, 2.0), *ALONE[2:],
-    ]  # fmt: skip
+        ("params-all-gather", 0, 0.0, 0.2),
+        ("params-all-gather", 0, 0.2, 0.4),
+        ("forward-compute", 0, 0.4, 1.0),
+        ("forward-compute", 0, 1.0, 2.0),
+        *ALONE[2:],
+    ]
     found = waits(built(ops, DP, {1: 1, 3: 1}), graph_of(built(ops, DP, {1: 1, 3: 1})))
     assert found["forward-compute 0 0"] == {"params-all-gather 0 0"}
     assert found["forward-compute 0 1"] == {"params-all-gather 0 1", "forward-compute 0 0"}
 
 
 def test_the_first_backward_transfer_waits_for_the_compute_two_before() -> None:
-    more = [("forward-compute", 0, 1.0, 2.0), ("forward-send", 0, 2.0, 2.15),
-            ("forward-recv", 1, 1.1, 2.15), ("forward-compute", 1, 4.2, 5.2),
-            ("backward-compute", 1, 5.2, 7.2), ("backward-send", 1, 7.2, 7.3),
-            ("backward-recv", 0, 6.2, 7.3), ("backward-compute", 0, 7.3, 9.3)]  # fmt: skip
+    more = [
+        ("forward-compute", 0, 1.0, 2.0),
+        ("forward-send", 0, 2.0, 2.15),
+        ("forward-recv", 1, 1.1, 2.15),
+        ("forward-compute", 1, 4.2, 5.2),
+        ("backward-compute", 1, 5.2, 7.2),
+        ("backward-send", 1, 7.2, 7.3),
+        ("backward-recv", 0, 6.2, 7.3),
+        ("backward-compute", 0, 7.3, 9.3),
+    ]
     ops = built([*PIPELINE[:8], *more, *((t, s, a + 4, b + 4) for t, s, a, b in PIPELINE[8:])])
     found = waits(ops, graph_of(ops))
     assert found["backward-recv 0 0"] == {"forward-compute 0 0"}
@@ -191,7 +224,7 @@ def test_transfers_that_carry_nothing_wait_for_no_compute() -> None:
             "wait for each other in a circle",
         ),
     ],
-)  # fmt: skip
+)
 def test_no_graph_is_one_sentence(ops: list[Op], says: str) -> None:
     with pytest.raises(NotAnswerable, match=says):
         graph_of(built(ops))
@@ -199,11 +232,14 @@ def test_no_graph_is_one_sentence(ops: list[Op], says: str) -> None:
 
 def test_an_inner_stage_needs_all_its_transfers() -> None:
     ops: list[Op] = [
-        op for stage in range(3) for op in (
+        op
+        for stage in range(3)
+        for op in (
             ("forward-compute", stage, stage, stage + 1.0),
-            ("backward-compute", stage, 8.0 - stage, 9.0 - stage), ("optimizer", stage, 9.0, 9.5),
+            ("backward-compute", stage, 8.0 - stage, 9.0 - stage),
+            ("optimizer", stage, 9.0, 9.5),
         )
-    ]  # fmt: skip
+    ]
     with pytest.raises(NotAnswerable, match="stage 1 has 0 operations forward-send for 1"):
         graph_of(built(ops, Sizes(1, 3)))
 

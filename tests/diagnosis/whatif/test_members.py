@@ -136,9 +136,10 @@ def test_a_planted_fault_is_named_and_S_is_right(
     metrics = answer.metrics
     assert pytest.approx(true_S(job), rel=0.04) == metrics.S
     meant = {
-        "slow_worker": {rank}, "slow_link": {rank, rank + 4 * tp},
+        "slow_worker": {rank},
+        "slow_link": {rank, rank + 4 * tp},
         "slow_dp_network": set(range(rank % tp, 4 * tp, tp)),
-    }[kind]  # fmt: skip
+    }[kind]
     assert set(metrics.M_W_ranks) <= meant
     if kind != "slow_dp_network" or tp > 1:  # two stages alone: which one is usual?
         worst = sorted(metrics.S_w, key=lambda one: -metrics.S_w[one])[: len(meant)]

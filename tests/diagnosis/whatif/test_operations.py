@@ -11,21 +11,37 @@ import pytest
 from diagnosis.whatif.operations import NotAnswerable, Operations, Sizes, dense
 
 SCHEMA = pa.schema(
-    {"step": pa.int64(), "dp": pa.int8(), "stage": pa.int8(), "rank": pa.int32(),
-     "optype": pa.string(), "seq": pa.int32(), "chunk": pa.int8(), "start_s": pa.float32(),
-     "duration_s": pa.float32()}
-)  # fmt: skip
+    {
+        "step": pa.int64(),
+        "dp": pa.int8(),
+        "stage": pa.int8(),
+        "rank": pa.int32(),
+        "optype": pa.string(),
+        "seq": pa.int32(),
+        "chunk": pa.int8(),
+        "start_s": pa.float32(),
+        "duration_s": pa.float32(),
+    }
+)
 
 
 def rows_of(step: int, dp: int, stage: int) -> list[dict[str, Any]]:
     """A forward, a backward and an optimizer of one cell."""
     ops = (("forward-compute", 0.0, 1.0), ("backward-compute", 1.0, 2.0), ("optimizer", 3.0, 0.5))
     return [
-        {"step": step, "dp": dp, "stage": stage, "rank": 10 * stage + dp, "optype": optype,
-         "seq": 0, "chunk": 0 if optype.endswith("compute") else -1, "start_s": start + dp,
-         "duration_s": duration + step}
+        {
+            "step": step,
+            "dp": dp,
+            "stage": stage,
+            "rank": 10 * stage + dp,
+            "optype": optype,
+            "seq": 0,
+            "chunk": 0 if optype.endswith("compute") else -1,
+            "start_s": start + dp,
+            "duration_s": duration + step,
+        }
         for optype, start, duration in ops
-    ]  # fmt: skip
+    ]
 
 
 def table(rows: list[dict[str, Any]]) -> pa.Table:

@@ -13,9 +13,21 @@ from diagnosis.whatif.recorded import recorded_operations
 MS = 1_000_000
 T0 = 1_700_000_000_000_000_000
 PLAIN: dict[str, Any] = {
-    "step": 1, "dp": 0, "stage": 0, "rank": 0, "name": "x", "track": "main", "microbatch": -1,
-    "chunk": -1, "peer": -1, "tag": -1, "seq": -1, "waited_ns": -1, "is_aligned": True, "member": 0,
-}  # fmt: skip
+    "step": 1,
+    "dp": 0,
+    "stage": 0,
+    "rank": 0,
+    "name": "x",
+    "track": "main",
+    "microbatch": -1,
+    "chunk": -1,
+    "peer": -1,
+    "tag": -1,
+    "seq": -1,
+    "waited_ns": -1,
+    "is_aligned": True,
+    "member": 0,
+}
 
 
 def span(kind: str, begin_ms: float, end_ms: float, **values: Any) -> dict[str, Any]:
@@ -30,10 +42,11 @@ def ops_of(
     table, notes = recorded_operations(pa.Table.from_pylist(rows), sizes)
     found = {
         (r["optype"], r["stage"], r["dp"], r["seq"]): (
-            round(1000 * r["start_s"], 6), round(1000 * r["duration_s"], 6)
+            round(1000 * r["start_s"], 6),
+            round(1000 * r["duration_s"], 6),
         )
         for r in table.to_pylist()
-    }  # fmt: skip
+    }
     assert len(found) == table.num_rows
     return found, notes
 
@@ -45,29 +58,39 @@ def two_stages() -> list[dict[str, Any]]:
     to_second = {**first, "peer": 4, "tag": 0, "seq": 9, "microbatch": -1, "chunk": -1}
     to_first = {**second, "peer": 0, "tag": 0, "seq": 3, "microbatch": -1, "chunk": -1}
     return [
-        span("forward", 0, 10, **first), span("send", 10.5, 60, **to_second),
+        span("forward", 0, 10, **first),
+        span("send", 10.5, 60, **to_second),
         span("recv", 0.5, 12, **to_second | {"stage": 1, "rank": 4, "peer": 0}),
-        span("forward", 12, 22, **second), span("forward", 22, 23, name="loss", **second),
-        span("backward", 23, 43, **second), span("send", 43, 43.2, **to_first),
+        span("forward", 12, 22, **second),
+        span("forward", 22, 23, name="loss", **second),
+        span("backward", 23, 43, **second),
+        span("send", 43, 43.2, **to_first),
         span("recv", 11, 45, **to_first | {"stage": 0, "rank": 0, "peer": 4}),
         span("backward", 45, 65, **first),
         span("forward", 46, 50, **first, track="main"),  # inside: part of the backward
-        span("other_comm", 66, 67, stage=0, rank=0), span("other_comm", 44, 67, stage=1, rank=4),
-        span("optimizer", 65, 70, stage=0, rank=0), span("optimizer", 43.5, 69, stage=1, rank=4),
-    ]  # fmt: skip
+        span("other_comm", 66, 67, stage=0, rank=0),
+        span("other_comm", 44, 67, stage=1, rank=4),
+        span("optimizer", 65, 70, stage=0, rank=0),
+        span("optimizer", 43.5, 69, stage=1, rank=4),
+    ]
 
 
 def test_a_pipeline() -> None:
     found, notes = ops_of(two_stages(), Sizes(1, 2))
     assert found == {
-        ("forward-compute", 0, 0, 0): (0, 10), ("forward-compute", 1, 0, 0): (12, 11),
-        ("backward-compute", 0, 0, 0): (45, 20), ("backward-compute", 1, 0, 0): (23, 20),
-        ("forward-send", 0, 0, 0): (10.5, 1.5), ("forward-recv", 1, 0, 0): (0.5, 11.5),
-        ("backward-send", 1, 0, 0): (43, 2), ("backward-recv", 0, 0, 0): (11, 34),
+        ("forward-compute", 0, 0, 0): (0, 10),
+        ("forward-compute", 1, 0, 0): (12, 11),
+        ("backward-compute", 0, 0, 0): (45, 20),
+        ("backward-compute", 1, 0, 0): (23, 20),
+        ("forward-send", 0, 0, 0): (10.5, 1.5),
+        ("forward-recv", 1, 0, 0): (0.5, 11.5),
+        ("backward-send", 1, 0, 0): (43, 2),
+        ("backward-recv", 0, 0, 0): (11, 34),
         ("optimizer-clip-main-grad", 0, 0, 0): (66, 1),
         ("optimizer-clip-main-grad", 1, 0, 0): (44, 23),
-        ("optimizer", 0, 0, 0): (67, 3), ("optimizer", 1, 0, 0): (67, 2),
-    }  # fmt: skip
+        ("optimizer", 0, 0, 0): (67, 3),
+        ("optimizer", 1, 0, 0): (67, 2),
+    }
     assert notes == ()
 
 
@@ -86,12 +109,17 @@ def replicas() -> list[dict[str, Any]]:
     for dp in (0, 1):
         cell = {"dp": dp, "rank": dp}
         rows += [
-            span("dp_comm", 0, 2, **cell), span("forward", 2, 12, **cell),
-            span("dp_comm", 3, 5, **cell), span("forward", 12, 20, **cell),
-            span("dp_comm", 13, 14, **cell), span("backward", 20, 40, **cell),
-            span("dp_comm", 38, 44, track="nccl", **cell), span("dp_comm", 45, 46, **cell),
-            span("optimizer", 46, 50, **cell), span("dp_comm", 47, 49, **cell),
-        ]  # fmt: skip
+            span("dp_comm", 0, 2, **cell),
+            span("forward", 2, 12, **cell),
+            span("dp_comm", 3, 5, **cell),
+            span("forward", 12, 20, **cell),
+            span("dp_comm", 13, 14, **cell),
+            span("backward", 20, 40, **cell),
+            span("dp_comm", 38, 44, track="nccl", **cell),
+            span("dp_comm", 45, 46, **cell),
+            span("optimizer", 46, 50, **cell),
+            span("dp_comm", 47, 49, **cell),
+        ]
     return rows
 
 
@@ -100,11 +128,12 @@ def test_gathers_and_gradients() -> None:
     own = {key[0] + f" {key[3]}": times for key, times in found.items() if key[2] == 1}
     assert own == {
         "params-all-gather 0": (0, 4),  # 2 ms before the forward, 2 inside it
-        "forward-compute 0": (4, 8), "forward-compute 1": (12, 8),
+        "forward-compute 0": (4, 8),
+        "forward-compute 1": (12, 8),
         "backward-compute 0": (20, 20),
         "grads-reduce-scatter 0": (40, 6),  # what lies behind the backward
         "optimizer 0": (46, 4),  # the gather inside it is part of it
-    }  # fmt: skip
+    }
     assert notes == ()
 
 
@@ -174,9 +203,16 @@ def test_virtual_stages_have_empty_transfers_at_the_ends() -> None:
     for turn in range(8):
         virtual = turn if turn < 4 else 7 - turn
         rows.append(
-            span("forward" if turn < 4 else "backward", turn, turn + 1, microbatch=0,
-                 chunk=virtual, stage=virtual % 2, rank=virtual % 2)
-        )  # fmt: skip
+            span(
+                "forward" if turn < 4 else "backward",
+                turn,
+                turn + 1,
+                microbatch=0,
+                chunk=virtual,
+                stage=virtual % 2,
+                rank=virtual % 2,
+            )
+        )
     table, _ = recorded_operations(pa.Table.from_pylist(rows), Sizes(1, 2))
     ops = dense(table, Sizes(1, 2))
     assert ops.num_chunks == 2

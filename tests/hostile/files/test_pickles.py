@@ -58,12 +58,22 @@ def test_a_pickle_that_calls_something_is_refused_unread(
 
 
 OPCODES = {
-    "GLOBAL": b"cos\nsystem\n", "INST": b"(S'x'\nios\nsystem\n", "REDUCE": b")R", "BUILD": b"}b",
-    "NEWOBJ": b"))\x81", "PERSID": b"Pid\n", "BINPERSID": b"NQ", "EXT1": b"\x82\x01",
-    "STACK_GLOBAL": b"\x8c\x02os\x8c\x06system\x93", "NEXT_BUFFER": b"\x97",
-    "BYTEARRAY8": b"\x96" + struct.pack("<Q", 1 << 40), "OBJ": b"(o", "STRING": b"S'x'\n",
-    "LONG4": b"\x8b" + struct.pack("<i", 1 << 30), "INT": b"I1\n",
-}  # fmt: skip
+    "GLOBAL": b"cos\nsystem\n",
+    "INST": b"(S'x'\nios\nsystem\n",
+    "REDUCE": b")R",
+    "BUILD": b"}b",
+    "NEWOBJ": b"))\x81",
+    "PERSID": b"Pid\n",
+    "BINPERSID": b"NQ",
+    "EXT1": b"\x82\x01",
+    "STACK_GLOBAL": b"\x8c\x02os\x8c\x06system\x93",
+    "NEXT_BUFFER": b"\x97",
+    "BYTEARRAY8": b"\x96" + struct.pack("<Q", 1 << 40),
+    "OBJ": b"(o",
+    "STRING": b"S'x'\n",
+    "LONG4": b"\x8b" + struct.pack("<i", 1 << 30),
+    "INT": b"I1\n",
+}
 
 
 @pytest.mark.parametrize("name", OPCODES)
@@ -75,14 +85,19 @@ def test_opcodes_that_are_no_plain_data(name: str) -> None:
 
 
 CUT = {
-    "nothing": b"", "only a protocol": b"\x80\x02", "no stop": b"\x80\x02N",
-    "an empty stack": b"\x80\x02.", "a mark that is not there": b"\x80\x02]e.",
+    "nothing": b"",
+    "only a protocol": b"\x80\x02",
+    "no stop": b"\x80\x02N",
+    "an empty stack": b"\x80\x02.",
+    "a mark that is not there": b"\x80\x02]e.",
     "a memo that is not there": b"\x80\x02h\x05.",
     "a text of 2^60 bytes": b"\x80\x04\x8d" + struct.pack("<Q", 1 << 60) + b"x.",
     "items for a text": b"\x80\x02X\x01\0\0\0a(K\x01e.",
-    "a list as key": b"\x80\x02}]Ns.", "pop of nothing": b"\x80\x020.",
-    "a number cut": b"\x80\x02J\x01", "a tuple of too few": b"\x80\x02N\x87.",
-}  # fmt: skip
+    "a list as key": b"\x80\x02}]Ns.",
+    "pop of nothing": b"\x80\x020.",
+    "a number cut": b"\x80\x02J\x01",
+    "a tuple of too few": b"\x80\x02N\x87.",
+}
 
 
 @pytest.mark.parametrize("name", CUT)
@@ -124,9 +139,11 @@ def test_lists_that_hold_themselves(tmp_path: Path) -> None:
 
 def test_plain_data_is_what_pickle_makes_of_it() -> None:
     value: dict[object, object] = {
-        "a": [1, -1, 255, 65536, 2**62, -(2**63), 1.5, None, True, False], "ü": ("x",) * 4,
-        5: {"deep": [[], {}, ()]}, "again": ["long" * 99, "long" * 99],
-    }  # fmt: skip
+        "a": [1, -1, 255, 65536, 2**62, -(2**63), 1.5, None, True, False],
+        "ü": ("x",) * 4,
+        5: {"deep": [[], {}, ()]},
+        "again": ["long" * 99, "long" * 99],
+    }
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
         if protocol > 2:  # before, bytes are a call
             value["bytes"] = b"\0\xff" * 300
@@ -134,11 +151,34 @@ def test_plain_data_is_what_pickle_makes_of_it() -> None:
 
 
 BUILDING = {
-    "PROTO", "MARK", "STOP", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1",
-    "BINFLOAT", "BINUNICODE", "EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_TUPLE", "TUPLE", "TUPLE1",
-    "TUPLE2", "TUPLE3", "EMPTY_DICT", "SETITEM", "SETITEMS", "BINGET", "LONG_BINGET", "BINPUT",
+    "PROTO",
+    "MARK",
+    "STOP",
+    "NONE",
+    "NEWTRUE",
+    "NEWFALSE",
+    "BININT",
+    "BININT1",
+    "BININT2",
+    "LONG1",
+    "BINFLOAT",
+    "BINUNICODE",
+    "EMPTY_LIST",
+    "APPEND",
+    "APPENDS",
+    "EMPTY_TUPLE",
+    "TUPLE",
+    "TUPLE1",
+    "TUPLE2",
+    "TUPLE3",
+    "EMPTY_DICT",
+    "SETITEM",
+    "SETITEMS",
+    "BINGET",
+    "LONG_BINGET",
+    "BINPUT",
     "LONG_BINPUT",
-}  # fmt: skip
+}
 """What the C unpickler may be given: of these opcodes none reaches out of the pickle."""
 
 
@@ -160,9 +200,15 @@ def test_the_check_knows_no_opcode_that_reaches_out() -> None:
 def _honest() -> dict[str, Any]:
     frame = {"name": "a" * 30, "filename": "/home/ü/" + "x" * 300, "line": 70_000}
     entry = {
-        "frames": [frame, frame], "process_group": ("0", "default_pg"), "sizes": [[1, -5], []],
-        "ns": 1_751_410_836_000_000_000, "none": None, "is": [True, False], 7: 1.5, "pair": (1, 2),
-    }  # fmt: skip
+        "frames": [frame, frame],
+        "process_group": ("0", "default_pg"),
+        "sizes": [[1, -5], []],
+        "ns": 1_751_410_836_000_000_000,
+        "none": None,
+        "is": [True, False],
+        7: 1.5,
+        "pair": (1, 2),
+    }
     return {**WORDS, "entries": [{**entry, "record_id": number} for number in range(300)]}
 
 

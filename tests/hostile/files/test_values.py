@@ -21,19 +21,37 @@ _TEXT = re.compile(rb'(?<=: )"[^"\\]*"')
 _KEY = re.compile(rb'("[^"\\]+"): ((?:-?[\d.]+)|"[^"\\]*")')
 
 NUMBERS = {
-    "NaN": b"NaN", "Infinity": b"-Infinity", "1e999": b"1e999", "above 2^53": b"9007199254740993",
-    "2^63": b"9223372036854775808", "-2^63": b"-9223372036854775808",
+    "NaN": b"NaN",
+    "Infinity": b"-Infinity",
+    "1e999": b"1e999",
+    "above 2^53": b"9007199254740993",
+    "2^63": b"9223372036854775808",
+    "-2^63": b"-9223372036854775808",
     "2^64": b"18446744073709551616",
-    "400 digits": b"9" * 400, "negative": b"-1", "text": b'"12"', "words": b'"soon"',
-    "true": b"true", "null": b"null", "a list": b"[1]", "an object": b'{"a": 1}',
-    "tiny": b"1e-999", "minus zero": b"-0.0", "many decimals": b"1." + b"3" * 200,
-}  # fmt: skip
+    "400 digits": b"9" * 400,
+    "negative": b"-1",
+    "text": b'"12"',
+    "words": b'"soon"',
+    "true": b"true",
+    "null": b"null",
+    "a list": b"[1]",
+    "an object": b'{"a": 1}',
+    "tiny": b"1e-999",
+    "minus zero": b"-0.0",
+    "many decimals": b"1." + b"3" * 200,
+}
 TEXTS = {
-    "control characters": b'"\\u0000\\u001b[2J\\n"', "raw control characters": b'"\x01\x1b[2J\n"',
-    "no UTF-8": b'"\xff\xfe\xc3\x28"', "half a surrogate": b'"\\ud800"', "empty": b'""',
-    "long": b'"' + b"x" * 300_000 + b'"', "markup": b'"<script>alert(1)</script>"',
-    "right to left": '"\u202e\u2066"'.encode(), "a number": b"7", "a list": b"[]",
-}  # fmt: skip
+    "control characters": b'"\\u0000\\u001b[2J\\n"',
+    "raw control characters": b'"\x01\x1b[2J\n"',
+    "no UTF-8": b'"\xff\xfe\xc3\x28"',
+    "half a surrogate": b'"\\ud800"',
+    "empty": b'""',
+    "long": b'"' + b"x" * 300_000 + b'"',
+    "markup": b'"<script>alert(1)</script>"',
+    "right to left": '"\u202e\u2066"'.encode(),
+    "a number": b"7",
+    "a list": b"[]",
+}
 
 
 @pytest.fixture

@@ -18,10 +18,14 @@ from tests.hostile.sql.statements import WEIGHTS, Statements
 NUM_STATEMENTS = 300
 SEED = 17
 NOT_PARSED = {
-    "INVALID", "RELATION", "LOGICAL_PLAN", "EXTENSION",
+    "INVALID",
+    "RELATION",
+    "LOGICAL_PLAN",
+    "EXTENSION",
     "ANALYZE",  # the parser makes VACUUM of it
-    "CREATE_FUNC", "VARIABLE_SET",  # of older versions
-}  # fmt: skip
+    "CREATE_FUNC",
+    "VARIABLE_SET",  # of older versions
+}
 """Types of statements that no text has."""
 
 

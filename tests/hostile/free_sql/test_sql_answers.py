@@ -35,13 +35,12 @@ print(json.dumps([found, (after - before) * 1024]))
 """
 LARGE = {
     "lists of numbers": "SELECT range(3500) AS x FROM range(8192)",
-    "an ENUM's long text in many rows":
-        f"SELECT x FROM (SELECT '{'a' * 50_000}'::ENUM('{'a' * 50_000}', 'b') AS x), range(8192)",
+    "an ENUM's long text in many rows": f"SELECT x FROM (SELECT '{'a' * 50_000}'::ENUM('{'a' * 50_000}', 'b') AS x), range(8192)",
     "long texts": "SELECT repeat('x', 30000) AS x FROM range(8192)",
     "many columns": "WITH a0 AS (SELECT true AS x), "
-        + ", ".join(f"a{i + 1} AS (SELECT *, * FROM a{i})" for i in range(10))
-        + " FROM a10, range(8000)",
-}  # fmt: skip
+    + ", ".join(f"a{i + 1} AS (SELECT *, * FROM a{i})" for i in range(10))
+    + " FROM a10, range(8000)",
+}
 TOO_LARGE = {
     "a list of NULLs": "SELECT list_resize([NULL], 20000000) AS x",
     "a list of truths": "SELECT list_resize([true], 20000000) AS x",

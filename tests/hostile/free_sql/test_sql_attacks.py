@@ -14,36 +14,27 @@ from tests.hostile.sql.site import Site
 from tests.hostile.sql.stage import SECRETS, Stage
 
 WRITES = {
-    "a CSV in place of a data file":
-        "with x as (copy (select 'H4') to '@DATA@' (format csv, use_tmp_file false)) select 1",
-    "any bytes in place of a data file":
-        "with x as (copy (select 'H4'::blob) to '@DATA@' (format blob, use_tmp_file false)) from x",
-    "a COPY that fails and leaves a file empty":
-        "with x as (copy (select error('x')) to '@DATA@' (format csv, use_tmp_file false)) from x",
-    "a file of the index":
-        "with x as (copy (select 1) to '@SNAPSHOT@' (format csv, use_tmp_file false)) select 1",
-    "a new file in the run":
-        "with x as (copy (select 1) to '@RUN@/compacted/spans-9.parquet') select 1",
+    "a CSV in place of a data file": "with x as (copy (select 'H4') to '@DATA@' (format csv, use_tmp_file false)) select 1",
+    "any bytes in place of a data file": "with x as (copy (select 'H4'::blob) to '@DATA@' (format blob, use_tmp_file false)) from x",
+    "a COPY that fails and leaves a file empty": "with x as (copy (select error('x')) to '@DATA@' (format csv, use_tmp_file false)) from x",
+    "a file of the index": "with x as (copy (select 1) to '@SNAPSHOT@' (format csv, use_tmp_file false)) select 1",
+    "a new file in the run": "with x as (copy (select 1) to '@RUN@/compacted/spans-9.parquet') select 1",
     "a file outside": "with x as (copy (select 1) to '@OUT@/new.csv') select 1",
-    "files by partitions":
-        "with x as (copy (from steps) to '@RUN@/segments' (format parquet, partition_by (rank), "
-        "overwrite_or_ignore)) select 1",
+    "files by partitions": "with x as (copy (from steps) to '@RUN@/segments' (format parquet, partition_by (rank), "
+    "overwrite_or_ignore)) select 1",
     "a table by DELETE": "with x as (delete from device_peaks returning *) select count(*) from x",
-    "a table by INSERT":
-        "with x as (insert into device_peaks values ('x', 1, 'y') returning *) from x",
+    "a table by INSERT": "with x as (insert into device_peaks values ('x', 1, 'y') returning *) from x",
     "a table by UPDATE": "with x as (update device_peaks set peak_tflops = 1 returning *) from x",
     "a table by TRUNCATE": "with x as (truncate device_peaks) select 1",
-    "a table by MERGE":
-        "with x as (merge into device_peaks using (select 'x' as pattern) s using (pattern) "
-        "when not matched by source then delete) select 1",
+    "a table by MERGE": "with x as (merge into device_peaks using (select 'x' as pattern) s using (pattern) "
+    "when not matched by source then delete) select 1",
     "a table of the snapshot": "with x as (delete from snapshot_0.files) select 1",
     "by a list of CTEs": "with a as (select 1), b as (delete from device_peaks) from a",
     "by MATERIALIZED": "with x as materialized (delete from device_peaks) from x",
     "by a CTE named as a view": "with spans as (delete from device_peaks) from spans",
     "by brackets": "((with x as (delete from device_peaks) select 1))",
-    "by a serialized statement":
-        "from json_execute_serialized_sql(json_serialize_sql("
-        "'with x as (delete from device_peaks) select 1'))",
+    "by a serialized statement": "from json_execute_serialized_sql(json_serialize_sql("
+    "'with x as (delete from device_peaks) select 1'))",
     "by query()": "from query('with x as (delete from device_peaks) select 1')",
     "by EXPLAIN ANALYZE": "explain analyze delete from device_peaks",
     "by several statements": "select 1; delete from device_peaks",
@@ -51,19 +42,16 @@ WRITES = {
     "by a temporary view": "create or replace temp view spans as select 1",
     "by a macro": "create or replace macro peak_tflops_of(device) as 1",
     "by a setting": "set default_null_order = 'nulls_first'",
-    "by a log file":
-        "from enable_logging(storage := 'file', storage_path := '@OUT@/log')",
-    "by a profile":
-        "from enable_profiling(save_location := '@OUT@/profile.json', format := 'json')",
-    "by the descriptor of a file that is open for reading":
-        "with x as (copy (select 1) to '/proc/self/fd/<fd>' (use_tmp_file false)) select 1",
+    "by a log file": "from enable_logging(storage := 'file', storage_path := '@OUT@/log')",
+    "by a profile": "from enable_profiling(save_location := '@OUT@/profile.json', format := 'json')",
+    "by the descriptor of a file that is open for reading": "with x as (copy (select 1) to '/proc/self/fd/<fd>' (use_tmp_file false)) select 1",
     "by COPY FROM DATABASE": "copy from database snapshot_0 to memory",
     "by EXPORT DATABASE": "export database '@RUN@/export'",
     "by ATTACH": "attach '@RUN@/index/new.duckdb' as a",
     "by a secret": "create persistent secret s (type http)",
     "by a variable": "set variable v = 1",
     "by an extension": "install '@SECRET@'",
-}  # fmt: skip
+}
 READS = {
     "allowed paths": "select current_setting('allowed_paths')",
     "allowed folders": "select current_setting('allowed_directories')",
@@ -93,21 +81,19 @@ READS = {
     "names of files": "from glob('@OUT@/*')",
     "a damaged file": "from clocks",
     "a file in a query in a text": "from query('from read_text(''@SECRET@'')')",
-    "a file under a CTE's name":
-        'with "secret.csv" as (select 1) from (with x as (from "secret.csv") from "./secret.csv")',
+    "a file under a CTE's name": 'with "secret.csv" as (select 1) from (with x as (from "secret.csv") from "./secret.csv")',
     "a connection": "from read_csv('http://127.0.0.1:@PORT@/x.csv')",
-}  # fmt: skip
+}
 LOADS = {
     "a list of 2e9 numbers": "select list_sum(range(2000000000))",
     "a text of 4e9 characters": "select repeat('a', 4000000000)",
     "a sorted list of 2e8 numbers": "select list_sort(range(200000000))",
-    "the distance of long texts":
-        "select damerau_levenshtein(repeat('ab', 40000), repeat('ba', 40000))",
+    "the distance of long texts": "select damerau_levenshtein(repeat('ab', 40000), repeat('ba', 40000))",
     "25 CTEs that double": doubled(25, DOUBLED[2]),
     "an endless answer": "select repeat('x', 1000000) from range(1000000000)",
     "an endless recursion": "with recursive x as (select 1 as n union all select n from x) from x",
     "a sleep": "select sleep_ms(60000)",
-}  # fmt: skip
+}
 ON = [LAYERS, *((layer,) for layer in LAYERS)]
 
 

@@ -18,14 +18,12 @@ ELSEWHERE = {
     "values of settings": "from histogram_values('pg_settings', name || setting)",
     "values of settings as a column": "from histogram_values(pg_settings, setting)",
     "values of settings with a schema": "from histogram_values('pg_catalog.pg_settings', setting)",
-    "values of settings under a CTE's name":
-        'with "pg_catalog.pg_settings" as (select 1 as setting) '
-        "from histogram_values('pg_catalog.pg_settings', setting)",
+    "values of settings under a CTE's name": 'with "pg_catalog.pg_settings" as (select 1 as setting) '
+    "from histogram_values('pg_catalog.pg_settings', setting)",
     "values of views": "from histogram_values('duckdb_views', sql)",
     "a table made up of texts": "from histogram_values('pg_' || 'settings', setting)",
-    "a CTE whose name differs by case beyond ASCII":
-        'with "@FOLDER@/ss.csv" as (select 1) from "@FOLDER@/\u00df.csv"',
-}  # fmt: skip
+    "a CTE whose name differs by case beyond ASCII": 'with "@FOLDER@/ss.csv" as (select 1) from "@FOLDER@/\u00df.csv"',
+}
 
 
 @pytest.fixture(scope="module")

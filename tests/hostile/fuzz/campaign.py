@@ -64,9 +64,8 @@ class Worker:
     def _started(self) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "tests.hostile.fuzz.worker", str(self._folder)]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            cwd=REPO,
-        )  # fmt: skip
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPO
+        )
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "ready\n"  # starting is no file's fault
         return self._process

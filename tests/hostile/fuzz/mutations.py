@@ -10,11 +10,41 @@ import zipfile
 import zlib
 from collections.abc import Callable
 
-_TOKENS = [b"NaN", b"-Infinity", b"1e999", b"9" * 400, b"-1", b'"x"', b"null", b"[" * 3000,
-           b"{}", b"\x00", b"\xff\xfe", b"\\ud800", b'"', b"]", b"}", b",", b"9223372036854775808",
-           b"2147483648", b"0", b"true", b"[[1]]", b"\x1b[2J"]  # fmt: skip
-_NAMES = ["../../escaped", "/escaped", "a\x00b", "x" * 300, ".hidden", "rank-99999999999.json",
-          "a/b/../../../escaped", "\x1b[2J", "rank-0.json"]  # fmt: skip
+_TOKENS = [
+    b"NaN",
+    b"-Infinity",
+    b"1e999",
+    b"9" * 400,
+    b"-1",
+    b'"x"',
+    b"null",
+    b"[" * 3000,
+    b"{}",
+    b"\x00",
+    b"\xff\xfe",
+    b"\\ud800",
+    b'"',
+    b"]",
+    b"}",
+    b",",
+    b"9223372036854775808",
+    b"2147483648",
+    b"0",
+    b"true",
+    b"[[1]]",
+    b"\x1b[2J",
+]
+_NAMES = [
+    "../../escaped",
+    "/escaped",
+    "a\x00b",
+    "x" * 300,
+    ".hidden",
+    "rank-99999999999.json",
+    "a/b/../../../escaped",
+    "\x1b[2J",
+    "rank-0.json",
+]
 _REPACKED = 0.7
 """Share of archives of which members are changed; of the others the bytes themselves."""
 _IN_PLACE = 0.75
@@ -161,5 +191,13 @@ def _splice(data: bytearray, others: list[bytes], rng: random.Random) -> None:
 
 _Mutation = Callable[[bytearray, list[bytes], random.Random], None]
 _MUTATIONS: list[_Mutation] = [
-    _flip, _cut, _remove, _repeat, _insert, _insert, _replace_number, _replace_number, _splice,
-]  # fmt: skip
+    _flip,
+    _cut,
+    _remove,
+    _repeat,
+    _insert,
+    _insert,
+    _replace_number,
+    _replace_number,
+    _splice,
+]

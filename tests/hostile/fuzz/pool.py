@@ -60,9 +60,10 @@ def guarded(folder: Path, limit_s: int = LIMIT_S) -> Iterator[None]:
     command = [sys.executable, "-m", "tests.hostile.fuzz.guarded_worker", str(folder)]
     path = os.pathsep.join([str(REPO), *sys.path])
     bounds = {
-        "RANKSCOPE_MAX_FILE_SECONDS": str(limit_s), "PYTHONPATH": path,
+        "RANKSCOPE_MAX_FILE_SECONDS": str(limit_s),
+        "PYTHONPATH": path,
         "RANKSCOPE_MAX_READER_MIB": str(LIMIT_BYTES >> 20),
-    }  # fmt: skip
+    }
     limits.cache_clear()
     with (
         mock.patch.dict(os.environ, bounds),

@@ -62,13 +62,24 @@ def _inflated(content: bytes) -> bytes:
 
 def _made() -> dict[str, list[tuple[str, bytes]]]:
     event = {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1.5, "dur": 2}
-    args = {"Collective name": "allreduce", "In msg nelems": 100, "dtype": "Float", "Seq": 1,
-            "Process Group Name": "1", "Process Group Ranks": "[0, 1]"}  # fmt: skip
+    args = {
+        "Collective name": "allreduce",
+        "In msg nelems": 100,
+        "dtype": "Float",
+        "Seq": 1,
+        "Process Group Name": "1",
+        "Process Group Ranks": "[0, 1]",
+    }
     kernel = {**event, "cat": "kernel", "name": "ncclDevKernel_AllReduce", "args": args}
     step = {**event, "cat": "user_annotation", "name": "ProfilerStep#3", "dur": 90}
     info = {"rank": 1, "world_size": 2, "pg_config": [{"pg_name": "1", "ranks": [0, 1]}]}
-    kineto = {"schemaVersion": 1, "deviceProperties": [{"id": 0}], "distributedInfo": info,
-              "traceEvents": [event, kernel, step] * 5, "baseTimeNanoseconds": 10**18}  # fmt: skip
+    kineto = {
+        "schemaVersion": 1,
+        "deviceProperties": [{"id": 0}],
+        "distributedInfo": info,
+        "traceEvents": [event, kernel, step] * 5,
+        "baseTimeNanoseconds": 10**18,
+    }
     text = json.dumps(kineto).encode()
     entries = [flight.entry(n) for n in range(6)] + [flight.entry(9, "nccl:send 0->1")]
     calls = [nccl.line(n, 1, at=100 * n) for n in range(8)]
@@ -83,7 +94,8 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
         "archives": _archives(text),
         "flight_recorder": [
             ("dump_1", pickle.dumps(flight.dump(*entries), protocol)) for protocol in (2, 4)
-        ] + [("dump_2.json", json.dumps(flight.dump(*entries)).encode())],
+        ]
+        + [("dump_2.json", json.dumps(flight.dump(*entries)).encode())],
         "megascan": [],
         "phase_log": [],
         "nccl_inspector": [("a.log", b"\n".join(json.dumps(call).encode() for call in calls))],
@@ -96,7 +108,7 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
             ("meta-ST.yaml", b"dp_size: 2\npp_size: 4\ntp_size: 1\n"),
             *[(name, _parquet()) for name in ("a.parquet", "b.parquet")],
         ],
-    }  # fmt: skip
+    }
 
 
 def _parquet() -> bytes:

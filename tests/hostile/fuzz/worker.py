@@ -25,9 +25,20 @@ LIMIT_BYTES = 3 << 30
 HANGS_S = 100.0
 ESCAPED = 7
 """Exit status of a worker that did what it must not do."""
-FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen",
-             "socket.connect", "os.remove", "os.rename", "os.mkdir",
-             "os.symlink", "os.link", "shutil.rmtree")  # fmt: skip
+FORBIDDEN = (
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "os.fork",
+    "subprocess.Popen",
+    "socket.connect",
+    "os.remove",
+    "os.rename",
+    "os.mkdir",
+    "os.symlink",
+    "os.link",
+    "shutil.rmtree",
+)
 PLANTS = {"crash": b"PLANTED crash", "hang": b"PLANTED hang", "escape": b"PLANTED escape"}
 _OWN_CLASSES = ("ingest.", "trace_hooks.", "array", "numpy", "collections", "pathlib", "builtins")
 _LONGEST_TOLD = 200

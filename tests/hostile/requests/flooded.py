@@ -62,8 +62,10 @@ def flooded(runs: Path, num_files: int, *arguments: str) -> Iterator[Flooded]:
     given = ["serve", str(runs), "--port", "0", "--token", SECRET, *arguments]
     process = subprocess.Popen(
         [sys.executable, "-c", _CODE, str(num_files), *given],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     try:
         assert process.stdout is not None
         url = urlsplit(process.stdout.readline().strip())

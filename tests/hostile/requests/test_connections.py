@@ -53,10 +53,15 @@ def answers(server: Flooded) -> None:
 
 @pytest.mark.parametrize(
     "sent",
-    [b"", b"G", HALF, UPGRADE.format(path="/api/live").encode(),
-     b"POST /api/uploads HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999\r\n\r\n{"],
+    [
+        b"",
+        b"G",
+        HALF,
+        UPGRADE.format(path="/api/live").encode(),
+        b"POST /api/uploads HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999\r\n\r\n{",
+    ],
     ids=["silent", "one byte", "head", "socket", "body"],
-)  # fmt: skip
+)
 def test_400_half_open_connections_keep_nobody_out(
     server: Flooded, opened: ExitStack, sent: bytes
 ) -> None:
@@ -164,9 +169,10 @@ def test_one_token_leaves_room_for_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["&".join(f"a{n}=1" for n in range(5_000)), "&" * 4_999, "a=" + "x" * 40_000],
+    "query",
+    ["&".join(f"a{n}=1" for n in range(5_000)), "&" * 4_999, "a=" + "x" * 40_000],
     ids=["5,000 parameters", "5,000 empty ones", "a long one"],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("path", ["/live/frames", "/api/live", "/agent"])
 def test_a_long_address_of_a_socket_is_refused_with_a_sentence(
     server: Flooded, path: str, query: str
@@ -193,7 +199,7 @@ def test_a_long_address_is_refused_with_a_sentence_on_every_route(
     "sent",
     [b"\0\r\n\r\n", b"GET / HTTP/9\r\n\r\n", b"GET / HTTP/1.1\r\nA: " + b"x" * 70_000],
     ids=["no HTTP", "of another version", "without end"],
-)  # fmt: skip
+)
 def test_what_is_no_request_gets_a_sentence(
     server: Flooded, opened: ExitStack, sent: bytes
 ) -> None:

@@ -38,10 +38,17 @@ def own(server: Served) -> str:
 
 @pytest.mark.parametrize(
     "sent",
-    ['prefs={"a":1}; OWN', "a=b c; OWN", "flag; OWN", "NAME=evil; OWN", "OWN; NAME=evil",
-     'a="; OWN', "; ".join(f"a{n}=1" for n in range(2_000)) + "; OWN"],
+    [
+        'prefs={"a":1}; OWN',
+        "a=b c; OWN",
+        "flag; OWN",
+        "NAME=evil; OWN",
+        "OWN; NAME=evil",
+        'a="; OWN',
+        "; ".join(f"a{n}=1" for n in range(2_000)) + "; OWN",
+    ],
     ids=["JSON", "blank", "no value", "ours before", "ours after", "open quote", "many"],
-)  # fmt: skip
+)
 def test_cookies_of_other_servers_keep_out_nobody_who_has_a_session(
     server: Served, own: str, sent: str
 ) -> None:

@@ -118,10 +118,12 @@ def test_no_malformed_address_fails(dash: Dash, caplog: pytest.LogCaptureFixture
         body
         for path, search in [(ADDRESS, search) for search in searches] + [(p, "") for p in paths]
         for body in honest(
-            dash, url__pathname=path, url__search=search,
+            dash,
+            url__pathname=path,
+            url__search=search,
             view__data={"path": path, "search": search},
         )
-    ]  # fmt: skip
+    ]
     counts = statuses(dash, iter(bodies), caplog)
     assert set(counts) <= {200, 204}
 

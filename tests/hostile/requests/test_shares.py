@@ -138,9 +138,11 @@ def test_uploads_sent_at_once_pass_no_bound(tmp_path: Path) -> None:
         """Status and sentence; half of the bytes come, then the browser leaves."""
         upload = uploads.create([FileHead("a.json", 2)], digest_of(secret))
         headers = {
-            "authorization": f"Bearer {secret}", "tus-resumable": "1.0.0", "upload-offset": "0",
+            "authorization": f"Bearer {secret}",
+            "tus-resumable": "1.0.0",
+            "upload-offset": "0",
             "content-type": MEDIA_TYPE,
-        }  # fmt: skip
+        }
         scope = Client(app).scope("http", f"/api/uploads/{upload.place.id}", headers)
         half, answer = [b"x"], []
 

@@ -50,9 +50,13 @@ def _main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="rankscope-sql-"))
     print(f"seed {given.seed}", flush=True)
     campaign = Campaign(
-        folder, given.seed, layers, with_limits="kernel" in layers, most=given.most,
+        folder,
+        given.seed,
+        layers,
+        with_limits="kernel" in layers,
+        most=given.most,
         tell=lambda line: print(line, flush=True),
-    )  # fmt: skip
+    )
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         campaign.run(given.n, given.workers)

@@ -56,9 +56,14 @@ class Campaign:
     """Runs statements; may be stopped by `stop.set()` from another thread."""
 
     def __init__(
-        self, folder: Path, seed: int, layers: frozenset[str], with_limits: bool = True,
-        most: int = 10**9, tell: Tell = print,
-    ) -> None:  # fmt: skip
+        self,
+        folder: Path,
+        seed: int,
+        layers: frozenset[str],
+        with_limits: bool = True,
+        most: int = 10**9,
+        tell: Tell = print,
+    ) -> None:
         """`most`: stop after this many violations."""
         self.folder = folder
         self.layers = layers

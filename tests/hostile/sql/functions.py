@@ -61,18 +61,27 @@ class Calls:
                 )
             ).format(call)
         return rng.choice(
-            ("select {}", "select {} as a", "select {} from steps limit 2", "from (select {})",
-             "select list_transform([1], lambda z: {})", "select 1 where ({}) is null",
-             "values (({}))", "select try({})")
-        ).format(call)  # fmt: skip
+            (
+                "select {}",
+                "select {} as a",
+                "select {} from steps limit 2",
+                "from (select {})",
+                "select list_transform([1], lambda z: {})",
+                "select 1 where ({}) is null",
+                "values (({}))",
+                "select try({})",
+            )
+        ).format(call)
 
     def _name(self, function: Function, rng: random.Random) -> str:
         name = function.name
         if not _PLAIN.fullmatch(name) or rng.random() < 0.1:
             name = '"' + name.replace('"', '""') + '"'
         if rng.random() < 0.1 and function.kind != "pragma":
-            name = rng.choice(("main.", "system.main.", "system.", "pg_catalog.", "memory.main."))\
-                + name  # fmt: skip
+            name = (
+                rng.choice(("main.", "system.main.", "system.", "pg_catalog.", "memory.main."))
+                + name
+            )
         return name
 
     def _call(self, function: Function, rng: random.Random) -> str:
@@ -93,10 +102,16 @@ class Calls:
             values.append(f'"{name}" {sign} {self._value(name, type_, rng)}')
         call = f"{self._name(function, rng)}({', '.join(values)})"
         forms = (
-            "from {}", "from {}", "select * from {} limit 3", "select count(*) from {}", "call {}",
-            "from range(1) r, lateral (from {})", "with x as (from {}) from x",
-            "describe from {}", "select t::varchar from {} t",
-        )  # fmt: skip
+            "from {}",
+            "from {}",
+            "select * from {} limit 3",
+            "select count(*) from {}",
+            "call {}",
+            "from range(1) r, lateral (from {})",
+            "with x as (from {}) from x",
+            "describe from {}",
+            "select t::varchar from {} t",
+        )
         return rng.choice(forms).format(call)
 
     def _pragma(self, function: Function, rng: random.Random) -> str:
@@ -134,5 +149,12 @@ class Calls:
             return self.grammar.text("text_value", rng)
         if "INT" in base or base in ("BIGNUM", "HUGEINT"):
             return rng.choice(_HUGE) if rng.random() < 0.02 else self.grammar.text("small", rng)
-        return rng.choice((self.grammar.text("text_value", rng), self.grammar.text("small", rng),
-                           "rank", "[1, 2]", "{'a': 1}"))  # fmt: skip
+        return rng.choice(
+            (
+                self.grammar.text("text_value", rng),
+                self.grammar.text("small", rng),
+                "rank",
+                "[1, 2]",
+                "{'a': 1}",
+            )
+        )

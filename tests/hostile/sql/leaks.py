@@ -18,10 +18,17 @@ from tests.hostile.sql.stage import SECRETS
 _OF_THE_MACHINE = (
     r"root:x:0:0",
     r"/nologin",
-    r"/bin/(?:ba)?sh\b", r"\bPATH=/", r"\bHOME=/", r"\bPYTHONPATH=", r"\bVmRSS:",
+    r"/bin/(?:ba)?sh\b",
+    r"\bPATH=/",
+    r"\bHOME=/",
+    r"\bPYTHONPATH=",
+    r"\bVmRSS:",
     r"Linux version \d",
-    r"\br-xp \d", r"/dist-packages/", r"/site-packages/", r"python3?\x00-",
-)  # fmt: skip
+    r"\br-xp \d",
+    r"/dist-packages/",
+    r"/site-packages/",
+    r"python3?\x00-",
+)
 """In /etc/passwd, /proc/self/environ, status, maps, cmdline, and what names installed files."""
 _LEAST_SETTINGS = 3
 """Names of settings in an answer that make it a list of settings."""

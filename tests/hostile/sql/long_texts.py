@@ -78,9 +78,11 @@ def many_ctes(rng: random.Random) -> str:
 
 def wide(rng: random.Random) -> str:
     """Very many columns."""
-    return "select columns('a.*') from (select " + ", ".join(
-        f"1 as a{i}" for i in range(rng.choice((1_000, 30_000)))
-    ) + ")"  # fmt: skip
+    return (
+        "select columns('a.*') from (select "
+        + ", ".join(f"1 as a{i}" for i in range(rng.choice((1_000, 30_000))))
+        + ")"
+    )
 
 
 def long_text(rng: random.Random) -> str:
@@ -89,6 +91,15 @@ def long_text(rng: random.Random) -> str:
 
 
 LONG = (
-    doubling, brackets, long_in, long_sum, long_case, many_unions, many_joins, deep_subquery,
-    many_ctes, wide, long_text,
-)  # fmt: skip
+    doubling,
+    brackets,
+    long_in,
+    long_sum,
+    long_case,
+    many_unions,
+    many_joins,
+    deep_subquery,
+    many_ctes,
+    wide,
+    long_text,
+)

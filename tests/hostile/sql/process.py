@@ -83,15 +83,27 @@ class Process:
         stage = self.stage
         paths = os.pathsep.join({str(stage.folder), str(stage.folder.parent)})
         command = [
-            sys.executable, "-P", "-m", "tests.hostile.sql.worker", str(theirs.fileno()),
-            str(stage.run), ",".join(sorted(self.layers)), paths, str(stage.outside / "opened.txt"),
-        ]  # fmt: skip
+            sys.executable,
+            "-P",
+            "-m",
+            "tests.hostile.sql.worker",
+            str(theirs.fileno()),
+            str(stage.run),
+            ",".join(sorted(self.layers)),
+            paths,
+            str(stage.outside / "opened.txt"),
+        ]
         with theirs, (stage.folder / "printed").open("ab") as printed:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed,
-                pass_fds=[theirs.fileno()], cwd=stage.work, env=stage.environ(),
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
+                pass_fds=[theirs.fileno()],
+                cwd=stage.work,
+                env=stage.environ(),
                 start_new_session=True,
-            )  # fmt: skip
+            )
         self._socket = Connection(ours.detach())
         if not self._socket.poll(_START_S):
             raise TimeoutError("the process under attack does not start")

@@ -31,10 +31,23 @@ SECRETS = {
 """What must appear in no answer, by where it lies."""
 VARIABLE = "RANKSCOPE_CANARY"
 _FRAME = {
-    "ts_ns": T0, "watch": "w1", "what": "mlp", "layer": 0, "head": -1, "shard": "", "sample": 0,
-    "row_begin": 0, "row_every": 1, "shape": [2], "dtype": "uint8", "scale": 1.0, "zero": 0.0,
-    "data": SECRETS["content"].encode(), "cost_ns": 5, "labels": f'["{SECRETS["content"]}"]',
-}  # fmt: skip
+    "ts_ns": T0,
+    "watch": "w1",
+    "what": "mlp",
+    "layer": 0,
+    "head": -1,
+    "shard": "",
+    "sample": 0,
+    "row_begin": 0,
+    "row_every": 1,
+    "shape": [2],
+    "dtype": "uint8",
+    "scale": 1.0,
+    "zero": 0.0,
+    "data": SECRETS["content"].encode(),
+    "cost_ns": 5,
+    "labels": f'["{SECRETS["content"]}"]',
+}
 
 
 class Stage:
@@ -73,8 +86,14 @@ class Stage:
 
     def _words(self) -> dict[str, str]:
         """Paths by the words that statements have for them."""
-        folder = {"RUN": self.run, "OTHER": self.other, "OUT": self.outside, "HOME": self.home,
-                  "CWD": self.work, "TMP": self.tmp}  # fmt: skip
+        folder = {
+            "RUN": self.run,
+            "OTHER": self.other,
+            "OUT": self.outside,
+            "HOME": self.home,
+            "CWD": self.work,
+            "TMP": self.tmp,
+        }
         files = {
             "DATA": next((self.run / "compacted").glob("spans-*")),
             "SEGMENT": next((self.run / "segments").glob("marks-*")),
@@ -102,9 +121,12 @@ class Stage:
         kept = {key: os.environ[key] for key in ("PATH", "LANG") if key in os.environ}
         repository = str(REPO)
         return kept | {
-            "HOME": str(self.home), "TMPDIR": str(self.tmp), "PYTHONPATH": repository,
-            "PYTHONDONTWRITEBYTECODE": "1", VARIABLE: SECRETS["environment"],
-        }  # fmt: skip
+            "HOME": str(self.home),
+            "TMPDIR": str(self.tmp),
+            "PYTHONPATH": repository,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            VARIABLE: SECRETS["environment"],
+        }
 
     def restore(self) -> None:
         """Everything as it was at first, at the same paths."""
@@ -139,8 +161,21 @@ def _job(folder: Path) -> None:
             indexer.refresh()
         finally:
             compaction.FIRST_FAN_IN = before
-    _publish(folder, "marks", [{"attempt": 0, "rank": 1, "step": 5, "ts_ns": T0, "kind": "fault",
-                                "text": "slow rank", "args": '{"x": 1.6}'}])  # fmt: skip
+    _publish(
+        folder,
+        "marks",
+        [
+            {
+                "attempt": 0,
+                "rank": 1,
+                "step": 5,
+                "ts_ns": T0,
+                "kind": "fault",
+                "text": "slow rank",
+                "args": '{"x": 1.6}',
+            }
+        ],
+    )
     _publish(folder, "frames", [{"attempt": 0, "rank": 0, "step": 1} | _FRAME])
     damaged = _publish(folder, "clocks", [{"attempt": 0, "rank": 0, "step": -1, "ts_ns": T0}])
     with Indexer(folder) as indexer:
@@ -153,15 +188,34 @@ def _add_step(run: RunBuilder, rank: int, step: int, host: str) -> None:
     t, late = 100.0 * step, 20 if rank == 3 else 0
     run.step(rank, step, t, t + 100, loss=3.0 - step / 10, tokens=512.0, flops=1e9, lr=1e-3)
     run.span(rank, step, "data_wait", t, t + 10)
-    run.span(rank, step, "forward", t + 10, t + 50 + late, name="layers.0", microbatch=0,
-             cpu_ns=30_000, args='{"layer": 0}')  # fmt: skip
-    run.span(rank, step, "tp_comm", t + 60 + late, t + 90, depth=1, group_id=7 + rank // 2,
-             coll_seq=step, num_bytes=4096)  # fmt: skip
+    run.span(
+        rank,
+        step,
+        "forward",
+        t + 10,
+        t + 50 + late,
+        name="layers.0",
+        microbatch=0,
+        cpu_ns=30_000,
+        args='{"layer": 0}',
+    )
+    run.span(
+        rank,
+        step,
+        "tp_comm",
+        t + 60 + late,
+        t + 90,
+        depth=1,
+        group_id=7 + rank // 2,
+        coll_seq=step,
+        num_bytes=4096,
+    )
     run.collective(rank, step, 7 + rank // 2, step, t + 60 + late, t + 90)
     run.span(rank, step, "optimizer", t + 90, t + 100)
     run.add("memory", rank, step, ts_ns=T0 + step, allocated=(rank + 1) << 20, reserved=8 << 20)
-    run.add("host_metrics", rank, step, ts_ns=T0 + step, host=host, metric="gpu_util",
-            value=90.0 - rank)  # fmt: skip
+    run.add(
+        "host_metrics", rank, step, ts_ns=T0 + step, host=host, metric="gpu_util", value=90.0 - rank
+    )
 
 
 def _other(folder: Path) -> None:

@@ -84,9 +84,11 @@ class Statements:
         self._functions = list(known.functions)
         random.Random(seed).shuffle(self._functions)
         self._strata = [
-            name for name, weight in WEIGHTS.items() for _ in range(weight)
+            name
+            for name, weight in WEIGHTS.items()
+            for _ in range(weight)
             if with_limits or name != "limits"
-        ]  # fmt: skip
+        ]
 
     def __call__(self, num: int) -> Iterator[Statement]:
         """The first statements."""

@@ -46,10 +46,15 @@ def main() -> None:
                 break
             outcome = target.execute(text)
             asker.send(
-                (outcome.kind, outcome.message[:_LONGEST_MESSAGE], outcome.num_rows,
-                 leaks.found(text, outcome), has_values(outcome.table),
-                 digest(outcome) if wants_digest else "")
-            )  # fmt: skip
+                (
+                    outcome.kind,
+                    outcome.message[:_LONGEST_MESSAGE],
+                    outcome.num_rows,
+                    leaks.found(text, outcome),
+                    has_values(outcome.table),
+                    digest(outcome) if wants_digest else "",
+                )
+            )
     target.close()
 
 

@@ -20,9 +20,28 @@ from tests.runs_builder import two_rank_run
 
 FORMULA = "=HYPERLINK(1)"
 IN_FRONT = (
-    "", " ", "   ", "\n", "\r\n", "\t", "\x00", "\x0b", "\x1f", "\x7f", "\x85", "\xa0", "\xad",
-    "\u2003", "\u200b", "\u2028", "\u202e", "\u2060", "\u3000", "\ufeff", "\n \ufeff",
-)  # fmt: skip
+    "",
+    " ",
+    "   ",
+    "\n",
+    "\r\n",
+    "\t",
+    "\x00",
+    "\x0b",
+    "\x1f",
+    "\x7f",
+    "\x85",
+    "\xa0",
+    "\xad",
+    "\u2003",
+    "\u200b",
+    "\u2028",
+    "\u202e",
+    "\u2060",
+    "\u3000",
+    "\ufeff",
+    "\n \ufeff",
+)
 SIGNS = "=+-@＝＋－＠"
 HARMLESS = (
     "",

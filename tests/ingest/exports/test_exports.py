@@ -36,9 +36,20 @@ SLOW_RANK = RECORDED / "slow_rank"
 KEPT = "rank, ts_ns, dur_ns, name, kind, track, step"
 ALL = ", ".join(c.name for c in TABLES["spans"].columns if c.name != "attempt")
 NAMES = (
-    "aten::mm", "", " ", "größe 漢字 🚀", "\x00\x01\x1f\x7f", 'quo"te\\back/slash', "line\nbreak\t",
-    "</script>", "\u2028\u2029\ufeff", "x" * 5000, "},{", "ProfilerStep#3", "e\u0301",
-)  # fmt: skip
+    "aten::mm",
+    "",
+    " ",
+    "größe 漢字 🚀",
+    "\x00\x01\x1f\x7f",
+    'quo"te\\back/slash',
+    "line\nbreak\t",
+    "</script>",
+    "\u2028\u2029\ufeff",
+    "x" * 5000,
+    "},{",
+    "ProfilerStep#3",
+    "e\u0301",
+)
 
 
 def spans(run: Run, columns: str = ALL) -> list[dict[str, Any]]:
@@ -61,27 +72,47 @@ def random_run(folder: Path, seed: int) -> Path:
         rank, step = rng.randrange(num_ranks), rng.randint(-1, 6)
         peer = rng.choice([-1, -1, rng.randrange(num_ranks)])
         run.add(
-            "spans", rank, step,
+            "spans",
+            rank,
+            step,
             ts_ns=T0 + rng.randint(-span_ns, span_ns),
             dur_ns=rng.choice([0, 1, -1, -(2**40), rng.randint(-5, 1000), rng.randint(0, 2**50)]),
-            cpu_ns=rng.choice([-1, 0, 2**50]), kind=rng.choice(KINDS), name=rng.choice(NAMES),
+            cpu_ns=rng.choice([-1, 0, 2**50]),
+            kind=rng.choice(KINDS),
+            name=rng.choice(NAMES),
             track=rng.choice(["main", "steps", "stream 7", rng.choice(NAMES)]),
-            depth=rng.randint(0, 2**15 - 1), microbatch=rng.randint(-1, 9), peer=peer,
-            chunk=rng.randint(-1, 9), recompute=rng.random() < 0.1,
-            group_id=rng.choice([0, 7, -(2**63), 2**63 - 1]), coll_seq=rng.randint(-1, 20),
-            num_bytes=rng.choice([-1, 2**53 + 1]), mode=rng.choice(MODES),
+            depth=rng.randint(0, 2**15 - 1),
+            microbatch=rng.randint(-1, 9),
+            peer=peer,
+            chunk=rng.randint(-1, 9),
+            recompute=rng.random() < 0.1,
+            group_id=rng.choice([0, 7, -(2**63), 2**63 - 1]),
+            coll_seq=rng.randint(-1, 20),
+            num_bytes=rng.choice([-1, 2**53 + 1]),
+            mode=rng.choice(MODES),
             args=rng.choice([None, "", '{"a": 1}', "no JSON"]),
-        )  # fmt: skip
+        )
     for rank in range(1, num_ranks):
         for _ in range(rng.randint(0, 3)):
             run.add(
-                "clocks", rank, 0, ts_ns=T0 + rng.randint(-span_ns, span_ns),
-                offset_ns=rng.randint(-(10**9), 10**9), drift_ppb=rng.randint(-50_000, 50_000),
-            )  # fmt: skip
+                "clocks",
+                rank,
+                0,
+                ts_ns=T0 + rng.randint(-span_ns, span_ns),
+                offset_ns=rng.randint(-(10**9), 10**9),
+                drift_ppb=rng.randint(-50_000, 50_000),
+            )
         run.add(
-            "memory", rank, rng.randint(-1, 6), ts_ns=T0 + rng.randint(-span_ns, span_ns),
-            allocated=rng.choice([-1, 0, 2**53 + 1]), reserved=5, peak=7, retries=1, rss=-1,
-        )  # fmt: skip
+            "memory",
+            rank,
+            rng.randint(-1, 6),
+            ts_ns=T0 + rng.randint(-span_ns, span_ns),
+            allocated=rng.choice([-1, 0, 2**53 + 1]),
+            reserved=5,
+            peak=7,
+            retries=1,
+            rss=-1,
+        )
         run.add(
             "marks",
             rank,
@@ -145,8 +176,9 @@ def test_memory_is_a_counter_and_a_mark_an_instant(tmp_path: Path) -> None:
     events = json.loads((tmp_path / "all.json").read_text(), parse_float=Decimal)["traceEvents"]
     counters = [(e["pid"], e["ts"], e["args"]) for e in events if e["ph"] == "C"]
     assert counters == [
-        (1, Decimal("55.001"), {"allocated": 10}), (1, Decimal("155.001"), {"allocated": 11}),
-    ]  # fmt: skip
+        (1, Decimal("55.001"), {"allocated": 10}),
+        (1, Decimal("155.001"), {"allocated": 11}),
+    ]
     (mark,) = [e for e in events if e["ph"] == "i"]
     assert (mark["pid"], mark["ts"], mark["name"]) == (0, Decimal(120), "a <fault>")
     part = json.loads((tmp_path / "part.json").read_text())["traceEvents"]
@@ -239,9 +271,17 @@ def test_flows_join_the_members_of_each_collective_and_message(tmp_path: Path) -
     builder = two_rank_run(tmp_path / "run", num_steps=2)
     for rank, name in enumerate(("send", "recv")):
         builder.span(
-            rank, 1, "pp_comm", 130 + rank, 135, name=name, group_id=9, coll_seq=0, peer=1 - rank,
+            rank,
+            1,
+            "pp_comm",
+            130 + rank,
+            135,
+            name=name,
+            group_id=9,
+            coll_seq=0,
+            peer=1 - rank,
             track="other",
-        )  # fmt: skip
+        )
     builder.span(0, 1, "tp_comm", 190, 195, group_id=7, coll_seq=99, depth=1)  # alone: no arrow
     builder.publish()
     events = exported(tmp_path / "run", tmp_path / "out.json", Window())
@@ -249,8 +289,13 @@ def test_flows_join_the_members_of_each_collective_and_message(tmp_path: Path) -
     everything = json.loads((tmp_path / "out.json").read_text(), parse_float=Decimal)
     flows = [e for e in everything["traceEvents"] if e["ph"] in "stf"]
     assert [(e["id"], e["ph"], e["pid"]) for e in flows] == [
-        (1, "s", 0), (1, "f", 1), (2, "s", 0), (2, "f", 1), (3, "s", 0), (3, "f", 1),
-    ]  # fmt: skip
+        (1, "s", 0),
+        (1, "f", 1),
+        (2, "s", 0),
+        (2, "f", 1),
+        (3, "s", 0),
+        (3, "f", 1),
+    ]
     assert all((e["pid"], e["tid"], e["ts"]) in begins for e in flows)
     assert [e["ts"] for e in flows[:2]] == [Decimal(20), Decimal(40)]
 
@@ -390,11 +435,13 @@ def test_damage_costs_what_it_hits(tmp_path: Path) -> None:
     lines = (tmp_path / "out.json").read_text().split("\n")
     good = next(line for line in lines if '"optimizer"' in line)
     bad = [
-        good.replace('"pid":0', '"pid":2000000000'), good.replace('"optimizer"', '"nonsense"'),
-        good.replace('"step":0', '"step":1e400'), good.replace('"step":0', f'"step":{2**70}'),
+        good.replace('"pid":0', '"pid":2000000000'),
+        good.replace('"optimizer"', '"nonsense"'),
+        good.replace('"step":0', '"step":1e400'),
+        good.replace('"step":0', f'"step":{2**70}'),
         good.replace('"step":0', '"step":0,"depth":40000'),
         good.replace('"ts":', '"ts":-1e30,"x":'),
-    ]  # fmt: skip
+    ]
     at = lines.index(good)
     damaged = [*lines[:at], *bad, *lines[at:-2]]
     (tmp_path / "bad.json").write_text("\n".join(damaged)[:-20])

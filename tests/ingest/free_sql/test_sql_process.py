@@ -160,11 +160,13 @@ def test_many_at_once_get_their_own_answers(run: Run) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT list_sum(range(2000000000))", "SELECT repeat('a', 4000000000)",
+        "SELECT list_sum(range(2000000000))",
+        "SELECT repeat('a', 4000000000)",
         "SELECT list_sort(range(200000000))",
-        "SELECT damerau_levenshtein(repeat('ab', 30000), repeat('ba', 30000))", ENDLESS,
+        "SELECT damerau_levenshtein(repeat('ab', 30000), repeat('ba', 30000))",
+        ENDLESS,
     ],
-)  # fmt: skip
+)
 def test_a_greedy_statement_ends_at_its_limits(run: Run, text: str) -> None:
     begun_s = time.monotonic()
     with pytest.raises(UserError, match=r"more memory than it may use|took longer than 1\.0 s"):

@@ -19,15 +19,34 @@ from tests.runs_builder import RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout
 
 HOSTILE_RANKS = [
-    {"attempt": "x"}, {"attempt": 2**15}, {"rank": None}, {"rank": 10**400}, {"rank": 1.5},
-    {"rank": -5}, {"world_size": "many"}, {"pid": {}}, {"started_ns": float("nan")},
-    {"started_ns": 10**300}, {"host": 5}, {"host": "\ud800"}, {"device": [1]}, {"end": [1]},
-    {"end": "x"}, {"end": {"ts_ns": "x"}}, {"end": {"status": [1]}}, {"coords": [1]},
-    {"coords": {"pp": "x"}}, {"coords": {"pp": 10**30}}, {"layout": [1]},
-    {"layout": {"axes": [1]}}, {"layout": {"axes": {"pp": "x"}}},
-    {"layout": {"axes": {"pp": 2**20, "dp": 2**20}}}, {"layout": {"axes": {"pp": 0}}},
-    {"schema": 1}, {"schema": "99.0"},
-]  # fmt: skip
+    {"attempt": "x"},
+    {"attempt": 2**15},
+    {"rank": None},
+    {"rank": 10**400},
+    {"rank": 1.5},
+    {"rank": -5},
+    {"world_size": "many"},
+    {"pid": {}},
+    {"started_ns": float("nan")},
+    {"started_ns": 10**300},
+    {"host": 5},
+    {"host": "\ud800"},
+    {"device": [1]},
+    {"end": [1]},
+    {"end": "x"},
+    {"end": {"ts_ns": "x"}},
+    {"end": {"status": [1]}},
+    {"coords": [1]},
+    {"coords": {"pp": "x"}},
+    {"coords": {"pp": 10**30}},
+    {"layout": [1]},
+    {"layout": {"axes": [1]}},
+    {"layout": {"axes": {"pp": "x"}}},
+    {"layout": {"axes": {"pp": 2**20, "dp": 2**20}}},
+    {"layout": {"axes": {"pp": 0}}},
+    {"schema": 1},
+    {"schema": "99.0"},
+]
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +95,21 @@ def test_a_run_with_hostile_files_answers_and_lists_them(folder):
 @pytest.mark.parametrize(
     "change",
     [
-        {"run": ["x"]}, {"run": None}, {"clock": {}}, {"source": 5}, {"created_ns": "soon"},
-        {"created_ns": float("nan")}, {"created_ns": 10**400}, {"guesses": 5}, {"problems": "abc"},
-        {"problems": [1, None]}, {"events_per_rank": [1]}, {"versions": [1]}, {"framework": 3},
+        {"run": ["x"]},
+        {"run": None},
+        {"clock": {}},
+        {"source": 5},
+        {"created_ns": "soon"},
+        {"created_ns": float("nan")},
+        {"created_ns": 10**400},
+        {"guesses": 5},
+        {"problems": "abc"},
+        {"problems": [1, None]},
+        {"events_per_rank": [1]},
+        {"versions": [1]},
+        {"framework": 3},
     ],
-)  # fmt: skip
+)
 def test_a_hostile_run_file_is_one_sentence(tmp_path, change):
     path = RunBuilder(tmp_path / "run").folder / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))

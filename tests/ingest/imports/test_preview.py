@@ -40,9 +40,11 @@ def job(folder: Path, ranks: range = range(NUM_RANKS)) -> Path:
             )
         ]
         told = {
-            "schemaVersion": 1, "traceEvents": events, "baseTimeNanoseconds": 10**18,
+            "schemaVersion": 1,
+            "traceEvents": events,
+            "baseTimeNanoseconds": 10**18,
             "distributedInfo": {"rank": rank, "world_size": NUM_RANKS, "backend": "gloo"},
-        }  # fmt: skip
+        }
         (folder / f"{number}.json").write_text(json.dumps(told))
     return folder
 

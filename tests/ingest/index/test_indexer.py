@@ -91,10 +91,14 @@ def damage(path, how):
 @pytest.mark.parametrize(
     ("how", "name"),
     [
-        ("empty", "spans"), ("text", "clocks"), ("cut", "steps"),
-        ("pages", "spans"), ("pages", "steps"), ("pages", "clocks"),
+        ("empty", "spans"),
+        ("text", "clocks"),
+        ("cut", "steps"),
+        ("pages", "spans"),
+        ("pages", "steps"),
+        ("pages", "clocks"),
     ],
-)  # fmt: skip
+)
 def test_a_damaged_segment_is_set_aside(tmp_path, how, name):
     builder = two_rank_run(tmp_path / "run")
     builder.add("clocks", 1, 0, ts_ns=0)

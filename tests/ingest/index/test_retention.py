@@ -42,9 +42,12 @@ def kept(run: Run) -> list[int]:
 @pytest.mark.parametrize(
     ("text", "ages"),
     [
-        (FOREVER, [40, 20, 1]), ("36h", [1]), ("3w,1TB", [20, 1]), ("0.000001MB", []),
+        (FOREVER, [40, 20, 1]),
+        ("36h", [1]),
+        ("3w,1TB", [20, 1]),
+        ("0.000001MB", []),
     ],
-)  # fmt: skip
+)
 def test_too_old_or_too_much_goes_and_readers_get_time(
     tmp_path: Path, text: str, ages: list[int]
 ) -> None:

@@ -30,8 +30,13 @@ def test_two_ranks_and_a_late_one(tmp_path):
     two_rank_run(tmp_path / "run")
     found = cells(tmp_path / "run")
     assert us(found[0, 1], "window", "compute", "comm", "exposed_comm", "data_wait", "covered") == [
-        100, 60, 30, 30, 10, 100,
-    ]  # fmt: skip
+        100,
+        60,
+        30,
+        30,
+        10,
+        100,
+    ]
     # rank 0 waits 20 of its 30 us for rank 1, then data moves for 10
     assert us(found[0, 1], "bubble", "bubble_late", "bubble_other") == [20, 20, 0]
     assert us(found[1, 1], "compute", "bubble") == [80, 0]

@@ -14,9 +14,16 @@ from trace_hooks.layout import ParallelLayout
 
 def add(run: RunBuilder, rank: int, **values: Any) -> None:
     row = {
-        "ts_ns": T0, "layer": 0, "head": 0, "name": "layers.0.attention", "shard": "whole",
-        "max_logit": 5.0, "entropy": 1.0, "rows": 64, **values,
-    }  # fmt: skip
+        "ts_ns": T0,
+        "layer": 0,
+        "head": 0,
+        "name": "layers.0.attention",
+        "shard": "whole",
+        "max_logit": 5.0,
+        "entropy": 1.0,
+        "rows": 64,
+        **values,
+    }
     run.add("attention_stats", rank, row.pop("step", 0), **row)
 
 
@@ -42,8 +49,11 @@ def test_heads_of_tensor_parallel_ranks_stand_side_by_side(tmp_path: Path) -> No
         for head in (2 * rank, 2 * rank + 1):
             add(run, rank, head=head, max_logit=float(head), shard=f"tp={rank}")
     assert [(row["head"], row["max_logit"]) for row in asked(run)] == [
-        (0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0)
-    ]  # fmt: skip
+        (0, 0.0),
+        (1, 1.0),
+        (2, 2.0),
+        (3, 3.0),
+    ]
     assert [row["head"] for row in asked(run, head=3)] == [3]
 
 

@@ -90,8 +90,11 @@ def test_sends_and_receives_pair_by_source_destination_tag_and_number(tmp_path):
     with open_run(builder.folder) as run:
         rows = run.ask("collective_members", group_id=9, seq=1).to_pylist()
         assert [(row["src"], row["dst"], row["rank"], row["wait_us"]) for row in rows] == [
-            (0, 1, 1, 10.0), (0, 1, 0, 0.0), (1, 2, 1, 14.0), (1, 2, 2, 0.0),
-        ]  # fmt: skip
+            (0, 1, 1, 10.0),
+            (0, 1, 0, 0.0),
+            (1, 2, 1, 14.0),
+            (1, 2, 2, 0.0),
+        ]
         assert run.ask("collective_members", group_id=9, seq=1, src=1).num_rows == 2
         assert run.ask("late_ranks").num_rows == 0
         caused = {
@@ -155,11 +158,16 @@ def test_collectives_by_group(run):
 @pytest.mark.parametrize(
     ("op", "factor"),
     [
-        ("all_reduce", 2 * 3 / 4), ("all_gather", 3), ("reduce_scatter", 3 / 4),
-        ("all_to_all", 3 / 4), ("broadcast", 1), ("reduce", 1), ("barrier", None),
+        ("all_reduce", 2 * 3 / 4),
+        ("all_gather", 3),
+        ("reduce_scatter", 3 / 4),
+        ("all_to_all", 3 / 4),
+        ("broadcast", 1),
+        ("reduce", 1),
+        ("barrier", None),
         ("scatter", None),
     ],
-)  # fmt: skip
+)
 def test_bytes_moved_follow_the_algorithm(run, op, factor):
     """num_bytes is a member's input: a quarter of all_gather's total, all of reduce_scatter's."""
     moved = run.execute("SELECT bus_bytes($op, 1000, 4) AS b", {"op": op}).to_pylist()[0]["b"]

@@ -68,8 +68,10 @@ def test_groups(tmp_path: Path) -> None:
     with open_run(four_ranks(tmp_path).folder) as run:
         rows = run.ask("groups").to_pylist()
     assert [(row["group_id"], row["axis"], row["ranks"]) for row in rows] == [
-        (1, "dp", [0, 1]), (2, "dp", [2, 3]), (3, "world", [0, 1, 2, 3]),
-    ]  # fmt: skip
+        (1, "dp", [0, 1]),
+        (2, "dp", [2, 3]),
+        (3, "world", [0, 1, 2, 3]),
+    ]
 
 
 @pytest.mark.parametrize(("ahead_us", "late_ms"), [(0.0, 0.0), (400.0, 0.4)])

@@ -51,8 +51,11 @@ def test_rank_work(run):
 def test_rank_places(run):
     rows = run.ask("rank_places").to_pylist()
     assert [(r["rank"], r["host"], r["dp"], r["tp"]) for r in rows] == [
-        (0, "h0", 0, 0), (1, "h0", 0, 1), (2, "h0", 1, 0), (3, "h0", 1, 1)
-    ]  # fmt: skip
+        (0, "h0", 0, 0),
+        (1, "h0", 0, 1),
+        (2, "h0", 1, 0),
+        (3, "h0", 1, 1),
+    ]
     assert {r["world_size"] for r in rows} == {4}
 
 
@@ -101,9 +104,18 @@ def test_in_a_step_that_some_have_not_finished_only_the_others_count(tmp_path):
 def test_where_time_goes_adds_up_to_the_step(run):
     rows = run.ask("where_time_goes").to_pylist()
     parts = [
-        "compute_ms", "data_wait_ms", "tp_ms", "pp_ms", "dp_ms", "ep_ms", "other_comm_ms",
-        "waiting_ms", "schedule_ms", "other_ms", "not_visible_ms",
-    ]  # fmt: skip
+        "compute_ms",
+        "data_wait_ms",
+        "tp_ms",
+        "pp_ms",
+        "dp_ms",
+        "ep_ms",
+        "other_comm_ms",
+        "waiting_ms",
+        "schedule_ms",
+        "other_ms",
+        "not_visible_ms",
+    ]
     for row in rows:
         assert sum(row[part] for part in parts) == pytest.approx(row["step_ms"])
     assert rows[0]["waiting_ms"] == pytest.approx(0.02)
@@ -136,9 +148,7 @@ def test_hook_cost_by_step(tmp_path):
     builder = RunBuilder(tmp_path / "run", 2)
     for rank in range(2):
         for beat, (step, own_us) in enumerate([(-1, 0), (0, 10), (1, 40 if rank else 20)]):
-            builder.add(
-                "heartbeats", rank, step, ts_ns=T0 + beat * 1000 * US, self_ns=own_us * US
-            )  # fmt: skip
+            builder.add("heartbeats", rank, step, ts_ns=T0 + beat * 1000 * US, self_ns=own_us * US)
     builder.rank_files()
     builder.publish()
     with open_run(builder.folder) as run:
@@ -158,9 +168,14 @@ def test_hook_cost_by_source(tmp_path):
         spent += [("main", "statistics", 25)] if count == 2 else []  # it began later
         for thread, source, own_us in spent:
             builder.add(
-                "hook_costs", 1, step, ts_ns=T0 + count * 1000 * US, thread=thread, source=source,
+                "hook_costs",
+                1,
+                step,
+                ts_ns=T0 + count * 1000 * US,
+                thread=thread,
+                source=source,
                 cpu_ns=own_us * US,
-            )  # fmt: skip
+            )
     builder.add("hook_costs", 0, 3, ts_ns=T0, thread="main", source="modules", cpu_ns=5 * US)
     builder.rank_files()
     builder.publish()
@@ -168,8 +183,10 @@ def test_hook_cost_by_source(tmp_path):
         rows = run.ask("hook_cost_by_source").to_pylist()
         later = run.ask("hook_cost_by_source", step_min=4).to_pylist()
     assert [tuple(row.values())[:3] for row in rows] == [
-        (1, "main", "modules"), (1, "main", "statistics"), (1, "trace_hooks drain", "writing"),
-    ]  # fmt: skip
+        (1, "main", "modules"),
+        (1, "main", "statistics"),
+        (1, "trace_hooks drain", "writing"),
+    ]
     assert [row["self_ms"] for row in rows] == pytest.approx([0.1, 0.025, 0.02])
     assert [row["self_ms_per_step"] for row in rows] == pytest.approx([0.01, 0.0025, 0.002])
     assert [row["share"] for row in rows] == pytest.approx([100 / 145, 25 / 145, 20 / 145])

@@ -73,8 +73,11 @@ def test_rank_list(tmp_path):
     with open_run(builder.folder) as opened:
         rows = opened.ask("rank_list").to_pylist()
     assert [(row["rank"], row["host"], row["pp"], row["tp"], row["cp"]) for row in rows] == [
-        (0, "a", 0, 0, None), (1, "a", 0, 1, None), (2, "b", 1, 0, None), (3, "b", 1, 1, None),
-    ]  # fmt: skip
+        (0, "a", 0, 0, None),
+        (1, "a", 0, 1, None),
+        (2, "b", 1, 0, None),
+        (3, "b", 1, 1, None),
+    ]
 
 
 def test_a_rank_that_left_data_but_no_file_has_a_row(tmp_path):

@@ -51,8 +51,9 @@ def test_run_card_of_a_job_that_failed_and_runs_again(tmp_path):
 def test_steps(run):
     rows = run.ask("steps", step_min=1, step_max=2).to_pylist()
     assert [(row["step"], row["step_ms"], row["loss"]) for row in rows] == [
-        (1, 0.1, 1.0), (2, 0.1, 0.0),
-    ]  # fmt: skip
+        (1, 0.1, 1.0),
+        (2, 0.1, 0.0),
+    ]
     assert rows[0]["tokens"] == 800  # every replica once
     assert rows[0]["tokens_per_s"] == pytest.approx(800 / 1e-4)
     assert rows[0]["flops"] == 8e6
@@ -157,8 +158,12 @@ def test_rank_timeline(run):
 def test_step_breakdown(run):
     rows = run.ask("step_breakdown", rank=0, step_min=2, step_max=2).to_pylist()
     assert {row["kind"]: round(row["time_ms"] * 1000) for row in rows} == {
-        "forward": 39, "dp_comm": 31, "optimizer": 10, "data_wait": 10, "checkpoint": 10,
-    }  # fmt: skip
+        "forward": 39,
+        "dp_comm": 31,
+        "optimizer": 10,
+        "data_wait": 10,
+        "checkpoint": 10,
+    }
 
 
 def test_coverage(run):

@@ -22,9 +22,17 @@ def add(run: RunBuilder, rank: int, values: Any, **where: Any) -> None:
     finite = np.abs(values[np.isfinite(values)])
     peak = float(finite.max()) if finite.size == values.size else float("nan")
     row = {
-        "step": 0, "ts_ns": T0, "microbatch": -1, "chunk": -1, "tensor": "residual", "layer": 0,
-        "name": "layers.0", "shard": "", **statistics(values, values.size, peak), **where,
-    }  # fmt: skip
+        "step": 0,
+        "ts_ns": T0,
+        "microbatch": -1,
+        "chunk": -1,
+        "tensor": "residual",
+        "layer": 0,
+        "name": "layers.0",
+        "shard": "",
+        **statistics(values, values.size, peak),
+        **where,
+    }
     run.add("tensor_stats", rank, row.pop("step"), **row)
 
 

@@ -49,11 +49,18 @@ def test_flops_and_peak_come_from_the_model_and_the_devices(tmp_path):
 @pytest.mark.parametrize(
     "model",
     [
-        None, [1], {}, {**DENSE, "experts": 8}, {**DENSE, "hidden": None}, {**DENSE, "seq": -1},
-        {**DENSE, "layers": True}, {**DENSE, "parameters": 10**400},
-        {**DENSE, "parameters": float("nan")}, {**DENSE, "parameters": "7B"},
+        None,
+        [1],
+        {},
+        {**DENSE, "experts": 8},
+        {**DENSE, "hidden": None},
+        {**DENSE, "seq": -1},
+        {**DENSE, "layers": True},
+        {**DENSE, "parameters": 10**400},
+        {**DENSE, "parameters": float("nan")},
+        {**DENSE, "parameters": "7B"},
     ],
-)  # fmt: skip
+)
 def test_without_the_sizes_of_a_dense_decoder_there_are_no_flops(tmp_path, model):
     row = asked_throughput(tmp_path / "run", model, ["NVIDIA H200"] * 2)
     assert (row["tflops_per_s"], row["mfu_ratio"], row["flops_from"]) == (None, None, None)
@@ -70,13 +77,23 @@ def test_one_unknown_device_leaves_the_utilisation_unknown(tmp_path):
 @pytest.mark.parametrize(
     ("device", "peak"),
     [
-        ("NVIDIA A100-SXM4-80GB", 312), ("NVIDIA A100-PCIE-40GB", 312), ("NVIDIA H200", 989),
-        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None), ("NVIDIA H100 80GB HBM3", 989),
-        ("NVIDIA H100 PCIe", 756), ("NVIDIA H100 NVL", None), ("NVIDIA H200 NVL", None),
-        ("NVIDIA GB200", None), ("NVIDIA B200", 2250), ("AMD Instinct MI250X", 191.5),
-        ("AMD Instinct MI300X", 1307), ("NVIDIA A1000", None), ("cpu", None), ("", None),
+        ("NVIDIA A100-SXM4-80GB", 312),
+        ("NVIDIA A100-PCIE-40GB", 312),
+        ("NVIDIA H200", 989),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None),
+        ("NVIDIA H100 80GB HBM3", 989),
+        ("NVIDIA H100 PCIe", 756),
+        ("NVIDIA H100 NVL", None),
+        ("NVIDIA H200 NVL", None),
+        ("NVIDIA GB200", None),
+        ("NVIDIA B200", 2250),
+        ("AMD Instinct MI250X", 191.5),
+        ("AMD Instinct MI300X", 1307),
+        ("NVIDIA A1000", None),
+        ("cpu", None),
+        ("", None),
     ],
-)  # fmt: skip
+)
 def test_peaks_of_devices(run, device, peak):
     answer = run.execute("SELECT peak_tflops_of($d) AS peak", {"d": device})
     assert answer.to_pylist() == [{"peak": peak}]

@@ -75,8 +75,9 @@ def test_window_spans_of_own_clocks_narrow_the_files_only(plain):
 def test_window_waits_name_who_came_last(plain):
     found = rows(plain, "window_waits", ranks="0,1", begin_ns=T0, end_ns=T0 + 100 * US)
     assert [(row["rank"], row["last_rank"], row["is_crossing"]) for row in found] == [
-        (0, 1, False), (1, 1, False),
-    ]  # fmt: skip
+        (0, 1, False),
+        (1, 1, False),
+    ]
     first = found[0]
     assert (first["begin_ns"], first["latest_ns"]) == (T0 + 20 * US, T0 + 40 * US)
     assert first["first_end_ns"] == T0 + 50 * US
@@ -111,9 +112,14 @@ def test_window_waits_use_the_estimate_of_the_moment(tmp_path):
     run.rank_files()
     for at_us, offset_us in ((500, 1), (1_000, 2), (1_500, 3), (9_000, 4)):
         run.add(
-            "clocks", 1, 0, ts_ns=T0 + at_us * US, offset_ns=offset_us * US, err_ns=2000,
+            "clocks",
+            1,
+            0,
+            ts_ns=T0 + at_us * US,
+            offset_ns=offset_us * US,
+            err_ns=2000,
             method="store_ping_pong",
-        )  # fmt: skip
+        )
     run.publish()
     with open_run(run.folder) as opened:
         found = rows(opened, "window_waits", ranks="1")
@@ -134,10 +140,16 @@ def test_window_waits_of_an_unknown_clock_have_no_verdict(tmp_path):
 def test_step_windows(shifted):
     found = rows(shifted, "step_windows", ranks="1", step_min=1, step_max=1)
     shift = T0 + AHEAD_US * US
-    assert found == [{
-        "rank": 1, "step": 1, "begin_ns": shift + 100 * US, "end_ns": shift + 200 * US,
-        "finished": True, "num_spans": 5,
-    }]  # fmt: skip
+    assert found == [
+        {
+            "rank": 1,
+            "step": 1,
+            "begin_ns": shift + 100 * US,
+            "end_ns": shift + 200 * US,
+            "finished": True,
+            "num_spans": 5,
+        }
+    ]
     assert rows(shifted, "step_windows", ranks="1", end_ns=T0 + AHEAD_US * US) == []
 
 

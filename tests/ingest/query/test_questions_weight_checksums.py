@@ -14,10 +14,19 @@ from trace_hooks.layout import ParallelLayout
 
 def add(run: RunBuilder, rank: int, checksum: int | None, **where: Any) -> None:
     row = {
-        "ts_ns": T0, "tensor": "weight", "layer": 0, "name": "layers.0", "shard": "", "count": 8,
-        "sampled": 8, "zero_ratio": 0.0, "nonfinite": 0, "log2_counts": [0] * 64,
-        "checksum": checksum, **where,
-    }  # fmt: skip
+        "ts_ns": T0,
+        "tensor": "weight",
+        "layer": 0,
+        "name": "layers.0",
+        "shard": "",
+        "count": 8,
+        "sampled": 8,
+        "zero_ratio": 0.0,
+        "nonfinite": 0,
+        "log2_counts": [0] * 64,
+        "checksum": checksum,
+        **where,
+    }
     run.add("tensor_stats", rank, row.pop("step", 0), **row)
 
 

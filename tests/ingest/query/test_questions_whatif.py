@@ -23,8 +23,13 @@ def asked(run: RunBuilder, name: str, **params: Any) -> pa.Table:
 def test_operations_are_numbered_by_start_in_step_and_cell(tmp_path: Path) -> None:
     layout = ParallelLayout.from_sizes(pp=2, dp=2)
     run = RunBuilder(tmp_path / "run", 4, layout, clock="per_step_relative")
-    ops = (("forward-send", 5, -1), ("forward-compute", 7, 2), ("forward-compute", 1, 0),
-           ("params-all-gather", 0, 2), ("forward-send", 2, -1))  # fmt: skip
+    ops = (
+        ("forward-send", 5, -1),
+        ("forward-compute", 7, 2),
+        ("forward-compute", 1, 0),
+        ("params-all-gather", 0, 2),
+        ("forward-send", 2, -1),
+    )
     for step in (3, 4):
         for name, start_ns, chunk in ops:
             run.add(

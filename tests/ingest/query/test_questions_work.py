@@ -25,7 +25,7 @@ def run(tmp_path: Path):
                 )
                 builder.span(
                     rank, step, "forward", at, at + 25, name=f"layers.{batch}", depth=1, **where
-                )  # fmt: skip
+                )
                 builder.span(rank, step, "forward", at + 30, at + 60, recompute=True, **where)
                 builder.span(rank, step, "backward", at + 60, at + 100, name="stage", **where)
                 builder.span(rank, step, "wgrad", at + 100, at + 110, name="stage", **where)
@@ -33,7 +33,7 @@ def run(tmp_path: Path):
             for source in ("a", "b"):
                 builder.add(
                     "data_batches", rank, step, ts_ns=0, source=source, tokens=100, sum_sq_len=5_000
-                )  # fmt: skip
+                )
     builder.rank_files()
     builder.publish()
     with open_run(builder.folder) as opened:
@@ -43,8 +43,11 @@ def run(tmp_path: Path):
 def test_microbatch_work(run: Run) -> None:
     rows = run.ask("microbatch_work", step_min=1, step_max=1).to_pylist()
     assert [(row["rank"], row["microbatch"], row["chunk"]) for row in rows] == [
-        (0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0),
-    ]  # fmt: skip
+        (0, 0, 0),
+        (0, 1, 0),
+        (1, 0, 0),
+        (1, 1, 0),
+    ]
     assert rows[0]["forward_ms"] == pytest.approx(0.030)  # the layer lies inside
     assert rows[0]["backward_ms"] == pytest.approx(0.050)
     assert rows[0]["forward_cpu_ms"] == pytest.approx(0.020)

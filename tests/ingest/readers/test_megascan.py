@@ -16,8 +16,13 @@ Json = dict[str, Any]
 
 
 def iteration(*rows: Json, dur_ns: int = 1000) -> list[Json]:
-    end = {"name": "iteration", "ph": "E", "rel_ts": dur_ns, "duration_cuda": dur_ns,
-           "duration_wall": dur_ns + 9}  # fmt: skip
+    end = {
+        "name": "iteration",
+        "ph": "E",
+        "rel_ts": dur_ns,
+        "duration_cuda": dur_ns,
+        "duration_wall": dur_ns + 9,
+    }
     return [{"name": "iteration", "ph": "B", "pad_before": 5}, *rows, end]
 
 
@@ -133,8 +138,14 @@ def test_damage_costs_only_itself(tmp_path: Path, runs: Path) -> None:
 
 def test_an_aggregated_file_in_any_order(tmp_path: Path, runs: Path) -> None:
     def event(ph: str, ts: float, pid: int, **args: Any) -> Json:
-        return {"name": "forward", "ph": ph, "ts": ts, "pid": pid, "tid": 0,
-                "args": {"iteration": 7, "dp_rk": 0, "pp_rk": pid, **args}}  # fmt: skip
+        return {
+            "name": "forward",
+            "ph": ph,
+            "ts": ts,
+            "pid": pid,
+            "tid": 0,
+            "args": {"iteration": 7, "dp_rk": 0, "pp_rk": pid, **args},
+        }
 
     again = event("B", 100, 1)
     events = [
@@ -175,7 +186,13 @@ def test_a_real_job(name: str, runs: Path) -> None:
         durations.setdefault((rank, kind), []).append(dur_ns)
     found = {key: round(median(values) / 1e6, 2) for key, values in durations.items()}
     assert found == {
-        (0, "forward"): 3.57, (0, "backward"): 7.15, (1, "forward"): 3.14, (1, "backward"): 6.77,
-        (2, "forward"): 3.19, (2, "backward"): 7.15, (3, "forward"): 4.09, (3, "backward"): 7.22,
-    }  # fmt: skip
+        (0, "forward"): 3.57,
+        (0, "backward"): 7.15,
+        (1, "forward"): 3.14,
+        (1, "backward"): 6.77,
+        (2, "forward"): 3.19,
+        (2, "backward"): 7.15,
+        (3, "forward"): 4.09,
+        (3, "backward"): 7.22,
+    }
     assert {number for (number,) in run.rows("spans", "chunk")} == set(range(16))  # 4 of each stage

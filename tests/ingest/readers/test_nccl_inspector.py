@@ -26,9 +26,15 @@ def line(
 ) -> Json:
     """A collective; with `at` its times in us after T0, as NCCL_INSPECTOR_DUMP_VERBOSE writes."""
     perf: Json = {
-        "coll": "AllReduce", "coll_sn": sn, "coll_msg_size_bytes": 4096, "coll_exec_time_us": 40,
-        "coll_timing_source": "kernel_gpu", "coll_algobw_gbs": 1.5, "coll_busbw_gbs": 2.5, **more,
-    }  # fmt: skip
+        "coll": "AllReduce",
+        "coll_sn": sn,
+        "coll_msg_size_bytes": 4096,
+        "coll_exec_time_us": 40,
+        "coll_timing_source": "kernel_gpu",
+        "coll_algobw_gbs": 1.5,
+        "coll_busbw_gbs": 2.5,
+        **more,
+    }
     if at is not None:
         start = T0_US + at
         perf["event_trace_sn"] = {"coll_start_sn": 1}
@@ -43,12 +49,15 @@ def line(
     return {
         "header": {"id": comm, "rank": rank, "n_ranks": n_ranks, "nnodes": 1},
         "metadata": {
-            "inspector_output_format_version": "v4.0", "git_rev": "", "hostname": "node1",
-            "rec_mechanism": "nccl_profiler_interface", "dump_timestamp_us": T0_US + 9000,
+            "inspector_output_format_version": "v4.0",
+            "git_rev": "",
+            "hostname": "node1",
+            "rec_mechanism": "nccl_profiler_interface",
+            "dump_timestamp_us": T0_US + 9000,
             "pid": 100 + rank,
         },
         "coll_perf": perf,
-    }  # fmt: skip
+    }
 
 
 def write(folder: Path, name: str, *lines: object) -> Path:
@@ -149,5 +158,6 @@ def test_ranks_that_are_not_told(folder: Path, runs: Path) -> None:
     problems = "\n".join(run.problems)
     assert "b.log: says it is rank 3, as" in problems
     assert "d.log: is of 2 ranks; 1 collectives of smaller communicators" in problems
-    assert any("c.log has nothing of the largest communicator: shown as rank 0" in g
-               for g in run.guesses)  # fmt: skip
+    assert any(
+        "c.log has nothing of the largest communicator: shown as rank 0" in g for g in run.guesses
+    )

@@ -41,27 +41,40 @@ COPIES = '"start", "end", deviceId, streamId, globalPid, bytes, copyKind'
 def nsys_tables() -> dict[str, tuple[str, list[tuple[Any, ...]]]]:
     other = PROCESS + (1 << 24)
     return {
-        "StringIds": ("id, value", [
-            (1, "gemm"), (2, "ncclDevKernel_AllReduce"), (3, "cudaLaunch")]),
+        "StringIds": (
+            "id, value",
+            [(1, "gemm"), (2, "ncclDevKernel_AllReduce"), (3, "cudaLaunch")],
+        ),
         "TARGET_INFO_SESSION_START_TIME": ("utcEpochNs", [(UTC_NS,)]),
         "ANALYSIS_DETAILS": ("startTime", [(START_NS,)]),
         "TARGET_INFO_SYSTEM_ENV": ("name, value", [("Hostname", "node7")]),
-        "CUPTI_ACTIVITY_KIND_KERNEL": (KERNELS, [
-            (START_NS + 100, START_NS + 150, 1, 7, PROCESS, 1, 1),
-            (START_NS + 120, START_NS + 170, 1, 7, PROCESS, 1, 1),
-            (START_NS + 200, START_NS + 260, 0, 9, other, 2, 2),
-        ]),
-        "CUPTI_ACTIVITY_KIND_MEMCPY": (COPIES, [
-            (START_NS + 300, START_NS + 310, 1, 7, PROCESS, 4096, 1)]),
-        "CUPTI_ACTIVITY_KIND_RUNTIME": ('"start", "end", globalTid, nameId', [
-            (START_NS + 90, START_NS + 95, PROCESS + 145, 3)]),
-        "NVTX_EVENTS": ('"start", "end", eventType, globalTid, text, textId', [
-            (START_NS + 80, START_NS + 400, 59, PROCESS + 144, "ProfilerStep#7", None),
-            (START_NS + 85, START_NS + 99, 59, PROCESS + 144, "aten::mm, op_id = 5", None),
-            (START_NS + 86, START_NS + 98, 60, PROCESS + 144, None, 1),
-            (START_NS + 87, None, 59, PROCESS + 144, "open", None),
-            (START_NS + 87, None, 34, PROCESS + 144, "mark", None)]),
-    }  # fmt: skip
+        "CUPTI_ACTIVITY_KIND_KERNEL": (
+            KERNELS,
+            [
+                (START_NS + 100, START_NS + 150, 1, 7, PROCESS, 1, 1),
+                (START_NS + 120, START_NS + 170, 1, 7, PROCESS, 1, 1),
+                (START_NS + 200, START_NS + 260, 0, 9, other, 2, 2),
+            ],
+        ),
+        "CUPTI_ACTIVITY_KIND_MEMCPY": (
+            COPIES,
+            [(START_NS + 300, START_NS + 310, 1, 7, PROCESS, 4096, 1)],
+        ),
+        "CUPTI_ACTIVITY_KIND_RUNTIME": (
+            '"start", "end", globalTid, nameId',
+            [(START_NS + 90, START_NS + 95, PROCESS + 145, 3)],
+        ),
+        "NVTX_EVENTS": (
+            '"start", "end", eventType, globalTid, text, textId',
+            [
+                (START_NS + 80, START_NS + 400, 59, PROCESS + 144, "ProfilerStep#7", None),
+                (START_NS + 85, START_NS + 99, 59, PROCESS + 144, "aten::mm, op_id = 5", None),
+                (START_NS + 86, START_NS + 98, 60, PROCESS + 144, None, 1),
+                (START_NS + 87, None, 59, PROCESS + 144, "open", None),
+                (START_NS + 87, None, 34, PROCESS + 144, "mark", None),
+            ],
+        ),
+    }
 
 
 @pytest.fixture
@@ -125,9 +138,14 @@ def test_old_exports_without_processes_or_times(tmp_path: Path, runs: Path) -> N
 
 
 def test_values_of_other_types(tmp_path: Path, runs: Path) -> None:
-    strange = [(None, 5, 0, 7, PROCESS, 1, 1), ("1", "2", 0, 7, PROCESS, 1, 1),
-               (2**62, 2**63 - 1, 0, 7, PROCESS, 1, 1), (1, 2, b"x", 7, PROCESS, 1, 1),
-               (5, 2, 0, None, PROCESS, "x", 10**15), (7, 9, 0, "s", 1.5, None, None)]  # fmt: skip
+    strange = [
+        (None, 5, 0, 7, PROCESS, 1, 1),
+        ("1", "2", 0, 7, PROCESS, 1, 1),
+        (2**62, 2**63 - 1, 0, 7, PROCESS, 1, 1),
+        (1, 2, b"x", 7, PROCESS, 1, 1),
+        (5, 2, 0, None, PROCESS, "x", 10**15),
+        (7, 9, 0, "s", 1.5, None, None),
+    ]
     path = database(tmp_path / "a.sqlite", {"CUPTI_ACTIVITY_KIND_KERNEL": (KERNELS, strange)})
     run = Imported(path, into=runs)
     assert run.rows("spans", "rank", "dur_ns", "name", "track") == [
@@ -138,15 +156,27 @@ def test_values_of_other_types(tmp_path: Path, runs: Path) -> None:
 
 
 ROCPD = {
-    "rocpd_string": ("id, string", [(1, ""), (2, "gemm"), (3, "KernelExecution"),
-                                    (4, "CopyHostToDevice"), (5, "hipLaunchKernel")]),
-    "rocpd_api": ('id, pid, tid, "start", "end", apiName_id, args_id', [
-        (1, 70, 71, 1000, 1010, 5, 1), (2, 80, 81, 1020, 1030, 5, 1)]),
-    "rocpd_op": ('id, gpuId, queueId, "start", "end", description_id, opType_id', [
-        (1, 3, 0, 1100, 1200, 2, 3), (2, 2, 0, 1150, 1250, 1, 4), (3, 2, 0, 1, None, 1, 4)]),
+    "rocpd_string": (
+        "id, string",
+        [
+            (1, ""),
+            (2, "gemm"),
+            (3, "KernelExecution"),
+            (4, "CopyHostToDevice"),
+            (5, "hipLaunchKernel"),
+        ],
+    ),
+    "rocpd_api": (
+        'id, pid, tid, "start", "end", apiName_id, args_id',
+        [(1, 70, 71, 1000, 1010, 5, 1), (2, 80, 81, 1020, 1030, 5, 1)],
+    ),
+    "rocpd_op": (
+        'id, gpuId, queueId, "start", "end", description_id, opType_id',
+        [(1, 3, 0, 1100, 1200, 2, 3), (2, 2, 0, 1150, 1250, 1, 4), (3, 2, 0, 1, None, 1, 4)],
+    ),
     "rocpd_api_ops": ("id, api_id, op_id", [(1, 1, 1), (2, 2, 2)]),
     "rocpd_copyapi": ("api_ptr_id, size", [(2, 512)]),
-}  # fmt: skip
+}
 
 
 def test_a_rocpd_database_of_two_processes(tmp_path: Path, runs: Path) -> None:

@@ -18,10 +18,19 @@ Json = dict[str, Any]
 
 def line(step: int, rank: int | None = 0, **more: Any) -> Json:
     found = {
-        "step": step, "data_ms": 1.5, "compute_ms": 50, "comm_ms": 2, "wait_ms": 0.25,
-        "step_ms": 60, "loss": 2.5, "ts": T0_S + step * 0.0625, "rank": rank, "node_rank": 1,
-        "world_size": 2, **more,
-    }  # fmt: skip
+        "step": step,
+        "data_ms": 1.5,
+        "compute_ms": 50,
+        "comm_ms": 2,
+        "wait_ms": 0.25,
+        "step_ms": 60,
+        "loss": 2.5,
+        "ts": T0_S + step * 0.0625,
+        "rank": rank,
+        "node_rank": 1,
+        "world_size": 2,
+        **more,
+    }
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -61,9 +70,13 @@ def test_phases_are_laid_end_to_end_inside_their_step(tmp_path: Path, runs: Path
 
 def test_bad_lines_cost_only_themselves(tmp_path: Path, runs: Path) -> None:
     bad = [
-        "not json", "[1]", '{"step": 5}', json.dumps(line(-1)), json.dumps(line(3, rank=10**12)),
+        "not json",
+        "[1]",
+        '{"step": 5}',
+        json.dumps(line(-1)),
+        json.dumps(line(3, rank=10**12)),
         '{"step": 9, "data_ms": 1, ' + "[" * 10**5,
-    ]  # fmt: skip
+    ]
     good = '{"step": 2, "rank": 0, "ts": 1784913418.5, "data_ms": NaN, "compute_ms": "7", '
     good += '"step_ms": 8, "loss": Infinity, "lr": 1e-4}'
     path = write(tmp_path / "in", "x.jsonl", line(0), *bad, good, line(0), "")

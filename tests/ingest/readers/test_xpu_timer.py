@@ -103,11 +103,19 @@ def test_kernels_hosts_and_collectives(folder: Path, runs: Path) -> None:
         row
         for rank in (0, 1)
         for row in (
-            (rank, "all_reduce", 12, "bfloat16", 4096, at + (16 + rank) * 1000,
-             at + (20 + rank) * 1000, at + (29 + rank) * 1000),
+            (
+                rank,
+                "all_reduce",
+                12,
+                "bfloat16",
+                4096,
+                at + (16 + rank) * 1000,
+                at + (20 + rank) * 1000,
+                at + (29 + rank) * 1000,
+            ),
             (rank, "recv", APART + 3, "bfloat16", 4096, at + 40_000, at + 40_000, at + 42_000),
         )
-    ]  # fmt: skip
+    ]
     assert sorted(run.rows("groups", "name", "ranks"))[0] == ("0x5", [])  # 9 ranks, 2 are here
     assert ("0xabcdef0123456789", [0, 1]) in run.rows("groups", "name", "ranks")
 

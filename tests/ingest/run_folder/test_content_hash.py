@@ -16,10 +16,23 @@ from tests.runs_builder import T0, RunBuilder, two_rank_run
 from trace_hooks.schema import CONTENT_TABLES
 
 FRAME = {
-    "ts_ns": T0, "watch": "w1", "what": "mlp", "layer": 0, "head": -1, "shard": "", "sample": 0,
-    "row_begin": 0, "row_every": 1, "shape": [2], "dtype": "uint8", "scale": 1.0, "zero": 0.0,
-    "data": b"\x01\x02", "cost_ns": 5, "labels": '["a secret", "of somebody"]',
-}  # fmt: skip
+    "ts_ns": T0,
+    "watch": "w1",
+    "what": "mlp",
+    "layer": 0,
+    "head": -1,
+    "shard": "",
+    "sample": 0,
+    "row_begin": 0,
+    "row_every": 1,
+    "shape": [2],
+    "dtype": "uint8",
+    "scale": 1.0,
+    "zero": 0.0,
+    "data": b"\x01\x02",
+    "cost_ns": 5,
+    "labels": '["a secret", "of somebody"]',
+}
 
 
 @pytest.fixture(scope="module")

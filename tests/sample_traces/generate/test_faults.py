@@ -11,9 +11,7 @@ from sample_traces.generate.job import SyntheticJob
 def test_target_dose_and_steps() -> None:
     fault = SyntheticFault.parse("slow_worker=137,x=1.3,from=8")
     assert fault == SyntheticFault("slow_worker", 137, 1.3, 8, None)
-    assert fault.to_json() == {
-        "kind": "slow_worker", "rank": 137, "x": 1.3, "from": 8, "to": None
-    }  # fmt: skip
+    assert fault.to_json() == {"kind": "slow_worker", "rank": 137, "x": 1.3, "from": 8, "to": None}
 
 
 @pytest.mark.parametrize("kind", KINDS)

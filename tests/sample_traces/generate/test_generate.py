@@ -19,9 +19,14 @@ NUM_STEPS, NUM_MICROBATCHES = 6, 4
 
 def made(folder: Path, *faults: str, num_ranks: int = 16, level: str = "spans") -> Path:
     job = SyntheticJob(
-        num_ranks, pp=2, tp=2, num_steps=NUM_STEPS, num_microbatches=NUM_MICROBATCHES, level=level,
+        num_ranks,
+        pp=2,
+        tp=2,
+        num_steps=NUM_STEPS,
+        num_microbatches=NUM_MICROBATCHES,
+        level=level,
         faults=tuple(SyntheticFault.parse(fault) for fault in faults),
-    )  # fmt: skip
+    )
     generate(job, folder)
     return folder
 
@@ -117,8 +122,11 @@ def test_the_step_is_the_longest_path(tmp_path: Path) -> None:
     job = SyntheticJob(2, pp=2, tp=1, num_steps=2, num_microbatches=3)
     generate(job, tmp_path / "run")
     spans = [s for s in rows(tmp_path / "run", "spans").to_pylist() if s["step"] == 0]
-    took = {(s["rank"], s["kind"], s["microbatch"]): s["dur_ns"] for s in spans
-            if s["kind"] in ("forward", "backward")}  # fmt: skip
+    took = {
+        (s["rank"], s["kind"], s["microbatch"]): s["dur_ns"]
+        for s in spans
+        if s["kind"] in ("forward", "backward")
+    }
     wait = [s["dur_ns"] for s in spans if s["kind"] == "data_wait"]
     wire = {
         (s["rank"], s["microbatch"]): s["dur_ns"]
@@ -127,11 +135,23 @@ def test_the_step_is_the_longest_path(tmp_path: Path) -> None:
         if s["step"] == 0 and s["op"] == "send"
     }
     orders = (
-        [("forward", 0), ("forward", 1), ("backward", 0), ("forward", 2), ("backward", 1),
-         ("backward", 2)],
-        [("forward", 0), ("backward", 0), ("forward", 1), ("backward", 1), ("forward", 2),
-         ("backward", 2)],
-    )  # fmt: skip
+        [
+            ("forward", 0),
+            ("forward", 1),
+            ("backward", 0),
+            ("forward", 2),
+            ("backward", 1),
+            ("backward", 2),
+        ],
+        [
+            ("forward", 0),
+            ("backward", 0),
+            ("forward", 1),
+            ("backward", 1),
+            ("forward", 2),
+            ("backward", 2),
+        ],
+    )
     free, ended = list(wait), {}
     for _ in range(12):
         for rank, order in enumerate(orders):
@@ -206,10 +226,19 @@ def faulty_steps(tmp_path: Path, fault: str) -> Sequence[float]:
 
 @pytest.mark.parametrize(
     "fault",
-    ["slow_stage=1", "host_contention=1", "data_loader", "launch_skew,ms=30",
-     "gc_pauses,ms=60", "slow_dp_network=3,x=5", "slow_link=0,x=20", "slow_node_link=0,x=10",
-     "comm_regression,x=3", "sequence_imbalance,x=1.5"],
-)  # fmt: skip
+    [
+        "slow_stage=1",
+        "host_contention=1",
+        "data_loader",
+        "launch_skew,ms=30",
+        "gc_pauses,ms=60",
+        "slow_dp_network=3,x=5",
+        "slow_link=0,x=20",
+        "slow_node_link=0,x=10",
+        "comm_regression,x=3",
+        "sequence_imbalance,x=1.5",
+    ],
+)
 def test_faults_lengthen_the_steps_they_act_in(tmp_path: Path, fault: str) -> None:
     steps_ms = faulty_steps(tmp_path, f"{fault},from=3")
     assert min(steps_ms[3:]) > 1.03 * max(steps_ms[:3])

@@ -118,9 +118,7 @@ def test_traces_are_dosed_from_their_onset_on(kind: str) -> None:
     for seed in (1, 2, 3):
         drawn = draw_trace(kind, "loud", seed)
         job = drawn.job
-        plain = replace(
-            job, slow=(), slow_links=(), slow_networks=(), pause_s=0.0, spread=0.0
-        )  # fmt: skip
+        plain = replace(job, slow=(), slow_links=(), slow_networks=(), pause_s=0.0, spread=0.0)
         ratio_S = step_s(job) / step_s(plain)
         assert ratio_S[: job.since].tolist() == [1.0] * job.since
         assert ratio_S[job.since :].mean() == pytest.approx(1.525, abs=0.06)

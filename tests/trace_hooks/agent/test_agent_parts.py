@@ -22,10 +22,19 @@ from trace_hooks.settings import read_settings
 def frame(step: int = 0, head: int = 0, num_bytes: int = 8, **more: object) -> Frame:
     kept = stored(np.full(num_bytes // 2, step, dtype=np.float32))
     values = {
-        "step": step, "ts_ns": 1, "watch": "w1", "what": "attention", "layer": 1, "name": "a",
-        "shape": (num_bytes // 2,), "dtype": kept.dtype, "data": kept.data, "scale": kept.scale,
-        "head": head, "sample": 0,
-    }  # fmt: skip
+        "step": step,
+        "ts_ns": 1,
+        "watch": "w1",
+        "what": "attention",
+        "layer": 1,
+        "name": "a",
+        "shape": (num_bytes // 2,),
+        "dtype": kept.dtype,
+        "data": kept.data,
+        "scale": kept.scale,
+        "head": head,
+        "sample": 0,
+    }
     return Frame(**{**values, **more})  # type: ignore[arg-type]
 
 
@@ -37,8 +46,11 @@ def test_newer_frames_take_the_place_of_older_ones_with_the_same_key() -> None:
     box.put(frame(0, 0, shard="tp=1"))
     taken = [box.take(0.0) for _ in range(4)]
     assert [(one.step, one.head, one.shard) if one else None for one in taken] == [
-        (2, 0, ""), (2, 1, ""), (0, 0, "tp=1"), None,
-    ]  # fmt: skip
+        (2, 0, ""),
+        (2, 1, ""),
+        (0, 0, "tp=1"),
+        None,
+    ]
     assert box.thinned == 4
     assert box.num_bytes == 0
 
@@ -162,9 +174,14 @@ def test_warnings_are_few_and_those_left_out_are_counted(
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("plain ü 値", "plain ü 値"), ("a\nb\r\x1b[2J\x00", r"a\nb\r\x1b[2J\x00"),
-     ("\u202e\x9b\ud800", r"\u202e\x9b\ud800"), (None, "None"), (["\n"], r"['\n']")],
-)  # fmt: skip
+    [
+        ("plain ü 値", "plain ü 値"),
+        ("a\nb\r\x1b[2J\x00", r"a\nb\r\x1b[2J\x00"),
+        ("\u202e\x9b\ud800", r"\u202e\x9b\ud800"),
+        (None, "None"),
+        (["\n"], r"['\n']"),
+    ],
+)
 def test_text_from_elsewhere_is_made_visible(text: object, shown: str) -> None:
     assert plain(text) == shown
 

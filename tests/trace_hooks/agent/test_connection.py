@@ -181,10 +181,14 @@ def test_it_comes_back_when_the_server_does() -> None:
 @pytest.mark.usefixtures("soon_again")
 @pytest.mark.parametrize(
     "answer",
-    [b"", b"\x00" * 100, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
-     b'HTTP/1.1 403 F\r\nContent-Length: 25\r\n\r\n{"error": "not from here"}'],
+    [
+        b"",
+        b"\x00" * 100,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+        b'HTTP/1.1 403 F\r\nContent-Length: 25\r\n\r\n{"error": "not from here"}',
+    ],
     ids=["nothing", "zeros", "a page", "a refusal"],
-)  # fmt: skip
+)
 def test_a_server_that_is_none_is_tried_again(
     answer: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -104,8 +104,9 @@ def test_a_run_has_one_secret_over_its_restarts_and_each_start_an_id(tmp_path: P
     kept, digest = tmp_path / "night" / SECRET_FILE, tmp_path / "night" / DIGEST_FILE
     assert kept.stat().st_mode & 0o777 == 0o600
     assert (kept.read_text().strip(), digest.read_text().strip()) == (
-        first.secret, digest_of(first.secret),
-    )  # fmt: skip
+        first.secret,
+        digest_of(first.secret),
+    )
     started = [(tmp_path / "night" / "attempts" / f"{n:04d}").read_text().strip() for n in (0, 1)]
     assert started == [first.start, second.start]
 
@@ -207,16 +208,20 @@ def test_a_restart_with_a_smaller_world_keeps_the_size_of_each_attempt(tmp_path:
     script.write_text(SHRINKING)
     for start, world in enumerate((3, 2)):
         job = environment(
-            tmp_path, TRACE_HOOKS_RUN="night", TRACE_HOOKS_SOURCES="collectives",
-            WORLD_SIZE=str(world), MASTER_PORT=str(start),
-        )  # fmt: skip
+            tmp_path,
+            TRACE_HOOKS_RUN="night",
+            TRACE_HOOKS_SOURCES="collectives",
+            WORLD_SIZE=str(world),
+            MASTER_PORT=str(start),
+        )
         ranks = [
             fork(
-                tmp_path / f"{start}-{rank}", [str(script), str(tmp_path / "store")],
+                tmp_path / f"{start}-{rank}",
+                [str(script), str(tmp_path / "store")],
                 job | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
             )
             for rank in range(world)
-        ]  # fmt: skip
+        ]
         succeeded(ranks)
     files = [(f["attempt"], f["rank"], f["world_size"], f["layout"]) for f in rank_files(tmp_path)]
     sizes = [(0, 3), (0, 3), (0, 3), (1, 2), (1, 2)]
@@ -293,9 +298,18 @@ def test_a_torchrun_restart_is_a_second_attempt_of_the_same_run(tmp_path: Path) 
     script = tmp_path / "job.py"
     script.write_text(RESTARTED)
     command = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-        "--max-restarts", "1", "--monitor-interval", "0.2", str(script),
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "--max-restarts",
+        "1",
+        "--monitor-interval",
+        "0.2",
+        str(script),
+    ]
     process = subprocess.run(
         command, env=environment(tmp_path), capture_output=True, text=True, timeout=120, check=False
     )

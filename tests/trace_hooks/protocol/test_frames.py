@@ -19,13 +19,24 @@ def frame(values: Any = None, dtype: str = "float16", **more: Any) -> Frame:
     values = np.arange(6, dtype=np.float32).reshape(2, 3) if values is None else values
     numbers = stored(values, dtype)
     known = {
-        "step": 3, "ts_ns": 1_700_000_000_000_000_000, "watch": "w1", "what": "attention",
-        "layer": 2, "name": "blocks.2.attention", "head": 5, "shard": "tp=1", "sample": 0,
-    }  # fmt: skip
+        "step": 3,
+        "ts_ns": 1_700_000_000_000_000_000,
+        "watch": "w1",
+        "what": "attention",
+        "layer": 2,
+        "name": "blocks.2.attention",
+        "head": 5,
+        "shard": "tp=1",
+        "sample": 0,
+    }
     return Frame(
-        **(known | more), shape=values.shape, dtype=numbers.dtype, scale=numbers.scale,
-        zero=numbers.zero, data=numbers.data,
-    )  # fmt: skip
+        **(known | more),
+        shape=values.shape,
+        dtype=numbers.dtype,
+        scale=numbers.scale,
+        zero=numbers.zero,
+        data=numbers.data,
+    )
 
 
 def test_a_frame_has_the_columns_of_its_table():
@@ -86,7 +97,16 @@ def changed(**more: Any) -> bytes:
 
 HOSTILE = {
     "shape": [
-        [], [10**12, 10**12], [-2, -3], [0], [2.0, 3.0], [True, 6], [1] * 5, "23", None, [2, 4],
+        [],
+        [10**12, 10**12],
+        [-2, -3],
+        [0],
+        [2.0, 3.0],
+        [True, 6],
+        [1] * 5,
+        "23",
+        None,
+        [2, 4],
         {"a": 1},
     ],
     "dtype": ["float64", "object", "|O", "O", "", None, ["float16"]],
@@ -98,13 +118,14 @@ HOSTILE = {
     "name": [None, 5, "x" * 10**5, ["a"]],
     "watch": [None, {}],
     "labels": [5, ["a"], "x" * (MAX_HEADER)],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [(key, value) for key, values in HOSTILE.items() for value in values],
+    ("key", "value"),
+    [(key, value) for key, values in HOSTILE.items() for value in values],
     ids=lambda value: value if isinstance(value, str) and len(value) < 9 else type(value).__name__,
-)  # fmt: skip
+)
 def test_a_header_that_lies_is_refused(key: str, value: Any):
     with pytest.raises(ValueError, match="frame") as raised:
         decode(changed(**{key: value}))
@@ -118,8 +139,15 @@ def test_what_is_no_frame_is_refused():
         text = json.dumps(header).encode()
         with pytest.raises(ValueError, match="header"):
             decode(MAGIC + struct.pack("<I", len(text)) + text)
-    for wrong in (b"", b"RSF1", b"RSF2" + good[4:], good[:40], good[:-1], good + b"x",
-                  MAGIC + struct.pack("<I", 2**32 - 1) + good[8:]):  # fmt: skip
+    for wrong in (
+        b"",
+        b"RSF1",
+        b"RSF2" + good[4:],
+        good[:40],
+        good[:-1],
+        good + b"x",
+        MAGIC + struct.pack("<I", 2**32 - 1) + good[8:],
+    ):
         with pytest.raises(ValueError, match="frame"):
             decode(wrong)
     for text in (b"NaN", b'{"scale": NaN}', b"[" * 100_000, b"\xff\xfe", b'{"a":'):

@@ -49,20 +49,34 @@ HOSTILE = {
     "extent": [0, -1, 10**9, 1.5, True, math.nan, "all"],
     "bit": [-1, 64, 10**9, True, 1.0],
     "steps": [
-        None, 5, [], [5], [5, 6, 7], [9, 5], [0, 10**9], [-1, 5], [0, 10_000], [5, math.inf],
-        [True, 5], ["5", "9"], [10**400, 10**400], {"0": 5, "1": 9}, deep,
+        None,
+        5,
+        [],
+        [5],
+        [5, 6, 7],
+        [9, 5],
+        [0, 10**9],
+        [-1, 5],
+        [0, 10_000],
+        [5, math.inf],
+        [True, 5],
+        ["5", "9"],
+        [10**400, 10**400],
+        {"0": 5, "1": 9},
+        deep,
     ],
     "id": ["", "a b", "../x", "x" * 65, 5, None, "<script>"],
     "seed": [-1, 2**32, 1.5, None, True, "0"],
     "code": ["print(1)"],
     "x" * 100_000: [1],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [(key, value) for key, values in HOSTILE.items() for value in values],
+    ("key", "value"),
+    [(key, value) for key, values in HOSTILE.items() for value in values],
     ids=lambda value: repr(value)[:30] if value is not deep else "deep",
-)  # fmt: skip
+)
 def test_hostile_members_are_refused_with_one_sentence(key: str, value: Any):
     with pytest.raises(ValueError, match="perturbation") as caught:
         Perturbation.from_json(LEAST | {key: value})

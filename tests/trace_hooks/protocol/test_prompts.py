@@ -25,21 +25,30 @@ def test_a_prompt_survives_its_json() -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"tokens": 10**9}, "tokens is 1000000000"), ({"tokens": 0}, "from 1 to 64"),
-        ({"tokens": True}, "tokens is True"), ({"tokens": 3.0}, "tokens is 3.0"),
+        ({"tokens": 10**9}, "tokens is 1000000000"),
+        ({"tokens": 0}, "from 1 to 64"),
+        ({"tokens": True}, "tokens is True"),
+        ({"tokens": 3.0}, "tokens is 3.0"),
         ({"temperature": float("nan")}, "temperature is nan"),
         ({"temperature": float("inf")}, "temperature is inf"),
-        ({"temperature": 10**400}, "temperature is 1000"), ({"temperature": -1}, "is -1"),
-        ({"temperature": "__import__('os')"}, "temperature is \"__import__"),
-        ({"layers": "all"}, "layers are 'all'"), ({"layers": list(range(17))}, "16 at most"),
-        ({"layers": [10**9]}, "layers are"), ({"layers": [True]}, "layers are"),
-        ({"layers": {"0": 1}}, "layers are"), ({"seed": -1}, "seed is -1"),
-        ({"id": "../../etc"}, "id is '../../etc'"), ({"id": ""}, "id is ''"),
-        ({"text": " \n"}, "is empty"), ({"text": ["a"]}, "is empty"),
+        ({"temperature": 10**400}, "temperature is 1000"),
+        ({"temperature": -1}, "is -1"),
+        ({"temperature": "__import__('os')"}, 'temperature is "__import__'),
+        ({"layers": "all"}, "layers are 'all'"),
+        ({"layers": list(range(17))}, "16 at most"),
+        ({"layers": [10**9]}, "layers are"),
+        ({"layers": [True]}, "layers are"),
+        ({"layers": {"0": 1}}, "layers are"),
+        ({"seed": -1}, "seed is -1"),
+        ({"id": "../../etc"}, "id is '../../etc'"),
+        ({"id": ""}, "id is ''"),
+        ({"text": " \n"}, "is empty"),
+        ({"text": ["a"]}, "is empty"),
         ({"text": "a" * (MAX_TEXT + 1)}, "20001 characters"),
-        ({"step": 10**30}, "step is 1000"), ({"code": "import os"}, "has no 'code'"),
+        ({"step": 10**30}, "step is 1000"),
+        ({"code": "import os"}, "has no 'code'"),
     ],
-)  # fmt: skip
+)
 def test_hostile_prompts_are_refused_with_a_sentence(more: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match="prompt") as refused:
         told(ASKED | {"step": 1} | more)

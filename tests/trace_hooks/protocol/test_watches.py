@@ -21,9 +21,18 @@ from trace_hooks.protocol.watches import (
 )
 
 FULL = {
-    "id": "w1", "what": "attention", "layers": [0, 3], "heads": [1], "tokens": [2, 9], "rows": 64,
-    "every": 10, "until": 500, "bytes_per_s": 1_000_000, "samples": [0, 2], "size": 64,
-}  # fmt: skip
+    "id": "w1",
+    "what": "attention",
+    "layers": [0, 3],
+    "heads": [1],
+    "tokens": [2, 9],
+    "rows": 64,
+    "every": 10,
+    "until": 500,
+    "bytes_per_s": 1_000_000,
+    "samples": [0, 2],
+    "size": 64,
+}
 
 
 @pytest.mark.parametrize("what", WATCHED)
@@ -56,7 +65,18 @@ HOSTILE = {
     "until": [-1, True, 1.5, "never", [3]],
     "bytes_per_s": [0, -1, MAX_BYTES_PER_S + 1, math.inf, True, None],
     "layers": [
-        [], [-1], [2**40], [True], [0.0], ["0"], [None], list(range(65)), "0", 3, {"0": 1}, deep,
+        [],
+        [-1],
+        [2**40],
+        [True],
+        [0.0],
+        ["0"],
+        [None],
+        list(range(65)),
+        "0",
+        3,
+        {"0": 1},
+        deep,
     ],
     "heads": [[], [-1], [math.nan], list(range(65)), "__import__('os')", 0, [[0]]],
     "tokens": [[5, 2], [1], [1, 2, 3], [0, 10**12], [True, 2], "0:10", 5, [None, 3]],
@@ -64,13 +84,14 @@ HOSTILE = {
     "size": [0, 10**6, True, 32.0, "64", math.nan],
     "id": ["", "../../etc/passwd", "a b", "x" * 65, "<script>", 5, None, ["w"], "\n", "é"],
     "what": ["", "everything", None, 1, ["mlp"], "eval('1')", {"mlp": 1}],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [(key, value) for key, values in HOSTILE.items() for value in values],
+    ("key", "value"),
+    [(key, value) for key, values in HOSTILE.items() for value in values],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else None,
-)  # fmt: skip
+)
 def test_anything_else_is_refused_with_one_short_sentence(key: str, value: Any):
     with pytest.raises(ValueError, match=key) as raised:
         Watch.from_json(FULL | {key: value})
@@ -121,5 +142,8 @@ def test_watches_from_text():
 
 def test_an_answer_is_a_message():
     assert Ack("w1", False, "no layer 9").to_json() == {
-        "type": "ack", "id": "w1", "ok": False, "text": "no layer 9",
-    }  # fmt: skip
+        "type": "ack",
+        "id": "w1",
+        "ok": False,
+        "text": "no layer 9",
+    }

@@ -39,9 +39,10 @@ def spent_ms() -> dict[str, float]:
     [
         ("collectives.enter", "collectives"),
         ("tracer.flight_recorder.step_end", "flight_recorder"),
-        ("tracer.step_begin", "tracer"), ("tracer.collectives.poll", "collectives"),
+        ("tracer.step_begin", "tracer"),
+        ("tracer.collectives.poll", "collectives"),
     ],
-)  # fmt: skip
+)
 def test_the_source_of_a_hook(name: str, source: str) -> None:
     assert source_of(name) == source
 

@@ -125,9 +125,12 @@ def test_it_ends_with_its_ranks_and_leaves_nothing(tmp_path: Path) -> None:
 def test_any_first_rank_of_a_host_starts_it(tmp_path: Path) -> None:
     """Local rank 0 may not be traced, or there may be none."""
     process = begin(
-        tmp_path, "import time\nimport trace_hooks as th\nth.start()\ntime.sleep(60)\n",
-        RANK="3", LOCAL_RANK="3", WORLD_SIZE="8",
-    )  # fmt: skip
+        tmp_path,
+        "import time\nimport trace_hooks as th\nth.start()\ntime.sleep(60)\n",
+        RANK="3",
+        LOCAL_RANK="3",
+        WORLD_SIZE="8",
+    )
     wait_until(lambda: _watchdogs_of(tmp_path))
     process.kill()
     process.communicate(timeout=90)

@@ -70,9 +70,23 @@ class Instance:
     """One collective or message this rank has entered and not yet seen complete."""
 
     __slots__ = (
-        "counted_before", "dtype", "end_event", "enqueue_ns", "group", "is_kept", "is_p2p", "mark",
-        "num_bytes", "op", "peer", "seq", "source", "start_event", "step", "tag",
-    )  # fmt: skip
+        "counted_before",
+        "dtype",
+        "end_event",
+        "enqueue_ns",
+        "group",
+        "is_kept",
+        "is_p2p",
+        "mark",
+        "num_bytes",
+        "op",
+        "peer",
+        "seq",
+        "source",
+        "start_event",
+        "step",
+        "tag",
+    )
 
     def __init__(
         self, group: Group, op: str, payload: Payload, source: str, step: int, peer: int, tag: int
@@ -146,9 +160,16 @@ class CollectiveLog:
         ring = recorder.ring
         if ring is not None:
             ring.write(
-                group.group_id, instance.seq, op, instance.dtype, instance.num_bytes, peer, tag,
-                instance.step, enqueue_ns,
-            )  # fmt: skip
+                group.group_id,
+                instance.seq,
+                op,
+                instance.dtype,
+                instance.num_bytes,
+                peer,
+                tag,
+                instance.step,
+                enqueue_ns,
+            )
         return instance
 
     def issued(self, instance: Instance) -> None:
@@ -243,10 +264,20 @@ class CollectiveLog:
         if not instance.is_kept:
             return
         row = (
-            instance.step, instance.group.group_id, instance.seq, instance.op, instance.dtype,
-            instance.num_bytes, instance.peer, instance.tag, instance.enqueue_ns, start_ns,
-            end_ns, state, instance.source,
-        )  # fmt: skip
+            instance.step,
+            instance.group.group_id,
+            instance.seq,
+            instance.op,
+            instance.dtype,
+            instance.num_bytes,
+            instance.peer,
+            instance.tag,
+            instance.enqueue_ns,
+            start_ns,
+            end_ns,
+            state,
+            instance.source,
+        )
         self.recorder.add_collective(_new(CollectiveRow, row))
 
 

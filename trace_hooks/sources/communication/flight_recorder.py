@@ -166,9 +166,16 @@ class FlightRecorder(Source):
         self._under_way.add(key)
         if self.recorder.ring is not None:
             self.recorder.ring.write(
-                row.group_id, row.seq, row.op, row.dtype, row.num_bytes, row.peer, row.tag,
-                row.step, row.enqueue_ns,
-            )  # fmt: skip
+                row.group_id,
+                row.seq,
+                row.op,
+                row.dtype,
+                row.num_bytes,
+                row.peer,
+                row.tag,
+                row.step,
+                row.enqueue_ns,
+            )
 
     def _forget_overwritten(self, group: Group, newest: int) -> None:
         """Gaps older than the newest entry that no entry filled were overwritten: dropped."""
@@ -181,9 +188,20 @@ class FlightRecorder(Source):
         created_ns = int(entry["time_created_ns"]) - self._anchor.offset_ns
         dtype, num_bytes = _payload(entry)
         return CollectiveRow(
-            self._step_at(created_ns), group.group_id, seq, _op(entry["profiling_name"]), dtype,
-            num_bytes, UNKNOWN, UNKNOWN, created_ns, created_ns, UNKNOWN, state, self.name,
-        )  # fmt: skip
+            self._step_at(created_ns),
+            group.group_id,
+            seq,
+            _op(entry["profiling_name"]),
+            dtype,
+            num_bytes,
+            UNKNOWN,
+            UNKNOWN,
+            created_ns,
+            created_ns,
+            UNKNOWN,
+            state,
+            self.name,
+        )
 
     def _step_at(self, at_ns: int) -> int:
         steps = list(self._steps)

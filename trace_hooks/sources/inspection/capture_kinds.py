@@ -182,9 +182,14 @@ def token_rows(watch: Watch, num_rows: int, num_tokens: int, first: int = 0) -> 
 
 def _at(active: ActiveWatch, what: str, place: AttentionPlace) -> dict[str, Any]:
     return {
-        "watch": active.watch.id, "what": what, "layer": place.layer, "name": place.name,
-        "chunk": place.chunk, "microbatch": place.microbatch, "shard": place.shard,
-    }  # fmt: skip
+        "watch": active.watch.id,
+        "what": what,
+        "layer": place.layer,
+        "name": place.name,
+        "chunk": place.chunk,
+        "microbatch": place.microbatch,
+        "shard": place.shard,
+    }
 
 
 def _dtype(active: ActiveWatch, what: str) -> str:

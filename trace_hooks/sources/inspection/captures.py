@@ -128,10 +128,16 @@ class Capture:
         for at, (one, values) in enumerate(zip(self.each, values_NRC, strict=True)):
             numbers = stored(values, self.dtype, _halved)
             yield Frame(
-                **self.common, **one, ts_ns=unix_ns, shape=values.shape, dtype=numbers.dtype,
-                scale=numbers.scale, zero=numbers.zero, data=numbers.data,
+                **self.common,
+                **one,
+                ts_ns=unix_ns,
+                shape=values.shape,
+                dtype=numbers.dtype,
+                scale=numbers.scale,
+                zero=numbers.zero,
+                data=numbers.data,
                 labels=None if labels is None else labels[at],
-            )  # fmt: skip
+            )
 
 
 def _halved(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:

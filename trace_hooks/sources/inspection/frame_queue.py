@@ -38,9 +38,13 @@ class FrameQueue:
         self._written_ns = 0  # Recorder.frames_ns as far as it is charged
 
     def keep(
-        self, active: ActiveWatch, part: Part | None, stage: int | None, made: Iterator[Capture],
+        self,
+        active: ActiveWatch,
+        part: Part | None,
+        stage: int | None,
+        made: Iterator[Capture],
         counted: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Make captures, count what they cost, hand them on. `counted`: as frames of the watch.
 
         Those of a stage outside of any micro-batch wait for the end of the step: they may be of

@@ -223,10 +223,13 @@ class Inspection(Source):
         if not shard:
             return
         at = {
-            "what": what, "layer": layer, "name": place.name, "shard": shard,
+            "what": what,
+            "layer": layer,
+            "name": place.name,
+            "shard": shard,
             "chunk": self.recorder.chunk if stage is None else stage,
             "microbatch": self.recorder.microbatch,
-        }  # fmt: skip
+        }
         for active in due:
             where = {**at, "watch": active.watch.id}
             self._frames.keep(active, part, stage, output_of(active, own[0], where, first))

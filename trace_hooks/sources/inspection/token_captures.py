@@ -124,9 +124,15 @@ class TokenCaptures:
         self._keep_ids(due, ids, None, None)
 
     def returned(
-        self, active: ActiveWatch, part: Part, stage: int | None, logits: Tensor,
-        at: dict[str, Any], first: int, first_id: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        active: ActiveWatch,
+        part: Part,
+        stage: int | None,
+        logits: Tensor,
+        at: dict[str, Any],
+        first: int,
+        first_id: int | None = None,
+    ) -> None:
         """A head has returned (..., R, V) logits, `first` being their first row: of the whole
         vocabulary, or of the part of it that begins with `first_id`.
         """
@@ -173,10 +179,14 @@ class TokenCaptures:
         if not samples or not ids_BR.numel():
             return
         at = {
-            "watch": due[0].watch.id, "what": "tokens", "layer": UNKNOWN, "shard": "whole",
-            "name": "" if part is None else part.name, "microbatch": self._recorder.microbatch,
+            "watch": due[0].watch.id,
+            "what": "tokens",
+            "layer": UNKNOWN,
+            "shard": "whole",
+            "name": "" if part is None else part.name,
+            "microbatch": self._recorder.microbatch,
             "chunk": self._recorder.chunk if stage is None else stage,
-        }  # fmt: skip
+        }
         num_bytes = len(samples) * min(ids_BR.shape[-1], MOST_IDS) * ITEM_BYTES["float32"]
         if not due[0].allows(0, num_bytes):  # no frames of the watch, but bytes of its
             return

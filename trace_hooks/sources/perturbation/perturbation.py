@@ -186,9 +186,13 @@ class Perturbing(Source):
         self._asked.forget(under.asked)
         met = f"{under.tensors} times a tensor" if under.tensors else "nothing"
         self._mark(
-            under.asked, f"ended, {why}: in {under.steps} steps it changed {met}", event="end",
-            why=why, num_steps=under.steps, num_tensors=under.tensors,
-        )  # fmt: skip
+            under.asked,
+            f"ended, {why}: in {under.steps} steps it changed {met}",
+            event="end",
+            why=why,
+            num_steps=under.steps,
+            num_tensors=under.tensors,
+        )
 
     def _forget(self, asked: Perturbation) -> None:
         """One is over."""
@@ -209,7 +213,9 @@ class Perturbing(Source):
 
     def _mark(self, asked: Perturbation, what: str, **told: Any) -> None:
         self.recorder.add_row(
-            "marks", ts_ns=now(), kind=MARK,
+            "marks",
+            ts_ns=now(),
+            kind=MARK,
             text=f"perturbation {asked.id} {what} ({asked.text})",
             args=json.dumps(asked.to_json() | told),
-        )  # fmt: skip
+        )

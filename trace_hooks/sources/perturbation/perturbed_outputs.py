@@ -78,9 +78,12 @@ class PerturbedOutputs:
     """Hooks of the perturbations under way that change activations; `fail` ends all of them."""
 
     def __init__(
-        self, recorder: Recorder, places: GlobalPlaces, under: dict[str, Under],
+        self,
+        recorder: Recorder,
+        places: GlobalPlaces,
+        under: dict[str, Under],
         fail: Callable[[], object],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.recorder = recorder
         self.coordinates: dict[str, int] = {}
         """of this rank, by axis; set with each step"""
@@ -130,9 +133,12 @@ class PerturbedOutputs:
 
         def change(tensor: Tensor, shard: str) -> Tensor:
             draw = self._draw(
-                under.asked, part.name, shard or self._rows_here(part, stage, tensor),
-                self.recorder.microbatch, self._others(),
-            )  # fmt: skip
+                under.asked,
+                part.name,
+                shard or self._rows_here(part, stage, tensor),
+                self.recorder.microbatch,
+                self._others(),
+            )
             return perturbed(tensor, under.asked, draw)
 
         with OrElse(self._fail):

@@ -46,8 +46,10 @@ def changed(values: Tensor, asked: Perturbation, draw: Draw) -> Tensor:
     if asked.kind == "bit_flip":
         return _flipped(values, asked.bit, draw)
     like: Any = {
-        "generator": draw.generator(values.device), "device": values.device, "dtype": values.dtype
-    }  # fmt: skip
+        "generator": draw.generator(values.device),
+        "device": values.device,
+        "dtype": values.dtype,
+    }
     if asked.kind == "gaussian":
         return values + torch.randn(values.shape, **like) * strength
     return values * (1 + strength * (2 * torch.rand(values.shape, **like) - 1))
@@ -134,9 +136,13 @@ def on_own_part(tensor: Any, change: Callable[[Tensor, str], Tensor | None]) -> 
     from torch.distributed.tensor import DTensor  # imported already: there is one
 
     return DTensor.from_local(
-        found, tensor.device_mesh, tensor.placements, run_check=False,
-        shape=tensor.shape, stride=tensor.stride(),
-    )  # fmt: skip
+        found,
+        tensor.device_mesh,
+        tensor.placements,
+        run_check=False,
+        shape=tensor.shape,
+        stride=tensor.stride(),
+    )
 
 
 def on_first_tensor(output: Any, change: Callable[[Tensor], Any]) -> Any:

@@ -55,11 +55,12 @@ def numbers(capture: Capture) -> dict[str, Any]:
     """CPU ms of training's thread."""
     steps = capture.step_ns or [0]
     return {
-        "first_step": capture.windows.numbers[0], "steps": len(capture.windows.numbers),
+        "first_step": capture.windows.numbers[0],
+        "steps": len(capture.windows.numbers),
         "start_and_stop_ms": round(capture.own_ns / 1e6, 3),
         "step_ms": round(sum(steps) / len(steps) / 1e6, 3),
         "step_before_ms": round(capture.before_ns / 1e6, 3) if capture.before_ns else None,
-    }  # fmt: skip
+    }
 
 
 def cost(capture: Capture) -> str:

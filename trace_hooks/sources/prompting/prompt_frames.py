@@ -59,9 +59,14 @@ class PromptFrames:
         """Show what was kept: it is of the token of that number."""
         for place, found_HT in self._rows:
             self._give(
-                ATTENTION, number, found_HT, place.shard, layer=place.layer, name=place.name,
+                ATTENTION,
+                number,
+                found_HT,
+                place.shard,
+                layer=place.layer,
+                name=place.name,
                 row_begin=place.head_begin,
-            )  # fmt: skip
+            )
         self._rows = []
 
     def _token(self, number: int, chances: Sequence[tuple[int, float]], length: int) -> None:
@@ -70,16 +75,36 @@ class PromptFrames:
         self._give(TOKEN, number, values, "", labels=labels, row_begin=length)
 
     def _give(
-        self, what: str, number: int, values: npt.NDArray[np.float32], shard: str,
-        layer: int = -1, name: str = PROMPT, row_begin: int = 0, labels: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        what: str,
+        number: int,
+        values: npt.NDArray[np.float32],
+        shard: str,
+        layer: int = -1,
+        name: str = PROMPT,
+        row_begin: int = 0,
+        labels: str | None = None,
+    ) -> None:
         give = self._recorder.on_frame
         if give is None:
             return
         numbers = stored(np.ascontiguousarray(values))
-        give(Frame(
-            step=self._recorder.step, ts_ns=time.time_ns(), watch=self._watch, what=what,
-            layer=layer, name=name, shape=values.shape, dtype=numbers.dtype, data=numbers.data,
-            scale=numbers.scale, zero=numbers.zero, shard=shard, sample=number,
-            row_begin=row_begin, labels=labels,
-        ))  # fmt: skip
+        give(
+            Frame(
+                step=self._recorder.step,
+                ts_ns=time.time_ns(),
+                watch=self._watch,
+                what=what,
+                layer=layer,
+                name=name,
+                shape=values.shape,
+                dtype=numbers.dtype,
+                data=numbers.data,
+                scale=numbers.scale,
+                zero=numbers.zero,
+                shard=shard,
+                sample=number,
+                row_begin=row_begin,
+                labels=labels,
+            )
+        )

@@ -153,14 +153,21 @@ class Prompting(Source):
         )
         early = ", ended early" if running.problem else ""
         recorder.add_row(
-            "marks", ts_ns=now(), kind=PROMPT,
+            "marks",
+            ts_ns=now(),
+            kind=PROMPT,
             text=f"prompt {asked.id}: {running.made} tokens{early}; training waited {ns / 1e6:.0f} "
             f"ms, {cpu_ns / 1e6:.0f} ms of its CPU time",
-            args=json.dumps({
-                "id": asked.id, "tokens": running.made, "wait_ns": ns, "cpu_ns": cpu_ns,
-                "ended_early": bool(running.problem),
-            }),
-        )  # fmt: skip
+            args=json.dumps(
+                {
+                    "id": asked.id,
+                    "tokens": running.made,
+                    "wait_ns": ns,
+                    "cpu_ns": cpu_ns,
+                    "ended_early": bool(running.problem),
+                }
+            ),
+        )
         running.frames.end(running.made, running.problem, ns, running.speaks)
 
     def _agreement(self, asked: Prompt) -> Agreement:
@@ -203,9 +210,13 @@ class _Running:
     """One prompt under way on this rank."""
 
     def __init__(
-        self, asked: Prompt, model: PromptedModel, frames: PromptFrames, agreement: Agreement,
+        self,
+        asked: Prompt,
+        model: PromptedModel,
+        frames: PromptFrames,
+        agreement: Agreement,
         listening: Callable[[int, bool], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.made = 0
         self.problem = ""
         self.speaks = False  # this rank tells of the beginning and the end

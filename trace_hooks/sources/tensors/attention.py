@@ -329,9 +329,13 @@ def _flex(
         from torch.nn.attention.flex_attention import create_mask
 
         mask = create_mask(
-            block_mask.mask_mod, query.shape[0], query.shape[1], query.shape[2], key.shape[2],
+            block_mask.mask_mod,
+            query.shape[0],
+            query.shape[1],
+            query.shape[2],
+            key.shape[2],
             device=query.device.type,
-        )  # fmt: skip
+        )
     return AttentionCall(query, key, value, mask, False, scale)
 
 

@@ -104,17 +104,31 @@ class AttentionStatistics(Source):
             logit_H, entropy_H = np.split(values.astype(np.float64), 2)
             for head, (logit, entropy) in enumerate(zip(logit_H, entropy_H, strict=True)):
                 self.recorder.add_row(
-                    "attention_stats", step=copy.step, ts_ns=one.ts_ns, microbatch=one.microbatch,
-                    chunk=one.chunk, layer=one.place.layer, head=one.head_begin + head,
-                    name=one.place.name, shard=one.shard, rows=one.count,
+                    "attention_stats",
+                    step=copy.step,
+                    ts_ns=one.ts_ns,
+                    microbatch=one.microbatch,
+                    chunk=one.chunk,
+                    layer=one.place.layer,
+                    head=one.head_begin + head,
+                    name=one.place.name,
+                    shard=one.shard,
+                    rows=one.count,
                     max_logit=float(logit) if np.isfinite(logit) else None,
                     entropy=float(entropy) if np.isfinite(entropy) else None,
-                )  # fmt: skip
+                )
 
 
 def _sample(call: AttentionCall, place: AttentionPlace) -> HeadsSample:
     return HeadsSample(
-        "attention", Place(place.layer, place.name, "attention"), place.shard, place.chunk,
-        place.microbatch, summary_rows(call, MAX_ROWS), torch.cat(summary(call, MAX_ROWS)), None,
-        part=id(place.part), head_begin=place.head_begin,
-    )  # fmt: skip
+        "attention",
+        Place(place.layer, place.name, "attention"),
+        place.shard,
+        place.chunk,
+        place.microbatch,
+        summary_rows(call, MAX_ROWS),
+        torch.cat(summary(call, MAX_ROWS)),
+        None,
+        part=id(place.part),
+        head_begin=place.head_begin,
+    )

@@ -84,12 +84,17 @@ class GlobalPlaces:
         part, stage, mark = running
         index, size = tensor_parallel(part.module, recorder)
         return AttentionPlace(
-            part, stage, self.layer(part, stage),
+            part,
+            stage,
+            self.layer(part, stage),
             output_place(part.name, type(part.module).__name__).name,
-            recorder.chunk if stage is None else stage, recorder.microbatch,
+            recorder.chunk if stage is None else stage,
+            recorder.microbatch,
             f"tp={index}" if size > 1 else "whole",
-            index * call.num_heads, index * call.num_key_heads, mark,
-        )  # fmt: skip
+            index * call.num_heads,
+            index * call.num_key_heads,
+            mark,
+        )
 
     def _before(self, stage: int | None) -> int:
         """Layers of the stages before, where this one's model counts from 0 anew."""

@@ -111,10 +111,18 @@ class Statistics(Source):
             if one.rms is not None and before:
                 found["update_ratio"] = one.rms / before
             self.recorder.add_row(
-                "tensor_stats", step=copy.step, ts_ns=one.ts_ns, microbatch=one.microbatch,
-                chunk=one.chunk, tensor=one.tensor, layer=one.place.layer, name=one.place.name,
-                shard=one.shard, checksum=checksum, **found,
-            )  # fmt: skip
+                "tensor_stats",
+                step=copy.step,
+                ts_ns=one.ts_ns,
+                microbatch=one.microbatch,
+                chunk=one.chunk,
+                tensor=one.tensor,
+                layer=one.place.layer,
+                name=one.place.name,
+                shard=one.shard,
+                checksum=checksum,
+                **found,
+            )
 
     def _add(self, due: DueStep, one: TensorSample) -> None:
         if len(due.tensors) < MAX_TENSORS:
@@ -138,9 +146,16 @@ class Statistics(Source):
         self._chunks[_chunk_key(place)] = chunk
         stride = stride_of([tensor])
         one = TensorSample(
-            place.tensor, place, shard, chunk, microbatch, tensor.numel(),
-            sampled([tensor], stride), peak_of([tensor]), part=id(part),
-        )  # fmt: skip
+            place.tensor,
+            place,
+            shard,
+            chunk,
+            microbatch,
+            tensor.numel(),
+            sampled([tensor], stride),
+            peak_of([tensor]),
+            part=id(part),
+        )
         self._add(due, one)
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -182,15 +197,26 @@ class Statistics(Source):
         for before, sample, weights, stride in changing:
             change = sampled(weights, stride) - sample
             one = TensorSample(
-                "update", before.place, before.shard, before.chunk, UNKNOWN, before.count, change,
-                None, before,
-            )  # fmt: skip
+                "update",
+                before.place,
+                before.shard,
+                before.chunk,
+                UNKNOWN,
+                before.count,
+                change,
+                None,
+                before,
+            )
             self._add(due, one)
 
     def _group(
-        self, due: DueStep, tensor: str, parts: list[Tensor], where: tuple[Place, int, str],
+        self,
+        due: DueStep,
+        tensor: str,
+        parts: list[Tensor],
+        where: tuple[Place, int, str],
         stride: int,
-    ) -> TensorSample:  # fmt: skip
+    ) -> TensorSample:
         place, chunk, shard = where
         count = sum(part.numel() for part in parts)
         sample, peak = sampled(parts, stride), peak_of(parts)

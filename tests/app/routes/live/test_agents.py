@@ -48,9 +48,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize(
-    "given", [{"x": "y"}, {"Authorization": "Bearer wrong-wrong"}, {"Authorization": JOB_TOKEN},
-              {"Authorization": "Bearer "}, {"Authorization": f"Basic {JOB_TOKEN}"}],
-)  # fmt: skip
+    "given",
+    [
+        {"x": "y"},
+        {"Authorization": "Bearer wrong-wrong"},
+        {"Authorization": JOB_TOKEN},
+        {"Authorization": "Bearer "},
+        {"Authorization": f"Basic {JOB_TOKEN}"},
+    ],
+)
 def test_without_the_job_token_a_rank_is_told_and_let_go(
     server: Served, given: dict[str, str]
 ) -> None:
@@ -96,16 +102,21 @@ def test_pages_of_other_sites_open_no_socket(server: Served) -> None:
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ("{", "not a JSON object"), ("[1]", "not a JSON object"),
+        ("{", "not a JSON object"),
+        ("[1]", "not a JSON object"),
         ('{"type": "heartbeat"}', "its hello"),
         ("[" * 5_000, "not a JSON object"),
-        (hello(run="../x"), "names no run"), (hello(run=5), "names no run"),
-        (hello(rank=8), "rank is '8'"), (hello(rank=True), "rank is"),
-        (hello(attempt=-1), "attempt is"), (hello(world_size=1 << 40), "world_size is"),
-        (hello(what=[]), "malformed"), (hello(watches=[{"what": "eval"}]), "a watch's what"),
+        (hello(run="../x"), "names no run"),
+        (hello(run=5), "names no run"),
+        (hello(rank=8), "rank is '8'"),
+        (hello(rank=True), "rank is"),
+        (hello(attempt=-1), "attempt is"),
+        (hello(world_size=1 << 40), "world_size is"),
+        (hello(what=[]), "malformed"),
+        (hello(watches=[{"what": "eval"}]), "a watch's what"),
         (b"RSF1", "not a JSON object"),
     ],
-)  # fmt: skip
+)
 def test_who_does_not_say_who_it_is_is_let_go(
     server: Served, told: str | bytes, sentence: str
 ) -> None:
@@ -126,11 +137,25 @@ def header(**more: Any) -> bytes:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"RSF1", b"RSF1\xff\xff\xff\xff", b"x" * 100, frame().encode()[:-1],
-     frame().encode() + b"x", header(what="eval"), header(shape=[10**9]), header(step="0"),
-     header(scale=1e999), header(more=1), '{"type": "eval"}', '{"type": "heartbeat"}',
-     '{"type": "heartbeat", "step": 1e99}', hello(rank=1), hello(run="other")],
-)  # fmt: skip
+    [
+        b"",
+        b"RSF1",
+        b"RSF1\xff\xff\xff\xff",
+        b"x" * 100,
+        frame().encode()[:-1],
+        frame().encode() + b"x",
+        header(what="eval"),
+        header(shape=[10**9]),
+        header(step="0"),
+        header(scale=1e999),
+        header(more=1),
+        '{"type": "eval"}',
+        '{"type": "heartbeat"}',
+        '{"type": "heartbeat", "step": 1e99}',
+        hello(rank=1),
+        hello(run="other"),
+    ],
+)
 def test_who_sends_what_is_malformed_is_let_go(server: Served, content: str | bytes) -> None:
     with line(server) as opened:
         opened.send(hello("hostile"))
@@ -223,8 +248,10 @@ def test_the_server_knows_who_is_there_who_left_and_who_is_gone(server: Served) 
         wait_until(lambda: state(server, "who")["gone"] == 1)
         told = state(server, "who")
         assert [(one["rank"], one["state"]) for one in told["ranks"]] == [
-            (0, "connected"), (1, "ended"), (2, "gone"),
-        ]  # fmt: skip
+            (0, "connected"),
+            (1, "ended"),
+            (2, "gone"),
+        ]
         assert told["ranks"][0]["allow_content"] is True
 
 
@@ -265,16 +292,19 @@ def test_a_watch_that_a_rank_refuses_is_told_rank_by_rank(server: Served) -> Non
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ([], "no JSON object"), ({"watches": [{"what": "eval"}]}, "a watch's what"),
+        ([], "no JSON object"),
+        ({"watches": [{"what": "eval"}]}, "a watch's what"),
         ({"watches": [W1 | {"rows": 10**9}]}, "rows"),
         ({"watches": [W1 | {"code": "__import__('os')"}]}, "has no"),
         ({"watches": [W1 | {"every": float("nan")}]}, "NaN is not a number in JSON"),
-        ({"watches": [W1] * 17}, "at most 16"), ({"watches": [W1, W1]}, "two watches"),
-        ({"watches": "w1"}, "give a list"), ({"end": "w1"}, "end is no list"),
+        ({"watches": [W1] * 17}, "at most 16"),
+        ({"watches": [W1, W1]}, "two watches"),
+        ({"watches": "w1"}, "give a list"),
+        ({"end": "w1"}, "end is no list"),
         ({"wathces": []}, "there is no 'wathces' here"),
         ({"watches": [W1 | {"id": f"x{i}"} for i in range(16)], "end": ["x" * 70_000]}, "longer"),
     ],
-)  # fmt: skip
+)
 def test_a_watch_that_is_none_is_refused(server: Served, told: Any, sentence: str) -> None:
     with ranks(server, "bad", 1) as found:
         status, answer = post(server, "bad", told)

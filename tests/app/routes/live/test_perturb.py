@@ -98,12 +98,15 @@ def connected(server: Served, run: str) -> Any:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"strength": float("nan")}, "NaN is not a number"), ({"extent": 10**9}, "extent is 10000"),
-        ({"layer": 10**9}, "layer is 1000000000"), ({"kind": "eval('1')"}, "kind is"),
-        ({"code": "import os"}, "has no 'code'"), ({"steps": [0, 10**9]}, "steps are"),
+        ({"strength": float("nan")}, "NaN is not a number"),
+        ({"extent": 10**9}, "extent is 10000"),
+        ({"layer": 10**9}, "layer is 1000000000"),
+        ({"kind": "eval('1')"}, "kind is"),
+        ({"code": "import os"}, "has no 'code'"),
+        ({"steps": [0, 10**9]}, "steps are"),
         ({"end": "gaussian"}, "has no 'end'"),
     ],
-)  # fmt: skip
+)
 def test_hostile_requests_go_to_no_rank(server: Served, more: dict[str, Any], words: str) -> None:
     with ranks(server, "hostile") as found:
         for one in found:

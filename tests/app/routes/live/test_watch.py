@@ -49,9 +49,12 @@ def training(folder: Path, server: Served, **environ: str) -> Iterator[None]:
     script = folder / "train.py"
     script.write_text(TRAIN)
     given = environment(
-        folder, TRACE_HOOKS_SERVER=f"ws://{server.address}", TRACE_HOOKS_TOKEN=JOB_TOKEN,
-        TRACE_HOOKS_SOURCES="modules,optimizer,inspection", **environ,
-    )  # fmt: skip
+        folder,
+        TRACE_HOOKS_SERVER=f"ws://{server.address}",
+        TRACE_HOOKS_TOKEN=JOB_TOKEN,
+        TRACE_HOOKS_SOURCES="modules,optimizer,inspection",
+        **environ,
+    )
     job = fork(folder / "job", [str(script)], given, folder)
     try:
         wait_until(lambda: (state(server, "job").get("step") or 0) > 0, START_S)

@@ -26,9 +26,14 @@ def axes_of(
             begin_us = 1e6 * (step + 1000 * attempt)
             for rank in range(4):
                 run.add(
-                    "steps", rank, step, attempt, start_ns=round(begin_us * 1000),
-                    dur_ns=10**9, tokens=tokens(attempt, step),
-                )  # fmt: skip
+                    "steps",
+                    rank,
+                    step,
+                    attempt,
+                    start_ns=round(begin_us * 1000),
+                    dur_ns=10**9,
+                    tokens=tokens(attempt, step),
+                )
         run.rank_files(attempt)
     run.publish()
     with open_run(folder / "run") as opened:

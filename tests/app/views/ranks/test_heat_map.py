@@ -108,8 +108,17 @@ def test_hosts_of_any_names_have_an_order():
     places.hosts[:] = names
     ordered = [names[row] for row in row_order("host", places)]
     assert ordered == [
-        "", "7", "a/1", "gpu-1", "gpu-1-2", "gpu-1b", "gpu-9", "gpu-10", "host", "node\u00b2",
-    ]  # fmt: skip
+        "",
+        "7",
+        "a/1",
+        "gpu-1",
+        "gpu-1-2",
+        "gpu-1b",
+        "gpu-9",
+        "gpu-10",
+        "host",
+        "node\u00b2",
+    ]
 
 
 @pytest.mark.parametrize("size", [(0, 10), (10, 0), (10_000, 10_000)])

@@ -186,9 +186,13 @@ def test_after_a_restart_each_step_is_compared_within_its_attempt(tmp_path):
 
 def test_a_planted_fault_is_all_that_is_coloured_among_many_ranks(tmp_path):
     job = SyntheticJob(
-        num_ranks=512, pp=4, tp=4, num_steps=40, level="steps",
+        num_ranks=512,
+        pp=4,
+        tp=4,
+        num_steps=40,
+        level="steps",
         faults=(SyntheticFault.parse("slow_worker=77,x=1.4,from=20"),),
-    )  # fmt: skip
+    )
     generate(job, tmp_path / "run")
     with open_run(tmp_path / "run") as run:
         whole = cells(run, SLOWDOWN)
@@ -230,9 +234,12 @@ def test_there_are_as_many_columns_as_steps_whatever_their_numbers(tmp_path):
 def test_rows_of_an_answer_find_their_ranks_whatever_their_numbers():
     rank_R, nan = np.array([3, 7, 2**40]), np.nan
     found = _matrix(
-        rank_R, np.array([2**40, 3, 5, 2**41, 7]), np.array([1, 0, 0, 1, 1]),
-        np.float32([1, 2, 3, 4, 5]), 2,
-    )  # fmt: skip
+        rank_R,
+        np.array([2**40, 3, 5, 2**41, 7]),
+        np.array([1, 0, 0, 1, 1]),
+        np.float32([1, 2, 3, 4, 5]),
+        2,
+    )
     np.testing.assert_array_equal(found, np.float32([[2, nan], [nan, 5], [nan, 1]]))
 
 

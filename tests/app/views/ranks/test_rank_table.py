@@ -10,9 +10,22 @@ from ingest.errors import UserError
 
 def row(rank, slowdown=1.0, host=None, pp=0):
     return RankRow(
-        rank, host or f"node{rank // 8:03}", pp, rank % 4, None, 0, slowdown, False, 1.0, 1.0, 1.0,
-        1.0, None, 1.0, 1.0,
-    )  # fmt: skip
+        rank,
+        host or f"node{rank // 8:03}",
+        pp,
+        rank % 4,
+        None,
+        0,
+        slowdown,
+        False,
+        1.0,
+        1.0,
+        1.0,
+        1.0,
+        None,
+        1.0,
+        1.0,
+    )
 
 
 def ranks(found):
@@ -39,11 +52,22 @@ def test_pages():
 @pytest.mark.parametrize(
     ("text", "fits"),
     [
-        ("", True), ("13", True), ("1", False), ("rank=8-15", True), ("rank=0-7", False),
-        ("pp=2", True), ("pp=1", False), ("cp=0", False), ("node001", True), ("NODE", True),
-        ("pp=2, node001", True), ("pp=2 node002", False), ("<script>", False), ("pp=", False),
+        ("", True),
+        ("13", True),
+        ("1", False),
+        ("rank=8-15", True),
+        ("rank=0-7", False),
+        ("pp=2", True),
+        ("pp=1", False),
+        ("cp=0", False),
+        ("node001", True),
+        ("NODE", True),
+        ("pp=2, node001", True),
+        ("pp=2 node002", False),
+        ("<script>", False),
+        ("pp=", False),
     ],
-)  # fmt: skip
+)
 def test_filter(text, fits):
     assert matches(row(13, pp=2), text) is fits
 

@@ -146,12 +146,16 @@ def test_aligned_runs_have_no_note(hub: Hub) -> None:
     [
         ([], []),
         (["a", "b"], [("a", 0), ("b", 0)]),
-        (["x1.json: cut at 5", "x2.json: cut at 7"], [("x1.json: cut at 5", 0),
-                                                      ("x2.json: cut at 7", 0)]),
-        (["x1.json: cut at 5", "y", "x2.json: cut at 7", "x3.json: cut at 9"],
-         [("x1.json: cut at 5", 2), ("y", 0)]),
+        (
+            ["x1.json: cut at 5", "x2.json: cut at 7"],
+            [("x1.json: cut at 5", 0), ("x2.json: cut at 7", 0)],
+        ),
+        (
+            ["x1.json: cut at 5", "y", "x2.json: cut at 7", "x3.json: cut at 9"],
+            [("x1.json: cut at 5", 2), ("y", 0)],
+        ),
     ],
-)  # fmt: skip
+)
 def test_many_problems_of_a_kind_are_one_that_unfolds(
     sentences: list[str], found: list[tuple[str, int]]
 ) -> None:

@@ -36,9 +36,14 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
             builder.add("spans", 0, step, attempt, kind="forward", ts_ns=at, dur_ns=10**5)
             if step == 8:
                 builder.add(
-                    "spans", 0, step, attempt, kind="checkpoint", ts_ns=at + 2 * 10**5,
+                    "spans",
+                    0,
+                    step,
+                    attempt,
+                    kind="checkpoint",
+                    ts_ns=at + 2 * 10**5,
                     dur_ns=5 * 10**5,
-                )  # fmt: skip
+                )
         builder.rank_files(attempt)
     builder.add("marks", 0, 5, 1, ts_ns=T0, kind="error", text=HOSTILE)
     builder.add("marks", 0, -1, 0, ts_ns=T0, kind="note", text="begun")
@@ -54,8 +59,11 @@ def test_steps_marks_and_restarts(hub: Hub) -> None:
     assert strip.step_P.tolist() == list(range(10))
     assert np.isfinite(strip.ms_P).all()
     assert [(mark.step, mark.kind) for mark in strip.marks] == [
-        (0, "note"), (4, "restart"), (5, "error"), (8, "checkpoint"),
-    ]  # fmt: skip
+        (0, "note"),
+        (4, "restart"),
+        (5, "error"),
+        (8, "checkpoint"),
+    ]
     said = {mark.kind: mark.text for mark in strip.marks}
     assert said["restart"] == "Attempt 1 goes on from step 4."
     assert said["checkpoint"].startswith("Checkpoint, ")

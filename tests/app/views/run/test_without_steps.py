@@ -43,9 +43,10 @@ def test_each_group_is_told_by_its_oldest_open_collective(hub):
 def test_tiles_say_what_there_is_instead_of_waiting_for_a_step(hub):
     told = {kpi.key: (kpi.value, kpi.detail) for kpi in recorded_kpis(recorded(hub.run("only"), 0))}
     assert told == {
-        "recorded": ("5", "by 2 ranks, in 2 groups"), "open": ("2", "in 2 groups"),
+        "recorded": ("5", "by 2 ranks, in 2 groups"),
+        "open": ("2", "in 2 groups"),
         "apart": ("2", "all_reduce 1 open on 0"),
-    }  # fmt: skip
+    }
     assert [kpi.label for kpi in recorded_kpis(Recorded(7, 0, 1, ()))] == ["Spans recorded"]
 
 

@@ -47,11 +47,14 @@ def boxes(found, **wanted):
         chosen &= arrays[name] == value
     return [
         (
-            int(arrays["lane"][i]), int(arrays["level"][i]), arrays["start"][i] / US,
-            (arrays["start"][i] + arrays["dur"][i]) / US, kinds[arrays["kind"][i]],
+            int(arrays["lane"][i]),
+            int(arrays["level"][i]),
+            arrays["start"][i] / US,
+            (arrays["start"][i] + arrays["dur"][i]) / US,
+            kinds[arrays["kind"][i]],
         )
         for i in np.flatnonzero(chosen)
-    ]  # fmt: skip
+    ]
 
 
 def test_the_extent_is_that_of_the_collectives_and_leaves_room_for_what_is_open(run):
@@ -66,9 +69,12 @@ def test_the_extent_is_that_of_the_collectives_and_leaves_room_for_what_is_open(
 def test_collectives_are_boxes_one_line_per_group_until_the_next(run):
     found = made(run, Window(0, 100 * US))
     assert boxes(found, row=COMM) == [
-        (0, 0, 10, 50, "tp_comm"), (0, 0, 60, END, "tp_comm"), (0, 1, 20, END, "dp_comm"),
-        (1, 0, 30, 50, "tp_comm"), (1, 0, 70, 90, "tp_comm"),
-    ]  # fmt: skip
+        (0, 0, 10, 50, "tp_comm"),
+        (0, 0, 60, END, "tp_comm"),
+        (0, 1, 20, END, "dp_comm"),
+        (1, 0, 30, 50, "tp_comm"),
+        (1, 0, 70, 90, "tp_comm"),
+    ]
     assert boxes(found, row=COMPUTE) == boxes(found, row=HOST) == []
     assert found.arrays["step"].size == 0
 
@@ -80,9 +86,11 @@ def test_what_was_not_completed_says_so_and_how_far_it_came(run):
         names[n]: bool(o) for n, o in zip(arrays["span_name"], arrays["span_open"], strict=True)
     }
     assert told == {
-        "all_reduce": False, "send": False, "all_reduce, started, not completed": True,
+        "all_reduce": False,
+        "send": False,
+        "all_reduce, started, not completed": True,
         "broadcast, enqueued, not completed": True,
-    }  # fmt: skip
+    }
     seqs = dict(zip([names[n] for n in arrays["span_name"]], arrays["span_seq"], strict=True))
     assert seqs["send"] == -1  # set apart: its number matches nothing
 
@@ -99,9 +107,12 @@ def test_too_many_are_taken_together_by_the_pixel(run, monkeypatch):
     assert found.meta["detail"] == "innermost"
     assert found.meta["pixel_ns"] == 50 * US
     assert boxes(found, row=COMM) == [
-        (0, 0, 10, 50, "tp_comm"), (0, 0, 60, END, "tp_comm"), (0, 1, 20, END, "dp_comm"),
-        (1, 0, 30, 50, "tp_comm"), (1, 0, 70, 90, "tp_comm"),
-    ]  # fmt: skip
+        (0, 0, 10, 50, "tp_comm"),
+        (0, 0, 60, END, "tp_comm"),
+        (0, 1, 20, END, "dp_comm"),
+        (1, 0, 30, 50, "tp_comm"),
+        (1, 0, 70, 90, "tp_comm"),
+    ]
 
 
 def test_a_part_of_the_window_counts_as_that_part(run, monkeypatch):
@@ -119,8 +130,10 @@ def test_sums_and_search_look_at_the_collectives(run):
     hits = found(run, 0, [0, 1, 2], "ALL_", have)
     assert hits["num_found"] == 3
     assert [(hit["rank"], hit["begin"]) for hit in hits["spans"]] == [
-        (0, 10 * US), (1, 30 * US), (0, 60 * US),
-    ]  # fmt: skip
+        (0, 10 * US),
+        (1, 30 * US),
+        (0, 60 * US),
+    ]
 
 
 def test_a_rank_with_spans_is_drawn_as_ever(tmp_path):

@@ -25,10 +25,25 @@ def spans(*rows):
     lane, track, begin, end, kind = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     none = np.full(lane.size, -1, dtype=np.int64)
     return SpanTable(
-        lane, begin, end, none, kind, np.zeros_like(lane), track, np.zeros_like(lane), none, none,
-        np.zeros(lane.size, dtype=bool), none, none, none, none, np.zeros(lane.size, dtype=bool),
-        ["x"], [],
-    )  # fmt: skip
+        lane,
+        begin,
+        end,
+        none,
+        kind,
+        np.zeros_like(lane),
+        track,
+        np.zeros_like(lane),
+        none,
+        none,
+        np.zeros(lane.size, dtype=bool),
+        none,
+        none,
+        none,
+        none,
+        np.zeros(lane.size, dtype=bool),
+        ["x"],
+        [],
+    )
 
 
 def by_row(rects, name):
@@ -121,9 +136,12 @@ def test_tracks_of_one_row_do_not_count_twice():
 
 def test_nesting_goes_down_and_tracks_stand_below_each_other():
     table = spans(
-        (0, 0, 0, 100, FORWARD), (0, 0, 10, 50, FORWARD), (0, 0, 20, 30, FORWARD),
-        (0, 1, 0, 100, BACKWARD), (1, 1, 0, 100, BACKWARD),
-    )  # fmt: skip
+        (0, 0, 0, 100, FORWARD),
+        (0, 0, 10, 50, FORWARD),
+        (0, 0, 20, 30, FORWARD),
+        (0, 1, 0, 100, BACKWARD),
+        (1, 1, 0, 100, BACKWARD),
+    )
     made, level = nested(table, np.array([0, 0, 0, 0, 3]))
     assert level.tolist() == [0, 1, 2, 3, 0]
     assert made.end_E[2] - made.begin_E[2] == 10
@@ -131,9 +149,12 @@ def test_nesting_goes_down_and_tracks_stand_below_each_other():
 
 def test_kernels_that_overlap_on_one_stream_are_stacked():
     table = spans(
-        (0, 0, 0, 10, FORWARD), (0, 0, 5, 15, FORWARD), (0, 0, 12, 20, FORWARD),
-        (1, 0, 0, 10, FORWARD), (1, 0, 10, 20, FORWARD),
-    )  # fmt: skip
+        (0, 0, 0, 10, FORWARD),
+        (0, 0, 5, 15, FORWARD),
+        (0, 0, 12, 20, FORWARD),
+        (1, 0, 0, 10, FORWARD),
+        (1, 0, 10, 20, FORWARD),
+    )
     made, level = nested(table, np.array([0, 0, 0, 3, 3]))
     assert level.tolist() == [0, 1, 0, 0, 0]
     assert made.ref_E.tolist() == [0, 1, 2, 3, 4]

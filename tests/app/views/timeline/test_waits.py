@@ -32,9 +32,13 @@ def found(run, window):
     made = idle(spans, owned(spans), cut_windows(windows, window), instances)
     rows = {}
     for lane, begin, end, kind, instance in zip(
-        made.lane_E.tolist(), made.begin_E.tolist(), made.end_E.tolist(), made.kind_E.tolist(),
-        made.instance_E.tolist(), strict=True,
-    ):  # fmt: skip
+        made.lane_E.tolist(),
+        made.begin_E.tolist(),
+        made.end_E.tolist(),
+        made.kind_E.tolist(),
+        made.instance_E.tolist(),
+        strict=True,
+    ):
         late = int(instances.late_rank_W[instance]) if instance >= 0 else -1
         rows.setdefault((lane, kind), []).append((begin / US, end / US, late))
     return rows
@@ -123,8 +127,10 @@ def test_compute_on_another_track_hides_the_wait_from_idle_but_not_from_the_wait
         _, instances, _ = loaded(run, window)
     made = waits(instances)
     assert (made.lane_E.tolist(), made.begin_E.tolist(), made.end_E.tolist()) == (
-        [0], [20 * US], [40 * US],
-    )  # fmt: skip
+        [0],
+        [20 * US],
+        [40 * US],
+    )
 
 
 def test_the_picture_has_the_waiting_that_the_index_counts(tmp_path):

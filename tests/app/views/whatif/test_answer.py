@@ -85,8 +85,11 @@ def test_the_numbers_are_those_of_the_command_line(site: Site) -> None:
     assert told["S_w"] == metrics.S_w_PD.tolist()
     assert told["members"] == 1
     assert told["worst"][0] == {
-        "rank": told["rank"][1][2], "stage": 1, "dp": 2, "value": told["S_w"][1][2]
-    }  # fmt: skip
+        "rank": told["rank"][1][2],
+        "stage": 1,
+        "dp": 2,
+        "value": told["S_w"][1][2],
+    }
     assert [one["value"] for one in told["worst"]] == sorted(metrics.S_w.values(), reverse=True)
     assert np.array(told["rank"]).shape == (3, 4)
     assert told["M_W_ranks"] == [told["rank"][1][2]]
@@ -179,10 +182,14 @@ def test_what_the_data_do_not_allow_is_one_sentence(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("params", "said"),
-    [({"steps": "5..2"}, "ends before it begins"), ({"steps": "x"}, "FIRST..LAST"),
-     ({"attempt": "-1"}, "whole number"), ({"step": "1e3"}, "whole number"),
-     ({"rank": "no"}, "whole number")],
-)  # fmt: skip
+    [
+        ({"steps": "5..2"}, "ends before it begins"),
+        ({"steps": "x"}, "FIRST..LAST"),
+        ({"attempt": "-1"}, "whole number"),
+        ({"step": "1e3"}, "whole number"),
+        ({"rank": "no"}, "whole number"),
+    ],
+)
 def test_damaged_parameters_are_explained(site: Site, params: dict[str, str], said: str) -> None:
     answer = site.client.get("/api/run/slow_rank/what-if/replay", params=params)
     assert answer.status_code == 400

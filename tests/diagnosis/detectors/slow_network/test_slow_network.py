@@ -174,6 +174,7 @@ def test_generated_runs(tmp_path: Path, fault: str, kind: str | None, ranks: lis
             assert abs(finding.first_step - 10) <= 1
             evidence = finding.evidence[0]
             answer = run.ask(evidence.question, **dict(evidence.params)).to_pylist()
-            times = [row["transfer_ms"] / row["num_instances"] for row in answer
-                     if row["transfer_ms"]]  # fmt: skip
+            times = [
+                row["transfer_ms"] / row["num_instances"] for row in answer if row["transfer_ms"]
+            ]
             assert min(times) <= evidence.number <= max(times)

@@ -22,9 +22,11 @@ def slow(*ranks: int, x: float = 1.3, first: int = SLOW_FROM, last: int = STEPS)
 
 
 def judged(
-    layout: ParallelLayout = PP2_DP4_TP2, compute: Compute | None = None, steps: int = STEPS,
+    layout: ParallelLayout = PP2_DP4_TP2,
+    compute: Compute | None = None,
+    steps: int = STEPS,
     **given: Any,
-) -> Verdict:  # fmt: skip
+) -> Verdict:
     return detect(tables(layout, steps, compute or slow(5), **given), attempt=0)
 
 
@@ -175,8 +177,10 @@ def test_waits_give_cost_evidence_and_confidence() -> None:
     )
     by_question = {e.question: e for e in finding.evidence}
     assert dict(by_question["late_ranks"].params) == {
-        "step_min": SLOW_FROM, "step_max": STEPS - 1, "attempt": 0
-    }  # fmt: skip
+        "step_min": SLOW_FROM,
+        "step_max": STEPS - 1,
+        "attempt": 0,
+    }
     links = [dict(e.view) for e in finding.evidence]
     timeline = next(link for link in links if link["page"] == "timeline")
     assert timeline["ranks"] == (5, 13)  # its pipeline group, in order of the stages
@@ -246,9 +250,17 @@ def test_without_a_layout_a_rank_must_have_changed_to_be_named() -> None:
     assert "all 7 other ranks (the layout is not known)" in finding.evidence[0].sentence
     assert "x the other ranks since" in finding.text
     assert any("its role is not known" in one for one in finding.alternatives)
-    told = " ".join(e.sentence for e in judged(
-        layout, slow(5), known_layout=False, caused_ms=lambda rank, step: 50.0 if rank == 5 else 1.0
-    ).findings[0].evidence)  # fmt: skip
+    told = " ".join(
+        e.sentence
+        for e in judged(
+            layout,
+            slow(5),
+            known_layout=False,
+            caused_ms=lambda rank, step: 50.0 if rank == 5 else 1.0,
+        )
+        .findings[0]
+        .evidence
+    )
     assert "of the job" in told
     for invented in ("dp", "stage", "tp"):
         assert invented not in told

@@ -112,8 +112,10 @@ def test_profiles_of_several_ranks_that_a_tool_merged(tmp_path: Path, runs: Path
     )
     assert run.info["source"] == "chrome_trace"
     assert run.rows("spans", "rank", "name", "kind") == [
-        (0, "aten::mm", "host"), (1, "aten::mm", "host"), (1, "gemm", "kernel")
-    ]  # fmt: skip
+        (0, "aten::mm", "host"),
+        (1, "aten::mm", "host"),
+        (1, "gemm", "kernel"),
+    ]
     (problem,) = run.problems
     assert "its processes name their ranks, but 1 do not" in problem
 

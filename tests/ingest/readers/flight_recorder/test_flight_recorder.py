@@ -24,15 +24,29 @@ def entry(number: int, name: str = "nccl:all_reduce", **more: Any) -> Json:
     """What torch 2.9 writes of one collective."""
     is_p2p = "send" in name or "recv" in name
     return {
-        "record_id": number, "pg_id": 1, "process_group": ("7", "mesh_tp"), "is_p2p": is_p2p,
-        "collective_seq_id": 100 + number, "p2p_seq_id": 40 + number if is_p2p else 0,
-        "op_id": number, "profiling_name": name, "time_created_ns": T0 + number * 1000,
-        "time_discovered_started_ns": None, "time_discovered_completed_ns": None,
-        "input_sizes": [[4, 2]], "input_dtypes": ["BFloat16"], "output_sizes": [[3]],
-        "output_dtypes": ["Float"], "state": "scheduled", "retired": False,
-        "timeout_ms": 600000, "thread_id": "1", "thread_name": "python3",
-        "frames": [{"name": "f", "filename": "x.py", "line": 3}], **more,
-    }  # fmt: skip
+        "record_id": number,
+        "pg_id": 1,
+        "process_group": ("7", "mesh_tp"),
+        "is_p2p": is_p2p,
+        "collective_seq_id": 100 + number,
+        "p2p_seq_id": 40 + number if is_p2p else 0,
+        "op_id": number,
+        "profiling_name": name,
+        "time_created_ns": T0 + number * 1000,
+        "time_discovered_started_ns": None,
+        "time_discovered_completed_ns": None,
+        "input_sizes": [[4, 2]],
+        "input_dtypes": ["BFloat16"],
+        "output_sizes": [[3]],
+        "output_dtypes": ["Float"],
+        "state": "scheduled",
+        "retired": False,
+        "timeout_ms": 600000,
+        "thread_id": "1",
+        "thread_name": "python3",
+        "frames": [{"name": "f", "filename": "x.py", "line": 3}],
+        **more,
+    }
 
 
 def dump(*entries: Json, **more: Any) -> Json:
@@ -75,8 +89,11 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_entries_become_collectives(folder: Path, runs: Path, as_json: bool) -> None:
-    done = {"state": "completed", "time_discovered_started_ns": T0 + 5000,
-            "time_discovered_completed_ns": T0 + 9000}  # fmt: skip
+    done = {
+        "state": "completed",
+        "time_discovered_started_ns": T0 + 5000,
+        "time_discovered_completed_ns": T0 + 9000,
+    }
     for rank in (2, 3):
         entries = [entry(0, **done), entry(1, "nccl:_all_gather_base", state="started"), entry(2)]
         write(folder, rank, dump(*entries), as_json)
@@ -124,8 +141,10 @@ def test_an_empty_dump_is_a_rank_with_what_its_groups_did_last(folder: Path, run
     run = Imported(folder, into=runs)
     assert set(run.ranks) == {2, 3}
     assert run.info["created_ns"] == T0 + 5000
-    notes = {rank: (ts, text, json.loads(args)) for rank, ts, text, args in
-             run.rows("marks", "rank", "ts_ns", "text", "args")}  # fmt: skip
+    notes = {
+        rank: (ts, text, json.loads(args))
+        for rank, ts, text, args in run.rows("marks", "rank", "ts_ns", "text", "args")
+    }
     ts_ns, text, args = notes[3]
     assert ts_ns == T0 + 5000
     assert text.startswith("Flight Recorder 2.9: 0 entries (none); 1 of 2 groups")
@@ -141,11 +160,21 @@ def test_what_torch_writes_on_gloo(folder: Path, runs: Path) -> None:
     """One group without a name, texts for numbers, 0 for null, and a state that never changes."""
     status = {f"last_{what}_collective": "2" for what in ("enqueued", "completed")}
     data = dump(
-        entry(0, "gloo:barrier", process_group=["0", "default_pg"], retired=True, pg_id=0,
-              input_sizes=[], input_dtypes=[], time_discovered_completed_ns=0),
-        version="2.10", pg_config={"": {"name": "", "desc": "", "ranks": "[0, 1]"}},
-        pg_status={"0": {**status, "last_started_collective": "-1"}}, comm_lib_version="",
-    )  # fmt: skip
+        entry(
+            0,
+            "gloo:barrier",
+            process_group=["0", "default_pg"],
+            retired=True,
+            pg_id=0,
+            input_sizes=[],
+            input_dtypes=[],
+            time_discovered_completed_ns=0,
+        ),
+        version="2.10",
+        pg_config={"": {"name": "", "desc": "", "ranks": "[0, 1]"}},
+        pg_status={"0": {**status, "last_started_collective": "-1"}},
+        comm_lib_version="",
+    )
     write(folder, "host7_1.json", data, as_json=True)
     run = Imported(folder, into=runs)
     assert run.rows("groups", "name", "ranks") == [("0", [0, 1])]
@@ -214,9 +243,15 @@ def test_two_dumps_of_one_rank_and_one_without_a_number(folder: Path, runs: Path
 
 @pytest.mark.parametrize(
     "name",
-    ["nccl_trace_rank_7", "comm_lib_trace_rank_7.json", "_dump_7", "nccl_trace_rank_node3_7",
-     "nccl_trace_rank_10.0.0.12_7", "nccl_trace_rank_n1.cluster4.org_7.pkl"],
-)  # fmt: skip
+    [
+        "nccl_trace_rank_7",
+        "comm_lib_trace_rank_7.json",
+        "_dump_7",
+        "nccl_trace_rank_node3_7",
+        "nccl_trace_rank_10.0.0.12_7",
+        "nccl_trace_rank_n1.cluster4.org_7.pkl",
+    ],
+)
 def test_ranks_of_names_with_hosts_in_them(folder: Path, runs: Path, name: str) -> None:
     folder.mkdir()
     (folder / name).write_bytes(pickle.dumps(dump(entry(0)), 2))
@@ -243,12 +278,43 @@ def test_absurd_values_cost_only_themselves(folder: Path, runs: Path) -> None:
 
 
 ODD = (
-    None, True, 5, 5.0, -1, 0, 2**61, 10**30, "", "5", "x" * 300, b"7", [], [None], ["7", 5],
-    ("7",), ["7", "mesh_tp"], ["7", "mesh_tp", "x"], [[4, 2]], ((4, 2),), [[4, -2]], [[4.0]],
+    None,
+    True,
+    5,
+    5.0,
+    -1,
+    0,
+    2**61,
+    10**30,
+    "",
+    "5",
+    "x" * 300,
+    b"7",
+    [],
+    [None],
+    ["7", 5],
+    ("7",),
+    ["7", "mesh_tp"],
+    ["7", "mesh_tp", "x"],
+    [[4, 2]],
+    ((4, 2),),
+    [[4, -2]],
+    [[4.0]],
     [[[4]]],
-    [[1] * 40], [[0, 5]], [[2**40, 2**40]], ["Float"], ["Float", "Half"], ["?"], {}, {"7": 5},
-    "nccl:recv 1->0", "gloo:barrier", "scheduled", "started", "completed",
-)  # fmt: skip
+    [[1] * 40],
+    [[0, 5]],
+    [[2**40, 2**40]],
+    ["Float"],
+    ["Float", "Half"],
+    ["?"],
+    {},
+    {"7": 5},
+    "nccl:recv 1->0",
+    "gloo:barrier",
+    "scheduled",
+    "started",
+    "completed",
+)
 
 
 @pytest.mark.parametrize("key", [key for key in entry(0) if key not in ("frames", "op_id")])

@@ -35,9 +35,15 @@ def step(number: int, ts: float, dur: float, cat: str = "user_annotation") -> Js
 def collective(op: str, **more: Any) -> Json:
     """Arguments PyTorch writes about a collective of group "7" over ranks 0 and 1."""
     return {
-        "Collective name": op, "In msg nelems": 100, "Out msg nelems": 50, "dtype": "BFloat16",
-        "Group size": 2, "Process Group Name": "7", "Process Group Ranks": "[0, 1]", **more,
-    }  # fmt: skip
+        "Collective name": op,
+        "In msg nelems": 100,
+        "Out msg nelems": 50,
+        "dtype": "BFloat16",
+        "Group size": 2,
+        "Process Group Name": "7",
+        "Process Group Ranks": "[0, 1]",
+        **more,
+    }
 
 
 def write(path: Path, events: list[Json], rank: int | None = 0, **header: Any) -> Path:
@@ -155,10 +161,11 @@ def _two_ranks(tmp_path: Path, delay: float) -> list[Path]:
             event("record_param_comms", late - 5, 3, args=collective("allreduce")),
             event("record_param_comms", late + 45, 3, args=collective("_allgather_base")),
             event("record_param_comms", late + 60, 3, args=collective("wait")),
-            event("ncclDevKernel_AllReduce_Sum_bf16", late, 30, "kernel",
-                  args=collective("allreduce")),
+            event(
+                "ncclDevKernel_AllReduce_Sum_bf16", late, 30, "kernel", args=collective("allreduce")
+            ),
             event("a_name_of_its_own", 50 + late, 10, "kernel", args=collective("_allgather_base")),
-        ]  # fmt: skip
+        ]
         paths.append(write(tmp_path / f"x{rank}.json", events, rank))
     return paths
 
@@ -313,10 +320,15 @@ def test_strange_events_cost_only_themselves(tmp_path: Path, runs: Path) -> None
 def test_absurd_values_are_damage_not_a_crash(tmp_path: Path, runs: Path) -> None:
     huge = 10**30
     args = {
-        **collective("send"), "Dst Rank": huge, "Seq": huge, "In msg nelems": huge,
-        "Process Group Ranks": "[0, 1, ", "Group size": huge, "Global rank start": 0,
+        **collective("send"),
+        "Dst Rank": huge,
+        "Seq": huge,
+        "In msg nelems": huge,
+        "Process Group Ranks": "[0, 1, ",
+        "Group size": huge,
+        "Global rank start": 0,
         "Global rank stride": 1,
-    }  # fmt: skip
+    }
     events = [
         event("good", 0, 1),
         {**event("far", 0, 1), "ts": 9 * 10**15},
@@ -408,9 +420,11 @@ def test_real_files_against_counted_facts(name: str, runs: Path) -> None:
 @pytest.mark.skipif(not REAL, reason="the shared real traces (../shared/traces) are not here")
 @pytest.mark.parametrize(
     ("name", "last", "of"),
-    [("dlrm8.tar.gz", 7, {"all_to_all": (4, 5), "all_reduce": (1, 3)}),
-     ("megatron_tp2", 0, {"all_reduce": (13, 13)})],
-)  # fmt: skip
+    [
+        ("dlrm8.tar.gz", 7, {"all_to_all": (4, 5), "all_reduce": (1, 3)}),
+        ("megatron_tp2", 0, {"all_reduce": (13, 13)}),
+    ],
+)
 def test_the_late_rank_of_real_jobs(
     name: str, last: int, of: dict[str, tuple[int, int]], runs: Path
 ) -> None:

@@ -29,8 +29,13 @@ def runs(tmp_path: Path) -> Path:
 
 
 def memory(ts: float, allocated: Any, reserved: Any = 0, device: int = 0, kind: int = 1) -> Json:
-    args = {"Total Allocated": allocated, "Total Reserved": reserved, "Bytes": 1,
-            "Device Id": device, "Device Type": kind}  # fmt: skip
+    args = {
+        "Total Allocated": allocated,
+        "Total Reserved": reserved,
+        "Bytes": 1,
+        "Device Id": device,
+        "Device Type": kind,
+    }
     return event("[memory]", ts, 0, "cpu_instant_event", ph="i", args=args)
 
 
@@ -41,10 +46,15 @@ def test_memory_is_what_the_devices_hold_at_the_end_of_each_step(
     tmp_path: Path, runs: Path
 ) -> None:
     events = [
-        step(1, 10, 10), step(2, 20, 10),
-        memory(5, 100, 1000), memory(12, 900, 1000), memory(25, 300, 4000),
-        memory(15, 200, 1000), memory(26, 7, 8, device=1), memory(27, 10**6, kind=0),
-    ]  # fmt: skip
+        step(1, 10, 10),
+        step(2, 20, 10),
+        memory(5, 100, 1000),
+        memory(12, 900, 1000),
+        memory(25, 300, 4000),
+        memory(15, 200, 1000),
+        memory(26, 7, 8, device=1),
+        memory(27, 10**6, kind=0),
+    ]
     run = Imported(write(tmp_path / "a.json", events), into=runs)
     assert run.rows("memory", *MEMORY) == [
         (-1, T0_NS + 5_000, 100, 1000, 100, -1, -1),
@@ -122,11 +132,15 @@ def test_forward_passes_run_again_are_marked(tmp_path: Path, runs: Path, style: 
         event("k again", 110, 2, "kernel"),
         event("k backward", 130, 2, "kernel"),
         event("k late", 500, 2, "kernel"),
-        flow("s", 1, 1), flow("f", 1, 10, **GPU),
-        flow("s", 2, 106), flow("f", 2, 110, **GPU),
-        flow("s", 3, 126), flow("f", 3, 130, **GPU),
-        flow("s", 4, 114), flow("f", 4, 500, **GPU),
-    ]  # fmt: skip
+        flow("s", 1, 1),
+        flow("f", 1, 10, **GPU),
+        flow("s", 2, 106),
+        flow("f", 2, 110, **GPU),
+        flow("s", 3, 126),
+        flow("f", 3, 130, **GPU),
+        flow("s", 4, 114),
+        flow("f", 4, 500, **GPU),
+    ]
     run = Imported(write(tmp_path / "a.json", events), into=runs)
     marked = {name for name, is_marked in run.rows("spans", "name", "recompute") if is_marked}
     assert marked == {again(0, 0, style)["name"], "aten::mm again", "k again", "k late"}

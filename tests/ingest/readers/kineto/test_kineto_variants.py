@@ -18,8 +18,19 @@ from tests.ingest.readers.kineto.test_kineto import BASE_NS, Imported, Json, col
 from tests.reader_results import Imported as AnyImported
 
 SEED = 20261121
-COLUMNS = ("rank", "step", "ts_ns", "dur_ns", "kind", "name", "track", "depth", "group_id",
-           "coll_seq", "num_bytes")  # fmt: skip
+COLUMNS = (
+    "rank",
+    "step",
+    "ts_ns",
+    "dur_ns",
+    "kind",
+    "name",
+    "track",
+    "depth",
+    "group_id",
+    "coll_seq",
+    "num_bytes",
+)
 
 
 @pytest.fixture
@@ -47,10 +58,14 @@ def profile() -> Json:
     groups = [{"pg_name": "7", "pg_desc": "default_pg", "pg_size": 2, "ranks": [0, 1]}]
     info = {"backend": "nccl", "rank": 3, "world_size": 8, "pg_count": 1, "pg_config": groups}
     return {
-        "schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "GPU"}],
-        "distributedInfo": info, "traceEvents": events, "traceName": "rank-3.json",
-        "displayTimeUnit": "ms", "baseTimeNanoseconds": BASE_NS,
-    }  # fmt: skip
+        "schemaVersion": 1,
+        "deviceProperties": [{"id": 0, "name": "GPU"}],
+        "distributedInfo": info,
+        "traceEvents": events,
+        "traceName": "rank-3.json",
+        "displayTimeUnit": "ms",
+        "baseTimeNanoseconds": BASE_NS,
+    }
 
 
 def text_of(document: Any, **style: Any) -> bytes:
@@ -71,8 +86,9 @@ def among_others(events: list[Json]) -> list[Any]:
     """What other tools and versions put between: unknown phases, no category, odd ids, no pid."""
     odd: list[Any] = [
         {"ph": phase, "name": "odd", "ts": 1, "pid": 1, "tid": 1, "id": "0x1f", "cat": cat}
-        for phase in "MNDOPCiIRabenstfvV(,)=" for cat in ("", "cpu_op", None)
-    ]  # fmt: skip
+        for phase in "MNDOPCiIRabenstfvV(,)="
+        for cat in ("", "cpu_op", None)
+    ]
     odd += [{}, {"ph": None}, {"ph": "M", "name": "process_labels", "args": {"labels": "GPU 0"}}]
     odd += [{"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 1}]
     odd += [event("PyTorch Profiler (0)", 0, 1000, "Trace", pid="Spans", tid="PyTorch Profiler")]
@@ -107,8 +123,12 @@ VARIANTS: dict[str, bytes] = {
     "gzip": gzip.compress(PLAIN),
     "gzip of several members": gzip.compress(PLAIN[:5000]) + gzip.compress(PLAIN[5000:]),
     "gzip with padding": gzip.compress(PLAIN) + b"\0" * 512,
-    "events last": text_of({**{k: v for k, v in profile().items() if k != "traceEvents"},
-                            "traceEvents": profile()["traceEvents"]}),
+    "events last": text_of(
+        {
+            **{k: v for k, v in profile().items() if k != "traceEvents"},
+            "traceEvents": profile()["traceEvents"],
+        }
+    ),
     "events first": text_of({"traceEvents": profile()["traceEvents"], **profile()}),
     "times as text": with_events(as_text),
     "another order": with_events(shuffled),
@@ -118,14 +138,22 @@ VARIANTS: dict[str, bytes] = {
     "much in the header": text_of(
         {"schemaVersion": 1, "deviceProperties": [], "x": "y" * (2 << 20), **profile()}
     ),
-    "odd values in the header": text_of({**profile(), "host_name": None, "with_stack": [1, {}],
-                                         "record_shapes": 1, "trace_id": "é\u2028"}),
-    "ranks of groups as text": with_info(pg_config=[{"pg_name": "7", "pg_desc": "undefined",
-                                                     "ranks": "[0, 1]"}]),
+    "odd values in the header": text_of(
+        {
+            **profile(),
+            "host_name": None,
+            "with_stack": [1, {}],
+            "record_shapes": 1,
+            "trace_id": "é\u2028",
+        }
+    ),
+    "ranks of groups as text": with_info(
+        pg_config=[{"pg_name": "7", "pg_desc": "undefined", "ranks": "[0, 1]"}]
+    ),
     "no world size": with_info(world_size=None, backend="undefined"),
     "rank as text": with_info(rank="3", world_size="8"),
     "groups of no known shape": with_info(pg_config={"7": "?"}, pg_count="x"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -212,11 +240,13 @@ def test_a_folder_as_jobs_leave_it(
     """Traces levels below what tells about them; only what could have been a trace is a problem."""
     folder = tmp_path / "in"
     for name, content in {
-        "README.md": b"# last night's job\n", "conf/train.yaml": b"lr: 1\n",
+        "README.md": b"# last night's job\n",
+        "conf/train.yaml": b"lr: 1\n",
         "logs/3/trace.json": PLAIN.replace(b'"rank": 3', b'"rank": null'),
         "logs/3/.trace.json.swp": b"b0VIM 8.2",
-        "events.out.tfevents.17": b"\x18\0\0\0\0\0\0\0\xa3", "empty": b"",
-    }.items():  # fmt: skip
+        "events.out.tfevents.17": b"\x18\0\0\0\0\0\0\0\xa3",
+        "empty": b"",
+    }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     run = AnyImported(folder, into=runs)
@@ -227,10 +257,17 @@ def test_a_folder_as_jobs_leave_it(
 
 @pytest.mark.parametrize(
     "name",
-    ["dp0_pp0_tp3_dcp0_ep3_rank3.1776.pt.trace.json.gz", "rank3_trace.json.gz", "Rank-003.json",
-     "worker3.1694128201554.pt.trace.json", "node1-worker3_step_12.17.pt.trace.json",
-     "trace_rank_3.json", "pytorch_profiler_rank 3.json", "global_rank3.json"],
-)  # fmt: skip
+    [
+        "dp0_pp0_tp3_dcp0_ep3_rank3.1776.pt.trace.json.gz",
+        "rank3_trace.json.gz",
+        "Rank-003.json",
+        "worker3.1694128201554.pt.trace.json",
+        "node1-worker3_step_12.17.pt.trace.json",
+        "trace_rank_3.json",
+        "pytorch_profiler_rank 3.json",
+        "global_rank3.json",
+    ],
+)
 def test_ranks_in_names_that_tools_give(name: str, tmp_path: Path, runs: Path) -> None:
     content = PLAIN.replace(b'"rank": 3', b'"rank": null')
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)

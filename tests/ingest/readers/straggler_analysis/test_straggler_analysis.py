@@ -27,15 +27,23 @@ def _table() -> pa.Table:
     """Two steps of stages 0, 1 and data-parallel ranks 0, 1; only the first TP rank of each."""
     rows = [
         {
-            "dp_rank": dp, "stage": stage, "rank": stage * 8 + dp * 4, "step": step,
-            "optype": optype, "start_ts": start, "duration": duration, "seq_id": 0, "mc": 0,
-            "mb_id": microbatch, "gmc": stage,
+            "dp_rank": dp,
+            "stage": stage,
+            "rank": stage * 8 + dp * 4,
+            "step": step,
+            "optype": optype,
+            "start_ts": start,
+            "duration": duration,
+            "seq_id": 0,
+            "mc": 0,
+            "mb_id": microbatch,
+            "gmc": stage,
         }
         for step in (23, 40)
         for stage in (0, 1)
         for dp in (0, 1)
         for optype, start, duration, microbatch in OPS
-    ]  # fmt: skip
+    ]
     small = {"start_ts": pa.float32(), "duration": pa.float32(), "dp_rank": pa.int8()}
     fields = [(name, small.get(name, pa.array([value]).type)) for name, value in rows[0].items()]
     table = pa.Table.from_pylist(rows, pa.schema(fields))

@@ -33,9 +33,13 @@ def batches(recorder: Recorder) -> Batches:
 
 
 def span(
-    recorder: Recorder, device: SimulatedDevice, name: str, ns: int, stream: int = 100,
+    recorder: Recorder,
+    device: SimulatedDevice,
+    name: str,
+    ns: int,
+    stream: int = 100,
     kind: str = "forward",
-) -> None:  # fmt: skip
+) -> None:
     """Work of so many ns on a stream, inside a span."""
     device.current = stream
     mark = recorder.open()
@@ -61,8 +65,9 @@ def test_spans_come_when_the_device_has_ended_them(
     device.host_ns += 15_000_000
     (second,) = taken(batches)
     assert [(row["name"], row["track"]) for row in (first, second)] == [
-        ("a", "cuda:0"), ("b", "cuda:0"),
-    ]  # fmt: skip
+        ("a", "cuda:0"),
+        ("b", "cuda:0"),
+    ]
     assert first["dur_ns"] == pytest.approx(10_000_000, abs=1_000)
     assert second["ts_ns"] == pytest.approx(first["ts_ns"] + 10_000_000, abs=1_000)
     assert recorder.dropped == 0
@@ -151,8 +156,9 @@ def test_a_span_around_a_graph_capture_has_host_times(
     recorder.close(recorder.site("around", "forward"), mark)
     device.host_ns += 1_000_000
     assert {row["name"]: row["track"] for row in taken(batches)} == {
-        "captured": "main", "around": "cuda:0",
-    }  # fmt: skip
+        "captured": "main",
+        "around": "cuda:0",
+    }
 
 
 class PretendedGroup:

@@ -263,9 +263,10 @@ def with_failing_hooks(rank: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     ours = ("collectives.", "functional.", "flight_recorder.")
     unused_here = (
-        "collectives.coalesce", "collectives.coalesced",  # gloo cannot
+        "collectives.coalesce",
+        "collectives.coalesced",  # gloo cannot
         "flight_recorder.shutdown",  # test_collectives.py shuts groups down
-    )  # fmt: skip
+    )
     for name in [name for name in guard.HOOKS if name.startswith(ours)]:
         if name in unused_here:
             continue

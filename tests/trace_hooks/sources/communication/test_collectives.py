@@ -122,8 +122,10 @@ def test_a_group_is_read_before_it_is_shut_down(recorder: Recorder, flight: Flig
     dist.destroy_process_group(group)
     rows = recorder.collectives
     assert [(row.op, row.seq - rows[0].seq) for row in rows] == [
-        ("all_reduce", 0), ("all_reduce", 1), ("all_reduce", 2),
-    ]  # fmt: skip
+        ("all_reduce", 0),
+        ("all_reduce", 1),
+        ("all_reduce", 2),
+    ]
 
 
 def test_a_failing_look_lets_the_shutdown_go_on(

@@ -17,10 +17,20 @@ pytestmark = pytest.mark.torch
 JOB = Path(__file__).with_name("collectives_job.py")
 WORLD = 4
 EXPLICIT = [
-    ("all_reduce", 32), ("broadcast", 32), ("reduce", 32), ("all_gather", 32), ("all_gather", 32),
-    ("all_gather", 32), ("reduce_scatter", 32), ("reduce_scatter", 32), ("all_to_all", 32),
-    ("gather", 32), ("scatter", 32), ("barrier", 0), ("all_reduce", 32),
-]  # fmt: skip
+    ("all_reduce", 32),
+    ("broadcast", 32),
+    ("reduce", 32),
+    ("all_gather", 32),
+    ("all_gather", 32),
+    ("all_gather", 32),
+    ("reduce_scatter", 32),
+    ("reduce_scatter", 32),
+    ("all_to_all", 32),
+    ("gather", 32),
+    ("scatter", 32),
+    ("barrier", 0),
+    ("all_reduce", 32),
+]
 """(op, bytes of a member's input, of a scatter's output) of explicit_ops."""
 
 
@@ -46,8 +56,18 @@ def is_collective(row: dict[str, Any]) -> bool:
     return row["op"] not in ("send", "recv") and row["seq"] >= 0
 
 
-SOUND = ("explicit", "uneven", "messages", "twins", "refused", "functional", "fsdp_tp", "ddp",
-         "compiled", "unwaited")  # fmt: skip
+SOUND = (
+    "explicit",
+    "uneven",
+    "messages",
+    "twins",
+    "refused",
+    "functional",
+    "fsdp_tp",
+    "ddp",
+    "compiled",
+    "unwaited",
+)
 """Sections whose hooks were all working."""
 
 
@@ -67,10 +87,13 @@ def test_each_function_is_one_row_with_its_bytes(ranks: list[dict[str, Any]], ra
 def test_members_agree_on_number_and_operation(ranks: list[dict[str, Any]], section: str) -> None:
     members = {g["group_id"]: g["ranks"] for rank in ranks for g in rank["groups"]}
     seen = [
-        {(row["group_id"], row["seq"]): row["op"] for row in rows_of(rank, section)
-         if is_collective(row)}
+        {
+            (row["group_id"], row["seq"]): row["op"]
+            for row in rows_of(rank, section)
+            if is_collective(row)
+        }
         for rank in ranks
-    ]  # fmt: skip
+    ]
     instances = set().union(*seen)
     assert instances
     for instance in instances:
@@ -81,10 +104,16 @@ def test_nothing_is_recorded_twice(ranks: list[dict[str, Any]]) -> None:
     for rank in ranks:
         rows = [row for section in SOUND for row in rows_of(rank, section)]
         counted = Counter(
-            (row["group_id"], row["seq"], row["op"] if row["peer"] >= 0 else "", row["peer"],
-             row["tag"])
-            for row in rows if row["seq"] >= 0
-        )  # fmt: skip
+            (
+                row["group_id"],
+                row["seq"],
+                row["op"] if row["peer"] >= 0 else "",
+                row["peer"],
+                row["tag"],
+            )
+            for row in rows
+            if row["seq"] >= 0
+        )
         assert {key: n for key, n in counted.items() if n > 1} == {}
 
 
@@ -151,15 +180,23 @@ def test_functional_collectives_and_object_variants(ranks: list[dict[str, Any]])
     for rank in ranks:
         rows = rows_of(rank, "functional")
         assert [(row["op"], row["num_bytes"]) for row in rows] == [
-            ("all_reduce", 32), ("all_gather", 32), ("reduce_scatter", 32), ("all_to_all", 32),
+            ("all_reduce", 32),
+            ("all_gather", 32),
+            ("reduce_scatter", 32),
+            ("all_to_all", 32),
             ("all_reduce", 64),
-        ]  # fmt: skip
+        ]
         assert {row["source"] for row in rows} == {"functional"}
         assert all(row["end_ns"] > row["start_ns"] for row in rows)
         uneven = [row["op"] for row in rows_of(rank, "uneven")]
         # an object gather is a gather of sizes and one of bytes; a coalesced pair is one
-        assert uneven == ["monitored_barrier", "all_gather", "all_gather", "all_reduce",
-                          "all_reduce"]  # fmt: skip
+        assert uneven == [
+            "monitored_barrier",
+            "all_gather",
+            "all_gather",
+            "all_reduce",
+            "all_reduce",
+        ]
 
 
 def test_one_blocking_span_an_instance_on_its_axis(ranks: list[dict[str, Any]]) -> None:
@@ -168,8 +205,9 @@ def test_one_blocking_span_an_instance_on_its_axis(ranks: list[dict[str, Any]]) 
         for section in ("explicit", "uneven", "messages", "functional", "fsdp_tp"):
             spans = rank["sections"][section]["spans"]
             rows = rows_of(rank, section)
-            waited = Counter((row["group_id"], row["seq"], row["peer"], row["num_bytes"])
-                             for row in rows)  # fmt: skip
+            waited = Counter(
+                (row["group_id"], row["seq"], row["peer"], row["num_bytes"]) for row in rows
+            )
             assert Counter(tuple(span["extra"][:4]) for span in spans) == waited
             for span in spans:
                 kind = {"tp": "tp_comm", "dp": "dp_comm"}.get(axis[span["extra"][0]], "other_comm")

@@ -39,9 +39,13 @@ class Heads(nn.Module):
         logits = (query @ every.transpose(-2, -1) / math.sqrt(query.shape[-1])).detach()
         self.seen = {"query": query.detach(), "key": key.detach(), "value": value.detach()}
         self.seen["attention"] = logits.masked_fill(hidden, -torch.inf).softmax(-1)
-        return functional.scaled_dot_product_attention(
-            query, key, value, is_causal=True, enable_gqa=True
-        ).transpose(1, 2).flatten(-2)  # fmt: skip
+        return (
+            functional.scaled_dot_product_attention(
+                query, key, value, is_causal=True, enable_gqa=True
+            )
+            .transpose(1, 2)
+            .flatten(-2)
+        )
 
 
 class Block(nn.Module):
@@ -86,8 +90,11 @@ def test_query_key_and_value_of_the_heads_that_go_with_them():
         forward_backward(traced, model)
         found = frames(traced)
         assert [(one.what, one.head) for one in found] == [
-            ("query", 2), ("query", 3), ("key", 1), ("value", 1),
-        ]  # fmt: skip
+            ("query", 2),
+            ("query", 3),
+            ("key", 1),
+            ("value", 1),
+        ]
         for one in found:
             exact = model.layers[1].attention.seen[one.what][0, one.head]
             np.testing.assert_allclose(one.values(), exact, rtol=HALF, atol=1e-6)
@@ -129,10 +136,11 @@ def test_gradients_and_weights_before_the_step():
         kept = {
             what: {
                 name: (p if what == "weights" else p.grad).detach().clone()
-                for name, p in model.named_parameters() if name.startswith("layers.0")
+                for name, p in model.named_parameters()
+                if name.startswith("layers.0")
             }
             for what in ("weights", "gradients")
-        }  # fmt: skip
+        }
         optimizer.step()
         for what, parameters in kept.items():
             found = {one.name: one for one in frames(traced, what=what)}

@@ -127,12 +127,16 @@ def test_strength_0_is_bitwise_nothing_and_one_above_is_not():
 @pytest.mark.parametrize(
     "asked",
     [
-        {}, {"kind": "uniform"}, {"kind": "offset", "module": "mlp"}, {"extent": 3},
+        {},
+        {"kind": "uniform"},
+        {"kind": "offset", "module": "mlp"},
+        {"extent": 3},
         {"kind": "ablate", "strength": None, "module": "attention"},
-        {"kind": "bit_flip", "strength": None}, {"kind": "bit_flip", "strength": None, "bit": 30},
+        {"kind": "bit_flip", "strength": None},
+        {"kind": "bit_flip", "strength": None, "bit": 30},
         {"kind": "bit_flip", "strength": None, "extent": 7, "bit": 31},
     ],
-)  # fmt: skip
+)
 def test_weights_are_changed_in_forward_and_backward_and_back_before_the_optimizer(
     asked: dict[str, Any],
 ):
@@ -244,9 +248,12 @@ def test_the_random_state_of_the_job_is_untouched():
 
 @pytest.mark.parametrize(
     ("target", "module", "path"),
-    [("activations", "mlp", "layers.1.mlp"), ("activations", "attention", "layers.1.attention"),
-     ("residual", None, "layers.1")],
-)  # fmt: skip
+    [
+        ("activations", "mlp", "layers.1.mlp"),
+        ("activations", "attention", "layers.1.attention"),
+        ("residual", None, "layers.1"),
+    ],
+)
 def test_outputs_are_changed_in_the_window_and_gradients_pass(
     target: str, module: str | None, path: str
 ):

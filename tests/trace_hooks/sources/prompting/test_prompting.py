@@ -175,7 +175,8 @@ def plain_losses() -> list[float]:
 @pytest.mark.parametrize(
     ("how", "text", "words"),
     [
-        ({}, "eval('1')", "names no tokenizer"), ({}, f"3 {VOCABULARY}", "token 17 is not among"),
+        ({}, "eval('1')", "names no tokenizer"),
+        ({}, f"3 {VOCABULARY}", "token 17 is not among"),
         ({}, "1 " * 513, "the prompt has 513 tokens"),
         ({"longest": 8}, "1 1 1 1 1", "5 tokens and 4 new ones are more than the 8"),
         ({"encode": lambda text: 1 / 0}, "a", "ZeroDivisionError"),
@@ -184,7 +185,7 @@ def plain_losses() -> list[float]:
         ({"forward": lambda ids: torch.full((1, 1, 9), torch.nan)}, "1", "not finite"),
         ({"forward": lambda ids: None}, "1", "no rank returned logits"),
     ],
-)  # fmt: skip
+)
 def test_what_goes_wrong_is_told_and_training_goes_on(
     how: dict[str, Any], text: str, words: str, plain_losses: list[float]
 ) -> None:

@@ -72,10 +72,13 @@ def test_a_small_tensor_is_looked_at_whole():
         ("module.layers.4.mlp", "MLP", Place(4, "layers.4.mlp", "mlp")),
         ("layers.3._orig_mod", "Block", Place(3, "layers.3", "residual")),
         ("embedding", "Embedding", Place(-1, "embedding", "output")),
-        ("model.layers.5.input_layernorm", "Norm", Place(5, "model.layers.5.input_layernorm",
-                                                         "output")),
+        (
+            "model.layers.5.input_layernorm",
+            "Norm",
+            Place(5, "model.layers.5.input_layernorm", "output"),
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_place_of_an_output(path: str, class_name: str, place: Place):
     assert output_place(path, class_name) == place
     assert place.tensor in TENSORS

@@ -39,9 +39,16 @@ OUTPUTS = {
     "residual": ["layers.0", "layers.1"],
 }
 GROUPS = [
-    "embedding", "layers.0", "layers.0.attention", "layers.0.mlp",
-    "layers.1", "layers.1.attention", "layers.1.mlp", "norm", "head",
-]  # fmt: skip
+    "embedding",
+    "layers.0",
+    "layers.0.attention",
+    "layers.0.mlp",
+    "layers.1",
+    "layers.1.attention",
+    "layers.1.mlp",
+    "norm",
+    "head",
+]
 
 
 def test_every_output_and_every_group_of_parameters_has_a_row_a_step():

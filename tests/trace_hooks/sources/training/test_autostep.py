@@ -45,8 +45,13 @@ def stepped(*optimizers: int) -> Borders:
 
 def test_one_optimizer_is_one_step_each_time():
     assert stepped(1, 1, 1).said == [
-        ("begin", 0), ("end", 1), ("begin", 1), ("end", 11), ("begin", 11), ("end", 21),
-    ]  # fmt: skip
+        ("begin", 0),
+        ("end", 1),
+        ("begin", 1),
+        ("end", 11),
+        ("begin", 11),
+        ("end", 21),
+    ]
 
 
 def test_the_first_step_is_known_to_have_ended_only_when_the_second_begins():
@@ -104,9 +109,7 @@ def test_activity_begins_the_first_step_and_steps_are_contiguous():
         auto.optimizer_begins(1, ns)
         auto.optimizer_ended(1, ns + 1)
     auto.activity(30)
-    assert borders.said == [
-        ("begin", 5), ("end", 11), ("begin", 11), ("end", 21), ("begin", 21),
-    ]  # fmt: skip
+    assert borders.said == [("begin", 5), ("end", 11), ("begin", 11), ("end", 21), ("begin", 21)]
 
 
 def test_what_follows_the_last_step_is_no_step():

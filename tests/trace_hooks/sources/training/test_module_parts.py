@@ -33,10 +33,15 @@ def llama_layer() -> nn.Module:
 def test_blocks_with_their_attention_and_mlp_and_what_stands_beside():
     assert names(TinyGPT()) == [
         "embedding",
-        "layers.0", "layers.0.attention", "layers.0.mlp",
-        "layers.1", "layers.1.attention", "layers.1.mlp",
-        "norm", "head",
-    ]  # fmt: skip
+        "layers.0",
+        "layers.0.attention",
+        "layers.0.mlp",
+        "layers.1",
+        "layers.1.attention",
+        "layers.1.mlp",
+        "norm",
+        "head",
+    ]
 
 
 def test_level_blocks_leaves_out_what_is_inside():
@@ -54,10 +59,16 @@ def test_shape_of_hugging_face():
     model = named("LlamaForCausalLM", model=inner, lm_head=nn.Linear(4, 3))
     assert names(model) == [
         "model.embed_tokens",
-        "model.layers.0", "model.layers.0.self_attn", "model.layers.0.mlp",
-        "model.layers.1", "model.layers.1.self_attn", "model.layers.1.mlp",
-        "model.norm", "model.rotary_emb", "lm_head",
-    ]  # fmt: skip
+        "model.layers.0",
+        "model.layers.0.self_attn",
+        "model.layers.0.mlp",
+        "model.layers.1",
+        "model.layers.1.self_attn",
+        "model.layers.1.mlp",
+        "model.norm",
+        "model.rotary_emb",
+        "lm_head",
+    ]
 
 
 def test_shape_of_torchtitan_a_module_dict_and_experts_inside_a_block():
@@ -74,9 +85,13 @@ def test_shape_of_torchtitan_a_module_dict_and_experts_inside_a_block():
     model = named("Transformer", tok_embeddings=nn.Embedding(3, 4), layers=layers)
     assert names(model) == [
         "tok_embeddings",
-        "layers.4", "layers.4.attention", "layers.4.moe",
-        "layers.5", "layers.5.attention", "layers.5.moe",
-    ]  # fmt: skip
+        "layers.4",
+        "layers.4.attention",
+        "layers.4.moe",
+        "layers.5",
+        "layers.5.attention",
+        "layers.5.moe",
+    ]
 
 
 def test_shape_of_nano_gpt_parts_and_blocks_in_one_module_dict():
@@ -84,8 +99,12 @@ def test_shape_of_nano_gpt_parts_and_blocks_in_one_module_dict():
     transformer = nn.ModuleDict({"wte": nn.Embedding(3, 4), "h": blocks, "ln_f": nn.LayerNorm(4)})
     model = named("GPT", transformer=transformer, lm_head=nn.Linear(4, 3))
     assert names(model, "blocks") == [
-        "transformer.wte", "transformer.h.0", "transformer.h.1", "transformer.ln_f", "lm_head",
-    ]  # fmt: skip
+        "transformer.wte",
+        "transformer.h.0",
+        "transformer.h.1",
+        "transformer.ln_f",
+        "lm_head",
+    ]
 
 
 def test_transformer_encoder_of_torch():
@@ -116,8 +135,9 @@ def test_resnet_stages_of_repeated_blocks():
 
 def test_a_model_without_blocks_is_its_children_and_a_leaf_is_itself():
     assert names(named("Net", fc1=nn.Linear(1, 1), body=nn.Sequential(nn.ReLU()))) == [
-        "fc1", "body",
-    ]  # fmt: skip
+        "fc1",
+        "body",
+    ]
     assert names(nn.Sequential(nn.Linear(1, 1), nn.ReLU())) == ["0", "1"]
     assert names(nn.Linear(1, 1)) == ["Linear"]
 
@@ -136,8 +156,12 @@ def test_compiled_modules_are_opaque():
     model.layers[1] = torch.compile(model.layers[1], backend="eager")
     found = {part.name: part.compiled for part in find_parts(model)}
     assert found == {
-        "embedding": False, "layers.0": True, "layers.1": True, "norm": False, "head": False,
-    }  # fmt: skip
+        "embedding": False,
+        "layers.0": True,
+        "layers.1": True,
+        "norm": False,
+        "head": False,
+    }
 
 
 def test_shared_modules_are_named_once_and_parts_know_their_block():
@@ -172,5 +196,6 @@ def test_attention_and_mlp_by_name(attribute: str, kind: str, found: bool):
 
 def test_plain_linear_layers_are_no_attention():
     assert names(nn.ModuleList([named("B", attn_qkv=nn.Linear(1, 1)) for _ in range(2)])) == [
-        "0", "1",
-    ]  # fmt: skip
+        "0",
+        "1",
+    ]

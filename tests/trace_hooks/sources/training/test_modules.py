@@ -14,16 +14,26 @@ from trace_hooks.sources.training.model_discovery import live_modules, outermost
 
 FORWARD = [
     "embedding",
-    "layers.0", "layers.0.attention", "layers.0.mlp",
-    "layers.1", "layers.1.attention", "layers.1.mlp",
-    "norm", "head",
-]  # fmt: skip
+    "layers.0",
+    "layers.0.attention",
+    "layers.0.mlp",
+    "layers.1",
+    "layers.1.attention",
+    "layers.1.mlp",
+    "norm",
+    "head",
+]
 BACKWARD = [
-    "head", "norm",
-    "layers.1", "layers.1.mlp", "layers.1.attention",
-    "layers.0", "layers.0.mlp", "layers.0.attention",
+    "head",
+    "norm",
+    "layers.1",
+    "layers.1.mlp",
+    "layers.1.attention",
+    "layers.0",
+    "layers.0.mlp",
+    "layers.0.attention",
     "embedding",
-]  # fmt: skip
+]
 BLOCKS = {"embedding", "layers.0", "layers.1", "norm", "head"}
 
 

@@ -25,10 +25,12 @@ def ranks(tmp_path_factory) -> list[dict]:
     """What both ranks of the job report."""
     folder = tmp_path_factory.mktemp("pipeline")
     files = [folder / f"{rank}.json" for rank in range(2)]
-    succeeded([
-        fork(folder / f"rank{rank}", [JOB, str(rank), f"{folder}/store", str(file)], os.environ)
-        for rank, file in enumerate(files)
-    ])  # fmt: skip
+    succeeded(
+        [
+            fork(folder / f"rank{rank}", [JOB, str(rank), f"{folder}/store", str(file)], os.environ)
+            for rank, file in enumerate(files)
+        ]
+    )
     return [json.loads(file.read_text()) for file in files]
 
 
