@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from app.access.auth import Everybody, Forbidden, Guard, Prefix
+from app.access.auth import Everybody, Guard, Prefix
 from app.access.sessions import Sessions
 from app.dash_shell import make_dash
 from app.live.jobs import LiveJobs
@@ -40,6 +40,7 @@ from app.runs.hub import Hub
 from app.settings import Settings
 from app.web.answers import Body
 from app.web.assets import TYPES, asset, assets_version
+from app.web.caller import Forbidden
 from app.web.metrics import Measured
 from app.web.page_cache import KeptPages
 from app.web.request_limits import RequestLimits

@@ -23,59 +23,16 @@ from app.access.origins import is_foreign, is_page
 from app.access.sessions import Sessions
 from app.access.wrong_tokens import PER_MINUTE, WrongTokens
 from app.settings import Role, Settings
+from app.web.caller import ANONYMOUS_SESSION, BEARER, JOB, JOB_SESSION, ROLE, SESSION, TOKEN
 from app.web.connections import connection_of
 from app.web.refusals import refuse, sentence
-from ingest.errors import UserError
 
 ANONYMOUS = ("/healthz",)
 """Paths that answer without a token; what they say tells nothing of the runs."""
-ROLE = "rankscope.role"
-"""Key of the role in the ASGI scope; missing where nobody was let in."""
 AGENT_PATH = "/agent"
 """Socket of the ranks: no token of people opens it, and the job token opens nothing else."""
-JOB = "rankscope.job"
-"""Key in the ASGI scope that says whether a socket came with the job token."""
-JOB_SESSION = "job"
-"""The session of all ranks, which have one bound on their connections."""
-PAGE_HEADER = "x-rankscope"
-"""Header, with any text, of the dashboard's own requests that run something: a page of another site
-cannot send it, since this server answers no CORS preflight."""
-SESSION = "rankscope.session"
-"""Key in the ASGI scope of whom a request counts for: a digest, never a secret."""
-TOKEN = "rankscope.token"
-"""Key in the ASGI scope of the token's digest, which all its sessions have in common; '' where none
-is needed."""
-ANONYMOUS_SESSION = "anonymous"
-"""The session of everybody who sent neither a token nor a cookie."""
-BEARER = "rankscope.bearer"
-"""Key in the ASGI scope that says whether a request came with a valid Bearer token."""
 _AGAIN = "rankscope_again"
 """Parameter of an address that a browser came to by itself, after a link of another site."""
-
-
-class Forbidden(UserError):
-    """Somebody known asked for what their role does not allow."""
-
-
-def require(request: HTTPConnection, role: Role) -> None:
-    """Return if the request's role includes `role`; raises Forbidden."""
-    has: Role | None = request.scope.get(ROLE)
-    if has is None or has < role:
-        raise Forbidden(
-            f"this needs the role {role.name}, yours is {has.name if has else 'none'}; "
-            "ask whoever started the server for another token"
-        )
-
-
-def require_page_header(request: HTTPConnection) -> None:
-    """Return if the request came from a page of this server, or with a token; raises Forbidden."""
-    if request.headers.get(PAGE_HEADER) or request.scope.get(BEARER):
-        return
-    raise Forbidden(
-        "This request runs something, so it needs the header X-Rankscope with any text, which "
-        "pages of other sites cannot send. Programs add 'X-Rankscope: 1' or, where the server has "
-        "tokens, 'Authorization: Bearer TOKEN'."
-    )
 
 
 @dataclass(frozen=True)

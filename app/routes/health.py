@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from app.access.auth import ROLE
 from app.runs.hub import Hub
+from app.web.caller import ROLE
 from app.web.metrics import METRICS, gauge, resident_bytes
 from app.web.request_queue import Turns
 

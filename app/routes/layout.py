@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.access.auth import require
 from app.runs.hub import Hub
 from app.settings import Role
 from app.views.ranks.layout_preview import layout_preview
 from app.web.answers import answer, body_of
+from app.web.caller import require
 from ingest import layout_correction
 from ingest.errors import UserError
 from ingest.layout_correction import ORDER, check_fits, layout_of

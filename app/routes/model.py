@@ -25,7 +25,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.access.auth import require
 from app.routes.ranks import Asked
 from app.runs.hub import Hub
 from app.settings import Role
@@ -36,6 +35,7 @@ from app.views.model.tensor_levels import HEADS, statistic_of
 from app.views.model.tensor_map import TensorMap, drawn, histogram, tensor_map
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE, pack_arrays
+from app.web.caller import require
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop

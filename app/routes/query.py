@@ -16,11 +16,11 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from app.access.auth import SESSION, require_page_header
 from app.routes.tickets import Tickets
 from app.runs.hub import Hub
 from app.views.run.query import CSV_LIMIT_S, Query, answered, csv_pieces, prepared
 from app.web.answers import BUSY, answer, body_of, busy
+from app.web.caller import SESSION, require_page_header
 from app.web.connections import connection_of
 from app.web.request_queue import Busy, Owner, Turns, owner_of
 from ingest.errors import UserError

@@ -17,13 +17,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.access.auth import TOKEN, require
 from app.runs.hub import Hub
 from app.settings import Role
 from app.uploads.errors import Stopping, TooBig, UploadError, WrongOffset, WrongType, WrongVersion
 from app.uploads.files import MAX_LIST_BYTES, limit_bytes, parse_body
 from app.uploads.uploads import Upload, Uploads, uploads_of
 from app.web.answers import GONE
+from app.web.caller import TOKEN, require
 from ingest.errors import UserError
 
 VERSION = "1.0.0"

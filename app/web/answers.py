@@ -12,9 +12,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.access.auth import Forbidden
 from app.runs.cache import asked_by
 from app.runs.hub import Hub
+from app.web.caller import Forbidden
 from app.web.request_queue import RETRY_S, Busy, Turns, owner_of
 from ingest.errors import UserError
 from ingest.run import Run

@@ -11,7 +11,7 @@ from typing import Any
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import MAX_LINE_LENGTH, MAX_NUM_HEADERS
 
-from app.access.auth import JOB
+from app.web.caller import JOB
 from app.web.connections import CONNECTION, HEAD_S, Connection
 from trace_hooks.protocol.frames import MAX_FRAME_BYTES
 

@@ -18,7 +18,7 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from starlette.types import Scope
 
-from app.access.auth import SESSION, TOKEN
+from app.web.caller import SESSION, TOKEN
 from ingest.errors import UserError
 from ingest.stopping import Interrupted, Stop
 

@@ -8,7 +8,7 @@ from collections import Counter
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.access.auth import SESSION, TOKEN
+from app.web.caller import SESSION, TOKEN
 
 LONGEST_S = 30.0
 """What a body gets to come as a whole; those of our pages have some kilobytes."""

@@ -22,7 +22,7 @@ from anyio.to_thread import run_sync
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app.access.auth import AGENT_PATH, JOB
+from app.access.auth import AGENT_PATH
 from app.live.claims import Claims, NotYours, TooMany
 from app.live.connected_rank import ENDED, Hello, LiveRank, OtherVersion
 from app.live.connected_ranks import Crowded
@@ -30,6 +30,7 @@ from app.live.frame_cache import key_of
 from app.live.jobs import LiveJobs
 from app.live.segment_check_processes import SegmentChecks
 from app.live.shipped_files import ReceivedFiles
+from app.web.caller import JOB
 from app.web.plain_json import loads
 from ingest.errors import UserError
 from trace_hooks.protocol import file_transfer

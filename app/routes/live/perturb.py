@@ -17,7 +17,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app.access.auth import ROLE
 from app.live.commands import layers_of
 from app.live.connected_rank import LiveRank
 from app.live.jobs import LiveJobs
@@ -29,6 +28,7 @@ from app.views.model.losses import logged_losses, losses
 from app.views.model.perturbations import recorded, told
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE, pack_arrays
+from app.web.caller import ROLE
 from ingest.errors import UserError
 from ingest.stopping import Stop
 from trace_hooks.protocol.perturbations import Perturbation

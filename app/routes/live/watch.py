@@ -18,13 +18,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app.access.auth import Forbidden, require
 from app.live.frame_cache import Reader, Wanted
 from app.live.frame_pacing import Rounds
 from app.live.jobs import LiveJobs
 from app.live.prompt import begin_prompt
 from app.settings import Role
 from app.web.answers import body_of
+from app.web.caller import Forbidden, require
 from app.web.metrics import METRICS
 from app.web.plain_json import loads
 from ingest.errors import UserError

@@ -8,8 +8,8 @@ from socket import gethostname
 import pytest
 from starlette.requests import Request
 
-from app.access.auth import ANONYMOUS_SESSION, Forbidden, require
 from app.settings import Role, Settings, Token
+from app.web.caller import ANONYMOUS_SESSION, Forbidden, require
 from tests.app.server.asgi import LOCAL, Client
 from tests.app.server.guarded import PAGE, SECRET, SOCKET, VIEW, client, with_two_tokens
 

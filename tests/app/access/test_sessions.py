@@ -19,9 +19,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.access.access_files import LONGEST_S, AccessFiles, Session, digest_of
-from app.access.auth import ANONYMOUS_SESSION, SESSION, Guard
+from app.access.auth import Guard
 from app.access.sessions import MOST_SESSIONS, Sessions
 from app.settings import Settings, Token
+from app.web.caller import ANONYMOUS_SESSION, SESSION
 from tests.app.server.asgi import Client
 from tests.waiting import wait_until
 

@@ -9,8 +9,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from app.access.auth import ROLE, SESSION, Forbidden, Guard, Prefix, require, require_page_header
+from app.access.auth import Guard, Prefix
 from app.settings import Role, Settings, Token
+from app.web.caller import ROLE, SESSION, Forbidden, require, require_page_header
 from tests.app.server.asgi import Client
 
 SECRET = "correct-horse-battery"
