@@ -1,8 +1,8 @@
-"""Writes the generated parts of docs/data-model.md: tables, index tables and questions.
+"""Writes the generated parts of docs/data-model.md: tables, index tables and saved queries.
 
     python docs/data_model_tables.py
 
-A test fails when the page is not what this writes.
+A test fails where the page differs from this output.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def index_tables() -> Iterator[str]:
 
 
 def questions() -> Iterator[str]:
-    """Every ready question: meaning, parameters, columns, what an empty answer means."""
+    """Every saved query: meaning, parameters, columns, what an empty answer means."""
     for asked in all_questions().values():
         yield f"\n### `{asked.name}`\n\n{asked.doc}\n\n"
         for parameter in asked.parameters:
@@ -62,7 +62,7 @@ PARTS = {"tables": tables, "index tables": index_tables, "questions": questions}
 
 
 def rewritten(page: str) -> str:
-    """The page with its generated parts made anew."""
+    """The page with its generated parts replaced by new ones."""
     for name, make in PARTS.items():
         begin, end = f"<!-- {name}: generated -->\n", f"<!-- end of {name} -->"
         head, _, rest = page.partition(begin)
