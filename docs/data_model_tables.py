@@ -48,14 +48,14 @@ def index_tables() -> Iterator[str]:
 
 def questions() -> Iterator[str]:
     """Every saved query: meaning, parameters, columns, what an empty answer means."""
-    for asked in all_questions().values():
-        yield f"\n### `{asked.name}`\n\n{asked.doc}\n\n"
-        for parameter in asked.parameters:
+    for query in all_questions().values():
+        yield f"\n### `{query.name}`\n\n{query.doc}\n\n"
+        for parameter in query.parameters:
             given = "required" if parameter.required else f"default {parameter.default}"
             about = f": {parameter.doc}" if parameter.doc else ""
             yield f"- parameter `{parameter.name}` ({parameter.type}, {given}){about}\n"
-        columns = "; ".join(f"`{name}` {doc}" for name, doc in asked.columns)
-        yield f"- columns: {columns}\n- empty: {asked.empty}\n"
+        columns = "; ".join(f"`{name}` {doc}" for name, doc in query.columns)
+        yield f"- columns: {columns}\n- empty: {query.empty}\n"
 
 
 PARTS = {"tables": tables, "index tables": index_tables, "questions": questions}
