@@ -1,13 +1,13 @@
 # make demo: a real 8-rank job, live.  make test: lint, types, import directions, all tests.
 PYTHON ?= python3
 TORCH  ?= torch==2.13.0
-# of the tests, for two cores: much of a test is waiting for jobs, servers and pages
+# Parallel test processes. Three suit two cores: tests mostly wait for jobs, servers and pages.
 WORKERS ?= 3
 FAULT  ?= slow-rank=5,x=1.6,from=8
 VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# some images set it: then every process of a test would compile all of our modules again
+# Some container images set this; every test process would then compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 # tools in an environment of their own
@@ -23,13 +23,13 @@ GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hoo
 
 .PHONY: demo test pytest browser test-kill test-faults test-sql fuzz lint bench gpu gpu-wheels bench-accuracy samples requirements sbom clean
 
-# CPU torch first: with it in place no later requirement can pull a CUDA build
+# CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
 	$(PYTHON) -m venv $(VENV) || { echo "make: $(PYTHON) has no venv module (Debian: apt-get install python3-venv)"; exit 1; }
 	$(BIN)/pip install --quiet --no-compile -c constraints.txt numpy "$(TORCH)"
 	touch $@
 
-# all cores compile, of which pip would use one; some packages bring files for other Pythons
+# Compile on all cores (pip uses one); errors are ignored, some packages have files for other Pythons
 $(VENV)/.ready: $(VENV)/.torch pyproject.toml trace_hooks/pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e ./trace_hooks -e ".[dev]"
 	$(BIN)/python -W ignore -m compileall -qq -j 0 $(CURDIR)/$(VENV)/lib || true
@@ -50,19 +50,19 @@ browser:
 test-kill: $(VENV)/.ready
 	KILL_ROUNDS=20 $(BIN)/python -m pytest -q -m kill
 
-# 20,000 statements against free SQL, then each layer alone; SEED=n repeats a campaign
+# 20,000 SQL statements against all layers together, then against each alone; SEED=n repeats a run
 test-sql: $(VENV)/.ready
 	for layers in all tree connection kernel; do \
 		$(BIN)/python -m tests.hostile.sql --n 20000 --layers $$layers $(if $(SEED),--seed $(SEED)) || exit 1; \
 	done
 
-# the kills again, and clocks that jump, full disks, thousands of uploads and of findings
+# test-kill, and also clocks that jump, full disks, thousands of uploads and of findings
 test-faults: $(VENV)/.ready
 	KILL_ROUNDS=20 $(BIN)/python -m pytest -q -m "kill or faults"
 
-# 1,000 mutated files of each format; SEED=n repeats a campaign; POOL=1 many at once, as imports read
+# 1,000 mutated files of each format; SEED=n repeats a run; POOL=1 reads many at once, as imports do
 fuzz: $(VENV)/.ready
-	$(BIN)/python -m tests.hostile.fuzz $(if $(SEED),--seed $(SEED)) $(if $(POOL),--pool)
+	$(BIN)/python -m tests.hostile.fuzz.campaign $(if $(SEED),--seed $(SEED)) $(if $(POOL),--pool)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -74,12 +74,12 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/hook_overhead.py
 
 # What only a CUDA device can show (docs/gpu.md); without one every part is skipped. PARTS=a,e runs
-# some of them. WHEELS=folder: without network, beside the torch that the machine has.
+# some of them. WHEELS=folder: without network, with the machine's own torch.
 gpu: $(if $(WHEELS),$(GPU_VENV)/.ready,$(VENV)/.ready)
 	PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(if $(WHEELS),$(GPU_VENV)/bin,$(BIN))/python -m pytest -q $(GPU_TESTS)
 	$(if $(WHEELS),$(GPU_VENV)/bin,$(BIN))/python -m benchmarks.gpu $(if $(PARTS),--only $(PARTS))
 
-# GPU_PYTHON: version of the machine's Python. TORCH is added where the machine has none: WITH_TORCH=1
+# GPU_PYTHON: Python version of the GPU machine. WITH_TORCH=1: also download torch, if it has none
 gpu-wheels:
 	$(PYTHON) -m pip download --quiet --only-binary=:all: --python-version $(GPU_PYTHON) \
 		$(addprefix --platform ,$(GPU_PLATFORMS)) -c constraints.txt -d wheels \
@@ -92,11 +92,11 @@ $(GPU_VENV)/.ready: benchmarks/gpu/requirements.txt
 		$(GPU_VENV)/bin/pip install --quiet --no-index --find-links $(WHEELS) torch
 	touch $@
 
-# labelled jobs with fresh seeds, other tools in environments of their own; SEED=n repeats
+# labelled jobs with new seeds, other tools in separate environments; SEED=n repeats a run
 bench-accuracy: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.accuracy --write docs/accuracy.md $(if $(SEED),--seed $(SEED))
 
-# records the two runs in sample_traces/ again
+# record the two runs in sample_traces/ again
 samples: $(VENV)/.ready
 	$(BIN)/python -m sample_traces.jobs.record
 
@@ -105,7 +105,7 @@ $(TOOLS)/.ready: Makefile
 	$(TOOLS)/bin/pip install --quiet uv==0.13.9 cyclonedx-bom==7.5.0
 	touch $@
 
-# what the server needs, at the versions of constraints.txt, with hashes (SECURITY.md)
+# the server's dependencies, at the versions of constraints.txt, with hashes (SECURITY.md)
 requirements: $(TOOLS)/.ready
 	$(PYTHON) tests/packaging/requirements.py header > $(REQUIREMENTS).new
 	$(PYTHON) tests/packaging/requirements.py direct | $(TOOLS)/bin/uv pip compile --quiet \
@@ -113,7 +113,7 @@ requirements: $(TOOLS)/.ready
 		-c constraints.txt --no-header --no-annotate - >> $(REQUIREMENTS).new
 	mv $(REQUIREMENTS).new $(REQUIREMENTS)
 
-# CycloneDX of both wheels and what they need: dist/rankscope.cdx.json
+# bill of materials of both wheels and their dependencies: dist/rankscope.cdx.json
 sbom: $(TOOLS)/.ready
 	rm -f $(DIST)/rankscope*.whl
 	$(TOOLS)/bin/pip wheel --quiet --no-deps --wheel-dir $(DIST) ./trace_hooks .

@@ -1,8 +1,8 @@
-"""Writes the generated parts of docs/data-model.md: tables, index tables and questions.
+"""Writes the generated parts of docs/data-model.md: tables, index tables and saved queries.
 
     python docs/data_model_tables.py
 
-A test fails when the page is not what this writes.
+A test fails where the page differs from this output.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ def index_tables() -> Iterator[str]:
 
 
 def questions() -> Iterator[str]:
-    """Every ready question: meaning, parameters, columns, what an empty answer means."""
-    for asked in all_questions().values():
-        yield f"\n### `{asked.name}`\n\n{asked.doc}\n\n"
-        for parameter in asked.parameters:
+    """Every saved query: meaning, parameters, columns, what an empty answer means."""
+    for query in all_questions().values():
+        yield f"\n### `{query.name}`\n\n{query.doc}\n\n"
+        for parameter in query.parameters:
             given = "required" if parameter.required else f"default {parameter.default}"
             about = f": {parameter.doc}" if parameter.doc else ""
             yield f"- parameter `{parameter.name}` ({parameter.type}, {given}){about}\n"
-        columns = "; ".join(f"`{name}` {doc}" for name, doc in asked.columns)
-        yield f"- columns: {columns}\n- empty: {asked.empty}\n"
+        columns = "; ".join(f"`{name}` {doc}" for name, doc in query.columns)
+        yield f"- columns: {columns}\n- empty: {query.empty}\n"
 
 
 PARTS = {"tables": tables, "index tables": index_tables, "questions": questions}
 
 
 def rewritten(page: str) -> str:
-    """The page with its generated parts made anew."""
+    """The page with its generated parts replaced by new ones."""
     for name, make in PARTS.items():
         begin, end = f"<!-- {name}: generated -->\n", f"<!-- end of {name} -->"
         head, _, rest = page.partition(begin)

@@ -1,8 +1,8 @@
-"""Takes the pictures of the documentation from the dashboard itself.
+"""Takes the pictures of the documentation from a running dashboard.
 
     python docs/pictures.py [NAME ...]
 
-Names of PICTURES; without any, all of them.
+NAME is one of PICTURES; without names it takes all of them.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace 
 RUN = "slow_rank"
 JOB = "pipeline-with-a-slow-worker"
 WATCHED = "watched"
-PERTURBED, ALIKE = "perturbed", "alike"
+PERTURBED, UNPERTURBED = "perturbed", "alike"
 PROMPTED = "prompted"
 LEARNT = 900
-"""Steps after which the small model goes on with a sequence of numbers."""
+"""Steps after which the small model can continue a sequence of numbers."""
 TOKEN = "a-secret-of-the-pictures"
 NOISE = {
     "kind": "gaussian",
@@ -51,7 +51,7 @@ NOISE = {
     "steps": [60, 69],
 }
 SETTLES_MS = 3000
-_AGAINST = (("view", "perturb"), ("against", ALIKE))
+_AGAINST = (("view", "perturb"), ("against", UNPERTURBED))
 _COMPARED = (("view", "inspect"), ("at", "2.1"), ("pins", "3.0"))
 PICTURES = {
     "overview": (View(RUN, "overview", rank=5).url(), (1400, 1000)),
@@ -63,7 +63,7 @@ PICTURES = {
     "model-perturb": (View(PERTURBED, "model", model=_AGAINST).url(), (1400, 900)),
     "model-prompt": (View(PROMPTED, "model", model=(("view", "prompt"),)).url(), (1400, 1060)),
 }
-"""name: what is shown, and the size of the window."""
+"""name: address of the view, and size of the window."""
 
 
 def take(
@@ -73,8 +73,8 @@ def take(
     file: Path,
     act: Callable[[Page], None] | None = None,
 ) -> None:
-    """One picture of a page on which somebody did something and which has settled; raises
-    SystemExit where scripts fail.
+    """Take one picture of a page once it has settled; `act` uses the page before. Raises SystemExit
+    where a script of the page fails.
     """
     page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme="dark")
     errors: list[str] = []
@@ -100,7 +100,7 @@ def straggler_run(scratch: Path, runs: Path) -> None:
 
 
 def watched_run(scratch: Path, runs: Path) -> None:
-    """The real job, TP 2 x PP 2, with statistics of its tensors and a watch for its attention."""
+    """Run the real job, TP 2 x PP 2, with tensor statistics and a watch of its attention."""
     watches = scratch / "watches.json"
     watches.write_text(json.dumps([{"id": "attention", "what": "attention", "every": 10}]))
     recording = {
@@ -116,14 +116,14 @@ def watched_run(scratch: Path, runs: Path) -> None:
 
 
 def perturbed_runs(scratch: Path, runs: Path, server: Server) -> None:
-    """The same job twice with the same seed, once with noise in its weights for ten steps."""
+    """Run the same job twice with the same seed, once with noise in its weights for ten steps."""
     live = {
         "TRACE_HOOKS_SERVER": f"ws://127.0.0.1:{server.port}",
         "TRACE_HOOKS_TOKEN": TOKEN,
         "TRACE_HOOKS_ALLOW_PERTURBATION": "1",
         "OMP_NUM_THREADS": "1",
     }
-    for name in (ALIKE, PERTURBED):
+    for name in (UNPERTURBED, PERTURBED):
         environ = os.environ | live | {"TRACE_HOOKS_RUN": name}
         job = subprocess.Popen(_job(scratch, runs, 120), cwd=DOCS.parent, env=environ)
         if name == PERTURBED:
@@ -133,14 +133,14 @@ def perturbed_runs(scratch: Path, runs: Path, server: Server) -> None:
 
 
 def _perturb(server: Server, run: str) -> None:
-    """Ask all ranks for it: the server refuses until they are connected."""
-    asked = json.dumps({"name": "perturb", "args": NOISE}).encode()
+    """Request it from all ranks; the server refuses until they are connected."""
+    body = json.dumps({"name": "perturb", "args": NOISE}).encode()
     for _ in range(600):
         with suppress(urllib.error.HTTPError):
-            answer = urllib.request.urlopen(f"{server.url}/api/command?run={run}", asked)
-            told = json.load(answer)
-            if told["taken_back"] or not all(ack["ok"] for ack in told["acks"]):
-                raise SystemExit(f"the ranks did not take the perturbation: {told}")
+            response = urllib.request.urlopen(f"{server.url}/api/command?run={run}", body)
+            answer = json.load(response)
+            if answer["taken_back"] or not all(ack["ok"] for ack in answer["acks"]):
+                raise SystemExit(f"the ranks refused the perturbation: {answer}")
             return
         time.sleep(0.1)
     raise SystemExit("the ranks have not connected")
@@ -148,7 +148,7 @@ def _perturb(server: Server, run: str) -> None:
 
 @contextmanager
 def prompted_run(scratch: Path, runs: Path, server: Server) -> Iterator[None]:
-    """A wider one, which trains on as long as the block runs, after it has learnt something."""
+    """Run a wider model that has learnt something, and train it on as long as the block runs."""
     live = {
         "TRACE_HOOKS_SERVER": f"ws://127.0.0.1:{server.port}",
         "TRACE_HOOKS_TOKEN": TOKEN,
@@ -164,8 +164,8 @@ def prompted_run(scratch: Path, runs: Path, server: Server) -> Iterator[None]:
             if job.poll() is not None:
                 raise SystemExit(f"the job of the run {PROMPTED} failed")
             time.sleep(1)
-            told = json.load(urllib.request.urlopen(f"{server.url}/api/connected?run={PROMPTED}"))
-            step = told["step"] or 0
+            status = json.load(urllib.request.urlopen(f"{server.url}/api/connected?run={PROMPTED}"))
+            step = status["step"] or 0
         yield
     finally:
         os.killpg(job.pid, signal.SIGKILL)
@@ -173,7 +173,7 @@ def prompted_run(scratch: Path, runs: Path, server: Server) -> Iterator[None]:
 
 
 def _prompt(page: Page) -> None:
-    """Ask the model to go on with a sequence, and look at where it took a token from."""
+    """Let the model continue a sequence, and open the attention of one of its tokens."""
     page.get_by_label("prompt", exact=True).fill("100 103 106 109 112 115 118 121 124 127 130 133")
     page.get_by_label("new tokens").fill("8")
     page.get_by_role("button", name="Run", exact=True).click()
@@ -183,7 +183,7 @@ def _prompt(page: Page) -> None:
 
 
 def _job(scratch: Path, runs: Path, steps: int, **more: object) -> list[str]:
-    """Command of the real job, TP 2 x PP 2."""
+    """Command line of the real job, TP 2 x PP 2."""
     sizes = {
         "nproc": 4,
         "pp": 2,
@@ -212,7 +212,7 @@ def main(names: Sequence[str]) -> None:
         raise SystemExit(MISSING)
     unknown = [name for name in names if name not in PICTURES]
     if unknown:
-        raise SystemExit(f"there is no picture {unknown[0]}; there are {', '.join(PICTURES)}")
+        raise SystemExit(f"unknown picture {unknown[0]}; known: {', '.join(PICTURES)}")
     wanted = set(names or PICTURES)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, ExitStack() as running:
         scratch, runs = Path(folder), Path(folder) / "runs"

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from app.cli import VERBS, main
-from tests.folders import REPO
+from app.views.ranks.scales import METRICS
 from trace_hooks.schema import KINDS, TABLES
 from trace_hooks.sources import SOURCES
 
+REPO = Path(__file__).resolve().parents[1]
 PAGES = [REPO / "README.md", REPO / "SECURITY.md", *sorted((REPO / "docs").glob("*.md"))]
 
 
@@ -120,3 +121,20 @@ def test_every_question_is_documented() -> None:
     questions = [path.stem for path in (REPO / "ingest" / "sql").glob("*.sql")]
     assert questions
     assert not [name for name in questions if f"`{name}`" not in text]
+
+
+def test_the_glossary_defines_each_word_once_in_a_form_that_can_be_read() -> None:
+    text = (REPO / "docs" / "glossary.md").read_text()
+    entries = re.findall(r"^### (.+)\n(.+)\n(?:\n|\Z)", text, re.M)
+    terms = [term for term, _ in entries]
+    letters = [re.sub("[^a-z]", "", term.lower()) for term in terms]
+    assert len(terms) == text.count("### ") > 100
+    assert letters == sorted(set(letters))
+    assert not [term for term, meaning in entries if not 5 <= len(meaning.split()) <= 60]
+
+
+def test_every_metric_of_ranks_is_in_the_glossary() -> None:
+    terms = re.findall(r"^### (.+)$", (REPO / "docs" / "glossary.md").read_text(), re.M)
+    for metric in METRICS.values():
+        plain = re.sub(r"Exposed [A-Z]P", "Exposed", metric.title).removesuffix(" of compute")
+        assert plain in terms

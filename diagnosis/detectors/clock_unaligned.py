@@ -220,13 +220,15 @@ def _evidence(
         ("ranks", (shown,)),
         ("steps", (steps[0], min(steps[0] + 1, steps[1]))),
     )
-    return Evidence(
-        f"{host} sees collectives end {abs(most_ms):,.2f} ms "
-        f"{'earlier' if most_ms > 0 else 'later'} than most hosts of its groups; "
-        f"{clocks.allowed_H[worst]:.2f} ms would be within transfer and stated error.",
-        round(most_ms, 4),
-        "ms",
-        "end_lateness",
-        asked,
-        link,
+    return (
+        Evidence(
+            f"{host} sees collectives end {abs(most_ms):,.2f} ms "
+            f"{'earlier' if most_ms > 0 else 'later'} than most hosts of its groups; "
+            f"{clocks.allowed_H[worst]:.2f} ms would be within transfer and stated error.",
+            round(most_ms, 4),
+            "ms",
+            "end_lateness",
+            asked,
+            link,
+        ),
     )

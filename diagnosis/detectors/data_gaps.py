@@ -105,11 +105,13 @@ def _evidence(
         ("ranks", (shown,)),
         ("steps", (first, min(first + 1, last))),
     )
-    return Evidence(
-        f"Numbers of collectives and steps in steps {first} to {last}: {', '.join(told)}.",
-        number,
-        "rows",
-        "data_gaps",
-        asked,
-        link,
+    return (
+        Evidence(
+            f"Numbers of collectives and steps in steps {first} to {last}: {', '.join(told)}.",
+            number,
+            "rows",
+            "data_gaps",
+            asked,
+            link,
+        ),
     )

@@ -164,13 +164,15 @@ def _evidence(
         ("steps", (max(first - 1, 0), first)),
     )
     quiet_s = round(one.quiet_ms / 1e3, 1)
-    return Evidence(
-        f"Its last heartbeat is {quiet_s} s older than those of most ranks; they come each second.",
-        quiet_s,
-        "s",
-        "last_signs",
-        (("attempt", attempt),),
-        link,
+    return (
+        Evidence(
+            f"Its last heartbeat is {quiet_s} s older than those of most ranks; they come each second.",
+            quiet_s,
+            "s",
+            "last_signs",
+            (("attempt", attempt),),
+            link,
+        ),
     )
 
 

@@ -1,10 +1,7 @@
-"""docs/adding-a-reader.md holds: its module and one line are a reader."""
+"""docs/adding-a-reader.md holds: its module and one line are a reader, its .sql file a query."""
 
 from __future__ import annotations
 
-import re
-import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,29 +9,26 @@ import pytest
 
 import ingest.readers
 from ingest.imports.importer import HERE_VARIABLE
+from ingest.query.questions import parse_question
 from ingest.run import open_run
 from ingest.summary import info
-from tests.folders import REPO
+from tests.guide_examples import added_module, example
 from tests.reader_results import Imported
+from tests.runs_builder import two_rank_run
 
-PAGE = REPO / "docs" / "adding-a-reader.md"
+GUIDE = "adding-a-reader.md"
 NAME = "my_format"
 
 
 @pytest.fixture
 def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The page's module, and its name in FORMATS."""
-    blocks = re.findall(r"^ *```python\n(.*?)^ *```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    (code,) = [block for block in blocks if f'NAME = "{NAME}"' in block]
-    (tmp_path / "readers").mkdir()
-    (tmp_path / "readers" / f"{NAME}.py").write_text(textwrap.dedent(code))
-    folders = [*ingest.readers.__path__, str(tmp_path / "readers")]
-    monkeypatch.setattr(ingest.readers, "__path__", folders)
+    """The guide's module, and its name in FORMATS."""
     monkeypatch.setattr(ingest.readers, "FORMATS", (*ingest.readers.FORMATS, NAME))
     monkeypatch.setattr("ingest.summary.FORMATS", ingest.readers.FORMATS)
     monkeypatch.setenv(HERE_VARIABLE, "1")
-    yield
-    sys.modules.pop(f"ingest.readers.{NAME}", None)
+    code = example(GUIDE, f'NAME = "{NAME}"')
+    with added_module(ingest.readers, NAME, code, tmp_path / "readers"):
+        yield
 
 
 @pytest.mark.usefixtures("added")
@@ -47,7 +41,17 @@ def test_the_reader_of_the_page_is_one_module_and_one_line(tmp_path: Path) -> No
         (1, 3, 12_000, 5_000, "c"),
         (1, 4, 20_000, 1_000, "c"),
     ]
-    assert imported.problems == [f"{path}: line 4 has no five fields, left out"]
+    assert imported.problems == [f"{path}: line 4 does not have five fields, left out"]
     with open_run(imported.folder) as run:
         summary = info(run)
     assert (summary["format"], summary["num_ranks"], summary["num_spans"]) == (NAME, 2, 3)
+
+
+def test_the_saved_query_of_the_page_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    longest = parse_question("longest_spans", example(GUIDE, "-- Longest span", "sql"))
+    monkeypatch.setattr("ingest.run.question", lambda _name: longest)
+    with open_run(two_rank_run(tmp_path / "run").folder) as run:
+        answer = run.ask("longest_spans", step=1)
+    assert answer.to_pylist() == [{"rank": rank, "longest_ns": 40_000} for rank in range(2)]
