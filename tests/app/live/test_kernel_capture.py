@@ -25,7 +25,7 @@ SOURCES = {"TRACE_HOOKS_SOURCES": "modules,optimizer,kernel_capture"}
 
 
 def begin_job(folder: Path, *more: str, **environ: str) -> list[Fork]:
-    script = REPO / "tests" / "trace_hooks" / "kernel_capture_job.py"
+    script = REPO / "tests/trace_hooks/sources/profiling/kernel_capture_job.py"
     given = (str(RANKS), str(folder / "store"), str(folder / "stop"), *more)
     own = environment(folder, **SOURCES, **environ)
     return [

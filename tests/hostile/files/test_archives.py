@@ -18,6 +18,7 @@ from ingest import streams
 from ingest.errors import UserError
 from ingest.imports.importer import import_paths
 from ingest.limits import Limits, limits
+from ingest.readers.parsing import archives, sources
 from tests.folders import TRACES
 from tests.reader_results import Imported
 
@@ -45,8 +46,8 @@ def runs(tmp_path: Path) -> Path:
 def few(monkeypatch: pytest.MonkeyPatch) -> Limits:
     """Limits a small file meets."""
     small = Limits(max_files=3, max_inflation=10, inflated_free_mib=2)
-    for module in ("archives", "streams", "inputs"):
-        monkeypatch.setattr(f"ingest.readers.{module}.limits", lambda: small)
+    for module in (archives, sources, streams):
+        monkeypatch.setattr(module, "limits", lambda: small)
     return small
 
 
