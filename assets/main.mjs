@@ -4,24 +4,24 @@
  * A view module exports mount(element, app, options) and returns {destroy()}.
  */
 import { App } from './lib/app.mjs';
-import { Frame } from './lib/frame.mjs';
 import { Live } from './lib/live.mjs';
+import { Frame } from './lib/page/page_controls.mjs';
 
 const VIEWS = {
   about: () => import('./about/view.mjs'),
   grid: () => import('./grid/view.mjs'),
   heat: () => import('./heat/view.mjs'),
   model: () => import('./model/view.mjs'),
-  'metric-picker': () => import('./ranks/picker.mjs'),
-  'rank-table': () => import('./ranks/table.mjs'),
+  'metric-picker': () => import('./ranks/metric_picker.mjs'),
+  'rank-table': () => import('./ranks/rank_table.mjs'),
   runs: () => import('./runs/view.mjs'),
   query: () => import('./query/view.mjs'),
   share: () => import('./share/view.mjs'),
   timeline: () => import('./timeline/view.mjs'),
-  'finding-timeline': () => import('./strip/finding_timeline.mjs'),
+  'finding-timeline': () => import('./timeline/finding_timeline.mjs'),
   strip: () => import('./strip/view.mjs'),
   'what-if': () => import('./whatif/view.mjs'),
-  'when-seen': () => import('./lib/when_seen.mjs'),
+  'when-seen': () => import('./lib/page/when_seen.mjs'),
 };
 
 const config = JSON.parse(document.getElementById('rankscope-config').textContent);

@@ -17,7 +17,7 @@ from app.views.kpis import Kpi
 from app.views.rank_table import RankRow
 from diagnosis.findings import Finding
 
-ENTRY = "share/page.mjs"
+ENTRY = "offline.mjs"
 STYLES = ("css/base.css", "css/ranks.css", "css/timeline.css", "css/share.css")
 NONE = "\u2013"
 _MOST_POINTS = 80

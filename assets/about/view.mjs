@@ -1,5 +1,5 @@
 /** The panel about the run: follows news of it, and has the form that corrects its layout. */
-import { layoutForm } from './form.mjs';
+import { layoutForm } from './layout_form.mjs';
 
 const NEWS_MS = 10_000;
 const ANSWER_MS = 5000;

@@ -3,20 +3,23 @@
  * `load(app, signal)` answers {places, layout} and `loadValues(app, signal)` one byte per rank; both may
  * be replaced (a shared page has no server).
  */
-import { colourTable, NO_DATA } from '../lib/colour.mjs';
-import { accused } from '../ranks/findings.mjs';
-import { showLegend } from '../ranks/legend.mjs';
-import { metricOf } from '../ranks/metric.mjs';
+import { onTheme, readTheme } from '../lib/canvas/canvas_theme.mjs';
+import { colourTable, NO_DATA } from '../lib/canvas/colour.mjs';
+import { showLegend } from '../lib/canvas/colour_legend.mjs';
+import { isSoftwareGl } from '../lib/canvas/software_gl.mjs';
+import { placeTip } from '../lib/canvas/tooltip.mjs';
+import { accused } from '../lib/culprits.mjs';
+import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
-import { isSoftwareGl, make, onTheme, readTheme, stepsText } from '../ranks/theme.mjs';
-import { placeTip } from '../ranks/tip.mjs';
+import { metricOf } from '../lib/metric.mjs';
+import { stepsText } from '../lib/value_text.mjs';
 import { aim, makeCamera, pick } from './camera.mjs';
-import { FlatRenderer } from './flat.mjs';
-import { makeRenderer } from './gl.mjs';
+import { FlatRenderer } from './flat_renderer.mjs';
 import { drawLabels } from './labels.mjs';
-import { useHands } from './hands.mjs';
 import { coordinateIndex, markRanks, neighbour, place } from './layout.mjs';
-import { rankSentences } from './words.mjs';
+import { rankSentences } from './messages.mjs';
+import { useHands } from './pointer.mjs';
+import { makeRenderer } from './webgl_renderer.mjs';
 
 const REFETCH_MS = 1000;
 const TURN = 0.006;  // radians per pixel

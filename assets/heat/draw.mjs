@@ -2,10 +2,10 @@
  * Draws a heat map: cells, axes, selection. Pure apart from the 2D context it draws on, so that it
  * works without a server, too: draw(ctx, data, geometry, theme, marks).
  */
-import { colourTable, paint } from '../lib/colour.mjs';
-import {
-  boxOfRank, niceTicks, rowOfRank, stepCount, stepTicks, xOfColumn, xOfStep, yOfRow,
-} from './geometry.mjs';
+import { colourTable, paint } from '../lib/canvas/colour.mjs';
+import { stepCount, stepTicks, xOfColumn, xOfStep } from '../lib/canvas/step_axis.mjs';
+import { niceTicks } from '../lib/canvas/ticks.mjs';
+import { boxOfRank, rowOfRank, yOfRow } from './geometry.mjs';
 
 const TITLES = { rank: 'rank', place: 'rank by pp, dp, tp', host: 'rank by host', hosts: 'host' };
 

@@ -25,6 +25,7 @@
  * @property {?Float32Array} value @property {?Float32Array} peers
  * @property {Object} legend @property {string} order
  */
+import { blockOf, stepCount, stepRange } from '../lib/canvas/step_axis.mjs';
 
 /** @returns {Geometry} */
 export function geometryOf(width, height, { rowLabel = 44 } = {}) {
@@ -57,46 +58,6 @@ export function hostData({ arrays, meta }) {
     window: [0, meta.hosts.length - 1], numRows: meta.hosts.length, allSteps: meta.steps, nothing: meta.nothing,
     marks: [], legend: meta.legend,
   };
-}
-
-/** Index of the last edge <= value. */
-export function blockOf(edges, value) {
-  let [low, high] = [0, edges.length - 2];
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (edges[middle] <= value) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-}
-
-/** How many steps (of hosts: places) the columns stand for. */
-export function stepCount(data) {
-  return data.columns[data.columns.length - 1];
-}
-
-/** First and last step of the window, both included. */
-export function stepRange(data) {
-  return [data.firstStep[0], data.lastStep[data.lastStep.length - 1]];
-}
-
-/** x of the left side of a column, which may be a fraction. */
-export function xOfColumn(data, geometry, column) {
-  return geometry.plot.x + geometry.plot.w * column / stepCount(data);
-}
-
-/** x of a step's left side; of a step that there is not: of the next one's. */
-export function xOfStep(data, geometry, step) {
-  let [low, high] = [0, data.width];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (data.lastStep[middle] < step) low = middle + 1;
-    else high = middle;
-  }
-  if (low === data.width) return xOfColumn(data, geometry, stepCount(data));
-  const [first, last] = [data.firstStep[low], data.lastStep[low]];
-  const share = Math.max(0, step - first) / (last - first + 1);
-  return xOfColumn(data, geometry, data.columns[low] + share * (data.columns[low + 1] - data.columns[low]));
 }
 
 /** y of the upper side of the row at a position in the window. */
@@ -143,33 +104,6 @@ export function zoomOf(data, geometry, from, to, least = 6) {
     rows: tall ? [data.window[0] + first.rows[0], data.window[0] + last.rows[1]] : [...data.window],
     steps: wide ? [first.steps[0], last.steps[1]] : stepRange(data),
   };
-}
-
-/** Round numbers between low and high, at most `most`, whole and spaced by 1, 2 or 5 x 10^n. */
-export function niceTicks(low, high, most) {
-  const rough = Math.max(1, (high - low) / Math.max(1, most));
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const spacing = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
-  const ticks = [];
-  for (let tick = Math.ceil(low / spacing) * spacing; tick <= high; tick += spacing) ticks.push(tick);
-  return ticks;
-}
-
-/**
- * Steps to label and the middle of each: round numbers where no number is left out, else the numbers
- * of evenly spaced columns.
- * @returns {{x: number, step: number}[]}
- */
-export function stepTicks(data, geometry, most) {
-  const count = stepCount(data);
-  if (!data.width || !count) return [];
-  const [first, last] = stepRange(data);
-  const half = geometry.plot.w / count / 2;
-  if (last - first + 1 === count) {
-    return niceTicks(first, last, most).map((step) => ({ x: xOfStep(data, geometry, step) + half, step }));
-  }
-  return niceTicks(0, data.width - 1, most)
-    .map((column) => ({ x: xOfColumn(data, geometry, data.columns[column]) + half, step: data.firstStep[column] }));
 }
 
 /** Position of a rank among the rows of the window, -1 if it is not there. */

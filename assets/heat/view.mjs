@@ -2,17 +2,20 @@
  * Heat map of one metric: rank x step. mount(element, app, options); options: {compact, order, load}.
  * `load(app, asked, signal)` answers with HeatData and may be replaced (a shared page has no server).
  */
-import { NO_DATA } from '../lib/colour.mjs';
-import { accused } from '../ranks/findings.mjs';
-import { showLegend } from '../ranks/legend.mjs';
-import { metricOf } from '../ranks/metric.mjs';
+import { onTheme, readTheme } from '../lib/canvas/canvas_theme.mjs';
+import { NO_DATA } from '../lib/canvas/colour.mjs';
+import { showLegend } from '../lib/canvas/colour_legend.mjs';
+import { isSoftwareGl } from '../lib/canvas/software_gl.mjs';
+import { xOfColumn } from '../lib/canvas/step_axis.mjs';
+import { placeTip, pointOn } from '../lib/canvas/tooltip.mjs';
+import { accused } from '../lib/culprits.mjs';
+import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
-import { isSoftwareGl, make, onTheme, readTheme } from '../ranks/theme.mjs';
-import { placeTip, pointOn } from '../ranks/tip.mjs';
+import { metricOf } from '../lib/metric.mjs';
 import { drawMap, drawMarks } from './draw.mjs';
-import { blockAt, geometryOf, heatData, hostData, NOBODY, xOfColumn, zoomOf } from './geometry.mjs';
-import { aboutMap, blockSentences, emptyMap } from './words.mjs';
-import { showWorst } from './worst.mjs';
+import { blockAt, geometryOf, heatData, hostData, NOBODY, zoomOf } from './geometry.mjs';
+import { aboutMap, blockSentences, emptyMap } from './messages.mjs';
+import { showWorst } from './worst_cells.mjs';
 
 const REFETCH_MS = 1000;
 const ASK_CELL_MS = 60;

@@ -1,10 +1,10 @@
 /** The page Model: its sub-views Health, Inspect, Perturb and Prompt, one at a time. */
-import { make } from '../ranks/theme.mjs';
-import { HealthView } from './health.mjs';
-import { InspectView } from './inspect.mjs';
-import { PerturbView } from './perturb.mjs';
-import { PromptView } from './prompt.mjs';
-import { setModel } from './state.mjs';
+import { make } from '../lib/dom.mjs';
+import { HealthView } from './health/health.mjs';
+import { InspectView } from './inspect/inspect.mjs';
+import { PerturbView } from './perturb/perturb.mjs';
+import { PromptView } from './prompt/prompt.mjs';
+import { setModel } from './shared/model_state.mjs';
 
 const VIEWS = [['health', 'Health', HealthView], ['inspect', 'Inspect', InspectView], ['perturb', 'Perturb', PerturbView], ['prompt', 'Prompt', PromptView]];
 

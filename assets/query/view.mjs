@@ -1,7 +1,7 @@
 /** The query page: ready questions at the left, what one asks and its answer at the right. */
-import { element } from '../lib/dom.mjs';
-import { answerPanel } from './answer.mjs';
-import { command, missing, placeholder, request, values } from './form.mjs';
+import { make } from '../lib/dom.mjs';
+import { answerPanel } from './answer_panel.mjs';
+import { command, missing, placeholder, request, values } from './saved_query.mjs';
 
 const FIRST = 'slowest_ranks';
 const FOLLOW_MS = 300;
@@ -11,10 +11,10 @@ const SQL_EXAMPLE = "SELECT rank, count(*) AS spans, sum(dur_ns) AS time_ns\nFRO
 /** @param {HTMLElement} place @param {import('../lib/app.mjs').App} app */
 export function mount(place, app, options) {
   const byName = Object.fromEntries(options.questions.map((one) => [one.name, one]));
-  const list = element('nav', { class: 'panel questions', 'aria-label': 'Questions' });
-  const asked = element('section', { class: 'panel asked' });
+  const list = make('nav', { class: 'panel questions', 'aria-label': 'Questions' });
+  const asked = make('section', { class: 'panel asked' });
   const answer = answerPanel(app);
-  place.replaceChildren(list, element('div', { class: 'query-main' }, [asked, answer.element]));
+  place.replaceChildren(list, make('div', { class: 'query-main' }, [asked, answer.element]));
   let shown = null;   // what the form stands for
   let running = null; // what was asked last, as JSON
   const confirmed = new Set();  // SQL that the user has run here: that of an address is only shown
@@ -28,48 +28,48 @@ export function mount(place, app, options) {
   };
 
   function showQuestion(question) {
-    const form = element('form', { class: 'parameters' });
+    const form = make('form', { class: 'parameters' });
     const given = values(question, app.view, options.t0);
     for (const parameter of question.parameters) {
-      const input = element('input', {
+      const input = make('input', {
         name: parameter.name, value: given[parameter.name] ?? '', placeholder: placeholder(parameter),
         inputmode: parameter.type === 'text' ? 'text' : 'decimal', autocomplete: 'off', spellcheck: 'false',
       });
       const about = [parameter.type, parameter.doc].filter(Boolean).join(': ');
-      form.append(element('label', { title: about }, [
-        element('span', { class: 'quiet', text: parameter.name }), input]));
+      form.append(make('label', { title: about }, [
+        make('span', { class: 'quiet', text: parameter.name }), input]));
     }
-    form.append(element('button', { class: 'primary', type: 'submit', text: 'Run', title: 'Ctrl+Enter' }));
+    form.append(make('button', { class: 'primary', type: 'submit', text: 'Run', title: 'Ctrl+Enter' }));
     form.addEventListener('submit', (event) => {
       event.preventDefault();
       const args = Object.fromEntries([...new FormData(form)].filter(([, value]) => value.trim() !== ''));
       running = null;
       app.set({ q: question.name, sql: null, args }, { push: true });
     });
-    const columns = element('dl', {}, question.columns.flatMap(([name, about]) => [
-      element('dt', { text: name }), element('dd', { text: about })]));
-    const parameters = element('dl', {}, question.parameters.flatMap((p) => [
-      element('dt', { text: p.name }),
-      element('dd', { text: `${p.type}, ${p.required ? 'needed' : `default ${placeholder(p)}`}${p.doc ? `: ${p.doc}` : ''}` })]));
-    const more = element('details', { class: 'documentation' }, [
-      element('summary', { text: 'Parameters, columns, what an empty answer means' }),
-      element('h3', { text: 'Parameters' }), question.parameters.length ? parameters : element('p', { class: 'quiet', text: 'none' }),
-      element('h3', { text: 'Columns' }), columns,
-      element('h3', { text: 'Empty' }), element('p', { class: 'quiet', text: `${question.empty}.` }),
+    const columns = make('dl', {}, question.columns.flatMap(([name, about]) => [
+      make('dt', { text: name }), make('dd', { text: about })]));
+    const parameters = make('dl', {}, question.parameters.flatMap((p) => [
+      make('dt', { text: p.name }),
+      make('dd', { text: `${p.type}, ${p.required ? 'needed' : `default ${placeholder(p)}`}${p.doc ? `: ${p.doc}` : ''}` })]));
+    const more = make('details', { class: 'documentation' }, [
+      make('summary', { text: 'Parameters, columns, what an empty answer means' }),
+      make('h3', { text: 'Parameters' }), question.parameters.length ? parameters : make('p', { class: 'quiet', text: 'none' }),
+      make('h3', { text: 'Columns' }), columns,
+      make('h3', { text: 'Empty' }), make('p', { class: 'quiet', text: `${question.empty}.` }),
     ]);
-    asked.replaceChildren(element('header', {}, [element('h1', { text: question.name })]),
-      element('p', { class: 'meaning', text: question.doc }), form, more);
+    asked.replaceChildren(make('header', {}, [make('h1', { text: question.name })]),
+      make('p', { class: 'meaning', text: question.doc }), form, more);
   }
 
   function showSql(text) {
-    const input = element('textarea', {
+    const input = make('textarea', {
       rows: '5', spellcheck: 'false', maxlength: '4000', 'aria-label': 'SQL', autocapitalize: 'off',
       placeholder: SQL_EXAMPLE,
     });
     input.value = text;
     // not before: a link alone starts nothing. A query that runs says what is wrong
     input.addEventListener('focus', () => app.post(app.api('query/ready'), {}).catch(() => {}), { once: true });
-    const run = element('button', { class: 'primary', type: 'button', text: 'Run', title: 'Ctrl+Enter' });
+    const run = make('button', { class: 'primary', type: 'button', text: 'Run', title: 'Ctrl+Enter' });
     const send = () => {
       running = null;
       const sql = input.value.trim() ? input.value : SQL_EXAMPLE;
@@ -78,8 +78,8 @@ export function mount(place, app, options) {
     };
     run.addEventListener('click', send);
     asked.replaceChildren(
-      element('header', {}, [element('h1', { text: 'Your own SQL' }), element('span', { class: 'quiet', text: 'one SELECT over the tables of this run' })]),
-      input, element('div', { class: 'actions' }, [run, tables(app)]));
+      make('header', {}, [make('h1', { text: 'Your own SQL' }), make('span', { class: 'quiet', text: 'one SELECT over the tables of this run' })]),
+      input, make('div', { class: 'actions' }, [run, tables(app)]));
     return input;
   }
 
@@ -93,7 +93,7 @@ export function mount(place, app, options) {
       drawList();
       if (question) showQuestion(question);
       else if (sql !== null) showSql(sql);
-      else asked.replaceChildren(element('p', { class: 'sentence', text: `There is no question ${app.view.q}; choose one of the list.` }));
+      else asked.replaceChildren(make('p', { class: 'sentence', text: `There is no question ${app.view.q}; choose one of the list.` }));
     }
     const state = JSON.stringify([app.view.run, question?.name, given, sql ?? undefined]);
     if (state === running) return;
@@ -116,10 +116,10 @@ export function mount(place, app, options) {
     };
     const entries = [['', 'Your own SQL', 'One SELECT over the tables of this run'],
       ...options.questions.map((one) => [one.name, one.name, one.doc])];
-    const select = element('select', { 'aria-label': 'Question' });
+    const select = make('select', { 'aria-label': 'Question' });
     const buttons = entries.map(([name, text, about]) => {
-      select.append(element('option', { value: name, text, selected: name === current }));
-      const button = element('button', {
+      select.append(make('option', { value: name, text, selected: name === current }));
+      const button = make('button', {
         type: 'button', text, title: about, 'aria-current': name === current ? 'true' : 'false',
       });
       button.addEventListener('click', pick(name));
@@ -158,8 +158,8 @@ export function mount(place, app, options) {
 
 /** Tables and columns SQL can use, asked for when they are wanted. */
 function tables(app) {
-  const place = element('div', { class: 'tables quiet', text: 'loading' });
-  const details = element('details', {}, [element('summary', { text: 'Tables and columns' }), place]);
+  const place = make('div', { class: 'tables quiet', text: 'loading' });
+  const details = make('details', {}, [make('summary', { text: 'Tables and columns' }), place]);
   details.addEventListener('toggle', async () => {
     if (!details.open || place.dataset.filled) return;
     place.dataset.filled = 'yes';
@@ -167,8 +167,8 @@ function tables(app) {
       + ' WHERE database = \'memory\' ORDER BY name';
     try {
       const found = await (await app.post(app.api('query'), { sql })).json();
-      place.replaceChildren(element('dl', {}, found.rows.flatMap(([name, columns]) => [
-        element('dt', { text: name }), element('dd', { text: columns })])));
+      place.replaceChildren(make('dl', {}, found.rows.flatMap(([name, columns]) => [
+        make('dt', { text: name }), make('dd', { text: columns })])));
     } catch (error) {
       place.textContent = error.message;
     }

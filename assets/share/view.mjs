@@ -1,7 +1,7 @@
 /** The Share button: asks the server for the file of what is seen and saves it. */
-import { element } from '../lib/dom.mjs';
-import { toast } from '../lib/dialogs.mjs';
-import { parseUrl, formatUrl } from '../lib/view_state.mjs';
+import { make } from '../lib/dom.mjs';
+import { toast } from '../lib/page/dialogs.mjs';
+import { formatUrl, parseUrl } from '../lib/view_state.mjs';
 
 /** Route of the file for a view. @param {import('../lib/view_state.mjs').View} view */
 export function shareUrl(view, base) {
@@ -16,7 +16,7 @@ export function fileName(disposition) {
 }
 
 export function mount(place, app) {
-  const button = element('button', {
+  const button = make('button', {
     type: 'button', text: 'Share', title: 'One file of this view that opens anywhere, offline' });
   place.replaceChildren(button);
   let asking = null;
@@ -31,7 +31,7 @@ export function mount(place, app) {
       const answer = await fetch(shareUrl(view, app.base), { signal: asking.signal, credentials: 'same-origin' });
       if (!answer.ok) throw new Error((await answer.json()).error);
       const url = URL.createObjectURL(await answer.blob());
-      const save = element('a', { href: url, download: fileName(answer.headers.get('content-disposition')) });
+      const save = make('a', { href: url, download: fileName(answer.headers.get('content-disposition')) });
       save.click();
       setTimeout(() => URL.revokeObjectURL(url), 10_000);
       toast('Saved: one file that opens offline.');

@@ -1,5 +1,6 @@
 /** Draws the strip: bars of step time, median, findings as ranges, marks above, steps below, brush. */
-import { ceiling, columns, milliseconds, ticks, xOf } from './model.mjs';
+import { ceiling, columns, ticks, xOf } from './geometry.mjs';
+import { milliseconds } from './messages.mjs';
 
 const TOP = 13;
 const BOTTOM = 15;

@@ -2,11 +2,10 @@
  * The step-time strip on top of every page of a run. Drag chooses steps everywhere, a double-click
  * or Escape frees them, arrow keys move them; a table behind it says the same.
  */
-import { draw } from './draw.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
-import {
-  axisOf, brush, extent, marksNear, milliseconds, moved, pointAt, stepAt, told,
-} from './model.mjs';
+import { draw } from './draw.mjs';
+import { axisOf, brush, extent, marksNear, moved, pointAt, stepAt } from './geometry.mjs';
+import { milliseconds, told } from './messages.mjs';
 
 const CLICK_PX = 4;
 const TABLE_ROWS = 40;

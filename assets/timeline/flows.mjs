@@ -1,6 +1,6 @@
 /** Following a send, receive or collective from one member to the next, and back. */
-import { instanceOf, loadMembers } from './members.mjs';
-import { COMM } from './tile.mjs';
+import { COMM } from './lanes/tile.mjs';
+import { instanceOf, loadMembers } from './panels/members.mjs';
 
 /** The member to go to from `rank`: the one that came last first, then the others. Pure. */
 export function nextMember(members, rank) {

@@ -1,6 +1,6 @@
 /** The DP peer with the median compute, drawn into the lane of a rank to compare with. */
-import { loadSums } from './panel.mjs';
-import { contains } from './scale.mjs';
+import { contains } from '../lib/canvas/time_scale.mjs';
+import { loadSums } from './panels/sums.mjs';
 
 const COMPUTE_KINDS = ['forward', 'backward', 'wgrad', 'optimizer', 'kernel'];
 

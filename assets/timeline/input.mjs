@@ -1,5 +1,5 @@
 /** Mouse, touch and keys of the timeline. Each action is one method of Timeline. */
-import { laneAt, timeOf } from './geometry.mjs';
+import { laneAt, timeOf } from './lanes/geometry.mjs';
 
 const CLICK_PX = 4;
 const ZOOM_KEY = 0.7;

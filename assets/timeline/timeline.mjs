@@ -4,12 +4,12 @@
  *
  * Events: `tile` (a new one is shown), `window` (moved), `select`, `hover`, `area`, `state`.
  */
-import { draw } from './draw.mjs';
-import { labelRoom, laneAt, laneSizes, laneTop, lanesInSight, mostScroll, rowAt, timeOf } from './geometry.mjs';
-import { NothingYet } from './load.mjs';
-import { clamped, contains, padded, panned, zoomed } from './scale.mjs';
-import { readTheme } from './theme.mjs';
-import { COMM, COMPUTE, HOST, IDLE, WAIT } from './tile.mjs';
+import { readTheme } from '../lib/canvas/kind_colours.mjs';
+import { clamped, contains, padded, panned, zoomed } from '../lib/canvas/time_scale.mjs';
+import { draw } from './lanes/draw.mjs';
+import { labelRoom, laneAt, lanesInSight, laneSizes, laneTop, mostScroll, rowAt, timeOf } from './lanes/geometry.mjs';
+import { COMM, COMPUTE, HOST, IDLE, WAIT } from './lanes/tile.mjs';
+import { NothingYet } from './lanes/tile_loader.mjs';
 
 const FETCH_MS = 70;
 const FOLLOW_MS = 600;
@@ -21,7 +21,7 @@ const MOST_AT_ONCE = 64;
 export class Timeline extends EventTarget {
   /**
    * @param {HTMLCanvasElement} canvas @param {Object} app
-   * @param {(params: Object, signal: AbortSignal) => Promise<import('./tile.mjs').Tile>} loadTile
+   * @param {(params: Object, signal: AbortSignal) => Promise<import('./lanes/tile.mjs').Tile>} loadTile
    * @param {{compact?: boolean, height?: number}} options
    */
   constructor(canvas, app, loadTile, options) {

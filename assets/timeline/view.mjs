@@ -1,17 +1,17 @@
 /** The timeline as a mounted view: canvas, toolbar, tooltip, details, states, table. */
-import { makeCapture } from './capture.mjs';
-import { make } from './dom.mjs';
+import { make } from '../lib/dom.mjs';
 import { Flows } from './flows.mjs';
 import { Ghost } from './ghost.mjs';
 import { listen } from './input.mjs';
-import { serverLoader, textLoader } from './load.mjs';
-import { makePanel } from './panel.mjs';
+import { serverLoader, textLoader } from './lanes/tile_loader.mjs';
+import { makePanel } from './panels/details.mjs';
+import { makeCapture } from './panels/kernel_capture.mjs';
+import { makeTable, sayWhatIsShown } from './panels/lanes_table.mjs';
+import { showStates } from './panels/states.mjs';
+import { makeHeading, makeLegend, makeToolbar } from './panels/toolbar.mjs';
+import { makeTooltip } from './panels/tooltip.mjs';
 import { searcher } from './search.mjs';
-import { showStates } from './states.mjs';
-import { makeTable, sayWhatIsShown } from './table.mjs';
 import { Timeline } from './timeline.mjs';
-import { makeHeading, makeLegend, makeToolbar } from './toolbar.mjs';
-import { makeTooltip } from './tooltip.mjs';
 import { followView } from './view_follower.mjs';
 
 /**

@@ -1,11 +1,13 @@
 /** One step as it was and without stragglers: canvas, choice of step and replica, table. */
-import { isSoftwareGl, make, onTheme } from '../ranks/theme.mjs';
-import { placeTip, pointOn } from '../ranks/tip.mjs';
-import { LABEL_OF_KIND, readTheme } from '../timeline/theme.mjs';
-import { layoutOf, pieceAt, placeAt, sums, WAITING, WORLDS } from './lanes.mjs';
+import { onTheme } from '../lib/canvas/canvas_theme.mjs';
+import { LABEL_OF_KIND, readTheme } from '../lib/canvas/kind_colours.mjs';
+import { isSoftwareGl } from '../lib/canvas/software_gl.mjs';
+import { placeTip, pointOn } from '../lib/canvas/tooltip.mjs';
+import { make } from '../lib/dom.mjs';
+import { cellRanks, ranksText, ratio, seconds } from './messages.mjs';
 import { draw, timeOf } from './replay_draw.mjs';
+import { layoutOf, pieceAt, placeAt, sums, WAITING, WORLDS } from './replay_lanes.mjs';
 import { rankLink } from './summary.mjs';
-import { cellRanks, ranksText, ratio, seconds } from './words.mjs';
 
 const CLOSER = 0.7;
 const SHORTEST_S = 1e-5;
@@ -58,7 +60,7 @@ export class ReplayView {
     this.canvas.addEventListener('keydown', (event) => this.#key(event));
   }
 
-  /** @param {Object} told numbers @param {import('./lanes.mjs').Ops} ops */
+  /** @param {Object} told numbers @param {import('./replay_lanes.mjs').Ops} ops */
   show(told, ops) {
     const isOther = this.ops?.meta.step !== ops.meta.step;
     Object.assign(this, { told, ops, window: isOther ? null : this.window });

@@ -1,8 +1,8 @@
 /** Draws a replayed step: the real lanes, below them the ideal ones, on one time axis. */
-import { patternOf } from '../timeline/theme.mjs';
-import { ticks } from '../timeline/scale.mjs';
-import { pieces, rowBox, WAITING } from './lanes.mjs';
-import { cellRanks, seconds } from './words.mjs';
+import { patternOf } from '../lib/canvas/kind_colours.mjs';
+import { ticks } from '../lib/canvas/time_scale.mjs';
+import { cellRanks, seconds } from './messages.mjs';
+import { pieces, rowBox, WAITING } from './replay_lanes.mjs';
 
 const TITLES = { real: 'as it was, replayed', ideal: 'without stragglers' };
 
@@ -13,7 +13,7 @@ export const xOf = (layout, window, time) => layout.left
 export const timeOf = (layout, window, x) => window.begin
   + (x - layout.left) * (window.end - window.begin) / Math.max(1, layout.width - layout.left);
 
-/** @returns {{real: import('./lanes.mjs').Piece[], ideal: import('./lanes.mjs').Piece[]}} what was drawn */
+/** @returns {{real: import('./replay_lanes.mjs').Piece[], ideal: import('./replay_lanes.mjs').Piece[]}} what was drawn */
 export function draw(ctx, ops, layout, window, theme) {
   ctx.clearRect(0, 0, layout.width, layout.height);
   ctx.font = `11px ${theme.font}`;

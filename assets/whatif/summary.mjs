@@ -1,6 +1,6 @@
 /** The numbers of the what-if page: headline, tiles, tables with bars, causes. */
-import { make } from '../ranks/theme.mjs';
-import { bars, headline, notesOf, percent, ratio, seconds, stepsSaid, tiles } from './words.mjs';
+import { make } from '../lib/dom.mjs';
+import { bars, headline, notesOf, percent, ratio, seconds, stepsSaid, tiles } from './messages.mjs';
 
 const MOST_ROWS = 12;
 const MOST_LINKS = 8;

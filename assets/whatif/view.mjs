@@ -1,9 +1,9 @@
 /** The what-if page: asks for the numbers, hands them to its parts, follows steps and news. */
+import { make } from '../lib/dom.mjs';
 import { makeFetcher, throttled } from '../lib/fetcher.mjs';
-import { make } from '../ranks/theme.mjs';
-import { WorkerMap } from './heat.mjs';
 import { ReplayView } from './replay.mjs';
 import { showBars, showCauses, showHead } from './summary.mjs';
+import { WorkerMap } from './worker_map.mjs';
 
 const NEWS_MS = 5000;
 const FOLLOW_MS = 300;

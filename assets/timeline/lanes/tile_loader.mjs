@@ -1,0 +1,36 @@
+/** Where tiles come from: the server, or data written into a shared page. */
+import { unpackArrays } from '../../lib/arrays.mjs';
+import { formatRanks } from '../../lib/view_state.mjs';
+import { Tile } from './tile.mjs';
+
+/**
+ * @typedef {Object} TileParams
+ * @property {?number} attempt @property {?number} rank @property {number[]} ranks
+ * @property {?[number, number]} steps @property {?import('../../lib/canvas/time_scale.mjs').Span} window
+ * @property {number} width px
+ */
+
+/** The lanes have recorded nothing yet; its message is the server's sentence. */
+export class NothingYet extends Error {}
+
+/** @returns {(params: TileParams, signal: AbortSignal) => Promise<Tile>} throws NothingYet */
+export function serverLoader(app) {
+  return async (params, signal) => {
+    const answer = await app.arrays(app.api('timeline', {
+      attempt: params.attempt, rank: params.rank, ranks: formatRanks(params.ranks),
+      steps: params.steps ? params.steps.join('..') : null,
+      from: params.window ? Math.round(params.window.begin) : null,
+      to: params.window ? Math.round(params.window.end) : null,
+      width: Math.round(params.width),
+    }), signal);
+    if (answer.meta.nothing) throw new NothingYet(answer.meta.nothing);
+    return new Tile(answer);
+  };
+}
+
+/** Always the tile of a base64 text: the same binary answer the route gives. */
+export function textLoader(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const tile = new Tile(unpackArrays(bytes.buffer));
+  return async () => tile;
+}
