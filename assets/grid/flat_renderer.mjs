@@ -1,4 +1,4 @@
-/** The grid without WebGL: the same ranks as blocks on a 2D canvas, far ones first. */
+/** Draws the grid without WebGL: the ranks as squares on a 2D canvas, the farthest first. */
 import { cssColour } from '../lib/canvas/colour.mjs';
 import { project } from './camera.mjs';
 import { FLAGS } from './layout.mjs';

@@ -1,4 +1,4 @@
-/** What is said of a rank, in tips and to screen readers. Pure. */
+/** Sentences about a rank, for tooltips and screen readers. Pure. */
 import { IN_NOISE } from '../lib/canvas/colour.mjs';
 import { formatValue } from '../lib/value_text.mjs';
 import { UNKNOWN } from './layout.mjs';
@@ -6,10 +6,10 @@ import { UNKNOWN } from './layout.mjs';
 /**
  * @param {number} i index of the rank
  * @param {{places: Object, layout: Object, values: Object,
- *   found: {culprits: Set<number>, victims: Set<number>}}} shown
+ *   roles: {culprits: Set<number>, victims: Set<number>}}} shown
  * @returns {string[]} the first one names the rank
  */
-export function rankSentences(i, { places, layout, values, found }) {
+export function rankSentences(i, { places, layout, values, roles }) {
   const { metric } = values.legend;
   const rank = places.rank[i];
   const where = ['pp', 'dp', 'cp', 'tp']
@@ -21,7 +21,7 @@ export function rankSentences(i, { places, layout, values, found }) {
     `rank ${rank}`, where, host && `host ${host}`,
     values.steps !== null && `${metric.title} ${formatValue(values.value[i], metric)}`,
     Number.isFinite(peers) && `peers' median ${formatValue(peers, metric)}`,
-    values.code[i] === IN_NOISE && 'within noise', found.culprits.has(rank) && 'named as culprit',
-    found.victims.has(rank) && 'waits for the culprit',
+    values.code[i] === IN_NOISE && 'within noise', roles.culprits.has(rank) && 'named as culprit',
+    roles.victims.has(rank) && 'waits for the culprit',
   ].filter(Boolean);
 }

@@ -1,6 +1,6 @@
 /**
- * Draws the cubes by WebGL2: one instance per rank, one byte of colour and one of marks each.
- * The camera is orthographic, so at most three sides of any cube are seen: only these are drawn.
+ * Draws the cubes with WebGL2: one instance per rank, with a byte of colour and a byte of marks each.
+ * The camera is orthographic, so at most three sides of a cube are visible: only these are drawn.
  */
 import { FLAGS } from './layout.mjs';
 
@@ -48,7 +48,7 @@ void main() {
   shown = vec4(c, 1.0);
 }`;
 
-/** null where there is no WebGL2. Without a GPU, smooth edges cost four times the time of a frame. */
+/** A renderer, null without WebGL2. Without a GPU, smooth edges make a frame take four times as long. */
 export function makeRenderer(canvas, antialias = true) {
   const gl = canvas.getContext('webgl2', { antialias, alpha: true, powerPreference: 'low-power' });
   return gl ? new Renderer(gl) : null;
@@ -59,10 +59,10 @@ class Renderer {
     this.gl = gl;
     this.program = link(gl);
     gl.useProgram(this.program);
-    this.at = {};
+    this.uniforms = {};
     for (let i = 0; i < gl.getProgramParameter(this.program, gl.ACTIVE_UNIFORMS); i++) {
       const { name } = gl.getActiveUniform(this.program, i);
-      this.at[name] = gl.getUniformLocation(this.program, name);
+      this.uniforms[name] = gl.getUniformLocation(this.program, name);
     }
     this.buffers = [0, 1, 2].map(() => gl.createBuffer());
     this.array = gl.createVertexArray();
@@ -107,13 +107,13 @@ class Renderer {
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, 256, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(table));
     for (const name of ['panel', 'line', 'text', 'fault', 'tp', 'pp', 'dp']) {
       const c = theme[name];
-      gl.uniform3f(this.at[name], ...[1, 3, 5].map((i) => parseInt(c.slice(i, i + 2), 16) / 255));
+      gl.uniform3f(this.uniforms[name], ...[1, 3, 5].map((i) => parseInt(c.slice(i, i + 2), 16) / 255));
     }
   }
 
   /** @param {import('./camera.mjs').Camera} camera @param {number} radius of the box around 0 */
   draw(camera, radius) {
-    const { gl, at, view, sides } = this;
+    const { gl, uniforms, view, sides } = this;
     gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight);
     gl.clearColor(0, 0, 0, 0);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
@@ -122,13 +122,13 @@ class Renderer {
     view[1] = 2 * camera.scale / camera.height;
     view[2] = 2 * camera.centreX / camera.width - 1;
     view[3] = 1 - 2 * camera.centreY / camera.height;
-    gl.uniform3fv(at.right, camera.right);
-    gl.uniform3fv(at.up, camera.up);
-    gl.uniform3fv(at.forward, camera.forward);
-    gl.uniform4fv(at.view, view);
-    gl.uniform3fv(at.sides, sides);
-    gl.uniform1f(at.depth, radius + 2);
-    gl.uniform1f(at.shade, Math.min(1, Math.max(0.12, (camera.scale - 4) / 8)));  // sides of 1 pixel would only flicker
+    gl.uniform3fv(uniforms.right, camera.right);
+    gl.uniform3fv(uniforms.up, camera.up);
+    gl.uniform3fv(uniforms.forward, camera.forward);
+    gl.uniform4fv(uniforms.view, view);
+    gl.uniform3fv(uniforms.sides, sides);
+    gl.uniform1f(uniforms.depth, radius + 2);
+    gl.uniform1f(uniforms.shade, Math.min(1, Math.max(0.12, (camera.scale - 4) / 8)));  // sides of 1 pixel would only flicker
     gl.drawArraysInstanced(gl.TRIANGLES, 0, 18, this.count);
   }
 

@@ -1,26 +1,26 @@
-/** What is said of a heat map and of what the pointer is on. Pure. */
+/** Sentences about a heat map and about the block under the pointer. Pure. */
 import { IN_NOISE, NO_DATA } from '../lib/canvas/colour.mjs';
 import { stepCount } from '../lib/canvas/step_axis.mjs';
 import { formatValue, stepsText } from '../lib/value_text.mjs';
-import { NOBODY } from './geometry.mjs';
+import { NO_RANK } from './geometry.mjs';
 
-const many = (count, what) => `${count.toLocaleString('en')} ${what}${count === 1 ? '' : 's'}`;
+const plural = (count, noun) => `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
 
-/** How much a map shows, and how. */
+/** What a map shows, and how. */
 export function aboutMap(data) {
   if (data.kind === 'hosts') {
-    return `${many(data.count, 'host')}${data.allSteps ? `, ${stepsText(data.allSteps)}` : ''}${
+    return `${plural(data.count, 'host')}${data.allSteps ? `, ${stepsText(data.allSteps)}` : ''}${
       data.height < data.count ? ', each pixel its furthest rank' : ''}`;
   }
   const steps = stepCount(data);
-  if (data.isPart) return `the newest ${steps} steps; the others are being read`;
-  if (data.isCut) return `${many(data.count, 'rank')} × ${many(steps, 'step')}: all of them are too many at once; the strip above chooses others`;
-  if (!steps) return many(data.count, 'rank');
+  if (data.isPart) return `the newest ${steps} steps; loading the others`;
+  if (data.isCut) return `${plural(data.count, 'rank')} × ${plural(steps, 'step')}: too many to show all at once; choose others in the strip above`;
+  if (!steps) return plural(data.count, 'rank');
   const pooled = data.height < data.count || data.width < steps;
-  return `${many(data.count, 'rank')} × ${many(steps, 'step')}${pooled ? ', each pixel its furthest cell' : ''}`;
+  return `${plural(data.count, 'rank')} × ${plural(steps, 'step')}${pooled ? ', each pixel its furthest cell' : ''}`;
 }
 
-/** Why there is nothing to see, or ''. */
+/** Why the map is empty, or ''. */
 export function emptyMap(data) {
   if (data.kind === 'hosts' ? !data.allSteps : !data.width) return data.nothing ?? 'No finished step yet.';
   const isNothing = data.code.every((code) => code === NO_DATA);
@@ -34,7 +34,7 @@ function title(data, block) {
   if (data.kind === 'hosts') {
     const host = rows[0] === rows[1] ? data.hosts[rows[0]] || 'host unknown'
       : `hosts ${data.hosts[rows[0]]} to ${data.hosts[rows[1]]}`;
-    return `${host}, ${ranks[0] === NOBODY ? `no rank at place ${steps[0]}` : `rank ${ranks[0]}`}`;
+    return `${host}, ${ranks[0] === NO_RANK ? `no rank in slot ${steps[0]}` : `rank ${ranks[0]}`}`;
   }
   if (isOne(block)) return `rank ${ranks[0]}, step ${steps[0]}`;
   const rankText = rows[0] === rows[1] ? `rank ${ranks[0]}`
@@ -43,8 +43,8 @@ function title(data, block) {
 }
 
 /**
- * Lines of the tip; the first is its title.
- * @param {Object} block blockAt() @param {?Object} cell the cell the block has its colour from, if known
+ * Lines of the tooltip; the first is its title.
+ * @param {Object} block blockAt() @param {?Object} cell the cell that gives the block its colour, if known
  */
 export function blockSentences(data, block, cell) {
   const lines = [title(data, block)];

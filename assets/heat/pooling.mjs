@@ -1,6 +1,6 @@
 /**
- * A heat map cut down to the pixels there are: drawn smaller than it is, rows would be left out, and
- * with them perhaps the one slow rank. The strongest cell of a block stays. Pure.
+ * Pools a heat map down to the available pixels: each block keeps its strongest cell. Without pooling,
+ * drawing it smaller would drop rows, perhaps that of the only slow rank. Pure.
  */
 
 /** Edges of at most `most` blocks over the blocks of `edges`, as evenly as whole blocks allow. */
@@ -14,8 +14,8 @@ function blocks(edges, most) {
 
 /**
  * @param {import('./geometry.mjs').HeatData} data
- * @param {number} height @param {number} width px there are
- * @returns {import('./geometry.mjs').HeatData} the same data where it fits
+ * @param {number} height @param {number} width available pixels
+ * @returns {import('./geometry.mjs').HeatData} the same data if it fits
  */
 export function pooledTo(data, height, width) {
   if (data.height <= height && data.width <= width) return data;
@@ -27,9 +27,9 @@ export function pooledTo(data, height, width) {
       let strongest = 0;
       for (let row = rows[y]; row < rows[y + 1]; row++) {
         for (let column = columns[x]; column < columns[x + 1]; column++) {
-          const one = data.code[row * data.width + column];
-          // codes: 0 none, 1 noise, 2s less, 2s + 1 more with strength s
-          if (one >> 1 > strongest >> 1 || (one >> 1 === strongest >> 1 && one > strongest)) strongest = one;
+          const candidate = data.code[row * data.width + column];
+          // codes: 0 not recorded, 1 noise, 2s less, 2s + 1 more with strength s
+          if (candidate >> 1 > strongest >> 1 || (candidate >> 1 === strongest >> 1 && candidate > strongest)) strongest = candidate;
         }
       }
       code[y * wide + x] = strongest;
@@ -37,8 +37,8 @@ export function pooledTo(data, height, width) {
   }
   return {
     ...data, code, height: high, width: wide, value: null, peers: null,
-    rows: rows.map((at) => data.rows[at]), columns: columns.map((at) => data.columns[at]),
-    firstStep: columns.slice(0, -1).map((at) => data.firstStep[at]),
+    rows: rows.map((row) => data.rows[row]), columns: columns.map((column) => data.columns[column]),
+    firstStep: columns.slice(0, -1).map((first) => data.firstStep[first]),
     lastStep: columns.slice(1).map((end) => data.lastStep[end - 1]),
   };
 }

@@ -1,8 +1,8 @@
-/** The table behind the heat map: its cells furthest from their peers. */
+/** The table below the heat map: the cells furthest from their peers. */
 import { make } from '../lib/dom.mjs';
 import { formatValue } from '../lib/value_text.mjs';
 
-/** Fill `details` with the worst cells; asked for when it is opened, or at once where it is open. */
+/** Fill `details` with the worst cells, loaded when it is opened, or at once if it is open. */
 export function showWorst(details, app, data, { metric: name, attempt, near }) {
   const { metric } = data.legend;
   const fill = async () => {

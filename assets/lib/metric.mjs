@@ -1,4 +1,4 @@
-/** The metrics there are, asked once per run, and the one a view shows. */
+/** The metrics of a run, requested once per run, and the metric a view shows. */
 
 const lists = new Map();
 
@@ -6,14 +6,14 @@ const lists = new Map();
 export function metricsOf(app) {
   const { run } = app.view;
   if (!lists.has(run)) {
-    const asked = app.json(app.api('ranks/metrics')).then((answer) => answer.metrics);
-    asked.catch(() => lists.delete(run));
-    lists.set(run, asked);
+    const request = app.json(app.api('ranks/metrics')).then((answer) => answer.metrics);
+    request.catch(() => lists.delete(run));
+    lists.set(run, request);
   }
   return lists.get(run);
 }
 
-/** Name of the view's metric; null (the default) where it names none, or one that there is not. */
+/** Name of the view's metric; null (the default) if it names none or one that does not exist. */
 export async function metricOf(app) {
   const { metric } = app.view;
   if (metric === null) return null;

@@ -1,4 +1,4 @@
-/** What views know as `app` (lib/app.mjs), in a file that has no server and no address of its own. */
+/** The `app` of views (lib/app.mjs) in a shared file, which has no server and no URL of its own. */
 import { emptyView } from './view_state.mjs';
 
 export class OfflineApp extends EventTarget {
@@ -9,19 +9,19 @@ export class OfflineApp extends EventTarget {
     this.view = { ...emptyView(), run: 'shared', page: 'timeline', rank, ranks, steps };
   }
 
-  /** Change the view state; there is no address to write it to. */
+  /** Change the view state; there is no URL to write it to. */
   set(patch) {
     this.view = { ...this.view, ...patch };
     this.dispatchEvent(new CustomEvent('view', { detail: this.view }));
   }
 
-  /** There is one page only: what it shows is taken over. */
+  /** A shared file has one page: apply the change to it. */
   open(patch) {
     this.set({ ...patch, page: this.view.page });
   }
 
   async json() {
-    throw new Error('This file has no more than what it shows; open the live page for the rest.');
+    throw new Error('This file contains only what it shows; open the live page for the rest.');
   }
 
   async arrays() {

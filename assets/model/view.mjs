@@ -19,12 +19,12 @@ export function mount(element, app, { first = 'health' } = {}) {
   let view = null;
   const follow = () => {
     if (app.view.page !== 'model') return;
-    const at = (view) => VIEWS.findIndex(([name]) => name === view);
-    const wanted = at(app.view.model.view) < 0 ? at(first) : at(app.view.model.view);
+    const indexOf = (wantedName) => VIEWS.findIndex(([name]) => name === wantedName);
+    const wanted = indexOf(app.view.model.view) < 0 ? indexOf(first) : indexOf(app.view.model.view);
     if (wanted === shown) return;
     view?.destroy();
     shown = wanted;
-    buttons.forEach((button, at) => button.setAttribute('aria-pressed', String(at === wanted)));
+    buttons.forEach((button, index) => button.setAttribute('aria-pressed', String(index === wanted)));
     body.replaceChildren();
     view = new VIEWS[wanted][2](body, app);
   };

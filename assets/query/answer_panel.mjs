@@ -1,4 +1,4 @@
-/** What became of a query: running, its rows, nothing, or what is wrong with it. */
+/** The answer to a query: running, rows, no rows, or an error. */
 import { make } from '../lib/dom.mjs';
 import { answerTable } from './answer_table.mjs';
 import { countSentence } from './cell_text.mjs';
@@ -15,22 +15,22 @@ export function answerPanel(app) {
     make('h2', { text: 'Answer' }), about, make('span', { class: 'push' }), cancel, csv, copy]);
   const body = make('div', { class: 'answer-body' });
   const panel = make('section', { class: 'panel answer-panel', 'aria-live': 'off' }, [head, body]);
-  let asking = new AbortController();
+  let request = new AbortController();
   let commandText = '';
   let csvAddress = async () => '';
 
-  const busy = (is) => {
-    cancel.hidden = !is;
-    panel.classList.toggle('busy', is);
+  const setBusy = (isBusy) => {
+    cancel.hidden = !isBusy;
+    panel.classList.toggle('busy', isBusy);
   };
-  const offer = (is) => { csv.hidden = !is; copy.hidden = !is; };
-  offer(false);
+  const showActions = (isShown) => { csv.hidden = !isShown; copy.hidden = !isShown; };
+  showActions(false);
 
   copy.addEventListener('click', async () => {
     try {
       await navigator.clipboard.writeText(commandText);
       copy.textContent = 'Copied';
-    } catch {  // no clipboard without a secure context: show it to be copied by hand
+    } catch {  // without HTTPS there is no clipboard: show the command to copy it by hand
       body.prepend(make('pre', { class: 'command', tabindex: '0', text: commandText }));
       copy.textContent = 'Shown below';
     }
@@ -44,53 +44,53 @@ export function answerPanel(app) {
     }
   });
   cancel.addEventListener('click', () => {
-    asking.abort();
-    busy(false);
+    request.abort();
+    setBusy(false);
     about.textContent = '';
     body.replaceChildren(make('p', { class: 'sentence', text: 'Cancelled.' }));
   });
 
   return {
     element: panel,
-    /** A sentence instead of an answer. */
-    say(text) {
-      asking.abort();
-      busy(false);
-      offer(false);
+    /** Show a sentence instead of an answer. */
+    showMessage(text) {
+      request.abort();
+      setBusy(false);
+      showActions(false);
       about.textContent = '';
       body.replaceChildren(make('p', { class: 'sentence', text }));
     },
-    /** Ask api/run/RUN/query; what was asked before is stopped. `sql`: null for a saved question. */
-    async ask(params, question, sql, command) {
-      asking.abort();
-      asking = new AbortController();
-      const { signal } = asking;
+    /** Run a query; the query before is stopped. `sql`: null for a saved query. */
+    async run(params, savedQuery, sql, command) {
+      request.abort();
+      request = new AbortController();
+      const { signal } = request;
       commandText = command;
       csvAddress = async () => {
         if (sql === null) return app.api('query.csv', params);
         const { ticket } = await (await app.post(app.api('query.csv/ticket'), { sql })).json();
         return app.api('query.csv', { ticket });
       };
-      offer(true);
-      const slow = setTimeout(() => { busy(true); about.textContent = 'running'; }, SLOW_MS);
+      showActions(true);
+      const slow = setTimeout(() => { setBusy(true); about.textContent = 'running'; }, SLOW_MS);
       try {
         const answer = sql === null ? await app.json(app.api('query', params), signal)
           : await (await app.post(app.api('query'), { sql }, signal)).json();
         about.textContent = countSentence(answer);
-        const empty = question ? `No rows: ${question.empty}.` : 'No rows.';
-        const columns = Object.fromEntries(question?.columns ?? []);
+        const empty = savedQuery ? `No rows: ${savedQuery.empty}.` : 'No rows.';
+        const columns = Object.fromEntries(savedQuery?.columns ?? []);
         body.replaceChildren(...(answer.rows.length
           ? answerTable(app, answer, columns) : [make('p', { class: 'sentence', text: empty })]));
       } catch (error) {
         if (signal.aborted) return;
         about.textContent = '';
-        offer(false);
+        showActions(false);
         body.replaceChildren(make('p', { class: 'failed', role: 'alert', text: error.message }));
       } finally {
         clearTimeout(slow);
-        if (!signal.aborted) busy(false);
+        if (!signal.aborted) setBusy(false);
       }
     },
-    destroy() { asking.abort(); },
+    destroy() { request.abort(); },
   };
 }

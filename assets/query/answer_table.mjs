@@ -1,14 +1,14 @@
-/** An answer as a table, some hundred rows at a time. */
+/** An answer as a table with pages of 200 rows. */
 import { make } from '../lib/dom.mjs';
 import { formatUrl } from '../lib/view_state.mjs';
 import { cell, isNumber, rankOf } from './cell_text.mjs';
 
 export const ROWS_A_PAGE = 200;
 
-/** View of a rank's timeline that a row leads to: at its step, where the row names one. */
-export function target(view, columns, row, rank) {
-  const at = columns.findIndex((column) => column.name === 'step' && column.kind === 'int');
-  const step = at < 0 ? null : row[at];
+/** View that a row links to: the timeline of its rank, at its step if the row has one. */
+export function timelineView(view, columns, row, rank) {
+  const stepColumn = columns.findIndex((column) => column.name === 'step' && column.kind === 'int');
+  const step = stepColumn < 0 ? null : row[stepColumn];
   const steps = Number.isSafeInteger(step) && step >= 0 ? [step, step] : view.steps;
   return { ...view, page: 'timeline', rank, ranks: [], steps, t: null, q: null, sql: null, args: {} };
 }
@@ -23,7 +23,7 @@ function bodyCell(app, columns, row, index) {
     made.textContent = text;
     if (value === null) made.classList.add('faint');
   } else {
-    const view = target(app.view, columns, row, rank);
+    const view = timelineView(app.view, columns, row, rank);
     const link = make('a', { href: formatUrl(view, app.base), text, title: `Timeline of rank ${rank}` });
     link.addEventListener('click', (event) => {
       if (event.metaKey || event.ctrlKey || event.shiftKey) return;
@@ -43,23 +43,23 @@ export function answerTable(app, answer, about) {
   })));
   const body = make('tbody');
   const table = make('table', { class: 'answer' }, [make('thead', {}, [head]), body]);
-  const where = make('span', { class: 'quiet', role: 'status' });
-  const back = make('button', { type: 'button', text: 'Previous' });
+  const rowRange = make('span', { class: 'quiet', role: 'status' });
+  const previous = make('button', { type: 'button', text: 'Previous' });
   const next = make('button', { type: 'button', text: 'Next' });
   let first = 0;
-  const show = (at) => {
-    first = at;
+  const show = (firstRow) => {
+    first = firstRow;
     const last = Math.min(first + ROWS_A_PAGE, rows.length);
     body.replaceChildren(...rows.slice(first, last).map((row) => make(
       'tr', {}, row.map((_, index) => bodyCell(app, columns, row, index)))));
-    where.textContent = `rows ${(first + 1).toLocaleString('en')} to ${last.toLocaleString('en')}`;
-    back.disabled = first === 0;
+    rowRange.textContent = `rows ${(first + 1).toLocaleString('en')} to ${last.toLocaleString('en')}`;
+    previous.disabled = first === 0;
     next.disabled = last === rows.length;
   };
-  back.addEventListener('click', () => show(first - ROWS_A_PAGE));
+  previous.addEventListener('click', () => show(first - ROWS_A_PAGE));
   next.addEventListener('click', () => show(first + ROWS_A_PAGE));
   show(0);
   const scroll = make('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Answer' }, [table]);
   if (rows.length <= ROWS_A_PAGE) return [scroll];
-  return [scroll, make('div', { class: 'pager' }, [back, where, next])];
+  return [scroll, make('div', { class: 'pager' }, [previous, rowRange, next])];
 }

@@ -1,17 +1,17 @@
-/** How a value of an answer reads. Pure: no DOM. */
+/** Text of the values of an answer. Pure: no DOM. */
 
 export const NONE = '\u2013';
-const UNIX_FROM_NS = 1e17;  // 1973: what is greater is a moment, not a duration
+const UNIX_FROM_NS = 1e17;  // 1973: greater values are points in time, not durations
 const UNKNOWN_AS_MINUS_ONE = new Set([
   'cpu_ns', 'end_ns', 'num_bytes', 'peer', 'microbatch', 'chunk', 'coll_seq', 'sum_sq_len']);
 const RANKS = new Set(['rank', 'worst_rank', 'peer', 'src', 'dst', 'failed_rank']);
 
-/** Whether a column stands to the right. */
+/** Whether a column is right-aligned. */
 export function isNumber(column) {
   return ['int', 'float'].includes(column.kind);
 }
 
-/** Rank a cell names, null where it names none. */
+/** Rank in a cell, null if it is not a rank. */
 export function rankOf(column, value) {
   const names = RANKS.has(column.name) && column.kind === 'int';
   return names && Number.isSafeInteger(value) && value >= 0 ? value : null;
@@ -25,7 +25,7 @@ function duration(ns) {
   return `${ns} ns`;
 }
 
-/** A moment in local time with its milliseconds. @param {string|number} ns Unix ns */
+/** A point in local time with milliseconds. @param {string|number} ns Unix ns */
 export function moment(ns) {
   const date = new Date(Number(ns) / 1e6);
   const two = (value) => String(value).padStart(2, '0');
@@ -50,7 +50,7 @@ function bytes(value) {
 }
 
 /**
- * Text of a cell and, where that is less than the value, what a pointer on it says.
+ * Text of a cell, and a tooltip if the text leaves something out.
  * @param {{name: string, kind: string}} column
  * @returns {{text: string, title: string}}
  */
@@ -78,14 +78,14 @@ function whole(name, value) {
   return { text: Number.isSafeInteger(number) ? number.toLocaleString('en') : raw, title: '' };
 }
 
-/** How many rows there are, as far as they were counted. */
+/** Number of rows, as far as they were counted. */
 export function countSentence(answer) {
   const shown = answer.rows.length;
   const count = (value) => value.toLocaleString('en');
-  const took = answer.seconds >= 1 ? `${answer.seconds.toFixed(1)} s`
+  const elapsed = answer.seconds >= 1 ? `${answer.seconds.toFixed(1)} s`
     : `${Math.max(1, Math.round(answer.seconds * 1000))} ms`;
   const rows = answer.num_rows === 1 ? 'row' : 'rows';
-  if (shown === answer.num_rows && answer.is_counted) return `${count(shown)} ${rows} in ${took}`;
+  if (shown === answer.num_rows && answer.is_counted) return `${count(shown)} ${rows} in ${elapsed}`;
   const all = `${answer.is_counted ? '' : 'more than '}${count(answer.num_rows)}`;
-  return `first ${count(shown)} of ${all} rows in ${took}; CSV has all`;
+  return `first ${count(shown)} of ${all} rows in ${elapsed}; CSV has all`;
 }

@@ -1,5 +1,5 @@
 /**
- * What a ready question is asked with: values the user gave, else those of the view. Pure.
+ * Parameters of a saved query: values that the user gave, else those of the view. Pure.
  *
  * @typedef {Object} Parameter
  * @property {string} name
@@ -11,7 +11,7 @@
 
 const HUGE = 10n ** 18n;
 
-/** Value of a parameter that the view gives, '' where it says nothing. @param {string} t0 Unix ns */
+/** Value of a parameter from the view, '' if the view has none. @param {string} t0 Unix ns */
 export function fromView(name, view, t0) {
   switch (name) {
     case 'attempt': return view.attempt === null ? '' : String(view.attempt);
@@ -24,10 +24,10 @@ export function fromView(name, view, t0) {
   }
 }
 
-/** What stands in an empty field. @param {Parameter} parameter */
+/** Placeholder of an empty field. @param {Parameter} parameter */
 export function placeholder(parameter) {
   if (parameter.name === 'now_ns') return 'now';
-  if (parameter.required) return 'needed';
+  if (parameter.required) return 'required';
   if (parameter.default === 'newest') return 'newest';
   if (parameter.default === 'null') {
     if (parameter.name === 'attempt') return 'newest';
@@ -37,26 +37,26 @@ export function placeholder(parameter) {
   return parameter.default;
 }
 
-/** Values by parameter name: given ones first, then the view's. @returns {Object<string, string>} */
-export function values(question, view, t0) {
-  const found = {};
-  for (const { name } of question.parameters) {
+/** Values by parameter name: the user's first, then the view's. @returns {Object<string, string>} */
+export function values(savedQuery, view, t0) {
+  const given = {};
+  for (const { name } of savedQuery.parameters) {
     const value = view.args[name] ?? fromView(name, view, t0);
-    if (value !== '') found[name] = value;
+    if (value !== '') given[name] = value;
   }
-  return found;
+  return given;
 }
 
 /** Names of required parameters without a value. */
-export function missing(question, given) {
-  return question.parameters
+export function missing(savedQuery, given) {
+  return savedQuery.parameters
     .filter((p) => p.required && p.name !== 'now_ns' && !given[p.name]).map((p) => p.name);
 }
 
 /** Search parameters of api/run/RUN/query. */
-export function request(question, given) {
+export function request(savedQuery, given) {
   return Object.fromEntries([
-    ['q', question.name], ...Object.entries(given).map(([name, value]) => [`q.${name}`, value])]);
+    ['q', savedQuery.name], ...Object.entries(given).map(([name, value]) => [`q.${name}`, value])]);
 }
 
 /** A word of a POSIX shell. */
@@ -64,9 +64,9 @@ export function shellWord(text) {
   return /^[\w./:=@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** The same question for a terminal. */
-export function command(folder, question, given, sql) {
-  const words = question
-    ? [question.name, ...Object.entries(given).map(([name, value]) => `${name}=${value}`)] : [sql];
+/** The same query as a shell command. */
+export function command(folder, savedQuery, given, sql) {
+  const words = savedQuery
+    ? [savedQuery.name, ...Object.entries(given).map(([name, value]) => `${name}=${value}`)] : [sql];
   return ['rankscope', 'query', folder, ...words].map(shellWord).join(' ');
 }

@@ -1,4 +1,4 @@
-/** Which metric the grid and the heat map show; one choice for the whole page, kept in the URL. */
+/** Chooses the metric of the grid and the heat map: one choice for the whole page, kept in the URL. */
 import { make } from '../lib/dom.mjs';
 import { metricsOf } from '../lib/metric.mjs';
 
@@ -9,12 +9,12 @@ export function mount(element, app) {
   const recent = make('button', { hidden: '' }, 'newest 20 steps');
   let metrics = [];
   const show = () => {
-    const wanted = app.view.metric;
-    const metric = metrics.find(({ name }) => name === wanted) ?? metrics[0];
+    const wantedName = app.view.metric;
+    const metric = metrics.find(({ name }) => name === wantedName) ?? metrics[0];
     if (!metric) return;
     select.value = metric.name;
-    const isUnknown = wanted !== null && wanted !== metric.name;
-    meaning.textContent = (isUnknown ? `There is no metric '${wanted.slice(0, 40)}'; this is ${metric.title}. ` : '') + metric.meaning;
+    const isUnknown = wantedName !== null && wantedName !== metric.name;
+    meaning.textContent = (isUnknown ? `There is no metric '${wantedName.slice(0, 40)}'; this is ${metric.title}. ` : '') + metric.meaning;
     recent.hidden = !app.view.steps;
   };
   select.addEventListener('change', () => app.set({ metric: select.value }, { push: true }));
@@ -22,8 +22,8 @@ export function mount(element, app) {
   app.addEventListener('view', show);
   element.classList.add('ranks-bar');
   element.replaceChildren(make('label', { for: id }, 'Coloured by'), select, meaning, recent);
-  metricsOf(app).then((found) => {
-    metrics = found;
+  metricsOf(app).then((loaded) => {
+    metrics = loaded;
     select.replaceChildren(...metrics.map(({ name, title, unit }) => make('option', { value: name }, `${title} (${unit})`)));
     show();
   }).catch((error) => {

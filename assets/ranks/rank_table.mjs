@@ -7,16 +7,16 @@ const MS = { unit: 'ms', decimals: 1 };
 /** name, title, unit (null: text) and hint of each column. */
 export const COLUMNS = [
   ['rank', 'Rank', null, 'global rank'], ['pp', 'PP', null, 'pipeline stage'],
-  ['dp', 'DP', null, 'data-parallel replica'], ['tp', 'TP', null, 'place in the tensor-parallel group'],
+  ['dp', 'DP', null, 'data-parallel replica'], ['tp', 'TP', null, 'position in the tensor-parallel group'],
   ['host', 'Host', null, 'machine'],
   ['slowdown', 'Slowdown', { unit: 'x', decimals: 2 }, 'compute over the median of its peers; red: beyond their spread'],
   ['compute_ms', 'Compute', MS, 'its own compute'],
   ['exposed_comm_ms', 'Exposed comm', MS, 'communication not hidden by compute, waiting included'],
   ['data_wait_ms', 'Data wait', MS, 'waiting for the next batch'],
-  ['bubble_ms', 'Bubble', MS, 'without compute, data or transfer'],
-  ['wait_ms', 'Wait', MS, 'in collectives, for those who came later'],
-  ['wait_caused_ms', 'Wait caused', { unit: 'GPU-ms', decimals: 1 }, 'of the others together, because it came last'],
-  ['state', 'State', null, 'by what was heard of it'],
+  ['bubble_ms', 'Bubble', MS, 'time without compute, data or transfer'],
+  ['wait_ms', 'Wait', MS, 'in collectives, for ranks that came later'],
+  ['wait_caused_ms', 'Wait caused', { unit: 'rank-ms', decimals: 1 }, 'waiting time of all other ranks together, because this rank came last'],
+  ['state', 'State', null, 'from its heartbeats'],
 ];
 const TEXT = new Set(['host', 'state']);
 const REFETCH_MS = 1000;
@@ -54,12 +54,12 @@ class RankTable {
     });
     this.search.addEventListener('input', () => {
       clearTimeout(this.typing);
-      this.typing = setTimeout(() => this.#ask({ filter: this.search.value, page: 0 }), TYPED_MS);
+      this.typing = setTimeout(() => this.#load({ filter: this.search.value, page: 0 }), TYPED_MS);
     });
     this.about = make('span', { class: 'quiet', role: 'status' }, 'Loading the table.');
     this.headers = COLUMNS.map(([name, title, format, hint]) => {
       const button = make('button', { type: 'button', title: hint }, format && format.unit !== 'x' ? `${title}, ${format.unit}` : title);
-      button.addEventListener('click', () => this.#ask({
+      button.addEventListener('click', () => this.#load({
         sort: name, page: 0, dir: this.sort === name ? (this.dir === 'desc' ? 'asc' : 'desc') : format ? 'desc' : 'asc',
       }));
       return make('th', { scope: 'col', class: TEXT.has(name) ? null : 'number', 'data-name': name }, button);
@@ -89,7 +89,7 @@ class RankTable {
     this.#markSelected();
   }
 
-  #ask(patch) {
+  #load(patch) {
     Object.assign(this, patch);
     this.fetcher.now();
   }
@@ -122,7 +122,7 @@ class RankTable {
       button.textContent = button.textContent.replace(/ [▾▴]$/, '') + (isSorted ? (this.dir === 'desc' ? ' ▾' : ' ▴') : '');
     }
     this.body.replaceChildren(...(rows.length ? rows.map((row) => this.#row(row))
-      : [make('tr', {}, make('td', { colspan: COLUMNS.length + 1, class: 'quiet' }, all ? 'No rank fits this filter.' : 'No rank has been heard of yet.'))]));
+      : [make('tr', {}, make('td', { colspan: COLUMNS.length + 1, class: 'quiet' }, all ? 'No rank matches this filter.' : 'No rank has reported yet.'))]));
     this.#markSelected();
     this.#showPager(page, pages);
   }
@@ -158,7 +158,7 @@ class RankTable {
     if (pages < 2) return this.pager.replaceChildren();
     const button = (text, to, enabled) => {
       const made = make('button', enabled ? {} : { disabled: '' }, text);
-      made.addEventListener('click', () => this.#ask({ page: to }));
+      made.addEventListener('click', () => this.#load({ page: to }));
       return made;
     };
     this.pager.replaceChildren(button('previous', page - 1, page > 0),

@@ -1,8 +1,8 @@
-/** Uploads this browser has begun and not seen the end of: they outlive a reload of the page. */
+/** Uploads that this browser began and that have not finished; they outlive a reload of the page. */
 
 const MOST = 8;
 
-export class Remembered {
+export class RememberedUploads {
   /** @param {string} base the server's prefix @param {Storage} storage */
   constructor(base, storage) {
     this.key = `rankscope.uploads ${base}`;
@@ -12,16 +12,16 @@ export class Remembered {
   /** Newest first. @returns {{id: string, fingerprint: string}[]} */
   all() {
     try {
-      const found = JSON.parse(this.storage.getItem(this.key) ?? '[]');
-      return Array.isArray(found) ? found.filter((one) => typeof one?.id === 'string') : [];
-    } catch {  // storage is forbidden, or holds something else
+      const stored = JSON.parse(this.storage.getItem(this.key) ?? '[]');
+      return Array.isArray(stored) ? stored.filter((upload) => typeof upload?.id === 'string') : [];
+    } catch {  // the browser forbids storage, or it holds something else
       return [];
     }
   }
 
   /** @param {string} fingerprint @returns {?string} the id of the upload of these files */
   find(fingerprint) {
-    return this.all().find((one) => one.fingerprint === fingerprint)?.id ?? null;
+    return this.all().find((upload) => upload.fingerprint === fingerprint)?.id ?? null;
   }
 
   add(id, fingerprint) {
@@ -29,7 +29,7 @@ export class Remembered {
   }
 
   forget(id) {
-    this.#write(this.all().filter((one) => one.id !== id));
+    this.#write(this.all().filter((upload) => upload.id !== id));
   }
 
   #write(uploads) {

@@ -1,7 +1,7 @@
 /**
- * The words and numbers of the list of runs. Pure: no DOM.
+ * Texts and numbers in the list of runs. Pure: no DOM.
  *
- * @typedef {Object} RunRow as app/views/runs.py has it
+ * @typedef {Object} RunRow of app/views/runs.py
  * @property {string} name
  * @property {string} state
  * @property {?string} ended
@@ -18,7 +18,7 @@
  * @property {?number} num_bytes
  * @property {number} num_problems
  * @property {?string} problem
- * @property {?string} importing how far its import is
+ * @property {?string} importing progress of its import
  * @property {?number} num_findings @property {?number} num_past @property {string} first_finding
  * @property {?number} num_noted
  */
@@ -38,7 +38,7 @@ export function duration(ms) {
   return `${Number((ms * 1000).toPrecision(3))} µs`;
 }
 
-/** How long ago, in the greatest unit that fits. @param {?number} seconds */
+/** Age in the largest unit that fits. @param {?number} seconds */
 export function age(seconds) {
   if (seconds === null || seconds === undefined) return NONE;
   for (const [size, unit] of AGES) {
@@ -61,7 +61,7 @@ export function count(value) {
   return value === null || value === undefined ? NONE : COUNT.format(value);
 }
 
-/** Ranks heard of the world, as far as it is known. @param {RunRow} row */
+/** Ranks that have reported / world size, if it is known. @param {RunRow} row */
 export function ranks(row) {
   if (row.num_ranks === null) return NONE;
   return row.world_size ? `${count(row.num_ranks)} / ${count(row.world_size)}` : count(row.num_ranks);
@@ -74,16 +74,16 @@ export function steps(row) {
     : `${count(row.first_step)} \u2013 ${count(row.last_step)}`;
 }
 
-/** What the diagnosis found. @param {RunRow} row @returns {{text: string, tone: string}} */
+/** Summary of the findings. @param {RunRow} row @returns {{text: string, tone: string}} */
 export function findings(row) {
   if (row.num_findings === null) return { text: NONE, tone: 'faint' };
   if (row.num_findings > 0) return { text: row.first_finding.replace(/\.$/, ''), tone: 'fault' };
-  const less = [[row.num_past, 'past'], [row.num_noted, 'noted']].filter(([number]) => number > 0);
-  if (less.length) return { text: less.map((part) => part.join(' ')).join(', '), tone: 'quiet' };
+  const others = [[row.num_past, 'past'], [row.num_noted, 'noted']].filter(([number]) => number > 0);
+  if (others.length) return { text: others.map((part) => part.join(' ')).join(', '), tone: 'quiet' };
   return { text: 'none', tone: 'quiet' };
 }
 
-/** Rows whose name, state, layout or end hold all words. @param {RunRow[]} rows @param {string} text */
+/** Rows whose name, state, layout or end contain all words. @param {RunRow[]} rows @param {string} text */
 export function filtered(rows, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return rows.filter((row) => {
@@ -92,7 +92,7 @@ export function filtered(rows, text) {
   });
 }
 
-/** What the list says of itself: how many, how many of them run. @param {RunRow[]} rows @param {RunRow[]} shown */
+/** Heading of the list: number of runs, and how many are running. @param {RunRow[]} rows @param {RunRow[]} shown */
 export function summary(rows, shown) {
   const running = rows.filter((row) => row.state === 'running').length;
   const all = `${rows.length} run${rows.length === 1 ? '' : 's'}`;
@@ -103,11 +103,11 @@ export function summary(rows, shown) {
 /** Columns of the list: heading, text of a row, whether it is a number. */
 export const COLUMNS = [
   { key: 'layout', title: 'Layout', text: (row) => row.layout || NONE },
-  { key: 'ranks', title: 'Ranks', number: true, text: ranks, about: 'ranks heard of / of the job' },
+  { key: 'ranks', title: 'Ranks', number: true, text: ranks, about: 'ranks that have reported / ranks of the job' },
   { key: 'hosts', title: 'Hosts', number: true, text: (row) => count(row.num_hosts) },
   { key: 'attempts', title: 'Attempts', number: true, text: (row) => count(row.attempts), about: 'starts of the job' },
   { key: 'steps', title: 'Steps', number: true, text: steps },
   { key: 'step', title: 'Last step', number: true, text: (row) => duration(row.last_step_ms), about: 'step time of the last finished step, median over its ranks' },
-  { key: 'age', title: 'Last heard', number: true, text: (row) => age(row.age_s), about: 'since something of the run arrived here' },
+  { key: 'age', title: 'Last data', number: true, text: (row) => age(row.age_s), about: 'time since the last data of the run arrived here' },
   { key: 'size', title: 'Size', number: true, text: (row) => size(row.num_bytes) },
 ];

@@ -1,4 +1,4 @@
-/** Files and folders into the folder of runs, chosen or dropped on the page: what the user sees. */
+/** Buttons, progress and outcome of uploading files and folders, chosen or dropped on the page. */
 import { make } from '../lib/dom.mjs';
 import { emptyView, formatUrl } from '../lib/view_state.mjs';
 import { ofDrop, ofInput } from './chosen_files.mjs';
@@ -6,14 +6,14 @@ import { size } from './run_rows.mjs';
 import { progressText } from './upload_rate.mjs';
 import { sessionOf } from './upload_session.mjs';
 
-const TOLD = 6;
-const UNREADABLE = 'What you dropped cannot be read by this browser; choose the files instead.';
-const SAY_EVERY_MS = 10_000;
+const MOST_LISTED = 6;
+const UNREADABLE = 'This browser cannot read what you dropped; choose the files instead.';
+const SPEAK_EVERY_MS = 10_000;
 
 function listed(title, texts) {
   if (!texts.length) return [];
-  const more = texts.length - TOLD;
-  const items = texts.slice(0, TOLD).map((text) => make('li', { text }));
+  const more = texts.length - MOST_LISTED;
+  const items = texts.slice(0, MOST_LISTED).map((text) => make('li', { text }));
   if (more > 0) items.push(make('li', { text: `and ${more} more` }));
   return [make('h3', { text: title }), make('ul', {}, items)];
 }
@@ -22,29 +22,29 @@ function hours(number) {
   return number >= 1 ? `${Number(number.toPrecision(2))} h` : `${Math.ceil(number * 60)} min`;
 }
 
-/** What is said of a state: one sentence, and one more in quiet. @param {import('./upload_session.mjs').State} state */
-export function words(state) {
+/** Two sentences about a state, the second one as a detail. @param {import('./upload_session.mjs').State} state */
+export function stateMessages(state) {
   const name = state.title ?? 'the files';
   const amount = progressText(state.done, state.total, state.rate);
   switch (state.phase) {
     case 'sending':
-      return [`Sending ${name}`, state.from ? `${amount}; ${size(state.from)} were here already` : amount];
+      return [`Sending ${name}`, state.from ? `${amount}; ${size(state.from)} were already here` : amount];
     case 'broken':
-      return [`${state.text} Going on with ${name} in ${Math.ceil(state.waitMs / 1000)} s.`, amount];
+      return [`${state.text} Continuing ${name} in ${Math.ceil(state.waitMs / 1000)} s.`, amount];
     case 'elsewhere':
       return [`${name} is being sent by another page`, amount];
     case 'partly':
-      return [`${size(state.done)} of ${size(state.total)} of ${name} have come`,
-        `Choose or drop the same files again to send the rest; what has come is kept for ${hours(state.keepHours)}.`];
+      return [`${size(state.done)} of ${size(state.total)} of ${name} received`,
+        `Choose or drop the same files again to send the rest; the received part is kept for ${hours(state.keepHours)}.`];
     case 'queued':
-      return [`${name} waits until another import is done`, 'All bytes have come: this page may be closed.'];
+      return [`${name} waits until another import is done`, 'All bytes are received: you can close this page.'];
     case 'reading':
-      return [state.file && state.file !== name ? `Reading ${name}: ${state.file}` : `Reading ${name}`, `${amount}${amount ? '; ' : ''}all bytes have come: this page may be closed`];
+      return [state.file && state.file !== name ? `Reading ${name}: ${state.file}` : `Reading ${name}`, `${amount}${amount ? '; ' : ''}all bytes are received: you can close this page`];
     case 'waiting':
-      return [`${name}: ${state.text}`, 'This page may be closed.'];
+      return [`${name}: ${state.text}`, 'You can close this page.'];
     case 'cancelled':
-      if (!state.isOver) return [`Giving up ${name}`, ''];
-      return [`Given up ${name}; ${state.removed ? 'nothing of it was kept' : 'the server could not be told, and removes what it has when nobody goes on with it'}.`, ''];
+      if (!state.isOver) return [`Cancelling ${name}`, ''];
+      return [`Cancelled ${name}; ${state.removed ? 'the server kept nothing of it' : 'the server could not be reached and removes the received part later'}.`, ''];
     default:
       return [state.text ?? '', ''];
   }
@@ -61,8 +61,8 @@ function openRun(app, run) {
 }
 
 function outcome(app, { run, is_known: isKnown, problems, guesses }) {
-  const said = isKnown ? 'These files were here already: ' : 'Imported: ';
-  return make('div', { class: 'upload-told' }, [make('p', {}, [said, openRun(app, run)]),
+  const lead = isKnown ? 'These files were already here: ' : 'Imported: ';
+  return make('div', { class: 'upload-outcome' }, [make('p', {}, [lead, openRun(app, run)]),
     ...listed('Problems', problems), ...listed('Guessed', guesses)]);
 }
 
@@ -72,8 +72,8 @@ class Panel {
     this.app = app;
     this.session = session;
     this.choose = choose;
-    this.drawn = '';
-    this.saidMs = 0;
+    this.drawnPhase = '';
+    this.spokenMs = 0;
     this.title = make('p');
     this.detail = make('p', { class: 'quiet' });
     this.shown = make('p', { hidden: true });
@@ -88,9 +88,9 @@ class Panel {
   draw() {
     const { state } = this.session;
     this.box.hidden = state.phase === 'idle';
-    const isNew = state.phase !== this.drawn;
-    if (isNew) this.#lay(state);
-    const [sentence, more] = words(state);
+    const isNew = state.phase !== this.drawnPhase;
+    if (isNew) this.#rebuild(state);
+    const [sentence, more] = stateMessages(state);
     this.title.textContent = sentence;
     this.detail.textContent = more;
     this.#link(state);
@@ -100,7 +100,7 @@ class Panel {
     this.#speak(state, isNew, sentence, more);
   }
 
-  /** Where to look at what is read so far, while the rest is read. */
+  /** Link to what is read so far, while the rest is read. */
   #link({ phase, shown }) {
     this.shown.hidden = phase !== 'reading' || !shown;
     if (this.shown.hidden || this.shown.dataset.run === shown) return;
@@ -108,23 +108,23 @@ class Panel {
     this.shown.replaceChildren('What is read so far: ', openRun(this.app, shown));
   }
 
-  /** Screen readers hear of every new phase at once, of progress now and then. */
+  /** Screen readers get every new phase at once, and progress every 10 s. */
   #speak(state, isNew, sentence, more) {
     if (state.phase === 'failed') { this.alert.textContent = sentence; return; }
     if (isNew) this.alert.textContent = '';
-    if (!isNew && performance.now() - this.saidMs < SAY_EVERY_MS) return;
-    this.saidMs = performance.now();
+    if (!isNew && performance.now() - this.spokenMs < SPEAK_EVERY_MS) return;
+    this.spokenMs = performance.now();
     this.status.textContent = state.phase === 'done' ? `Imported: ${state.result.run}` : `${sentence}. ${more}`;
   }
 
-  #lay(state) {
+  #rebuild(state) {
     const hadFocus = this.buttons.contains(document.activeElement);
-    this.drawn = state.phase;
+    this.drawnPhase = state.phase;
     this.box.className = `upload ${state.phase}`;
     this.title.className = state.phase === 'failed' ? 'fault' : '';
     const hasBar = ['sending', 'broken', 'partly', 'elsewhere', 'queued', 'reading', 'waiting'].includes(state.phase);
     this.buttons.replaceChildren(...this.#buttonsOf(state));
-    const text = make('div', { class: 'upload-told' }, [this.title, this.detail, this.shown]);
+    const text = make('div', { class: 'upload-outcome' }, [this.title, this.detail, this.shown]);
     this.box.replaceChildren(
       state.phase === 'done' ? outcome(this.app, state.result) : text,
       ...(hasBar ? [this.bar] : []), this.buttons);
@@ -145,7 +145,7 @@ class Panel {
       case 'broken': return [button('Try now', () => session.hurry()), cancel()];
       case 'partly': return [button('Choose files', this.choose.files), button('Choose a folder', this.choose.folder),
         button('Discard', () => session.cancel()), close()];
-      case 'failed': return [...(state.canGoOn ? [button('Try again', () => session.goOn())] : []), close()];
+      case 'failed': return [...(state.canResume ? [button('Try again', () => session.resume())] : []), close()];
       default: return [close()];
     }
   }
@@ -155,7 +155,7 @@ function fileInput(attributes, onChosen) {
   const input = make('input', { type: 'file', multiple: true, hidden: true, ...attributes });
   input.addEventListener('change', () => {
     const chosen = ofInput(input.files);
-    input.value = '';  // the same files may be chosen again
+    input.value = '';  // so that the same files can be chosen again
     onChosen(chosen);
   });
   return input;
@@ -163,7 +163,7 @@ function fileInput(attributes, onChosen) {
 
 /**
  * @param {import('../lib/app.mjs').App} app @param {number} limitBytes
- * @param {() => void} onDone called once a run has come in
+ * @param {() => void} onDone called when a run was imported
  */
 export function uploadPanel(app, limitBytes, onDone) {
   const session = sessionOf(app);
@@ -172,7 +172,7 @@ export function uploadPanel(app, limitBytes, onDone) {
   const folder = fileInput({ webkitdirectory: true }, start);
   const choose = { files: () => files.click(), folder: () => folder.click() };
   const panel = new Panel(app, session, choose);
-  const ways = [
+  const buttons = [
     ['Import files', choose.files, 'Trace files of one job, or drop them on this page'],
     ['Import a folder', choose.folder, 'A folder of trace files of one job, or drop it on this page'],
   ].map(([text, act, title]) => {
@@ -185,9 +185,9 @@ export function uploadPanel(app, limitBytes, onDone) {
   document.body.append(drop);
 
   const onChange = () => {
-    const before = panel.drawn;
+    const before = panel.drawnPhase;
     panel.draw();
-    for (const button of ways) button.disabled = session.isBusy;
+    for (const button of buttons) button.disabled = session.isBusy;
     if (session.state.phase === 'done' && before !== 'done' && before !== '') onDone();
   };
   const hasFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes('Files');
@@ -195,8 +195,8 @@ export function uploadPanel(app, limitBytes, onDone) {
     dragover: (event) => {
       if (!hasFiles(event)) return;
       event.preventDefault();
-      dropText.textContent = session.isBusy ? 'One upload at a time: wait for this one, or cancel it.'
-        : 'Drop trace files or a folder of one job: they become a run.';
+      dropText.textContent = session.isBusy ? 'One upload at a time: wait for the current one, or cancel it.'
+        : 'Drop trace files or a folder of one job to import them as a run.';
       drop.hidden = false;
     },
     dragleave: (event) => { if (!event.relatedTarget) drop.hidden = true; },
@@ -212,7 +212,7 @@ export function uploadPanel(app, limitBytes, onDone) {
   onChange();
   session.restore();
   return {
-    buttons: ways,
+    buttons,
     panel: make('div', {}, [files, folder, panel.place]),
     destroy() {
       drop.remove();

@@ -1,32 +1,32 @@
 /**
- * The one upload of this page, from the choice of files to the run. It outlives the panel that
- * shows it (Dash draws the list of runs anew) and says `change` whenever its state is another.
+ * The upload of this page, from the choice of files to the run. It outlives the panel that shows it,
+ * because Dash may draw the list of runs again, and dispatches `change` with each new state.
  *
  * @typedef {Object} State
  * @property {'idle'|'sending'|'broken'|'partly'|'elsewhere'|'queued'|'reading'|'waiting'|'done'|'failed'|'cancelled'} phase
  * @property {string} [title]
  * @property {number} [done] @property {number} [total] bytes
- * @property {?number} [rate] bytes a second
- * @property {number} [from] bytes that had come before this page began to send
- * @property {string} [file] reading: the one at hand
- * @property {?string} [shown] reading: the run in which what is read so far can be looked at
+ * @property {?number} [rate] bytes per second
+ * @property {number} [from] bytes that the server had before this page began to send
+ * @property {string} [file] reading: the current file
+ * @property {?string} [shown] reading: the run that shows what is read so far
  * @property {string} [text] what went wrong
- * @property {number} [waitMs] broken: until the next try
- * @property {boolean} [canGoOn] failed: the same files may be sent on
- * @property {number} [keepHours] partly: how long the server keeps what has come
- * @property {boolean} [isOver] cancelled: the server knows @property {boolean} [removed] and has removed it
- * @property {Object} [result] done: what the server tells
+ * @property {number} [waitMs] broken: time until the next try
+ * @property {boolean} [canResume] failed: the upload of the same files can be resumed
+ * @property {number} [keepHours] partly: how long the server keeps the received part
+ * @property {boolean} [isOver] cancelled: the request to remove it has ended @property {boolean} [removed] successfully
+ * @property {Object} [result] done: the server's answer
  */
 import { fingerprint, refusal, title, totalBytes } from './chosen_files.mjs';
-import { Remembered } from './remembered_uploads.mjs';
-import { Pace } from './upload_rate.mjs';
-import { create, passes, pause, remove, sendAll, told, waitMs } from './upload_transfer.mjs';
+import { RememberedUploads } from './remembered_uploads.mjs';
+import { UploadRate } from './upload_rate.mjs';
+import { create, isTemporary, pause, remove, sendAll, uploadStatus, waitMs } from './upload_transfer.mjs';
 
-const LOOK_EVERY_MS = 400;
-/** What the server says of a whole upload; any other state is that it is read. */
+const POLL_MS = 400;
+/** Phases by the server's state of a complete upload; in any other state it is being read. */
 const PHASES = { queued: 'queued', waiting: 'waiting' };
-const LOOKS_BEFORE_PARTLY = 3;
-const GONE = 'The server does not know this upload any more. Where it came in whole, the run is in the list; else send the files again.';
+const POLLS_BEFORE_PARTLY = 3;
+const GONE = 'The server no longer knows this upload. If it was complete, the run is in the list; otherwise send the files again.';
 
 const sessions = new WeakMap();
 
@@ -43,60 +43,60 @@ export class Session extends EventTarget {
   #app;
   #remembered;
   #id = null;
-  /** The id of an upload the server has not yet told. @type {?Promise<string>} */
-  #beginning = null;
+  /** The id of an upload that the server has not answered with yet. @type {?Promise<string>} */
+  #creation = null;
   #chosen = null;
-  #ending = null;
-  #pace = new Pace();
+  #abort = null;
+  #rate = new UploadRate();
 
   constructor(app) {
     super();
     this.#app = app;
     let storage = null;
     try { storage = window.localStorage; } catch { /* forbidden */ }
-    this.#remembered = new Remembered(app.base, storage);
+    this.#remembered = new RememberedUploads(app.base, storage);
   }
 
-  /** Whether something goes on that other files would have to wait for. */
+  /** Whether an upload is under way that other files would have to wait for. */
   get isBusy() {
     return ['sending', 'broken', 'queued', 'reading', 'waiting'].includes(this.state.phase);
   }
 
-  #say(state) {
+  #setState(state) {
     this.state = state;
     this.dispatchEvent(new Event('change'));
   }
 
-  /** What was under way when the page was left: shown again, or read to its end. */
+  /** Resume showing an upload that was under way when the page was left. */
   async restore() {
     if (this.state.phase !== 'idle') return;
     for (const { id } of this.#remembered.all()) {
-      const found = await told(this.#app, id).catch(() => undefined);
+      const status = await uploadStatus(this.#app, id).catch(() => undefined);
       if (this.state.phase !== 'idle') return;
-      if (found === null) this.#remembered.forget(id);
-      else if (found) { await this.#run(id, () => this.#follow()); return; }
+      if (status === null) this.#remembered.forget(id);
+      else if (status) { await this.#run(id, () => this.#follow()); return; }
     }
   }
 
-  /** Send these files and see them imported. @param {import('./chosen_files.mjs').Chosen[]} chosen */
+  /** Send these files and follow their import. @param {import('./chosen_files.mjs').Chosen[]} chosen */
   async start(chosen, limitBytes) {
     if (this.isBusy) return;
-    const wrong = refusal(chosen, limitBytes);
-    if (wrong) { this.refuse(wrong); return; }
+    const problem = refusal(chosen, limitBytes);
+    if (problem) { this.refuse(problem); return; }
     this.#chosen = chosen;
-    await this.goOn();
+    await this.resume();
   }
 
-  /** Nothing was sent, for this reason. @param {string} text */
+  /** Show why nothing was sent. @param {string} text */
   refuse(text) {
-    this.#say({ phase: 'failed', text });
+    this.#setState({ phase: 'failed', text });
   }
 
-  /** Send what is missing of the files chosen last. */
-  async goOn() {
+  /** Send the missing part of the files chosen last. */
+  async resume() {
     const chosen = this.#chosen;
-    this.#pace = new Pace();
-    this.#say({ phase: 'sending', title: title(chosen), done: 0, total: totalBytes(chosen), rate: null });
+    this.#rate = new UploadRate();
+    this.#setState({ phase: 'sending', title: title(chosen), done: 0, total: totalBytes(chosen), rate: null });
     await this.#run(null, async () => {
       await this.#identify(chosen);
       await this.#send(chosen);
@@ -104,117 +104,117 @@ export class Session extends EventTarget {
     });
   }
 
-  /** The upload of these files: the one begun before where the server still has it. */
+  /** Find the upload of these files, if it was begun before and the server still has it, or create it. */
   async #identify(chosen) {
-    const mark = fingerprint(chosen);
-    this.#id = this.#remembered.find(mark);
-    if (this.#id && await told(this.#app, this.#id, this.#ending.signal)) return;
+    const print = fingerprint(chosen);
+    this.#id = this.#remembered.find(print);
+    if (this.#id && await uploadStatus(this.#app, this.#id, this.#abort.signal)) return;
     if (this.#id) this.#remembered.forget(this.#id);
     this.#id = null;
-    const { signal } = this.#ending;
-    this.#beginning = create(this.#app, chosen);  // once asked for, the server has it
-    const id = await this.#beginning;
+    const { signal } = this.#abort;
+    this.#creation = create(this.#app, chosen);  // once requested, the server has it
+    const id = await this.#creation;
     signal.throwIfAborted();
     this.#id = id;
-    this.#remembered.add(id, mark);
+    this.#remembered.add(id, print);
   }
 
   async #send(chosen) {
     const common = { title: title(chosen), total: totalBytes(chosen) };
     let from = null;
     const sending = (done) => {
-      this.#pace.note(done, performance.now());
-      this.#say({ ...common, phase: 'sending', done, from, rate: this.#pace.rate() });
+      this.#rate.add(done, performance.now());
+      this.#setState({ ...common, phase: 'sending', done, from, rate: this.#rate.rate() });
     };
     await sendAll(this.#app, this.#id, new Blob(chosen.map(({ file }) => file)), {
-      signal: this.#ending.signal, hurry: this, onBytes: sending,
-      onFrom: (offset) => { from ??= offset; this.#pace = new Pace(); sending(offset); },
-      onBreak: (text, ms) => this.#say({ ...this.state, phase: 'broken', text, waitMs: ms, rate: null }),
+      signal: this.#abort.signal, hurry: this, onBytes: sending,
+      onFrom: (offset) => { from ??= offset; this.#rate = new UploadRate(); sending(offset); },
+      onBreak: (text, ms) => this.#setState({ ...this.state, phase: 'broken', text, waitMs: ms, rate: null }),
     });
   }
 
-  /** Tell how the server goes on, until it has ended. */
+  /** Show the progress on the server until the import has ended. */
   async #follow() {
-    this.#pace = new Pace();
+    this.#rate = new UploadRate();
     let failures = 0;
-    for (let looks = 0; ; looks++) {
-      let found;
+    for (let polls = 0; ; polls++) {
+      let status;
       try {
-        found = await told(this.#app, this.#id, this.#ending.signal);
+        status = await uploadStatus(this.#app, this.#id, this.#abort.signal);
         failures = 0;
       } catch (error) {
-        this.#ending.signal.throwIfAborted();
-        if (!passes(error.status)) throw error;
+        this.#abort.signal.throwIfAborted();
+        if (!isTemporary(error.status)) throw error;
         failures += 1;
-        this.#say({ ...this.state, phase: 'broken', text: error.message, waitMs: waitMs(failures), rate: null });
-        await pause(waitMs(failures), this.#ending.signal, this);
+        this.#setState({ ...this.state, phase: 'broken', text: error.message, waitMs: waitMs(failures), rate: null });
+        await pause(waitMs(failures), this.#abort.signal, this);
         continue;
       }
-      if (!this.#tell(found, looks)) return;
-      await pause(LOOK_EVERY_MS, this.#ending.signal, this);
-      this.#ending.signal.throwIfAborted();
+      if (!this.#showStatus(status, polls)) return;
+      await pause(POLL_MS, this.#abort.signal, this);
+      this.#abort.signal.throwIfAborted();
     }
   }
 
-  /** Show what the server tells; whether there is more to come. */
-  #tell(found, looks) {
-    if (found === null || found.state === 'done' || found.state === 'failed') {
+  /** Show the server's status. @returns {boolean} whether to ask again */
+  #showStatus(status, polls) {
+    if (status === null || status.state === 'done' || status.state === 'failed') {
       this.#remembered.forget(this.#id);
-      if (found?.state === 'done') this.#say({ phase: 'done', title: found.title, result: found });
-      else this.#say({ phase: 'failed', title: found?.title, text: found?.error ?? GONE });
+      if (status?.state === 'done') this.#setState({ phase: 'done', title: status.title, result: status });
+      else this.#setState({ phase: 'failed', title: status?.title, text: status?.error ?? GONE });
       return false;
     }
-    if (found.state === 'receiving') return this.#tellPart(found, looks);
-    this.#pace.note(found.done_bytes, performance.now());
-    this.#say({
-      phase: PHASES[found.state] ?? 'reading', title: found.title, text: found.error, shown: found.shown,
-      done: found.done_bytes, total: found.num_bytes, rate: this.#pace.rate(), file: found.file,
+    if (status.state === 'receiving') return this.#showPart(status, polls);
+    this.#rate.add(status.done_bytes, performance.now());
+    this.#setState({
+      phase: PHASES[status.state] ?? 'reading', title: status.title, text: status.error, shown: status.shown,
+      done: status.done_bytes, total: status.num_bytes, rate: this.#rate.rate(), file: status.file,
     });
     return true;
   }
 
-  /** Part of it has come, and this page is not sending it: is anybody? */
-  #tellPart(found, looks) {
+  /** Show a partly received upload that this page is not sending; another page may be. */
+  #showPart(status, polls) {
     const part = {
-      title: found.title, done: found.offset, total: found.total_bytes, keepHours: found.keep_hours,
+      title: status.title, done: status.offset, total: status.total_bytes, keepHours: status.keep_hours,
     };
-    if (found.is_sending) this.#say({ ...part, phase: 'elsewhere' });
-    if (found.is_sending || looks < LOOKS_BEFORE_PARTLY) return true;
-    this.#say({ ...part, phase: 'partly' });
+    if (status.is_sending) this.#setState({ ...part, phase: 'elsewhere' });
+    if (status.is_sending || polls < POLLS_BEFORE_PARTLY) return true;
+    this.#setState({ ...part, phase: 'partly' });
     return false;
   }
 
-  /** Do the work of one upload; whatever ends it becomes the state. */
+  /** Do the work of one upload; an error becomes the state. */
   async #run(id, work) {
-    this.#ending?.abort();
-    this.#ending = new AbortController();
-    const { signal } = this.#ending;
+    this.#abort?.abort();
+    this.#abort = new AbortController();
+    const { signal } = this.#abort;
     this.#id = id;
-    this.#beginning = null;
+    this.#creation = null;
     try {
       await work();
     } catch (error) {
       if (signal.aborted) return;
       if (error.status === 404) this.#remembered.forget(this.#id);
-      const mayPass = passes(error.status) || [404, 507].includes(error.status);
-      this.#say({ ...this.state, phase: 'failed', text: error.message, canGoOn: mayPass && this.#chosen !== null });
+      const isRetryable = isTemporary(error.status) || [404, 507].includes(error.status);
+      this.#setState({ ...this.state, phase: 'failed', text: error.message, canResume: isRetryable && this.#chosen !== null });
     }
   }
 
-  /** Try again at once where the connection broke. */
+  /** Try again at once after the connection broke. */
   hurry() {
     this.dispatchEvent(new Event('hurry'));
   }
 
-  /** Give the upload up, here and on the server. */
+  /** Cancel the upload, here and on the server. */
   async cancel() {
-    this.#ending?.abort();
-    const given = { phase: 'cancelled', title: this.state.title };
-    this.#say({ ...given, isOver: false });
-    const begun = this.state;
+    this.#abort?.abort();
+    const cancelled = { phase: 'cancelled', title: this.state.title };
+    this.#setState({ ...cancelled, isOver: false });
+    const stateBefore = this.state;
     let removed = true;
     try {
-      const id = this.#id ?? await this.#beginning;
+      const id = this.#id ?? await this.#creation;
       if (id !== null) {
         this.#remembered.forget(id);
         await remove(this.#app, id);
@@ -222,12 +222,12 @@ export class Session extends EventTarget {
     } catch {
       removed = false;
     }
-    if (this.state === begun) this.#say({ ...given, isOver: true, removed });
+    if (this.state === stateBefore) this.#setState({ ...cancelled, isOver: true, removed });
   }
 
-  /** Nothing is shown any more; what the server keeps it keeps. */
+  /** Show nothing any more; the server keeps what it has. */
   close() {
-    this.#ending?.abort();
-    this.#say({ phase: 'idle' });
+    this.#abort?.abort();
+    this.#setState({ phase: 'idle' });
   }
 }

@@ -1,10 +1,10 @@
-/** The list of runs: drawn from the rows that came with the page, asked for again every 2 s. */
+/** The list of runs: drawn from the rows that came with the page, updated every 2 s. */
 import { make } from '../lib/dom.mjs';
 import { emptyView, formatUrl } from '../lib/view_state.mjs';
 import { COLUMNS, filtered, findings, summary } from './run_rows.mjs';
 import { uploadPanel } from './upload_panel.mjs';
 
-const ASK_EVERY_MS = 2000;
+const POLL_MS = 2000;
 
 function runUrl(app, name) {
   return formatUrl({ ...emptyView(), run: name }, app.base);
@@ -22,14 +22,14 @@ function stateCell(row) {
 function findingsCell(row) {
   const { text, tone } = findings(row);
   const more = row.num_findings > 1 ? ` +${row.num_findings - 1}` : '';
-  const title = row.num_findings === null ? 'not judged yet, or not enough data' : null;
+  const title = row.num_findings === null ? 'not diagnosed yet, or not enough data' : null;
   return make('td', { class: `run-findings ${tone}`, text: text + more, title, 'data-title': 'Findings' });
 }
 
-/** Why there is nothing but a name yet. */
+/** Why a row has only a name yet. */
 function aboutUnfinished(row) {
-  if (row.state === 'importing') return `${row.importing}: what is read so far can be looked at`;
-  return 'Its index is being built; it appears here by itself.';
+  if (row.state === 'importing') return `${row.importing}: you can already look at what is read so far`;
+  return 'Indexing; opens automatically.';
 }
 
 function rowElement(app, row) {
@@ -51,14 +51,14 @@ function rowElement(app, row) {
   return make('tr', { 'data-state': row.state }, cells);
 }
 
-/** @param {HTMLElement} place @param {import('../lib/app.mjs').App} app @param {{rows: Object[], limit_bytes: number}} options */
-export function mount(place, app, options) {
+/** @param {HTMLElement} container @param {import('../lib/app.mjs').App} app @param {{rows: Object[], limit_bytes: number}} options */
+export function mount(container, app, options) {
   let rows = options.rows;
   let drawn = '';
   const filter = make('input', { type: 'search', placeholder: 'Filter runs', 'aria-label': 'Filter runs' });
   const about = make('span', { class: 'quiet', role: 'status' });
   const note = make('span', { class: 'warn-text' });
-  const upload = uploadPanel(app, options.limit_bytes, () => ask());
+  const upload = uploadPanel(app, options.limit_bytes, () => refresh());
   const head = make('tr', {}, [
     make('th', { scope: 'col', text: 'Run' }), make('th', { scope: 'col', text: 'State' }),
     make('th', { scope: 'col', text: 'Findings' }),
@@ -67,7 +67,7 @@ export function mount(place, app, options) {
   const body = make('tbody');
   const nothing = make('p', { class: 'quiet none', hidden: '' });
   const table = make('table', { class: 'runs-table' }, [make('thead', {}, [head]), body]);
-  place.replaceChildren(
+  container.replaceChildren(
     make('header', {}, [make('h1', { text: 'Runs' }), about, note, filter, ...upload.buttons]),
     upload.panel,
     make('div', { class: 'scroll' }, [table]), nothing);
@@ -82,18 +82,18 @@ export function mount(place, app, options) {
     body.replaceChildren(...shown.map((row) => rowElement(app, row)));
     if (focused) body.querySelector(`a[data-run="${CSS.escape(focused)}"]`)?.focus();
     table.hidden = shown.length === 0;
-    place.classList.toggle('none-yet', rows.length === 0);
+    container.classList.toggle('none-yet', rows.length === 0);
     nothing.hidden = shown.length > 0;
-    nothing.textContent = rows.length ? `No run matches "${filter.value}".` : 'None yet. Start a job as below, or drop trace files on this page.';
+    nothing.textContent = rows.length ? `No run matches "${filter.value}".` : 'No runs yet. Start a job as below, or drop trace files on this page.';
   };
 
   let timer = 0;
-  let asking = new AbortController();
-  const ask = async () => {
+  let request = new AbortController();
+  const refresh = async () => {
     clearTimeout(timer);
-    asking.abort();
-    asking = new AbortController();
-    const { signal } = asking;
+    request.abort();
+    request = new AbortController();
+    const { signal } = request;
     try {
       rows = (await app.json(`${app.base}/api/runs`, signal)).runs;
       note.textContent = '';
@@ -102,9 +102,9 @@ export function mount(place, app, options) {
       if (signal.aborted) return;
       note.textContent = `The list is not up to date: ${error.message}`;
     }
-    if (!signal.aborted && !document.hidden) timer = setTimeout(ask, ASK_EVERY_MS);
+    if (!signal.aborted && !document.hidden) timer = setTimeout(refresh, POLL_MS);
   };
-  const onVisible = () => { if (!document.hidden) ask(); };
+  const onVisible = () => { if (!document.hidden) refresh(); };
   document.addEventListener('visibilitychange', onVisible);
   filter.addEventListener('input', draw);
   body.addEventListener('click', (event) => {  // the whole row is the link, without a reload
@@ -116,10 +116,10 @@ export function mount(place, app, options) {
     else app.open({ ...emptyView(), run: link.dataset.run });
   });
   draw();
-  timer = setTimeout(ask, ASK_EVERY_MS);
+  timer = setTimeout(refresh, POLL_MS);
   return {
     destroy() {
-      asking.abort();
+      request.abort();
       clearTimeout(timer);
       document.removeEventListener('visibilitychange', onVisible);
       upload.destroy();

@@ -1,21 +1,21 @@
 /**
- * The strip's arithmetic, apart from the DOM: where a step lies, what a pixel column shows, and how
- * a brush moves. Steps are whole; a brush is [first, last], both included.
+ * Arithmetic of the strip: where a step lies, what a pixel column shows, and how the brush moves. Pure.
+ * A brush is [first, last], both included.
  *
  * @typedef {Object} Points
- * @property {ArrayLike<number>} first @property {ArrayLike<number>} last stretch of steps of a point
+ * @property {ArrayLike<number>} first @property {ArrayLike<number>} last steps that a point stands for
  * @property {ArrayLike<number>} step the slowest of them @property {ArrayLike<number>} ms its time
  */
 
-/** First and last step there is; null without steps. @param {Points} points */
+/** First and last step; null without steps. @param {Points} points */
 export function extent(points) {
   const count = points.first.length;
   return count ? [points.first[0], points.last[count - 1]] : null;
 }
 
 /**
- * Where steps stand side by side: at their numbers, or, where numbers are left out, at the points'
- * places in order. `place` and `step` lead there and back; `points` have places instead of numbers.
+ * The axis of the strip: a step lies at its number or, if steps are missing, at the position of its point.
+ * `place` maps a step to its position, `step` maps it back; `points` have positions instead of numbers.
  * @param {Points} points
  * @returns {?{range: [number, number], points: Points, place: (step: number) => number,
  *   step: (place: number) => number}} null without steps
@@ -23,10 +23,10 @@ export function extent(points) {
 export function axisOf(points) {
   const count = points.first.length;
   if (!count) return null;
-  const same = (number) => number;
-  let at = 1;
-  while (at < count && points.first[at] === points.last[at - 1] + 1) at++;
-  if (at === count) return { range: extent(points), points, place: same, step: same };
+  const identity = (number) => number;
+  let consecutive = 1;
+  while (consecutive < count && points.first[consecutive] === points.last[consecutive - 1] + 1) consecutive++;
+  if (consecutive === count) return { range: extent(points), points, place: identity, step: identity };
   const places = Float64Array.from({ length: count }, (_, place) => place);
   const place = (step) => {
     let [low, high] = [0, count];
@@ -39,7 +39,7 @@ export function axisOf(points) {
   };
   return {
     range: [0, count - 1], points: { ...points, first: places, last: places, step: places }, place,
-    step: (at) => points.first[Math.min(Math.max(at, 0), count - 1)],
+    step: (position) => points.first[Math.min(Math.max(position, 0), count - 1)],
   };
 }
 
@@ -54,7 +54,7 @@ export function stepAt(range, width, x) {
   return Math.min(Math.max(step, range[0]), range[1]);
 }
 
-/** Index of the point whose stretch holds this step, else -1. */
+/** Index of the point that stands for this step, else -1. */
 export function pointAt(points, step) {
   let [low, high] = [0, points.first.length - 1];
   while (low <= high) {
@@ -67,26 +67,26 @@ export function pointAt(points, step) {
 }
 
 /**
- * Greatest time of every pixel column, NaN where there is none: a lone slow step stays visible.
+ * Greatest time of each pixel column, so that a single slow step stays visible; NaN without a step.
  * @param {Points} points @returns {Float64Array}
  */
 export function columns(points, range, width) {
-  const found = new Float64Array(width).fill(NaN);
+  const greatest = new Float64Array(width).fill(NaN);
   for (let i = 0; i < points.first.length; i++) {
     const value = points.ms[i];
     if (Number.isNaN(value)) continue;
     const from = Math.floor(xOf(range, width, points.first[i]));
     const to = Math.max(Math.ceil(xOf(range, width, points.last[i] + 1)), from + 1);
     for (let x = from; x < Math.min(to, width); x++) {
-      if (!(found[x] >= value)) found[x] = value;
+      if (!(greatest[x] >= value)) greatest[x] = value;
     }
   }
-  return found;
+  return greatest;
 }
 
 /**
- * Top of the scale, ms: what nearly all steps stay below, so that a first step of seconds does not
- * flatten the rest. @param {Points} points @param {?number} median
+ * Top of the scale, ms: nearly all steps are below it, so that a first step of seconds does not flatten
+ * the others. @param {Points} points @param {?number} median
  */
 export function ceiling(points, median) {
   const values = Array.from(points.ms).filter((value) => !Number.isNaN(value)).sort((a, b) => a - b);
@@ -95,14 +95,14 @@ export function ceiling(points, median) {
   return Math.min(Math.max(high * 1.15, (median ?? 0) * 1.6), values[values.length - 1] * 1.15) || 1;
 }
 
-/** Brush from two steps in any order. */
+/** Brush between two steps in any order. */
 export function brush(a, b) {
   return a <= b ? [a, b] : [b, a];
 }
 
 /**
- * Brush after an arrow key. Without one the newest step is taken first.
- * @param {?[number, number]} steps @param {-1|1} by @param {boolean} widen move the last step only
+ * Brush after an arrow key; without a brush, the newest step.
+ * @param {?[number, number]} steps @param {-1|1} by @param {boolean} widen: move only the last step
  */
 export function moved(steps, range, by, widen) {
   if (steps === null) return [range[1], range[1]];
@@ -112,19 +112,19 @@ export function moved(steps, range, by, widen) {
   return [first + shift, last + shift];
 }
 
-/** Marks of the pixel column of a step: within `reach` steps of it. */
+/** Marks within `reach` steps of a step. */
 export function marksNear(marks, step, reach) {
   return marks.filter((mark) => Math.abs(mark.step - step) <= reach);
 }
 
-/** Steps to label below: at most `most`, round ones. */
+/** Round numbers of steps to label, at most `most`. */
 export function ticks(range, most) {
   const span = range[1] - range[0] + 1;
   let size = 1;
   for (let power = 1; span / size > most; power *= 10) {
-    size = [2, 5, 10].map((factor) => factor * power).find((one) => span / one <= most) ?? 10 * power;
+    size = [2, 5, 10].map((factor) => factor * power).find((candidate) => span / candidate <= most) ?? 10 * power;
   }
-  const found = [];
-  for (let step = Math.ceil(range[0] / size) * size; step <= range[1]; step += size) found.push(step);
-  return found;
+  const steps = [];
+  for (let step = Math.ceil(range[0] / size) * size; step <= range[1]; step += size) steps.push(step);
+  return steps;
 }

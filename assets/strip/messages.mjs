@@ -1,7 +1,7 @@
-/** What the strip says of a step. Pure. */
+/** Sentences about the steps of the strip. Pure. */
 
-/** Sentence for the hover and for screen readers. */
-export function told(points, index, marks, stretches) {
+/** Sentences about a point and the marks and stretches at it, for the tooltip and screen readers. */
+export function pointSentences(points, index, marks, stretches) {
   const [first, last, step] = [points.first[index], points.last[index], points.step[index]];
   const ms = points.ms[index];
   const parts = [`Step ${step}: ${Number.isNaN(ms) ? 'not finished' : milliseconds(ms)}`];

@@ -1,4 +1,4 @@
-/** The timeline of a finding: its lanes and steps, until the address says others. */
+/** The timeline of a finding: its lanes and steps, unless the URL names others. */
 import { withDefaults } from '../lib/with_defaults.mjs';
 import { mount as mountTimeline } from './view.mjs';
 

@@ -1,4 +1,4 @@
-/** What the what-if page says. Pure: numbers of app/views/whatif.py become sentences and texts. */
+/** Sentences and texts of the what-if page, from the numbers of app/views/whatif.py. Pure. */
 import { stepsText } from '../lib/value_text.mjs';
 
 const MOST_NAMED = 8;
@@ -33,53 +33,57 @@ export function cellRanks(ranks) {
   return last - ranks[0] === ranks.length - 1 ? `${ranks[0]}\u2013${last}` : `${ranks[0]}, ${ranks[1]}${ranks.length > 2 ? ', ..' : ''}`;
 }
 
-/** The steps that were replayed: `44 steps, 0 to 43`. */
-export function stepsSaid(steps) {
+/** The replayed steps: `44 steps, 0 to 43`. */
+export function replayedSteps(steps) {
   const [first, last] = [steps[0], steps[steps.length - 1]];
   return steps.length === 1 ? stepsText([first, last]) : `${steps.length.toLocaleString('en')} steps, ${first} to ${last}`;
 }
 
-/** Whether there is anything to share out. @param {Object} told */
-export const isStraggling = (told) => told.S >= told.straggling;
+/** Whether stragglers cost more than a healthy job loses. @param {Object} result */
+export const isStraggling = (result) => result.S >= result.straggling;
 
-/** The one sentence on top. @param {Object} told numbers of the server */
-export function headline(told) {
-  const [real, ideal] = [seconds(told.T_s), seconds(told.T_ideal_s)];
-  if (!isStraggling(told)) {
+/** The sentence at the top of the page. @param {Object} result numbers of the server */
+export function headline(result) {
+  const [real, ideal] = [seconds(result.T_s), seconds(result.T_ideal_s)];
+  if (!isStraggling(result)) {
     return `Stragglers cost next to nothing: a step takes ${real}, and ${ideal} without them.`;
   }
-  return `Stragglers cost ${percent(1 - 1 / told.S)} of the time: a step takes ${real}, and ${ideal} without them.`;
+  return `Stragglers cost ${percent(1 - 1 / result.S)} of the time: a step takes ${real}, and ${ideal} without them.`;
 }
 
 /**
- * The tiles: what each says, in a few words.
- * @returns {{label: string, value: string, detail: string, warns?: boolean, ranks?: number[]}[]}
+ * The tiles: label, value and a short explanation each; `symbol` is the name in the literature.
+ * @returns {{label: string, symbol: string, value: string, detail: string, warns?: boolean, ranks?: number[],
+ *   afterRanks?: string}[]} the ranks stand between `detail` and `afterRanks`
  */
-export function tiles(told) {
-  const far = Math.abs(told.fidelity) > told.most_infidelity;
+export function tiles(result) {
+  const isFarOff = Math.abs(result.fidelity) > result.most_infidelity;
   const shown = [
-    { label: 'S, slowdown', value: `${ratio(told.S)} x`, detail: isStraggling(told) ? 'a step beside one without stragglers' : `below ${told.straggling} a job counts as healthy` },
-    { label: 'T, replayed', value: seconds(told.T_s), detail: `${seconds(told.T_base_s)} as measured` },
-    { label: 'T ideal', value: seconds(told.T_ideal_s), detail: 'every operation as long as is usual for its type' },
+    { label: 'Slowdown', symbol: 'S', value: `${ratio(result.S)} x`, detail: isStraggling(result) ? 'step time over the step time without stragglers' : `below ${result.straggling} a job counts as healthy` },
+    { label: 'Step time, replayed', symbol: 'T', value: seconds(result.T_s), detail: `${seconds(result.T_base_s)} as measured` },
+    { label: 'Step time without stragglers', symbol: 'T_ideal', value: seconds(result.T_ideal_s), detail: 'every operation takes as long as is usual for its type' },
     {
-      label: 'Fidelity', value: signedPercent(told.fidelity), warns: far,
-      detail: far ? 'far off: take what follows with care' : 'measured beside replayed steps',
+      label: 'Fidelity', symbol: 'measured over replayed', value: signedPercent(result.fidelity), warns: isFarOff,
+      detail: isFarOff ? 'far off: read the rest with care' : 'measured compared with replayed steps',
     },
   ];
-  if (told.M_W !== null) {
-    shown.push({ label: 'M_W, worst workers', value: percent(told.M_W), detail: 'of the loss is gone without', ranks: told.M_W_ranks });
+  if (result.M_W !== null) {
+    shown.push({
+      label: 'Worst workers', symbol: 'M_W', value: percent(result.M_W), detail: 'of the lost time is recovered if', ranks: result.M_W_ranks,
+      afterRanks: result.M_W_ranks.length === 1 ? 'keeps pace' : 'keep pace',
+    });
   }
-  if (told.M_S !== null) {
-    shown.push({ label: 'M_S, last stage', value: percent(told.M_S), detail: 'of the loss is gone without its delays' });
+  if (result.M_S !== null) {
+    shown.push({ label: 'Last stage', symbol: 'M_S', value: percent(result.M_S), detail: 'of the lost time is recovered if it keeps pace' });
   }
   return shown;
 }
 
-/** Notes that warn, apart from those that explain. @returns {{warning: string[], plain: string[]}} */
-export function notesOf(told) {
-  const far = Math.abs(told.fidelity) > told.most_infidelity;
-  const isWarning = (note) => far && note.startsWith('Measured steps are');
-  return { warning: told.notes.filter(isWarning), plain: told.notes.filter((note) => !isWarning(note)) };
+/** Notes, split into warnings and explanations. @returns {{warning: string[], plain: string[]}} */
+export function notesOf(result) {
+  const isFarOff = Math.abs(result.fidelity) > result.most_infidelity;
+  const isWarning = (note) => isFarOff && note.startsWith('Measured steps are');
+  return { warning: result.notes.filter(isWarning), plain: result.notes.filter((note) => !isWarning(note)) };
 }
 
 /**

@@ -4,7 +4,7 @@ import { ticks } from '../lib/canvas/time_scale.mjs';
 import { cellRanks, seconds } from './messages.mjs';
 import { pieces, rowBox, WAITING } from './replay_lanes.mjs';
 
-const TITLES = { real: 'as it was, replayed', ideal: 'without stragglers' };
+const TITLES = { real: 'as it ran, replayed', ideal: 'without stragglers' };
 
 /** x of a time. @param {{begin: number, end: number}} window s */
 export const xOf = (layout, window, time) => layout.left
@@ -72,7 +72,7 @@ function drawPiece(ctx, piece, layout, window, world, theme) {
   }
 }
 
-/** Where the step ends in both worlds, across both blocks. */
+/** Lines where the step ends in both worlds, across both blocks. */
 function ends(ctx, { meta }, layout, window, theme) {
   ctx.textBaseline = 'middle';
   for (const [world, time] of [['real', meta.T_s], ['ideal', meta.T_ideal_s]]) {
@@ -81,6 +81,6 @@ function ends(ctx, { meta }, layout, window, theme) {
     ctx.fillStyle = world === 'real' ? theme.ink.fault : theme.ink.link;
     ctx.fillRect(Math.min(Math.round(x), layout.width - 1.5), layout.axis, 1.5, layout.height);
     ctx.textAlign = x > layout.width - 120 ? 'right' : 'left';
-    ctx.fillText(`${world === 'real' ? 'T' : 'T ideal'} ${seconds(time)}`, x + (ctx.textAlign === 'right' ? -5 : 5), layout.tops[world] - 9);
+    ctx.fillText(`takes ${seconds(time)}`, x + (ctx.textAlign === 'right' ? -5 : 5), layout.tops[world] - 9);
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Operations of a replayed step as rectangles: what can be seen of them, and their sums. Pure.
+ * Operations of a replayed step as visible rectangles, and their sums. Pure.
  *
  * @typedef {Object} Ops answer of what-if/replay; times in s since the step's begin
  * @property {Object<string, ArrayLike<number>>} arrays lane, type, seq, chunk, replayed_start_s, ...
@@ -14,7 +14,7 @@ const COMPUTE = {
 export const WAITING = 'waiting';
 export const WORLDS = { real: ['replayed_start_s', 'replayed_end_s', 'own_s'], ideal: ['ideal_start_s', 'ideal_end_s', 'ideal_own_s'] };
 
-/** Kind of the timeline's colours an op type belongs to. */
+/** Kind of span, and so the colour, of an op type. */
 export function kindOf(optype) {
   if (COMPUTE[optype]) return COMPUTE[optype];
   if (/^(forward|backward)-(send|recv)$/.test(optype)) return 'pp_comm';
@@ -25,9 +25,9 @@ export function kindOf(optype) {
 export const rowOf = (optype) => (COMPUTE[optype] ? 0 : 1);
 
 /**
- * Pieces of one world (real, ideal) in a window: an op is its waiting, then its own time. What is
- * narrower than a pixel and begins on the pixel of the one before is left out: at most so many
- * rectangles as there are pixels, of each lane and row.
+ * Pieces of one world (real, ideal) in a window: an op is its waiting, then its own time. A piece that is
+ * narrower than a pixel and on the same pixel as the one before is left out, so that each lane and row
+ * has at most as many rectangles as pixels.
  * @param {Ops} ops @param {'real'|'ideal'} world
  * @param {{begin: number, end: number}} window s @param {number} widthPx
  * @returns {Piece[]}
@@ -36,7 +36,7 @@ export function pieces({ arrays, meta }, world, window, widthPx) {
   const [starts, ends, own] = WORLDS[world].map((name) => arrays[name]);
   const pxPerS = widthPx / (window.end - window.begin);
   const order = [...starts.keys()].sort((a, b) => ends[a] - own[a] - (ends[b] - own[b]));
-  const found = [];
+  const drawn = [];
   const last = new Map();
   const add = (op, kind, begin, end, lane, row) => {
     if (!(end > begin) || end < window.begin || begin > window.end) return;
@@ -44,7 +44,7 @@ export function pieces({ arrays, meta }, world, window, widthPx) {
     const key = `${lane} ${row} ${kind === WAITING}`;
     if ((end - begin) * pxPerS < 1 && last.get(key) === pixel) return;
     last.set(key, pixel);
-    found.push({ lane, row, begin, end, kind, op });
+    drawn.push({ lane, row, begin, end, kind, op });
   };
   for (const op of order) {
     const optype = meta.optypes[arrays.type[op]];
@@ -53,12 +53,12 @@ export function pieces({ arrays, meta }, world, window, widthPx) {
     if (row === 1) add(op, WAITING, starts[op], begun, lane, row);
     add(op, kindOf(optype), begun, ends[op], lane, row);
   }
-  return found;
+  return drawn;
 }
 
-/** The piece at a time on a lane and row; own time before waiting, the last drawn before others. */
-export function pieceAt(found, lane, row, time, slackS) {
-  const near = found.filter((piece) => piece.lane === lane && piece.row === row
+/** The piece at a time in a lane and row: own time before waiting, the last drawn before others. */
+export function pieceAt(drawn, lane, row, time, slackS) {
+  const near = drawn.filter((piece) => piece.lane === lane && piece.row === row
     && time >= piece.begin - slackS && time <= piece.end + slackS);
   return near.findLast((piece) => piece.kind !== WAITING) ?? near.at(-1) ?? null;
 }
@@ -84,7 +84,7 @@ export function sums({ arrays, meta }) {
   return rows;
 }
 
-/** Heights: two blocks of lanes below each other, the axis on top. CSS pixels. */
+/** Layout of two blocks of lanes below each other, the axis on top. CSS pixels. */
 export function layoutOf(lanes, width) {
   const laneHeight = lanes <= 4 ? 34 : lanes <= 8 ? 26 : lanes <= 16 ? 20 : 14;
   const [axis, title, gap] = [20, 18, 10];
@@ -99,12 +99,12 @@ export function rowBox(layout, world, lane, row) {
   return row === 0 ? { y: top, h: compute } : { y: top + compute + 1, h: layout.laneHeight - 4 - compute };
 }
 
-/** Which world, lane and row a height is in; null between. */
+/** World, lane and row at a y position; null between lanes. */
 export function placeAt(layout, y) {
   for (const world of ['real', 'ideal']) {
-    const at = (y - layout.tops[world]) / layout.laneHeight;
-    if (at >= 0 && at < layout.lanes) {
-      const lane = Math.floor(at);
+    const position = (y - layout.tops[world]) / layout.laneHeight;
+    if (position >= 0 && position < layout.lanes) {
+      const lane = Math.floor(position);
       return { world, lane, row: y < rowBox(layout, world, lane, 1).y ? 0 : 1 };
     }
   }

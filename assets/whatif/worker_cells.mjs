@@ -1,7 +1,7 @@
 /**
- * The map of the workers: stages below each other, dp ranks beside each other. Pure: no DOM.
+ * The map of the workers: stages below each other, dp ranks next to each other. Pure: no DOM.
  *
- * @typedef {Object} Block cells of one stage that are drawn as one, told of by the worst of them
+ * @typedef {Object} Block cells of one stage that are drawn as one, represented by the worst of them
  * @property {number} stage @property {[number, number]} dps first and last dp rank
  * @property {number} dp of the worst cell @property {number} value its S_w @property {number} rank
  * @typedef {Object} CellMap
@@ -19,7 +19,7 @@ const LEAST_PX = 4;
 export const codeOfSlowdown = (value) => codeOf(Math.max(0, value - 1), NOISE, FULL);
 
 /**
- * Cells, as many columns as can be told apart; the worst cell of each block speaks for it.
+ * Blocks in as many columns as can be distinguished; the worst cell represents each block.
  * @param {number[][]} values S_w by stage and dp rank @param {number[][]} ranks @param {number} widthPx
  * @returns {CellMap}
  */
@@ -49,32 +49,32 @@ export function boxOf(map, { plot }, block) {
   return { x, y, w: plot.w * (block.dps[1] + 1 - block.dps[0]) / map.dps, h: plot.h / map.stages };
 }
 
-/** The block below a point; null outside of the plot. @returns {?Block} */
+/** The block under a point; null outside the plot. @returns {?Block} */
 export function blockAt(map, { plot }, { x, y }) {
   const column = (x - plot.x) / plot.w;
   const row = (y - plot.y) / plot.h;
   if (!(column >= 0 && column < 1 && row >= 0 && row < 1) || !map.dps) return null;
   const dp = Math.floor(column * map.dps);
   const columns = map.edges.length - 1;
-  let at = Math.min(columns - 1, Math.floor(column * columns));
-  while (map.edges[at] > dp) at--;
-  while (map.edges[at + 1] <= dp) at++;
-  return map.blocks[Math.floor(row * map.stages) * columns + at];
+  let index = Math.min(columns - 1, Math.floor(column * columns));
+  while (map.edges[index] > dp) index--;
+  while (map.edges[index + 1] <= dp) index++;
+  return map.blocks[Math.floor(row * map.stages) * columns + index];
 }
 
-/** Number of the block that an arrow key leads to from one; the first where there is none yet. */
-export function moved(map, at, key) {
+/** Number of the block that an arrow key leads to; the first if there is no current one. */
+export function moved(map, current, key) {
   const columns = map.edges.length - 1;
-  if (at === null) return 0;
-  const [row, column] = [Math.floor(at / columns), at % columns];
-  const to = {
+  if (current === null) return 0;
+  const [row, column] = [Math.floor(current / columns), current % columns];
+  const target = {
     ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1], ArrowUp: [row - 1, column], ArrowDown: [row + 1, column],
   }[key];
-  const isInside = to[0] >= 0 && to[0] < map.stages && to[1] >= 0 && to[1] < columns;
-  return isInside ? to[0] * columns + to[1] : at;
+  const isInside = target[0] >= 0 && target[0] < map.stages && target[1] >= 0 && target[1] < columns;
+  return isInside ? target[0] * columns + target[1] : current;
 }
 
-/** What a block says. @param {Block} block @param {boolean} isOfMany cells have several ranks */
+/** Sentence about a block. @param {Block} block @param {boolean} isOfMany cells have several ranks */
 export function blockText(block, isOfMany = false) {
   const who = block.dps[0] === block.dps[1] ? `dp rank ${block.dp}` : `dp ranks ${block.dps[0]} to ${block.dps[1]}, worst ${block.dp}`;
   return `stage ${block.stage}, ${who}: ${isOfMany ? 'slowest is ' : ''}rank ${block.rank}, ${block.value.toFixed(3)} x`;

@@ -9,23 +9,23 @@ import { blockAt, blockText, boxOf, cellMap, codeOfSlowdown, FULL, geometryOf, m
 export class WorkerMap extends CanvasView {
   constructor(element, app) {
     const about = make('span', { class: 'quiet' });
-    element.replaceChildren(make('header', {}, [make('h2', {}, 'Slowdown by worker'), about]));
+    element.replaceChildren(make('header', {}, [make('h2', { title: 'S_w' }, 'Slowdown by worker'), about]));
     super(element, { label: 'Slowdown by worker', className: 'whatif-map' });
-    Object.assign(this, { app, about, told: null });
+    Object.assign(this, { app, about, result: null });
     this.scale = make('div', { class: 'map-legend' });
     this.worst = make('details', { class: 'worst-cells' });
     element.append(this.scale, this.worst);
   }
 
-  /** @param {Object} told numbers of the server */
-  show(told) {
-    this.told = told;
-    this.at = null;
-    const { worst, workers } = told;
-    this.about.textContent = told.members > 1
-      ? 'S_w of the slowest rank of each stage and dp rank; click for its timeline'
-      : 'S_w: the lesser of its stage\'s and its dp rank\'s; click for the timeline';
-    this.canvas.setAttribute('aria-label', `Slowdown of ${workers} workers, ${told.S_w.length} stages x ${told.S_w[0].length} dp ranks; `
+  /** @param {Object} result numbers of the server */
+  show(result) {
+    this.result = result;
+    this.hovered = null;
+    const { worst, workers } = result;
+    this.about.textContent = result.members > 1
+      ? 'the slowest rank of each stage and dp rank; click for its timeline'
+      : 'the lesser of its stage\'s and its dp rank\'s slowdown; click for the timeline';
+    this.canvas.setAttribute('aria-label', `Slowdown of ${workers} workers, ${result.S_w.length} stages x ${result.S_w[0].length} dp ranks; `
       + `worst rank ${worst[0].rank} with ${ratio(worst[0].value)} x. Arrow keys move, Enter opens the timeline.`);
     this.worst.replaceChildren(
       make('summary', {}, workers > worst.length ? `The ${worst.length} worst as a table` : 'As a table'),
@@ -39,9 +39,9 @@ export class WorkerMap extends CanvasView {
   }
 
   layout(width) {
-    if (!this.told) return 0;
-    this.geometry = geometryOf(width, this.told.S_w.length);
-    this.map = cellMap(this.told.S_w, this.told.rank, this.geometry.plot.w);
+    if (!this.result) return 0;
+    this.geometry = geometryOf(width, this.result.S_w.length);
+    this.map = cellMap(this.result.S_w, this.result.rank, this.geometry.plot.w);
     return this.geometry.height;
   }
 
@@ -68,7 +68,7 @@ export class WorkerMap extends CanvasView {
         context.fillStyle = inkOn(table, code);
         context.fillText(block.value.toFixed(2), box.x + (box.w - gap) / 2, box.y + box.h / 2 - 1);
       }
-      if (number === this.at?.number) {
+      if (number === this.hovered?.number) {
         context.strokeStyle = theme.text;
         context.lineWidth = 2;
         context.strokeRect(box.x + 1, box.y + 1, Math.max(2, box.w - gap - 2), box.h - 4);
@@ -111,11 +111,11 @@ export class WorkerMap extends CanvasView {
   }
 
   lines({ number }) {
-    return [blockText(this.map.blocks[number], this.told.members > 1)];
+    return [blockText(this.map.blocks[number], this.result.members > 1)];
   }
 
-  moved(at, key) {
-    return this.map ? { number: moved(this.map, at?.number ?? null, key) } : null;
+  moved(hit, key) {
+    return this.map ? { number: moved(this.map, hit?.number ?? null, key) } : null;
   }
 
   pointOf({ number }) {
@@ -127,7 +127,7 @@ export class WorkerMap extends CanvasView {
   }
 }
 
-/** Black or white, whichever reads better on a colour of the table. */
+/** Black or white, whichever is easier to read on a colour of the table. */
 function inkOn(table, code) {
   const [r, g, b] = table.subarray(4 * code, 4 * code + 3);
   return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? '#0B0D11' : '#FFFFFF';

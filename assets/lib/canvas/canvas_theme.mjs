@@ -1,4 +1,4 @@
-/** Colours of the page as the canvases need them, and news of a change of theme. */
+/** The page's colours for canvases, and a callback when the theme changes. */
 
 const NAMES = {
   page: '--page', panel: '--panel', raised: '--raised', line: '--line', text: '--text', quiet: '--quiet',
@@ -15,7 +15,7 @@ export function readTheme(element = document.documentElement) {
   return theme;
 }
 
-/** Call `listener` when the theme changes; returns what ends it. */
+/** Call `listener` when the theme changes. @returns {() => void} stops it */
 export function onTheme(listener) {
   const observer = new MutationObserver(listener);
   observer.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });

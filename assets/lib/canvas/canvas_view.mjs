@@ -1,6 +1,6 @@
 /**
- * A canvas that is drawn anew with its data, size and theme, that can be pointed at by mouse, finger
- * and arrow keys, and that says in a tip what is pointed at. What is drawn is the subclass's.
+ * Base of views on a canvas: draws again when data, size or theme change, finds what is under the mouse,
+ * a finger or the keyboard cursor, and describes it in a tooltip. Subclasses draw and describe.
  */
 import { make } from '../dom.mjs';
 import { onTheme, readTheme } from './canvas_theme.mjs';
@@ -12,15 +12,15 @@ const ARROWS = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown'];
 export class CanvasView {
   /** @param {Element} element gets the canvas @param {{label: string, className?: string}} options */
   constructor(element, { label, className = '' }) {
-    this.at = null;  // what is pointed at
+    this.hovered = null;  // what the pointer or the arrow keys are on
     this.canvas = make('canvas', { tabindex: '0', role: 'img', 'aria-label': label });
     this.tip = make('div', { class: 'map-tip', hidden: '' });
-    this.said = make('div', { class: 'visually-hidden', role: 'status' });
-    this.stage = make('div', { class: `canvas-stage ${className}` }, [this.canvas, this.tip, this.said]);
+    this.announcement = make('div', { class: 'visually-hidden', role: 'status' });
+    this.stage = make('div', { class: `canvas-stage ${className}` }, [this.canvas, this.tip, this.announcement]);
     element.append(this.stage);
     this.context = this.canvas.getContext('2d', { willReadFrequently: isSoftwareGl() });
     this.#listen();
-    this.endTheme = onTheme(() => this.redraw());
+    this.stopTheme = onTheme(() => this.redraw());
     this.resizing = new ResizeObserver(() => this.redraw());
     this.resizing.observe(this.stage);
   }
@@ -28,31 +28,31 @@ export class CanvasView {
   destroy() {
     cancelAnimationFrame(this.pending);
     this.resizing.disconnect();
-    this.endTheme();
+    this.stopTheme();
   }
 
-  /** Height for a width, CSS pixels; 0: there is nothing to draw. Called before every `paint`. */
+  /** Height for a width in CSS pixels; 0 if there is nothing to draw. Called before every `paint`. */
   layout() { return 0; }
 
   /** Draw; 1 is a CSS pixel. @param {CanvasRenderingContext2D} context @param {Object} theme */
   paint() {}
 
-  /** What lies at a point, null: nothing. @returns {?Object} */
+  /** What is at a point; null for nothing. @returns {?Object} */
   hitAt() { return null; }
 
-  /** Lines of the tip, the first is its title. @returns {string[]} */
+  /** Lines of the tooltip, its title first. @returns {string[]} */
   lines() { return []; }
 
   /** What an arrow key leads to. @returns {?Object} */
-  moved(at) { return at; }
+  moved(hit) { return hit; }
 
-  /** Where the tip of something stands that was reached by keys. */
+  /** Where to show the tooltip of something reached by keys. */
   pointOf() { return { x: 0, y: 0 }; }
 
-  /** Somebody clicked on it, or pressed Enter. */
+  /** Called when the user clicks on something or presses Enter. */
   choose() {}
 
-  /** Something else is pointed at; null: nothing. */
+  /** Called when the pointer moves to something else; null for nothing. */
   pointed() {}
 
   /** Draw on the next frame. */
@@ -82,36 +82,36 @@ export class CanvasView {
 
   #listen() {
     const { canvas } = this;
-    const at = (event) => pointOn(canvas, event);
-    canvas.addEventListener('pointermove', (event) => this.#point(this.hitAt(at(event)), at(event)));
+    const pointOf = (event) => pointOn(canvas, event);
+    canvas.addEventListener('pointermove', (event) => this.#point(this.hitAt(pointOf(event)), pointOf(event)));
     canvas.addEventListener('pointerleave', () => this.#point(null));
     canvas.addEventListener('blur', () => this.#point(null));
     canvas.addEventListener('click', (event) => {
-      this.#point(this.hitAt(at(event)), at(event));
-      if (this.at) this.choose(this.at, event);
+      this.#point(this.hitAt(pointOf(event)), pointOf(event));
+      if (this.hovered) this.choose(this.hovered, event);
     });
     canvas.addEventListener('keydown', (event) => this.#key(event));
   }
 
   #key(event) {
     if (ARROWS.includes(event.key)) {
-      const to = this.moved(this.at, event.key);
-      this.#point(to, to && this.pointOf(to), true);
-    } else if (event.key === 'Enter' && this.at) this.choose(this.at, event);
-    else if (event.key === 'Escape' && this.at) this.#point(null);
+      const target = this.moved(this.hovered, event.key);
+      this.#point(target, target && this.pointOf(target), true);
+    } else if (event.key === 'Enter' && this.hovered) this.choose(this.hovered, event);
+    else if (event.key === 'Escape' && this.hovered) this.#point(null);
     else return;
     event.preventDefault();
   }
 
   #point(hit, point = null, byKey = false) {
-    this.at = hit;
+    this.hovered = hit;
     this.canvas.style.cursor = hit ? 'pointer' : 'default';
     this.tip.hidden = !hit;
     if (hit) {
       const [first, ...rest] = this.lines(hit);
       this.tip.replaceChildren(make('b', {}, first), ...rest.map((text) => make('div', {}, text)));
       placeTip(this.tip, point, this.stage.clientWidth, this.height);
-      if (byKey) this.said.textContent = [first, ...rest].join(', ');
+      if (byKey) this.announcement.textContent = [first, ...rest].join(', ');
     }
     this.pointed(hit);
     this.redraw();

@@ -1,7 +1,7 @@
 /**
  * Colours of metrics: bytes of app/views/scales.py become colours of a perceptually uniform scale.
- * Both arms are straight lines in OKLab (Ottosson 2020) from the grey of noise to the strongest
- * colour, so that equal steps of a value look equal. Pure: no DOM.
+ * Both arms of the scale are straight lines in OKLab (Ottosson 2020) from the grey of noise to the
+ * strongest colour, so that equal steps of a value look equal. Pure: no DOM.
  *
  * byte: 0 not recorded | 1 within noise | 2s less than the peers, 2s + 1 more, strength s 1..127
  *
@@ -11,12 +11,12 @@
 export const NO_DATA = 0;
 export const IN_NOISE = 1;
 export const STRONGEST = 127;
-const FAINTEST = 0.12;  // colour begins with a step that the eye sees
+const FAINTEST = 0.12;  // the first step out of the grey is visible
 
 /** @param {string} hex '#RRGGBB' @returns {number[]} OKLab */
 export function toOklab(hex) {
-  const [r, g, b] = [1, 3, 5].map((at) => {
-    const c = parseInt(hex.slice(at, at + 2), 16) / 255;
+  const [r, g, b] = [1, 3, 5].map((digit) => {
+    const c = parseInt(hex.slice(digit, digit + 2), 16) / 255;
     return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
   });
   const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
@@ -45,28 +45,28 @@ export function fromOklab([lightness, a, b]) {
   });
 }
 
-/** Colour between two, `at` 0..1, along a straight line in OKLab. */
-export function between(from, to, at) {
+/** Colour between two, `share` 0..1 of the way, along a straight line in OKLab. */
+export function between(from, to, share) {
   const [a, b] = [toOklab(from), toOklab(to)];
-  return fromOklab(a.map((value, i) => value + (b[i] - value) * at));
+  return fromOklab(a.map((value, i) => value + (b[i] - value) * share));
 }
 
 /**
- * RGBA of every byte; byte 0 is transparent, so that what lies below shows that nothing is known.
+ * RGBA of every byte; byte 0 is transparent, so that the hatching below shows missing data.
  * @param {Ramp} ramp @returns {Uint8ClampedArray} 256 x 4
  */
 export function colourTable(ramp) {
   const table = new Uint8ClampedArray(1024);
   table.set([...between(ramp.noise, ramp.noise, 0), 255], 4);
   for (let strength = 1; strength <= STRONGEST; strength++) {
-    const at = FAINTEST + (1 - FAINTEST) * (strength - 1) / (STRONGEST - 1);
-    table.set([...between(ramp.noise, ramp.less, at), 255], 8 * strength);
-    table.set([...between(ramp.noise, ramp.more, at), 255], 8 * strength + 4);
+    const share = FAINTEST + (1 - FAINTEST) * (strength - 1) / (STRONGEST - 1);
+    table.set([...between(ramp.noise, ramp.less, share), 255], 8 * strength);
+    table.set([...between(ramp.noise, ramp.more, share), 255], 8 * strength + 4);
   }
   return table;
 }
 
-/** Byte of a deviation, as app/views/scales.py makes it. */
+/** Byte of a deviation, as in app/views/scales.py. */
 export function codeOf(deviation, noise, full) {
   if (deviation === null || Number.isNaN(deviation)) return NO_DATA;
   const strength = Math.min(STRONGEST, Math.round(Math.abs(deviation) * STRONGEST / full));
@@ -76,11 +76,11 @@ export function codeOf(deviation, noise, full) {
 
 /** CSS colour of a byte. */
 export function cssColour(table, code) {
-  const at = 4 * code;
-  return `rgb(${table[at]} ${table[at + 1]} ${table[at + 2]})`;
+  const first = 4 * code;
+  return `rgb(${table[first]} ${table[first + 1]} ${table[first + 2]})`;
 }
 
-/** RGBA pixels of bytes, as ImageData wants them. */
+/** RGBA pixels of bytes, in the form of ImageData. */
 export function paint(codes, table, pixels = new Uint8ClampedArray(4 * codes.length)) {
   const from = new Uint32Array(table.buffer, table.byteOffset, 256);
   const to = new Uint32Array(pixels.buffer, pixels.byteOffset, codes.length);

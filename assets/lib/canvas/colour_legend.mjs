@@ -1,4 +1,4 @@
-/** The colour scale with its numbers, below a grid or a heat map. */
+/** The colour scale with its numbers below a grid or a heat map. */
 import { make } from '../dom.mjs';
 import { formatValue } from '../value_text.mjs';
 import { colourTable, cssColour, STRONGEST } from './colour.mjs';
@@ -7,7 +7,7 @@ import { colourTable, cssColour, STRONGEST } from './colour.mjs';
  * Numbers and gradient of a scale. Pure.
  * @param {Object} legend scales.legend of the server @param {Uint8ClampedArray} table
  * @returns {{gradient: string, ticks: {at: number, text: string}[], noise: ?[number, number]}}
- *   at: 0..1 along the scale; noise: the grey part
+ *   at: position from 0 to 1 along the scale; noise: the grey part
  */
 export function scaleParts(legend, table) {
   const { metric, full, noise, centre } = legend;
@@ -43,7 +43,7 @@ export function scaleParts(legend, table) {
   return { gradient, ticks, noise: noise === null ? null : [at(-grey), at(grey)] };
 }
 
-/** Put the scale into `element`. */
+/** Show the scale in `element`. */
 export function showLegend(element, legend, theme) {
   const parts = scaleParts(legend, colourTable(theme));
   const bar = make('div', { class: 'scale-bar' });

@@ -1,4 +1,4 @@
-/** Colours and patterns of the timeline, read from the page's CSS variables. */
+/** Colours, labels and patterns of the kinds of spans; colours come from the page's CSS variables. */
 
 const COLOUR_OF_KIND = {
   forward: '--forward', backward: '--backward', wgrad: '--wgrad', optimizer: '--optimizer',
@@ -12,7 +12,7 @@ export const LABEL_OF_KIND = {
   kernel: 'kernels', tp_comm: 'TP comm', pp_comm: 'PP send/recv', dp_comm: 'DP comm',
   ep_comm: 'EP comm', other_comm: 'other comm', data_fetch: 'data', data_wait: 'data wait',
   checkpoint: 'checkpoint', gc: 'garbage collection', host: 'host', memcpy: 'copies',
-  waiting: 'waiting for rank r', upstream: 'waiting across stages', bubble: 'schedule bubble',
+  waiting: 'waiting for a named rank', upstream: 'waiting across stages', bubble: 'schedule bubble',
   not_visible: 'not visible',
 };
 
@@ -36,9 +36,9 @@ export function readTheme(element) {
   return { kind, ink, font: style.fontFamily || 'sans-serif' };
 }
 
-/** Black or white, whichever reads better on a #RRGGBB colour. */
+/** Black or white, whichever is easier to read on a #RRGGBB colour. */
 export function inkOn(colour) {
-  const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255);
+  const [r, g, b] = [1, 3, 5].map((digit) => parseInt(colour.slice(digit, digit + 2), 16) / 255);
   return 0.299 * r + 0.587 * g + 0.114 * b > 0.55 ? '#0B0D11' : '#FFFFFF';
 }
 
@@ -50,10 +50,10 @@ const patterns = new WeakMap();
  */
 export function patternOf(ctx, theme, name, colour) {
   if (!patterns.has(theme)) patterns.set(theme, new Map());
-  const made = patterns.get(theme);
+  const ofTheme = patterns.get(theme);
   const key = `${name} ${colour}`;
-  if (!made.has(key)) made.set(key, makePattern(ctx, name, colour));
-  return made.get(key);
+  if (!ofTheme.has(key)) ofTheme.set(key, makePattern(ctx, name, colour));
+  return ofTheme.get(key);
 }
 
 function makePattern(ctx, name, colour) {

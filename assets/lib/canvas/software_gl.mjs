@@ -1,11 +1,11 @@
 /** Whether this browser has a GPU for its canvases. */
 
-let software = null;
+let isSoftware = null;
 
-/** Whether WebGL is drawn by the CPU here: then 2D canvases must not ask the GPU either. */
+/** Whether the CPU draws WebGL here: then 2D canvases must not use the GPU path either. */
 export function isSoftwareGl() {
-  software ??= findSoftwareGl();
-  return software;
+  isSoftware ??= findSoftwareGl();
+  return isSoftware;
 }
 
 function findSoftwareGl() {

@@ -21,7 +21,7 @@ export function blockOf(edges, value) {
   return low;
 }
 
-/** How many steps (of hosts: places) the columns stand for. */
+/** Number of steps that the columns stand for (of a map of hosts: slots in a host). */
 export function stepCount(data) {
   return data.columns[data.columns.length - 1];
 }
@@ -36,7 +36,7 @@ export function xOfColumn(data, geometry, column) {
   return geometry.plot.x + geometry.plot.w * column / stepCount(data);
 }
 
-/** x of a step's left side; of a step that there is not: of the next one's. */
+/** x of the left side of a step, or of the next step if it was not recorded. */
 export function xOfStep(data, geometry, step) {
   let [low, high] = [0, data.width];
   while (low < high) {
@@ -51,8 +51,8 @@ export function xOfStep(data, geometry, step) {
 }
 
 /**
- * Steps to label and the middle of each: round numbers where no number is left out, else the numbers
- * of evenly spaced columns.
+ * Steps to label and the x of their middle: round numbers if no step is missing, else the steps of
+ * evenly spaced columns.
  * @returns {{x: number, step: number}[]}
  */
 export function stepTicks(data, geometry, most) {

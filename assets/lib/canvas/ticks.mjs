@@ -1,6 +1,6 @@
 /** Round numbers to label an axis with. Pure. */
 
-/** Round numbers between low and high, at most `most`, whole and spaced by 1, 2 or 5 x 10^n. */
+/** Whole round numbers from `low` to `high`, about `most` of them, spaced by 1, 2 or 5 x 10^n. */
 export function niceTicks(low, high, most) {
   const rough = Math.max(1, (high - low) / Math.max(1, most));
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -10,11 +10,11 @@ export function niceTicks(low, high, most) {
   return ticks;
 }
 
-/** Round values from `low` to `high`, about `most` of them. */
+/** Round values from `low` to `high`, about `most` of them; they may be fractions. */
 export function roundTicks(low, high, most) {
   const rough = (high - low) / Math.max(1, most);
   const power = 10 ** Math.floor(Math.log10(rough));
   const spacing = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
   const first = Math.ceil(low / spacing);
-  return Array.from({ length: Math.floor(high / spacing) - first + 1 }, (_, at) => Number(((first + at) * spacing).toPrecision(12)));
+  return Array.from({ length: Math.floor(high / spacing) - first + 1 }, (_, index) => Number(((first + index) * spacing).toPrecision(12)));
 }

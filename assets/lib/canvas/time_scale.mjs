@@ -6,7 +6,7 @@
 
 export const SHORTEST_NS = 100;
 
-/** `1.5 ms`: three digits and the unit that suits. */
+/** `1.5 ms`: three digits in the unit that fits. */
 export function formatNs(ns) {
   const size = Math.abs(ns);
   const [divisor, unit] = size >= 1e9 ? [1e9, 's'] : size >= 1e6 ? [1e6, 'ms']
@@ -41,15 +41,15 @@ export function ticks(span, widthPx, origin, leastPx = 90) {
     : step >= 1e3 ? [1e3, 'µs'] : [1, 'ns'];
   const first = Math.ceil((span.begin - origin) / step);
   const last = Math.floor((span.end - origin) / step);
-  const found = [];
+  const marks = [];
   for (let number = first; number <= last; number++) {
     const value = number * step / divisor;
-    found.push({ t: origin + number * step, label: `${Number(value.toFixed(3))} ${unit}` });
+    marks.push({ t: origin + number * step, label: `${Number(value.toFixed(3))} ${unit}` });
   }
-  return found;
+  return marks;
 }
 
-/** @returns {Span} the window zoomed by `factor` (below 1: closer) so that `at` stays in place */
+/** @returns {Span} the window zoomed by `factor` (below 1: closer) so that time `at` stays in place */
 export function zoomed(span, at, factor, longest = Infinity) {
   const length = span.end - span.begin;
   const wanted = Math.min(Math.max(length * factor, SHORTEST_NS), Math.max(longest, SHORTEST_NS));
@@ -72,19 +72,19 @@ export function clamped(span, extent, share = 0.8) {
   return { begin, end: begin + length };
 }
 
-/** @returns {Span} with some room on both sides */
+/** @returns {Span} with some margin on both sides */
 export function padded(span, share = 0.05) {
   const room = Math.max((span.end - span.begin) * share, SHORTEST_NS / 2);
   return { begin: span.begin - room, end: span.end + room };
 }
 
-/** @returns {Span} the part of a window that lies in the extent; the window where none does */
+/** @returns {Span} the part of a window inside the extent; the whole window if none is */
 export function clampedTo(span, extent) {
   const [begin, end] = [Math.max(span.begin, extent.begin), Math.min(span.end, extent.end)];
   return end > begin ? { begin, end } : span;
 }
 
-/** Whether `outer` has all of `inner`. */
+/** Whether `outer` contains all of `inner`. */
 export function contains(outer, inner) {
   return outer.begin <= inner.begin && outer.end >= inner.end;
 }

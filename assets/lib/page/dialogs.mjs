@@ -1,4 +1,4 @@
-/** The help dialog and the toast. Text only ever goes in as text. */
+/** The help dialog, the toast, and copying to the clipboard. */
 import { make } from '../dom.mjs';
 import { HELP } from './keys.mjs';
 
@@ -6,8 +6,8 @@ const TOAST_MS = 2600;
 
 /** Open the help dialog, or close it when it is open. */
 export function toggleHelp() {
-  const found = document.getElementById('help-dialog');
-  if (found) return found.open ? found.close() : found.showModal();
+  const existing = document.getElementById('help-dialog');
+  if (existing) return existing.open ? existing.close() : existing.showModal();
   const dialog = make('dialog', { id: 'help-dialog', 'aria-label': 'keys' });
   const close = make('button', { on: { click: () => dialog.close() } }, 'Close');
   const columns = make('div', { class: 'columns' });
@@ -23,17 +23,17 @@ export function toggleHelp() {
 
 let timer;
 
-/** Say something for a moment; screen readers read it (aria-live). */
+/** Show a message for a moment; screen readers read it (aria-live). */
 export function toast(text, root = document) {
-  const place = root.getElementById('toast');
-  if (!place) return;
-  place.textContent = text;
-  place.classList.add('shown');
+  const box = root.getElementById('toast');
+  if (!box) return;
+  box.textContent = text;
+  box.classList.add('shown');
   clearTimeout(timer);
-  timer = setTimeout(() => place.classList.remove('shown'), TOAST_MS);
+  timer = setTimeout(() => box.classList.remove('shown'), TOAST_MS);
 }
 
-/** Copy text; where the clipboard is closed (plain http from afar) offer it to be copied by hand. */
+/** Copy text, also where the page may not use the clipboard (plain HTTP). @returns whether it worked */
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);

@@ -1,12 +1,12 @@
 /**
- * Keys that work on every page. Pure: which action a key means; page_controls.mjs carries it out.
- * Views have keys of their own while they have the focus; what they use they preventDefault.
+ * Keys that work on every page. Pure: finds the action of a key; page_controls.mjs carries it out.
+ * A view with the focus has keys of its own and calls preventDefault for those.
  */
 
 const GO_MS = 1200;
 const PAGES = { o: 'overview', t: 'timeline', r: 'ranks', q: 'query', w: 'what-if', m: 'model' };
 
-/** What the help dialog lists: [group, [[keys, what they do], ...]]. */
+/** Contents of the help dialog: [group, [[keys, what they do], ...]]. */
 export const HELP = [
   ['Everywhere', [
     ['j  k', 'next, previous finding'],
@@ -19,14 +19,14 @@ export const HELP = [
   ['Timeline', [
     ['w  s  or wheel + ctrl', 'zoom in, out'],
     ['a  d  or shift + drag', 'pan left, right'],
-    ['drag', 'select an area: its sums stand below'],
+    ['drag', 'select an area: its sums appear below'],
     ['f', 'fit the selection'],
     ['[  ]', 'follow a flow back and forth'],
     [',  .', 'previous and next slice'],
     ['m', 'mark'],
     ['/', 'search'],
     ['p', 'pin a track'],
-    ['shift + g', 'the median DP peer as a ghost in the lane'],
+    ['shift + g', 'show the median DP peer in the lane, to compare'],
     ['click, double-click', 'details, zoom to it'],
   ]],
   ['Step-time strip', [
@@ -40,19 +40,19 @@ export const HELP = [
     ['Enter, click', 'select a rank'],
   ]],
   ['Model', [
-    ['arrows, Enter', 'move in a map, choose what is pointed at'],
-    ['shift + click', 'pin a head beside the others'],
+    ['arrows, Enter', 'move in a map, choose the marked cell'],
+    ['shift + click', 'pin a head next to the others'],
   ]],
 ];
 
-/** Whether typing goes into a field. */
+/** Whether an event comes from a field that takes text. */
 export function isTyping(target) {
   const name = target?.tagName;
   return name === 'INPUT' || name === 'TEXTAREA' || name === 'SELECT' || !!target?.isContentEditable;
 }
 
 export class Keys {
-  #wentAt = -Infinity;
+  #goPressedMs = -Infinity;
 
   /**
    * @param {{key: string, ctrlKey?: boolean, metaKey?: boolean, altKey?: boolean,
@@ -64,10 +64,10 @@ export class Keys {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return null;
     if (event.key === 'Escape') return { act: 'escape' };
     if (isTyping(event.target)) return null;
-    const going = now - this.#wentAt < GO_MS;
-    this.#wentAt = -Infinity;
+    const going = now - this.#goPressedMs < GO_MS;
+    this.#goPressedMs = -Infinity;
     if (going && PAGES[event.key]) return { act: 'page', page: PAGES[event.key] };
-    if (event.key === 'g') this.#wentAt = now;
+    if (event.key === 'g') this.#goPressedMs = now;
     const act = {
       j: 'finding-next', k: 'finding-previous', e: 'drawer', c: 'copy-link', '?': 'help',
     }[event.key];
@@ -76,12 +76,12 @@ export class Keys {
 }
 
 /**
- * Id of the finding `by` further than `current`, around the ends; null where there is none.
+ * Id of the finding `by` after `current`, wrapping around; null if there are no findings.
  * @param {string[]} ids @param {?string} current @param {1|-1} by
  */
-export function turned(ids, current, by) {
+export function findingAfter(ids, current, by) {
   if (!ids.length) return null;
-  const at = ids.indexOf(current);
-  if (at < 0) return by > 0 ? ids[Math.min(1, ids.length - 1)] : ids[ids.length - 1];
-  return ids[(at + by + ids.length) % ids.length];
+  const index = ids.indexOf(current);
+  if (index < 0) return by > 0 ? ids[Math.min(1, ids.length - 1)] : ids[ids.length - 1];
+  return ids[(index + by + ids.length) % ids.length];
 }

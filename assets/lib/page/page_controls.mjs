@@ -1,14 +1,14 @@
 /**
- * What the frame of every page does: buttons marked data-act, data-copy and data-open, the keys of
- * keys.mjs, the drawer, the live state, and links that say everything.
+ * The controls around every page: buttons marked data-act, data-copy and data-open, the keys of
+ * keys.mjs, the drawer, the live chip, and links to exactly what is on screen.
  *
- * Before a link is made, `app` dispatches 'link' {patch}: a view that shows something the address
- * does not say (lanes, a window it chose by itself) puts it into patch, so that the link opens the
- * same later.
+ * Before a link is made, `app` dispatches 'link' {patch}: a view that shows something the URL does not
+ * contain (lanes, a time window it chose itself) adds it to patch, so that the link opens the same
+ * view later.
  */
 import { parseUrl } from '../view_state.mjs';
 import { copyText, toast, toggleHelp } from './dialogs.mjs';
-import { Keys, turned } from './keys.mjs';
+import { findingAfter, Keys } from './keys.mjs';
 import { followSystem, toggleTheme } from './theme.mjs';
 
 const TICK_MS = 1000;
@@ -23,7 +23,7 @@ export function age(seconds) {
   return `${Math.floor(seconds)} s`;
 }
 
-/** What the live chip says. @param {Object} live detail of 'live' @param {number} sinceS its age */
+/** Text of the live chip. @param {Object} live detail of 'live' @param {number} sinceS its age */
 export function liveText(live, sinceS) {
   const state = live.state ?? 'unknown';
   if (!live.connected) return state === 'finished' ? state : 'reconnecting';
@@ -33,8 +33,8 @@ export function liveText(live, sinceS) {
 }
 
 /**
- * What a link says beyond the address: the attempt seen and the finding told of. Pure.
- * Steps without an attempt are those of the newest attempt that has them: they need none.
+ * What a link adds to the URL: the attempt on screen and the finding in the banner. Pure.
+ * Steps without an attempt are those of the newest attempt that has them, so they need none.
  * @param {import('../view_state.mjs').View} view @param {{attempt?: string, finding?: string}} seen
  */
 export function linkPatch(view, { attempt, finding }) {
@@ -44,34 +44,34 @@ export function linkPatch(view, { attempt, finding }) {
   return patch;
 }
 
-export class Frame {
+export class PageControls {
   /** @param {import('../app.mjs').App} app */
   constructor(app) {
     this.app = app;
     this.keys = new Keys();
     this.live = { connected: false, paused: false, data_age_s: null, state: null };
-    this.liveAt = performance.now();
-    this.misses = false;  // a page that was asked for while the server was away
+    this.liveReceivedMs = performance.now();
+    this.hasPendingPage = false;  // a page was requested while the server was away
     document.addEventListener('click', (event) => this.#click(event));
     document.addEventListener('keydown', (event) => this.#key(event));
     document.addEventListener('change', (event) => this.#change(event));
     app.addEventListener('live', ({ detail }) => {
       this.live = detail;
-      this.liveAt = performance.now();
+      this.liveReceivedMs = performance.now();
       this.#showLive();
-      this.#followBar();
-      this.#openMissed();
+      this.#refreshTopBar();
+      this.#openPendingPage();
     });
     setInterval(() => this.#showLive(), TICK_MS);
-    app.addEventListener('view', () => { this.#showTitle(); this.#notePage(); });
+    app.addEventListener('view', () => { this.#showTitle(); this.#notePendingPage(); });
     this.#showTitle();
     followSystem();
-    new MutationObserver(() => this.#tellTheme()).observe(
+    new MutationObserver(() => this.#publishTheme()).observe(
       document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
-    this.#tellTheme();
+    this.#publishTheme();
   }
 
-  /** Link to exactly what is seen. */
+  /** Link to exactly what is on screen. */
   link() {
     const patch = linkPatch(this.app.view, {
       attempt: document.querySelector('.topbar')?.dataset.attempt,
@@ -83,10 +83,10 @@ export class Frame {
 
   async copy(text) {
     const done = await copyText(text);
-    toast(done ? 'Link copied: it opens exactly this.' : `Copy it yourself: ${text}`);
+    toast(done ? 'Link copied: it opens exactly this view.' : `Copy this link by hand: ${text}`);
   }
 
-  /** Carry out an action of a button or a key. @returns {boolean} whether there was one */
+  /** Carry out the action of a button or a key. @returns {boolean} whether there is such an action */
   act(name) {
     const acts = {
       theme: () => toggleTheme(),
@@ -95,8 +95,8 @@ export class Frame {
       'close-drawer': () => this.#drawer(false),
       pause: () => (this.live.paused ? this.app.live?.resume() : this.app.live?.pause()),
       'copy-link': () => this.copy(this.link()),
-      'finding-next': () => this.#turn(1),
-      'finding-previous': () => this.#turn(-1),
+      'finding-next': () => this.#showNextFinding(1),
+      'finding-previous': () => this.#showNextFinding(-1),
     };
     if (!acts[name] || (this.app.view.run === null && !['theme', 'help'].includes(name))) return false;
     acts[name]();
@@ -115,18 +115,18 @@ export class Frame {
 
   #open(address) {
     const url = new URL(address, location.origin);
-    if (window.innerWidth < 900) this.#drawer(false);  // it would cover what it opens
+    if (window.innerWidth < 900) this.#drawer(false);  // the drawer would cover what it opens
     this.app.open(parseUrl(url.pathname, url.search, this.app.base));
   }
 
   #key(event) {
-    const found = this.keys.action(event, performance.now());
-    if (!found) return;
-    if (found.act === 'escape') {
+    const action = this.keys.action(event, performance.now());
+    if (!action) return;
+    if (action.act === 'escape') {
       if (this.#isOpen()) this.#drawer(false);
-    } else if (found.act === 'page') {
-      if (this.app.view.run !== null) this.app.open({ page: found.page });
-    } else if (this.act(found.act)) {
+    } else if (action.act === 'page') {
+      if (this.app.view.run !== null) this.app.open({ page: action.page });
+    } else if (this.act(action.act)) {
       event.preventDefault();
     }
   }
@@ -137,9 +137,9 @@ export class Frame {
     this.app.set({ attempt: value === '' ? null : Number(value), t: null }, { push: true });
   }
 
-  #turn(by) {
+  #showNextFinding(by) {
     const ids = (document.getElementById('findings-button')?.dataset.ids ?? '').split(' ').filter(Boolean);
-    const next = turned(ids, this.app.view.finding, by);
+    const next = findingAfter(ids, this.app.view.finding, by);
     if (next === null) toast('There is no finding.');
     else this.app.set({ finding: next }, { push: true });
   }
@@ -165,33 +165,33 @@ export class Frame {
     document.title = run === null ? 'rankscope' : `${run} · ${page} · rankscope`;
   }
 
-  #tellTheme() {
+  #publishTheme() {
     this.app.publish('theme', document.documentElement.dataset.theme);
   }
 
-  /** Have the top bar drawn anew where the run has another attempt or layout than it says. */
-  #followBar() {
+  /** Have the top bar drawn again if the attempt or the layout of the run has changed. */
+  #refreshTopBar() {
     const { bar, paused } = this.live;
-    const said = document.querySelector('.topbar')?.dataset.bar;
-    if (said !== undefined && bar && bar !== said && !paused) this.app.publish('bar', bar);
+    const shownBar = document.querySelector('.topbar')?.dataset.bar;
+    if (shownBar !== undefined && bar && bar !== shownBar && !paused) this.app.publish('bar', bar);
   }
 
-  /** Whether the address names another page than Dash has drawn. */
-  #isElsewhere() {
+  /** Whether the URL names another page than Dash has drawn. */
+  #isPageOutdated() {
     const shown = document.querySelector('.topbar [data-page][aria-current="page"]')?.dataset.page;
     return shown !== undefined && shown !== this.app.view.page;
   }
 
-  /** Dash asks once for a page: one that is asked for while the server is away would never come. */
-  #notePage() {
-    this.misses = !this.live.connected && this.live.state !== null && this.#isElsewhere();
-    if (this.misses) toast('The server cannot be reached; this page opens when it is back.');
+  /** Dash requests a page only once: a request while the server is away would never be answered. */
+  #notePendingPage() {
+    this.hasPendingPage = !this.live.connected && this.live.state !== null && this.#isPageOutdated();
+    if (this.hasPendingPage) toast('The server cannot be reached; this page opens when it is back.');
   }
 
-  #openMissed() {
-    if (!this.live.connected || !this.misses) return;
-    this.misses = false;
-    if (this.#isElsewhere()) location.reload();
+  #openPendingPage() {
+    if (!this.live.connected || !this.hasPendingPage) return;
+    this.hasPendingPage = false;
+    if (this.#isPageOutdated()) location.reload();
   }
 
   #showLive() {
@@ -199,7 +199,7 @@ export class Frame {
     if (chooser && document.activeElement !== chooser) chooser.value = String(this.app.view.attempt ?? '');
     const chip = document.getElementById('live-state');
     if (!chip || this.live.state === null) return;
-    const text = liveText(this.live, (performance.now() - this.liveAt) / 1000);
+    const text = liveText(this.live, (performance.now() - this.liveReceivedMs) / 1000);
     if (chip.textContent !== text) chip.textContent = text;
     chip.className = `chip state ${this.live.connected ? this.live.state : 'silent'}`;
     chip.title = this.live.problem ?? '';

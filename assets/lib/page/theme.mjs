@@ -1,4 +1,4 @@
-/** Dark or light: follows the system until chosen, then remembers the choice. */
+/** Dark or light: follows the system until the user chooses, then remembers the choice. */
 
 const KEY = 'theme';
 
@@ -7,7 +7,7 @@ export function otherTheme(theme) {
   return theme === 'light' ? 'dark' : 'light';
 }
 
-/** Switch, remember, and tell every view (they watch data-theme). */
+/** Switch and remember the theme; views observe data-theme. */
 export function toggleTheme(root = document.documentElement, storage = localStorage) {
   root.dataset.theme = otherTheme(root.dataset.theme);
   try {
@@ -16,7 +16,7 @@ export function toggleTheme(root = document.documentElement, storage = localStor
   return root.dataset.theme;
 }
 
-/** Follow the system while nothing was chosen. */
+/** Follow the system until the user chooses. */
 export function followSystem(root = document.documentElement, storage = localStorage) {
   const light = matchMedia('(prefers-color-scheme: light)');
   light.addEventListener('change', () => {

@@ -1,4 +1,4 @@
-/** Sets a dcc.Store once the element comes near the window: what is heavy is loaded then. */
+/** Sets a dcc.Store once the element is nearly in sight, so that expensive content loads only then. */
 
 const NEAR = '200px';
 

@@ -1,4 +1,4 @@
-/** The statistic of every layer over the steps as lines, smoothed if wanted; the chosen one stands out. */
+/** The statistic of each layer over the steps as lines, smoothed on request; the chosen line is highlighted. */
 import { CanvasView } from '../../lib/canvas/canvas_view.mjs';
 import { blockOf, stepCount } from '../../lib/canvas/step_axis.mjs';
 import { stepsText } from '../../lib/value_text.mjs';
@@ -12,10 +12,10 @@ const LEFT = 62;
 const NEAR_PX = 14;
 
 export class Curves extends CanvasView {
-  /** @param {{chosen: (key: string, step: number) => void, pointed: (step: ?number) => void}} tell */
-  constructor(element, tell) {
+  /** @param {{chosen: (key: string, step: number) => void, pointed: (step: ?number) => void}} handlers */
+  constructor(element, handlers) {
     super(element, { label: 'Curves by layer', className: 'curves' });
-    Object.assign(this, { tell, data: null, cursor: null, row: null, weight: 0, beside: null });
+    Object.assign(this, { handlers, data: null, cursor: null, row: null, weight: 0, comparison: null });
   }
 
   /** @param {import('./health_data.mjs').Health} data @param {import('../shared/statistic_scale.mjs').Scale} scale */
@@ -50,22 +50,22 @@ export class Curves extends CanvasView {
     this.#levels(context, theme);
     const chosen = drawnRowOf(data, this.row);
     context.lineJoin = 'round';
-    const alpha = Math.max(0.1, Math.min(0.55, 8 / data.height));  // many lines must not become a block
+    const alpha = Math.max(0.1, Math.min(0.55, 8 / data.height));  // many lines must not merge into a block
     for (let row = 0; row < data.height; row++) if (row !== chosen) this.#line(context, this.lines_RW[row], theme.link, 1, alpha);
     if (chosen >= 0 && this.weight > 0) this.#line(context, this.#raw(chosen), theme.text, 1, 0.3);
     if (chosen >= 0) this.#line(context, this.lines_RW[chosen], theme.text, data.width > 300 ? 1 : 2, 1);
-    if (this.beside) this.#beside(context, theme);
-    if (this.at) {
-      this.#line(context, this.lines_RW[this.at.row], theme.link, 2, 1);
+    if (this.comparison) this.#drawComparison(context, theme);
+    if (this.hovered) {
+      this.#line(context, this.lines_RW[this.hovered.row], theme.link, 2, 1);
       context.fillStyle = theme.text;
       context.beginPath();
-      context.arc(this.#x(this.at.column), this.#y(this.lines_RW[this.at.row][this.at.column]), 3.5, 0, 7);
+      context.arc(this.#x(this.hovered.column), this.#y(this.lines_RW[this.hovered.row][this.hovered.column]), 3.5, 0, 7);
       context.fill();
     }
     drawCursor(context, data, geometry, theme, this.cursor);
   }
 
-  /** Dashed where a level lies within what is seen. */
+  /** Dashed lines at the levels inside the plot. */
   #levels(context, theme) {
     const { plot } = this.geometry;
     context.setLineDash([5, 4]);
@@ -85,8 +85,8 @@ export class Curves extends CanvasView {
     context.setLineDash([]);
   }
 
-  /** The chosen row in another run, dashed, in the steps that are shown. @see import('./comparison_run.mjs') */
-  #beside(context, theme) {
+  /** The chosen row in another run, dashed. @see import('./comparison_run.mjs') */
+  #drawComparison(context, theme) {
     const { data, geometry } = this;
     const { plot } = geometry;
     const [first, last] = [data.firstStep[0], data.lastStep[data.width - 1]];
@@ -95,10 +95,10 @@ export class Curves extends CanvasView {
     context.setLineDash([5, 3]);
     context.beginPath();
     let isDown = false;
-    this.beside.steps.forEach((step, at) => {
-      const x = data.axis ? xOfPlace(data, geometry, this.beside.places[at]) : xOfStepMiddle(data, geometry, step);
+    this.comparison.steps.forEach((step, i) => {
+      const x = data.axis ? xOfPlace(data, geometry, this.comparison.places[i]) : xOfStepMiddle(data, geometry, step);
       if (data.axis ? x < plot.x || x > plot.x + plot.w : step < first || step > last) return;
-      const y = this.#y(this.beside.values[at]);
+      const y = this.#y(this.comparison.values[i]);
       if (isDown) context.lineTo(x, y);
       else context.moveTo(x, y);
       isDown = true;
@@ -135,7 +135,7 @@ export class Curves extends CanvasView {
     return plot.y + plot.h * (1 - this.scale.share(value));
   }
 
-  /** The line nearest to the point, where one is near. */
+  /** The line nearest to the point, if one is near. */
   hitAt({ x, y }) {
     const { data, geometry } = this;
     if (!data?.width || !geometry) return null;
@@ -144,8 +144,8 @@ export class Curves extends CanvasView {
     const column = blockOf(data.columns, across * stepCount(data));
     let [best, distance] = [null, NEAR_PX];
     this.lines_RW.forEach((line, row) => {
-      const away = Math.abs(this.#y(line[column]) - y);
-      if (away < distance) [best, distance] = [row, away];
+      const lineDistance = Math.abs(this.#y(line[column]) - y);
+      if (lineDistance < distance) [best, distance] = [row, lineDistance];
     });
     return best === null ? null : { row: best, column };
   }
@@ -157,13 +157,13 @@ export class Curves extends CanvasView {
     return [`${rowText(rowsOf(data, row)[0])}; ${stepsText(stepsOf(data, column))}`, ...placeLines(data, column), `${data.statistic.title} ${formatNumber(value)}`, ...shown];
   }
 
-  moved(at, key) {
+  moved(hit, key) {
     const { data } = this;
     if (!data?.width) return null;
-    if (!at) return { row: Math.max(0, drawnRowOf(data, this.row)), column: data.width - 1 };
+    if (!hit) return { row: Math.max(0, drawnRowOf(data, this.row)), column: data.width - 1 };
     const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[key];
     return {
-      row: Math.min(data.height - 1, Math.max(0, at.row + down)), column: Math.min(data.width - 1, Math.max(0, at.column + right)),
+      row: Math.min(data.height - 1, Math.max(0, hit.row + down)), column: Math.min(data.width - 1, Math.max(0, hit.column + right)),
     };
   }
 
@@ -172,10 +172,10 @@ export class Curves extends CanvasView {
   }
 
   choose({ row, column }) {
-    this.tell.chosen(rowsOf(this.data, row)[0].key, this.data.firstStep[column]);
+    this.handlers.chosen(rowsOf(this.data, row)[0].key, this.data.firstStep[column]);
   }
 
   pointed(hit) {
-    this.tell.pointed(hit ? this.data.firstStep[hit.column] : null);
+    this.handlers.pointed(hit ? this.data.firstStep[hit.column] : null);
   }
 }

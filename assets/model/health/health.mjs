@@ -3,12 +3,13 @@ import { onTheme, readTheme } from '../../lib/canvas/canvas_theme.mjs';
 import { colourTable, cssColour, STRONGEST } from '../../lib/canvas/colour.mjs';
 import { make } from '../../lib/dom.mjs';
 import { makeFetcher } from '../../lib/fetcher.mjs';
-import { nothingRecorded } from '../shared/empty_state.mjs';
+import { noStatistics } from '../shared/empty_state.mjs';
 import { merged, setModel } from '../shared/model_state.mjs';
 import { scaleBar } from '../shared/scale_bar.mjs';
+import { fillOptions } from '../shared/select_options.mjs';
 import { codeOfValue, formatNumber, levelText, makeScale, passed, rangeOf } from '../shared/statistic_scale.mjs';
 import { AxisChoice, axisOf } from './axis_choice.mjs';
-import { Beside } from './comparison_run.mjs';
+import { ComparisonRun } from './comparison_run.mjs';
 import { Curves } from './curves.mjs';
 import { healthData, histogramData, rowText, tableRows } from './health_data.mjs';
 import { Histogram } from './histogram.mjs';
@@ -21,7 +22,7 @@ const TITLES = {
   gradient: 'Gradients', weight: 'Weights', update: 'Updates', heads: 'Attention heads',
 };
 
-const stepsAsked = ({ steps }) => (steps && steps[1] > steps[0] ? `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}` : null);
+const stepsParameter = ({ steps }) => (steps && steps[1] > steps[0] ? `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}` : null);
 
 export class HealthView {
   constructor(element, app) {
@@ -34,14 +35,14 @@ export class HealthView {
       link: ({ detail }) => { if (this.data) detail.patch.model = merged(app.view.model, this.#shown()); },
     };
     for (const [name, listener] of Object.entries(this.listeners)) app.addEventListener(name, listener);
-    this.endTheme = onTheme(() => this.#legend());
+    this.stopTheme = onTheme(() => this.#legend());
     this.key = this.#viewKey();
     this.fetcher.now();
   }
 
   destroy() {
     this.fetcher.stop();
-    this.endTheme();
+    this.stopTheme();
     this.plots?.forEach((plot) => plot.destroy());
     for (const [name, listener] of Object.entries(this.listeners)) this.app.removeEventListener(name, listener);
   }
@@ -49,7 +50,7 @@ export class HealthView {
   #viewKey() {
     const { run, attempt, model } = this.app.view;
     const { tensor, stat, row, beside } = model;
-    return JSON.stringify([run, attempt, stepsAsked(this.app.view), tensor, stat, row, beside, axisOf(model)]);
+    return JSON.stringify([run, attempt, stepsParameter(this.app.view), tensor, stat, row, beside, axisOf(model)]);
   }
 
   #follow() {
@@ -62,7 +63,7 @@ export class HealthView {
     this.#smooth();
   }
 
-  /** What a link must say so that it opens the same later. */
+  /** View state that a link needs to open the same view later. */
   #shown() {
     return { tensor: this.data.tensor, stat: this.data.statistic.name, row: this.row?.key };
   }
@@ -71,78 +72,78 @@ export class HealthView {
     const { app } = this;
     try {
       const { attempt } = app.view;
-      const told = await app.json(app.api('model/recorded', { attempt }), signal);
-      if (!told.tensors.length) return this.#nothing(told.can_record);
+      const recorded = await app.json(app.api('model/recorded', { attempt }), signal);
+      if (!recorded.tensors.length) return this.#showEmpty(recorded.can_record);
       if (!this.plots) this.#build();
-      const asked = { ...this.#chosen(told), attempt, steps: stepsAsked(app.view), axis: axisOf(app.view.model) };
-      this.#options(told, asked);
+      const params = { ...this.#chosen(recorded), attempt, steps: stepsParameter(app.view), axis: axisOf(app.view.model) };
+      this.#options(recorded, params);
       const width = Math.max(200, Math.round(this.map.stage.clientWidth || this.element.clientWidth) - 60);
-      const drawn = { ...asked, width, height: ROWS_DRAWN };
-      const [answer] = await Promise.all([app.arrays(app.api('model/health', drawn), signal), this.beside.fetch(drawn, signal)]);
+      const drawn = { ...params, width, height: ROWS_DRAWN };
+      const [answer] = await Promise.all([app.arrays(app.api('model/health', drawn), signal), this.comparison.fetch(drawn, signal)]);
       const data = healthData(answer);
       if (signal.aborted) return undefined;
       this.#show(data);
-      await Promise.all([this.axis.fetch(attempt, signal), this.#fetchHistogram(asked, width, signal)]);
+      await Promise.all([this.axis.fetch(attempt, signal), this.#fetchHistogram(params, width, signal)]);
     } catch (error) {
       if (error.name !== 'AbortError') this.#fail(error.message);
     }
     return undefined;
   }
 
-  /** Tensor and statistic of the link, where the run has them. */
+  /** Tensor and statistic of the view state if the run has them, else the first. */
   #chosen({ tensors }) {
     const { tensor, stat } = this.app.view.model;
-    const found = tensors.find(({ name }) => name === tensor) ?? tensors[0];
-    return { tensor: found.name, statistic: (found.statistics.find(({ name }) => name === stat) ?? found.statistics[0]).name };
+    const chosen = tensors.find(({ name }) => name === tensor) ?? tensors[0];
+    return { tensor: chosen.name, statistic: (chosen.statistics.find(({ name }) => name === stat) ?? chosen.statistics[0]).name };
   }
 
-  async #fetchHistogram(asked, width, signal) {
-    const hasOne = asked.tensor !== 'heads' && this.row;
-    this.parts.histogram.hidden = !hasOne;
-    if (!hasOne) return;
+  async #fetchHistogram(params, width, signal) {
+    const hasHistogram = params.tensor !== 'heads' && this.row;
+    this.parts.histogram.hidden = !hasHistogram;
+    if (!hasHistogram) return;
     const data = histogramData(await this.app.arrays(
-      this.app.api('model/histogram', { ...asked, statistic: null, row: this.row.key, width }), signal));
+      this.app.api('model/histogram', { ...params, statistic: null, row: this.row.key, width }), signal));
     if (signal.aborted) return;
     this.histogram.show(data, rowText(this.row));
     this.parts.histogramTitle.textContent = `Sizes of the values, ${rowText(this.row)}`;
-    this.parts.histogramSaid.textContent = this.histogram.bins ? 'share of the values between two powers of two' : 'No value but zeros.';
+    this.parts.histogramNote.textContent = this.histogram.bins ? 'share of the values between two powers of two' : 'All values are zero.';
   }
 
-  #nothing(canRecord) {
-    this.#takeDown();
-    this.element.replaceChildren(nothingRecorded(canRecord));
+  #showEmpty(canRecord) {
+    this.#clear();
+    this.element.replaceChildren(noStatistics(canRecord));
   }
 
   #fail(sentence) {
-    this.#takeDown();
+    this.#clear();
     this.status.textContent = sentence;
     this.status.classList.add('failed');
     this.element.replaceChildren(this.status);
   }
 
-  #takeDown() {
+  #clear() {
     this.plots?.forEach((plot) => plot.destroy());
     Object.assign(this, { plots: null, data: null });
   }
 
   #build() {
-    const tell = {
+    const handlers = {
       chosen: (row, step) => setModel(this.app, { row, step }, { push: true }),
       pointed: (step) => this.#point(step),
     };
     const parts = this.parts = {};
     for (const name of ['title', 'histogramTitle']) parts[name] = make('h2');
-    for (const name of ['about', 'histogramSaid', 'meaning']) parts[name] = make('span', { class: 'quiet' });
+    for (const name of ['about', 'histogramNote', 'meaning']) parts[name] = make('span', { class: 'quiet' });
     parts.legend = make('div', { class: 'map-legend model-legend' });
     parts.table = make('details', { class: 'worst-cells' });
     parts.map = make('section', { class: 'panel model-map' }, [make('header', {}, [parts.title, parts.about])]);
-    this.beside = new Beside(this.app);
+    this.comparison = new ComparisonRun(this.app);
     this.axis = new AxisChoice(this.app);
-    parts.curves = make('section', { class: 'panel model-curves' }, [make('header', {}, [make('h2', {}, 'By layer'), this.beside.said, this.#smoothing()])]);
-    parts.histogram = make('section', { class: 'panel model-histogram' }, [make('header', {}, [parts.histogramTitle, parts.histogramSaid])]);
-    this.map = new StatMap(parts.map, tell);
-    this.curves = new Curves(parts.curves, tell);
-    this.histogram = new Histogram(parts.histogram, tell);
+    parts.curves = make('section', { class: 'panel model-curves' }, [make('header', {}, [make('h2', {}, 'By layer'), this.comparison.note, this.#smoothing()])]);
+    parts.histogram = make('section', { class: 'panel model-histogram' }, [make('header', {}, [parts.histogramTitle, parts.histogramNote])]);
+    this.map = new StatMap(parts.map, handlers);
+    this.curves = new Curves(parts.curves, handlers);
+    this.histogram = new Histogram(parts.histogram, handlers);
     this.plots = [this.map, this.curves, this.histogram];
     parts.map.append(parts.legend, parts.table);
     parts.curves.hidden = parts.histogram.hidden = parts.table.hidden = true;
@@ -157,7 +158,7 @@ export class HealthView {
         this.app, name === 'tensor' ? { tensor: select.value, row: null } : { stat: select.value }, { push: true }));
       return make('label', {}, [`${label} `, select]);
     };
-    return make('section', { class: 'panel model-bar' }, [choice('tensor', 'Tensor'), choice('stat', 'Statistic'), this.axis.element, this.beside.element, this.parts.meaning, this.axis.said]);
+    return make('section', { class: 'panel model-bar' }, [choice('tensor', 'Tensor'), choice('stat', 'Statistic'), this.axis.element, this.comparison.element, this.parts.meaning, this.axis.note]);
   }
 
   #smoothing() {
@@ -173,7 +174,7 @@ export class HealthView {
     this.parts.smooth.value = String(weight);
     this.parts.weight.textContent = weight.toFixed(2);
     if (weight === this.curves.weight) return;
-    this.curves.beside = this.beside.line(this.row, weight);
+    this.curves.comparison = this.comparison.line(this.row, weight);
     this.curves.smooth(weight);
   }
 
@@ -189,8 +190,8 @@ export class HealthView {
     this.data = data;
     this.axis.show(data);
     this.row = data.rows.find(({ key }) => key === this.app.view.model.row) ?? this.#first();
-    this.curves.beside = this.beside.line(this.row, this.curves.weight);
-    this.scale = makeScale(statistic, rangeOf(statistic, this.curves.beside ? [...data.value, ...this.curves.beside.values] : data.value));
+    this.curves.comparison = this.comparison.line(this.row, this.curves.weight);
+    this.scale = makeScale(statistic, rangeOf(statistic, this.curves.comparison ? [...data.value, ...this.curves.comparison.values] : data.value));
     for (const plot of [this.map, this.curves]) {
       plot.row = this.row?.key ?? null;
       plot.show(data, this.scale);
@@ -204,30 +205,26 @@ export class HealthView {
     this.#table();
   }
 
-  /** The row to begin with: one beyond a level, else the first. */
+  /** The row shown first: one beyond a level, else the first of the model. */
   #first() {
     return tableRows(this.data, (value) => passed(value, this.data.statistic.levels), 1)[0]?.row ?? null;
   }
 
-  /** What is shown next; long runs take seconds. */
+  /** Show what is being loaded; long runs take seconds. */
   #options({ tensors }, { tensor, statistic }) {
     const { parts, data } = this;
     if (data?.tensor !== tensor || data.statistic.name !== statistic) parts.about.textContent = 'Reading the statistics.';
-    const fill = (select, entries, value) => {
-      select.replaceChildren(...entries.map(([name, text]) => make('option', { value: name }, text)));
-      select.value = value;
-    };
-    fill(parts.tensor, tensors.map(({ name }) => [name, TITLES[name]]), tensor);
-    fill(parts.stat, tensors.find(({ name }) => name === tensor).statistics.map(({ name, title }) => [name, title]), statistic);
+    fillOptions(parts.tensor, tensors.map(({ name }) => [name, TITLES[name]]), tensor);
+    fillOptions(parts.stat, tensors.find(({ name }) => name === tensor).statistics.map(({ name, title }) => [name, title]), statistic);
   }
 
   #about() {
     const { data } = this;
-    if (!data.width) return 'Nothing was recorded in these steps: the strip above chooses others.';
+    if (!data.width) return 'Nothing was recorded in these steps: choose others in the strip above.';
     const count = `${data.rows.length.toLocaleString('en')} row${data.rows.length === 1 ? '' : 's'} × ${data.num_steps.toLocaleString('en')} step${data.num_steps === 1 ? '' : 's'}`;
     const isPooled = data.height < data.rows.length || data.width < data.num_steps;
     return count + (isPooled ? ', each pixel its worst cell' : '')
-      + (data.is_cut ? '; all of them are too many at once: the strip above chooses others' : '');
+      + (data.is_cut ? '; too many to show all at once: choose others in the strip above' : '');
   }
 
   #legend() {
@@ -258,11 +255,11 @@ export class HealthView {
       make('summary', {}, rows.length < data.rows.length ? `${rows.length} of ${data.rows.length} rows as a table` : 'As a table'),
       make('div', { class: 'scroll' }, make('table', {}, [
         make('caption', { class: 'visually-hidden' }, `${data.statistic.title} by row`),
-        make('thead', {}, make('tr', {}, head.map((name, at) => make('th', { scope: 'col', class: at > 1 && at < 6 ? 'number' : null }, name)))),
-        make('tbody', {}, rows.map((one) => make('tr', {}, [
-          make('td', {}, this.#rowLink(one.row)), make('td', { class: 'quiet' }, one.row.name), ...numbers(one),
-          make('td', { class: 'number' }, formatNumber(one.worstStep)),
-          make('td', { class: one.level?.severity === 'fault' ? 'fault' : '', title: one.level?.source }, one.level ? levelText(one.level) : ''),
+        make('thead', {}, make('tr', {}, head.map((name, column) => make('th', { scope: 'col', class: column > 1 && column < 6 ? 'number' : null }, name)))),
+        make('tbody', {}, rows.map((entry) => make('tr', {}, [
+          make('td', {}, this.#rowLink(entry.row)), make('td', { class: 'quiet' }, entry.row.name), ...numbers(entry),
+          make('td', { class: 'number' }, formatNumber(entry.worstStep)),
+          make('td', { class: entry.level?.severity === 'fault' ? 'fault' : '', title: entry.level?.source }, entry.level ? levelText(entry.level) : ''),
         ]))),
       ])));
     this.parts.table.open = wasOpen;

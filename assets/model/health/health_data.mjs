@@ -1,14 +1,14 @@
 /**
- * What the views of training health share: their data, steps on an axis, smoothing. Pure.
+ * Data of the plots of training health: rows, columns, smoothing. Pure.
  *
  * @typedef {Object} Health answer of model/health
  * @property {number} height @property {number} width drawn rows and columns
  * @property {Float32Array} value height x width, NaN where not recorded
- * @property {ArrayLike<number>} rowEdges positions in `rows` @property {ArrayLike<number>} columns
+ * @property {ArrayLike<number>} rowEdges edges of the drawn rows, positions in `rows` @property {ArrayLike<number>} columns
  * @property {ArrayLike<number>} firstStep @property {ArrayLike<number>} lastStep of each column
  * @property {{key: string, layer: number, part: string, head: number, name: string}[]} rows
  * @property {import('../shared/statistic_scale.mjs').Statistic} statistic
- * @property {?Object} axis null: that of steps, else data is import('../shared/progress_axis.mjs').Placed
+ * @property {?Object} axis null: the axis of steps, else data is import('../shared/progress_axis.mjs').Placed
  */
 import { blockOf } from '../../lib/canvas/step_axis.mjs';
 import { placed } from '../shared/progress_axis.mjs';
@@ -19,9 +19,9 @@ export function healthData({ arrays, meta }) {
   return placed({ ...meta, value, rowEdges, columns, firstStep, lastStep, ofRows }, meta.axis, place);
 }
 
-/** Data of model/histogram with the fields that axes of steps need. */
+/** Data of model/histogram with the fields that an axis of steps needs. */
 export function histogramData({ arrays, meta }) {
-  const columns = Array.from({ length: meta.width + 1 }, (_, at) => at);
+  const columns = Array.from({ length: meta.width + 1 }, (_, edge) => edge);
   const data = { ...meta, share: arrays.share, firstStep: arrays.first_step, lastStep: arrays.last_step, columns };
   return placed(data, meta.axis, arrays.place);
 }
@@ -40,27 +40,27 @@ export function rowLabel({ layer, part, head }) {
   return part ? `${layer} ${part}` : String(layer);
 }
 
-/** Drawn row of a key, -1: it is not there. */
+/** Drawn row of a key, -1 if it is not there. */
 export function drawnRowOf(data, key) {
-  const at = data.rows.findIndex((row) => row.key === key);
-  return at < 0 ? -1 : blockOf(data.rowEdges, at);
+  const index = data.rows.findIndex((row) => row.key === key);
+  return index < 0 ? -1 : blockOf(data.rowEdges, index);
 }
 
-/** The first of the rows a drawn row stands for, and the last. */
+/** First and last of the rows that a drawn row stands for. */
 export function rowsOf(data, drawn) {
   return [data.rows[data.rowEdges[drawn]], data.rows[data.rowEdges[drawn + 1] - 1]];
 }
 
-/** Column in which a step lies, or the next one; -1: after all. */
+/** Column that contains a step, or the next column; -1 after the last. */
 export function columnOfStep(data, step) {
-  for (let at = 0; at < data.width; at++) if (data.lastStep[at] >= step) return at;
+  for (let column = 0; column < data.width; column++) if (data.lastStep[column] >= step) return column;
   return -1;
 }
 
 /**
- * Exponential moving average without the pull towards the first value (as TensorBoard and W&B
- * smooth); gaps stay gaps.
- * @param {ArrayLike<number>} values @param {number} weight 0: as they are, towards 1: smoother
+ * Exponential moving average without bias towards the first value, as in TensorBoard and W&B; gaps
+ * stay gaps.
+ * @param {ArrayLike<number>} values @param {number} weight 0: unchanged, towards 1: smoother
  */
 export function smoothed(values, weight) {
   let [mean, scale] = [0, 0];
@@ -72,16 +72,16 @@ export function smoothed(values, weight) {
   });
 }
 
-/** Steps a column stands for. */
+/** First and last step that a column stands for. */
 export const stepsOf = (data, column) => [data.firstStep[column], data.lastStep[column]];
 
 /** Rows for the table: those beyond a level first, else in the model's order; at most `most`. */
 export function tableRows(data, judge, most = 200) {
   const { last, least, greatest, worst_step: worstStep } = data.ofRows;
-  const rows = data.rows.map((row, at) => ({
-    row, last: last[at], least: least[at], greatest: greatest[at], worstStep: worstStep[at],
-    level: judge(greatest[at]) ?? judge(least[at]),
+  const rows = data.rows.map((row, i) => ({
+    row, last: last[i], least: least[i], greatest: greatest[i], worstStep: worstStep[i],
+    level: judge(greatest[i]) ?? judge(least[i]),
   }));
-  const bad = rows.filter(({ level }) => level);
-  return [...bad, ...rows.filter(({ level }) => !level)].slice(0, most);
+  const alarming = rows.filter(({ level }) => level);
+  return [...alarming, ...rows.filter(({ level }) => !level)].slice(0, most);
 }

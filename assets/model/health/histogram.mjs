@@ -1,4 +1,4 @@
-/** Sizes of one row's values over the steps: powers of two upwards, steps along, colour the share. */
+/** Sizes of the values of one row: steps to the right, powers of two upwards, the share as colour. */
 import { CanvasView } from '../../lib/canvas/canvas_view.mjs';
 import { colourTable, cssColour, STRONGEST } from '../../lib/canvas/colour.mjs';
 import { blockOf, stepCount, xOfColumn } from '../../lib/canvas/step_axis.mjs';
@@ -11,10 +11,10 @@ const HEIGHT = 250;
 const LEFT = 62;
 const LEAST_SHARE = 1e-4;  // below it a bin is drawn as empty
 
-/** First and last bin with anything in it; null: none has. @returns {?[number, number]} */
+/** First and last bin that is not empty; null if all are. @returns {?[number, number]} */
 export function usedBins(share, width) {
   const bins = [];
-  for (let at = 0; at < share.length; at++) if (share[at] >= LEAST_SHARE) bins.push(Math.floor(at / width));
+  for (let i = 0; i < share.length; i++) if (share[i] >= LEAST_SHARE) bins.push(Math.floor(i / width));
   return bins.length ? [bins[0], bins[bins.length - 1]] : null;
 }
 
@@ -24,18 +24,18 @@ export function powerOfTwo(exponent) {
 }
 
 export class Histogram extends CanvasView {
-  /** @param {{pointed: (step: ?number) => void}} tell */
-  constructor(element, tell) {
+  /** @param {{pointed: (step: ?number) => void}} handlers */
+  constructor(element, handlers) {
     super(element, { label: 'Sizes of values by step', className: 'histogram' });
-    Object.assign(this, { tell, data: null, cursor: null });
+    Object.assign(this, { handlers, data: null, cursor: null });
   }
 
-  /** @param {?Object} data histogramData() @param {string} who */
-  show(data, who) {
+  /** @param {?Object} data histogramData() @param {string} rowName */
+  show(data, rowName) {
     this.data = data;
     this.bins = data && usedBins(data.share, data.width);
     this.highest = data ? data.share.reduce((most, share) => Math.max(most, share), 0) : 0;
-    this.canvas.setAttribute('aria-label', `Sizes of the values of ${who} by powers of two, over the steps. Arrow keys move.`);
+    this.canvas.setAttribute('aria-label', `Sizes of the values of ${rowName} by powers of two, over the steps. Arrow keys move.`);
     this.redraw();
   }
 
@@ -49,7 +49,7 @@ export class Histogram extends CanvasView {
     return this.bins[1] - this.bins[0] + 1;
   }
 
-  /** y of the upper side of a bin; the greatest sizes stand on top. */
+  /** y of the upper side of a bin; the greatest sizes are on top. */
   #y(bin) {
     const { plot } = this.geometry;
     return plot.y + plot.h * (this.bins[1] - bin) / this.#rows();
@@ -70,11 +70,11 @@ export class Histogram extends CanvasView {
     }
     this.#labels(context, theme);
     drawSteps(context, data, geometry, theme);
-    if (this.at) {
-      const x = xOfColumn(data, geometry, data.columns[this.at.column]);
+    if (this.hovered) {
+      const x = xOfColumn(data, geometry, data.columns[this.hovered.column]);
       context.strokeStyle = theme.text;
       context.lineWidth = 2;
-      context.strokeRect(x, this.#y(this.at.bin), Math.max(3, xOfColumn(data, geometry, data.columns[this.at.column + 1]) - x), this.#y(this.at.bin - 1) - this.#y(this.at.bin));
+      context.strokeRect(x, this.#y(this.hovered.bin), Math.max(3, xOfColumn(data, geometry, data.columns[this.hovered.column + 1]) - x), this.#y(this.hovered.bin - 1) - this.#y(this.hovered.bin));
     }
     drawCursor(context, data, geometry, theme, this.cursor);
   }
@@ -106,12 +106,12 @@ export class Histogram extends CanvasView {
       + `${(100 * data.share[bin * data.width + column]).toFixed(2)} % of the values`];
   }
 
-  moved(at, key) {
+  moved(hit, key) {
     if (!this.bins) return null;
-    if (!at) return { bin: this.bins[1], column: this.data.width - 1 };
+    if (!hit) return { bin: this.bins[1], column: this.data.width - 1 };
     const [up, right] = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[key];
     return {
-      bin: Math.min(this.bins[1], Math.max(this.bins[0], at.bin + up)), column: Math.min(this.data.width - 1, Math.max(0, at.column + right)),
+      bin: Math.min(this.bins[1], Math.max(this.bins[0], hit.bin + up)), column: Math.min(this.data.width - 1, Math.max(0, hit.column + right)),
     };
   }
 
@@ -120,6 +120,6 @@ export class Histogram extends CanvasView {
   }
 
   pointed(hit) {
-    this.tell.pointed(hit ? this.data.firstStep[hit.column] : null);
+    this.handlers.pointed(hit ? this.data.firstStep[hit.column] : null);
   }
 }

@@ -1,4 +1,4 @@
-/** Layers x steps of one statistic, as colours. */
+/** One statistic as a map of layers x steps. */
 import { CanvasView } from '../../lib/canvas/canvas_view.mjs';
 import { colourTable, paint } from '../../lib/canvas/colour.mjs';
 import { blockOf, stepCount, xOfColumn } from '../../lib/canvas/step_axis.mjs';
@@ -12,10 +12,10 @@ const ROW_PX = { least: 3, most: 20 };
 const HEIGHT = { least: 110, most: 360 };
 
 export class StatMap extends CanvasView {
-  /** @param {{chosen: (key: string, step: number) => void, pointed: (step: ?number) => void}} tell */
-  constructor(element, tell) {
+  /** @param {{chosen: (key: string, step: number) => void, pointed: (step: ?number) => void}} handlers */
+  constructor(element, handlers) {
     super(element, { label: 'Statistic by layer and step', className: 'stat-map' });
-    Object.assign(this, { tell, data: null, cursor: null, row: null });
+    Object.assign(this, { handlers, data: null, cursor: null, row: null });
   }
 
   /** @param {import('./health_data.mjs').Health} data @param {import('../shared/statistic_scale.mjs').Scale} scale */
@@ -50,10 +50,10 @@ export class StatMap extends CanvasView {
     context.strokeStyle = theme.text;
     const row = drawnRowOf(data, this.row);
     if (row >= 0) context.strokeRect(plot.x - 1.5, Math.round(this.#y(row)) - 0.5, plot.w + 3, Math.round(this.#y(row + 1) - this.#y(row)));
-    if (this.at) {
-      const [x, right] = [this.at.column, this.at.column + 1].map((at) => xOfColumn(data, geometry, data.columns[at]));
+    if (this.hovered) {
+      const [x, right] = [this.hovered.column, this.hovered.column + 1].map((edge) => xOfColumn(data, geometry, data.columns[edge]));
       context.lineWidth = 2;
-      context.strokeRect(x, this.#y(this.at.row), Math.max(3, right - x), this.#y(this.at.row + 1) - this.#y(this.at.row));
+      context.strokeRect(x, this.#y(this.hovered.row), Math.max(3, right - x), this.#y(this.hovered.row + 1) - this.#y(this.hovered.row));
     }
   }
 
@@ -68,22 +68,22 @@ export class StatMap extends CanvasView {
     return canvas;
   }
 
-  /** Columns as wide as they are on the axis; where several share a pixel, alarms lie on top. */
+  /** Columns as wide as on the axis; if several share a pixel, alarms are drawn on top. */
   #columns(context, image) {
     const { data, codes, geometry } = this;
     const draw = (column, row, rows) => {
-      const [x, right] = [column, column + 1].map((at) => Math.round(xOfColumn(data, geometry, data.columns[at])));
+      const [x, right] = [column, column + 1].map((edge) => Math.round(xOfColumn(data, geometry, data.columns[edge])));
       context.drawImage(image, column, row, 1, rows, x, this.#y(row), Math.max(1, right - x), this.#y(row + rows) - this.#y(row));
     };
     for (let column = 0; column < data.width; column++) draw(column, 0, data.height);
-    codes.forEach((code, at) => { if (code === FAULT || code === WARN) draw(at % data.width, Math.floor(at / data.width), 1); });
+    codes.forEach((code, i) => { if (code === FAULT || code === WARN) draw(i % data.width, Math.floor(i / data.width), 1); });
   }
 
   #y(row) {
     return this.geometry.plot.y + this.geometry.plot.h * row / this.data.height;
   }
 
-  /** Gaps between cells, where cells are large enough. */
+  /** Gaps between cells, if cells are large enough. */
   #grid(context, theme) {
     const { data, geometry: { plot } } = this;
     context.fillStyle = theme.panel;
@@ -91,7 +91,7 @@ export class StatMap extends CanvasView {
       for (let row = 1; row < data.height; row++) context.fillRect(plot.x, Math.round(this.#y(row)) - 1, plot.w, 1);
     }
     if (plot.w / data.width >= 6) {
-      for (let at = 1; at < data.width; at++) context.fillRect(Math.round(xOfColumn(data, this.geometry, data.columns[at])) - 1, plot.y, 1, plot.h);
+      for (let column = 1; column < data.width; column++) context.fillRect(Math.round(xOfColumn(data, this.geometry, data.columns[column])) - 1, plot.y, 1, plot.h);
     }
   }
 
@@ -134,13 +134,13 @@ export class StatMap extends CanvasView {
       ...(level ? [levelText(level), level.source] : [])];
   }
 
-  moved(at, key) {
+  moved(hit, key) {
     const { data } = this;
     if (!data?.width) return null;
-    if (!at) return { row: Math.max(0, drawnRowOf(data, this.row)), column: data.width - 1 };
+    if (!hit) return { row: Math.max(0, drawnRowOf(data, this.row)), column: data.width - 1 };
     const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[key];
     return {
-      row: Math.min(data.height - 1, Math.max(0, at.row + down)), column: Math.min(data.width - 1, Math.max(0, at.column + right)),
+      row: Math.min(data.height - 1, Math.max(0, hit.row + down)), column: Math.min(data.width - 1, Math.max(0, hit.column + right)),
     };
   }
 
@@ -149,11 +149,11 @@ export class StatMap extends CanvasView {
   }
 
   choose({ row, column }) {
-    this.tell.chosen(rowsOf(this.data, row)[0].key, this.data.firstStep[column]);
+    this.handlers.chosen(rowsOf(this.data, row)[0].key, this.data.firstStep[column]);
   }
 
   pointed(hit) {
-    this.tell.pointed(hit ? this.data.firstStep[hit.column] : null);
+    this.handlers.pointed(hit ? this.data.firstStep[hit.column] : null);
   }
 }
 

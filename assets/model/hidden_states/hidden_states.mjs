@@ -1,18 +1,18 @@
-/** Panel of Inspect for the residual stream: its states in two dimensions, on axes that stay. */
+/** Panel of Inspect for the residual stream: hidden states in two dimensions, on axes that stay fixed. */
 import { make } from '../../lib/dom.mjs';
 import { setModel } from '../shared/model_state.mjs';
 import { axesText } from './points.mjs';
 import { Scatter } from './scatter.mjs';
 
-/** Choices of axes: those of a step that was chosen before stay whatever step is shown. */
+/** Choices of axes; the axes of a chosen step stay in the list whatever step is shown. */
 const axesOf = (step, chosen) => [
-  ['first', 'of the first step kept'], ['own', 'of each step its own'],
-  ...[...new Set([String(step), ...(/^\d+$/.test(chosen) ? [chosen] : [])])].map((one) => [one, `of step ${one}`]),
+  ['first', 'of the first recorded step'], ['own', 'of each step'],
+  ...[...new Set([String(step), ...(/^\d+$/.test(chosen) ? [chosen] : [])])].map((name) => [name, `of step ${name}`]),
   ['random', 'random directions'],
 ];
 
 export class HiddenStates {
-  /** @param {(layer: number) => void} opened a layer was chosen here */
+  /** @param {(layer: number) => void} opened called when the user chooses a layer */
   constructor(app, opened) {
     Object.assign(this, { app, points: null, layer: 0, names: [] });
     this.title = make('h2', {}, 'Hidden states');
@@ -23,7 +23,7 @@ export class HiddenStates {
     this.unit.addEventListener('change', () => setModel(app, { unit: this.unit.checked ? 1 : null }, { push: true }));
     this.element = make('section', { class: 'panel model-states', hidden: '' }, [
       make('header', {}, [this.title, make('label', {}, ['axes ', this.axes]),
-        make('label', { title: 'each state divided by its RMS, as the norm of the next layer does' }, [this.unit, ' one length'])]),
+        make('label', { title: 'divide each state by its RMS, as the norm of the next layer does' }, [this.unit, ' unit length'])]),
     ]);
     this.scatter = new Scatter(this.element, { chosen: (token) => setModel(app, { token }), layer: opened });
     this.element.append(this.about);
@@ -50,13 +50,13 @@ export class HiddenStates {
     this.unit.checked = Boolean(unit);
     this.element.hidden = false;
     const url = app.api('model/states', { what: 'residual', step, sample, axes, unit, attempt: app.view.attempt });
-    if (isLive && url === this.url) return;  // each frame that comes asks for the same stored step
+    if (isLive && url === this.url) return;  // each live frame would load the same recorded step again
     this.url = url;
     try {
       const { arrays, meta } = await app.arrays(url, signal);
       if (signal.aborted) return;
       this.points = { ...meta, point: arrays.point };
-      this.about.textContent = `${axesText(this.points)}. Pointing at a token shows its way through the layers, a click keeps it.`;
+      this.about.textContent = `${axesText(this.points)}. Point at a token to see its path through the layers; click to keep it.`;
     } catch (error) {
       if (error.name === 'AbortError') return;
       this.points = null;

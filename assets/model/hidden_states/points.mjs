@@ -7,26 +7,26 @@
  * @property {{kind: string, step: number, num_fitted: number}} axes @property {number} step
  */
 
-const LITTLE = 0.1;  // of two axes among many
+const SMALL_SHARE = 0.1;  // of the squared distance in two axes
 
-/** Where token number `at` is in layer number `row`; null: nowhere. */
-export function pointAt({ point, tokens }, row, at) {
-  const first = 2 * (row * tokens.length + at);
+/** Point of the token at `index` in the layer at `row`; null if unknown. */
+export function pointAt({ point, tokens }, row, index) {
+  const first = 2 * (row * tokens.length + index);
   const [x, y] = [point[first], point[first + 1]];
   return Number.isFinite(x) && Number.isFinite(y) ? [x, y] : null;
 }
 
-/** A token's way through the layers: the layers it is known in, and where. */
-export function pathOf(points, at) {
-  return points.layers.map((layer, row) => ({ layer, row, point: pointAt(points, row, at) })).filter(({ point }) => point);
+/** Path of a token through the layers in which its point is known. */
+export function pathOf(points, index) {
+  return points.layers.map((layer, row) => ({ layer, row, point: pointAt(points, row, index) })).filter(({ point }) => point);
 }
 
 /** Least and greatest of both axes over all layers, with a margin: the same for each of them. */
 export function extentOf({ point }) {
   const ranges = [[Infinity, -Infinity], [Infinity, -Infinity]];
-  point.forEach((value, at) => {
+  point.forEach((value, i) => {
     if (!Number.isFinite(value)) return;
-    const range = ranges[at % 2];
+    const range = ranges[i % 2];
     range[0] = Math.min(range[0], value);
     range[1] = Math.max(range[1], value);
   });
@@ -37,24 +37,24 @@ export function extentOf({ point }) {
   });
 }
 
-/** Token number of the point nearest to a place in the plot, where one is within `near` of it. */
-export function nearest(points, row, place, target, near) {
+/** Index of the token whose point is nearest to a target in the plot, if one is within `near` of it. */
+export function nearest(points, row, positionOf, target, near) {
   let [best, distance] = [null, near];
-  points.tokens.forEach((_, at) => {
-    const point = pointAt(points, row, at);
+  points.tokens.forEach((_, index) => {
+    const point = pointAt(points, row, index);
     if (!point) return;
-    const { x, y } = place(point);
-    const away = Math.hypot(x - target.x, y - target.y);
-    if (away <= distance) [best, distance] = [at, away];
+    const { x, y } = positionOf(point);
+    const pointDistance = Math.hypot(x - target.x, y - target.y);
+    if (pointDistance <= distance) [best, distance] = [index, pointDistance];
   });
   return best;
 }
 
-/** What the axes are, for people. */
+/** Description of the axes. */
 export function axesText({ axes, step, shares }) {
   const percent = shares.map((share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`).join(' and ');
   const what = axes.kind === 'random' ? `Two random directions, centre of step ${axes.step}`
     : `First two principal components of ${axes.num_fitted.toLocaleString('en')} states of step ${axes.step}${axes.step === step ? '' : ', the same for every step'}`;
-  const isFar = axes.kind !== 'random' && axes.step !== step && shares.reduce((sum, share) => sum + share, 0) < LITTLE;
-  return `${what}; they hold ${percent} of the squared distance from its centre in step ${step}${isFar ? ': little, keep the axes of this step to see more' : ''}`;
+  const isFar = axes.kind !== 'random' && axes.step !== step && shares.reduce((sum, share) => sum + share, 0) < SMALL_SHARE;
+  return `${what}; they hold ${percent} of the squared distance from its centre in step ${step}${isFar ? ', which is little: use the axes of this step to see more' : ''}`;
 }

@@ -1,4 +1,4 @@
-/** Hidden states of one layer as points, and the way of one token through all layers. */
+/** Hidden states of one layer as points, and the path of one token through all layers. */
 import { CanvasView } from '../../lib/canvas/canvas_view.mjs';
 import { colourTable, cssColour, STRONGEST } from '../../lib/canvas/colour.mjs';
 import { roundTicks } from '../../lib/canvas/ticks.mjs';
@@ -13,29 +13,29 @@ const LEFT = 62;
 const BELOW = 40;
 const NEAR_PX = 14;
 const DOT_PX = 3.5;
-const LABEL_PX = 16;  // layers' numbers that are nearer to each other are left out
+const LABEL_PX = 16;  // layer numbers closer to each other are left out
 
 const codeOf = (share) => 2 * Math.max(1, Math.round(share * STRONGEST));
 
 export class Scatter extends CanvasView {
-  /** @param {{chosen: (token: number) => void, layer: (layer: number) => void}} tell */
-  constructor(element, tell) {
+  /** @param {{chosen: (token: number) => void, layer: (layer: number) => void}} handlers */
+  constructor(element, handlers) {
     super(element, { label: 'Hidden states in two dimensions', className: 'scatter' });
-    Object.assign(this, { tell, points: null, row: 0, chosen: null, names: [], legend: make('div', { class: 'map-legend' }) });
+    Object.assign(this, { handlers, points: null, row: 0, chosen: null, names: [], legend: make('div', { class: 'map-legend' }) });
     element.append(this.legend);
   }
 
   /**
    * @param {?import('./points.mjs').Points} points @param {number} layer that is shown
-   * @param {?number} token whose way stays @param {(string|number)[]} names of tokens by position
+   * @param {?number} token whose path stays @param {(string|number)[]} names of tokens by position
    */
   show(points, layer, token, names = []) {
-    const at = points ? points.tokens.indexOf(token) : -1;
-    Object.assign(this, { points, names, row: Math.max(0, points?.layers.indexOf(layer) ?? 0), chosen: at < 0 ? null : at, scaled: null });
+    const index = points ? points.tokens.indexOf(token) : -1;
+    Object.assign(this, { points, names, row: Math.max(0, points?.layers.indexOf(layer) ?? 0), chosen: index < 0 ? null : index, scaleKey: null });
     if (points) {
       this.extent = extentOf(points);
       this.canvas.setAttribute('aria-label', `Hidden states of ${points.tokens.length} tokens after layer ${points.layers[this.row]} in step ${points.step}. `
-        + 'Left and right go through the tokens, up and down through the layers, Enter keeps a token\'s way.');
+        + 'Left and right go through the tokens, up and down through the layers, Enter keeps a token\'s path.');
     }
     this.legend.hidden = !points;
     this.redraw();
@@ -48,7 +48,7 @@ export class Scatter extends CanvasView {
     return Math.round(height);
   }
 
-  #place([x, y]) {
+  #positionOf([x, y]) {
     const { plot, extent: [[left, right], [low, high]] } = this;
     return { x: plot.x + plot.w * (x - left) / (right - left), y: plot.y + plot.h * (high - y) / (high - low) };
   }
@@ -59,15 +59,15 @@ export class Scatter extends CanvasView {
     this.#scale(table, theme.less);
     const { tokens } = this.points;
     const last = Math.max(1, tokens.length - 1);
-    const isPath = this.at !== null || this.chosen !== null;
+    const isPath = this.hovered !== null || this.chosen !== null;
     context.globalAlpha = isPath ? 0.6 : 0.9;
-    tokens.forEach((_, at) => {
-      const point = pointAt(this.points, this.row, at);
-      if (point) this.#dot(context, this.#place(point), cssColour(table, codeOf(at / last)), DOT_PX);
+    tokens.forEach((_, index) => {
+      const point = pointAt(this.points, this.row, index);
+      if (point) this.#dot(context, this.#positionOf(point), cssColour(table, codeOf(index / last)), DOT_PX);
     });
     context.globalAlpha = 1;
     if (this.chosen !== null) this.#path(context, theme, table, this.chosen, theme.text);
-    if (this.at && this.at.at !== this.chosen) this.#path(context, theme, table, this.at.at, theme.link);
+    if (this.hovered && this.hovered.index !== this.chosen) this.#path(context, theme, table, this.hovered.index, theme.link);
   }
 
   #dot(context, { x, y }, colour, radius) {
@@ -77,9 +77,9 @@ export class Scatter extends CanvasView {
     context.fill();
   }
 
-  /** A token's way: a line through the layers with their numbers, the one that is shown stands out. */
-  #path(context, theme, table, at, colour) {
-    const path = pathOf(this.points, at).map(({ layer, row, point }) => ({ layer, row, ...this.#place(point) }));
+  /** Path of a token: a line through the numbered layers, the shown layer highlighted. */
+  #path(context, theme, table, index, colour) {
+    const path = pathOf(this.points, index).map(({ layer, row, point }) => ({ layer, row, ...this.#positionOf(point) }));
     context.strokeStyle = colour;
     context.lineWidth = 1.5;
     context.beginPath();
@@ -91,7 +91,7 @@ export class Scatter extends CanvasView {
     let labelled = null;
     for (const { layer, row, x, y } of path) {
       const isShown = row === this.row;
-      this.#dot(context, { x, y }, isShown ? cssColour(table, codeOf(at / Math.max(1, this.points.tokens.length - 1))) : colour, isShown ? 5 : 2.5);
+      this.#dot(context, { x, y }, isShown ? cssColour(table, codeOf(index / Math.max(1, this.points.tokens.length - 1))) : colour, isShown ? 5 : 2.5);
       if (isShown) {
         context.beginPath();
         context.arc(x, y, 6, 0, 2 * Math.PI);
@@ -109,7 +109,7 @@ export class Scatter extends CanvasView {
     context.textBaseline = 'middle';
     context.textAlign = 'right';
     for (const value of roundTicks(...up, 5)) {
-      const y = this.#place([0, value]).y;
+      const y = this.#positionOf([0, value]).y;
       context.fillStyle = theme.line;
       context.fillRect(plot.x, Math.round(y), plot.w, 1);
       context.fillStyle = theme.quiet;
@@ -117,7 +117,7 @@ export class Scatter extends CanvasView {
     }
     context.textAlign = 'center';
     for (const value of roundTicks(...across, Math.max(2, plot.w / 90))) {
-      const x = this.#place([value, 0]).x;
+      const x = this.#positionOf([value, 0]).x;
       context.fillStyle = theme.line;
       context.fillRect(Math.round(x), plot.y, 1, plot.h);
       context.fillStyle = theme.quiet;
@@ -133,8 +133,8 @@ export class Scatter extends CanvasView {
   }
 
   #scale(table, key) {
-    if (this.scaled === key) return;
-    this.scaled = key;
+    if (this.scaleKey === key) return;
+    this.scaleKey = key;
     const { tokens } = this.points;
     const ticks = [0, 0.5, 1].map((at) => ({ at, text: String(tokens[Math.round(at * (tokens.length - 1))]) }));
     this.legend.replaceChildren(make('span', { class: 'quiet' }, 'token'), scaleBar(`Colour scale: tokens ${ticks[0].text} to ${ticks[2].text}`, table, codeOf, ticks));
@@ -142,15 +142,15 @@ export class Scatter extends CanvasView {
 
   hitAt(target) {
     if (!this.points || !this.plot) return null;
-    const at = nearest(this.points, this.row, (point) => this.#place(point), target, NEAR_PX);
-    return at === null ? null : { at };
+    const index = nearest(this.points, this.row, (point) => this.#positionOf(point), target, NEAR_PX);
+    return index === null ? null : { index };
   }
 
-  lines({ at }) {
+  lines({ index }) {
     const { points, row } = this;
-    const token = points.tokens[at];
+    const token = points.tokens[index];
     const name = this.names[token];
-    const [x, y] = pointAt(points, row, at) ?? [NaN, NaN];
+    const [x, y] = pointAt(points, row, index) ?? [NaN, NaN];
     return [`token ${token}${name === undefined ? '' : ` ${nameText(name)}`}`, `layer ${points.layers[row]}: ${formatNumber(x)}, ${formatNumber(y)}`];
   }
 
@@ -159,19 +159,19 @@ export class Scatter extends CanvasView {
     if (!points) return null;
     if (key === 'ArrowUp' || key === 'ArrowDown') {
       const layer = points.layers[row + (key === 'ArrowUp' ? 1 : -1)];
-      if (layer !== undefined) this.tell.layer(layer);
+      if (layer !== undefined) this.handlers.layer(layer);
       return hit;
     }
-    if (!hit) return { at: this.chosen ?? 0 };
-    return { at: Math.min(points.tokens.length - 1, Math.max(0, hit.at + (key === 'ArrowRight' ? 1 : -1))) };
+    if (!hit) return { index: this.chosen ?? 0 };
+    return { index: Math.min(points.tokens.length - 1, Math.max(0, hit.index + (key === 'ArrowRight' ? 1 : -1))) };
   }
 
-  pointOf({ at }) {
-    const point = pointAt(this.points, this.row, at);
-    return point ? this.#place(point) : { x: 0, y: 0 };
+  pointOf({ index }) {
+    const point = pointAt(this.points, this.row, index);
+    return point ? this.#positionOf(point) : { x: 0, y: 0 };
   }
 
-  choose({ at }) {
-    this.tell.chosen(at === this.chosen ? null : this.points.tokens[at]);
+  choose({ index }) {
+    this.handlers.chosen(index === this.chosen ? null : this.points.tokens[index]);
   }
 }

@@ -1,11 +1,11 @@
-/** Frames in full beside each other, the opened one and those that are pinned, on one colour scale. */
+/** The opened frame and the pinned frames in full, next to each other on one colour scale. */
 import { make } from '../../lib/dom.mjs';
 import { difference, frameText } from '../shared/frame.mjs';
 import { peakOf } from '../shared/frame_codes.mjs';
 import { Matrix } from './matrix.mjs';
 
 export class FullFrames {
-  /** @param {import('./frame_source.mjs').FrameSource} source @param {(key: string) => void} pin asked for */
+  /** @param {import('./frame_source.mjs').FrameSource} source @param {(key: string) => void} pin called when the user pins a frame */
   constructor(source, pin) {
     Object.assign(this, { source, pin, panels: [], element: make('div', { class: 'model-full' }) });
   }
@@ -15,8 +15,8 @@ export class FullFrames {
   }
 
   /**
-   * @param {string[]} keys of placeOf @param {string[]} pins
-   * @param {import('./frame_source.mjs').Chosen} chosen, `less` of lessOf, and names of the tokens of a step
+   * @param {string[]} keys of frameKey @param {string[]} pins
+   * @param {import('./frame_source.mjs').Chosen} chosen, `subtracted` of subtractedStep, and names of the tokens of a step
    */
   async show(keys, pins, chosen, signal) {
     const unique = [...new Set(keys)];
@@ -28,26 +28,26 @@ export class FullFrames {
       panel.remove();
     }
     while (this.panels.length < unique.length) this.panels.push(this.#panel());
-    const there = frames.filter(Boolean);
-    const peak = Math.max(0, ...there.map(({ values }) => peakOf(values)));
-    for (const frame of there) {  // live ones come one by one: names are those of one step
+    const existing = frames.filter(Boolean);
+    const peak = Math.max(0, ...existing.map(({ values }) => peakOf(values)));
+    for (const frame of existing) {  // live frames arrive one by one: names belong to one step
       if (frame.what !== 'attention' || !frame.labels.length) frame.names = frame.step === chosen.namesStep ? chosen.names : [];
     }
-    this.panels.forEach((one, at) => this.#fill(one, unique[at], frames[at], pins, unique.length > 1 ? peak : null));
+    this.panels.forEach((view, i) => this.#fill(view, unique[i], frames[i], pins, unique.length > 1 ? peak : null));
   }
 
-  /** A frame, less the one it is to be compared with; where that cannot be, it says why. */
+  /** A frame minus the one it is compared with; the unchanged frame with the reason if that is not possible. */
   async #compared(key, chosen, signal) {
     const frame = await this.source.frame(key, chosen, signal);
-    const { less } = chosen;
-    if (!frame || !less) return frame;
-    const { run, step, where, attempt } = less;
-    const found = await this.source.frame(key, { ...chosen, step, run, attempt }, signal)
+    const { subtracted } = chosen;
+    if (!frame || !subtracted) return frame;
+    const { run, step, where, attempt } = subtracted;
+    const result = await this.source.frame(key, { ...chosen, step, run, attempt }, signal)
       .then((other) => difference(frame, other, where), (error) => {
         if (error.name === 'AbortError') throw error;
         return { problem: `not compared with ${where}: ${error.message}` };
       });
-    return found.frame ?? { ...frame, problem: found.problem };
+    return result.frame ?? { ...frame, problem: result.problem };
   }
 
   #panel() {
@@ -56,31 +56,31 @@ export class FullFrames {
     const pin = make('button', {}, 'Pin');
     const problem = make('p', { class: 'fault', role: 'status', hidden: '' });
     const panel = make('section', { class: 'panel' }, [make('header', {}, [title, about, pin]), problem]);
-    const one = { panel, title, about, pin, problem, key: null, matrix: null };
-    one.matrix = new Matrix(panel, { pointed: (hit) => this.#light(one.matrix, hit) });
-    pin.addEventListener('click', () => this.pin(one.key));
+    const view = { panel, title, about, pin, problem, key: null, matrix: null };
+    view.matrix = new Matrix(panel, { pointed: (hit) => this.#highlight(view.matrix, hit) });
+    pin.addEventListener('click', () => this.pin(view.key));
     this.element.append(panel);
-    return one;
+    return view;
   }
 
-  #fill(one, key, frame, pins, peak) {
-    one.key = key;
+  #fill(view, key, frame, pins, peak) {
+    view.key = key;
     const isPinned = pins.includes(key);
-    one.pin.textContent = isPinned ? 'Unpin' : 'Pin';
-    one.pin.setAttribute('aria-pressed', String(isPinned));
-    one.title.textContent = frame ? `${frame.what}, ${frameText(frame)}` : key;
-    one.about.textContent = frame ? `step ${frame.step}${frame.less === undefined ? '' : ` less ${frame.less}`}, ${frame.rows} × ${frame.columns}, `
+    view.pin.textContent = isPinned ? 'Unpin' : 'Pin';
+    view.pin.setAttribute('aria-pressed', String(isPinned));
+    view.title.textContent = frame ? `${frame.what}, ${frameText(frame)}` : key;
+    view.about.textContent = frame ? `step ${frame.step}${frame.less === undefined ? '' : ` minus ${frame.less}`}, ${frame.rows} × ${frame.columns}, `
       + `${frame.sample < 0 ? 'mean of the batch' : `sequence ${frame.sample}`}` : 'not in this step';
-    one.problem.textContent = frame?.problem ?? '';
-    one.problem.hidden = !frame?.problem;
-    one.matrix.show(frame, peak);
+    view.problem.textContent = frame?.problem ?? '';
+    view.problem.hidden = !frame?.problem;
+    view.matrix.show(frame, peak);
   }
 
-  /** The same row and column in all that are shown. */
-  #light(pointed, hit) {
+  /** Highlight the same row and column in all other frames. */
+  #highlight(source, hit) {
     for (const { matrix } of this.panels) {
-      if (matrix === pointed) continue;
-      matrix.lit = hit;
+      if (matrix === source) continue;
+      matrix.highlighted = hit;
       matrix.redraw();
     }
   }

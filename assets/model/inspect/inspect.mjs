@@ -1,12 +1,12 @@
-/** Inspect: thumbnails of all heads and layers of one step, one in full, others pinned beside it. */
+/** Inspect: thumbnails of all heads and layers in one step, one frame in full, others pinned next to it. */
 import { make } from '../../lib/dom.mjs';
 import { makeFetcher } from '../../lib/fetcher.mjs';
 import { HiddenStates } from '../hidden_states/hidden_states.mjs';
 import { NextTokens } from '../next_tokens/next_tokens.mjs';
 import { namesOf } from '../next_tokens/tokens.mjs';
-import { whole, whyNoWhole } from '../next_tokens/vocabulary.mjs';
-import { nothingWatched } from '../shared/empty_state.mjs';
-import { partsOf, placeOf } from '../shared/frame.mjs';
+import { mergedVocabulary, whyIncomplete } from '../next_tokens/vocabulary.mjs';
+import { noFrames } from '../shared/empty_state.mjs';
+import { frameKey, partsOfKey } from '../shared/frame.mjs';
 import { FrameSocket } from '../shared/frame_socket.mjs';
 import { merged, setModel } from '../shared/model_state.mjs';
 import { fillOptions } from '../shared/select_options.mjs';
@@ -14,15 +14,15 @@ import { Comparison } from './comparison.mjs';
 import { FrameSource } from './frame_source.mjs';
 import { FullFrames } from './full_frames.mjs';
 import { TileGrid } from './tile_grid.mjs';
-import { Controls } from './watch_controls.mjs';
+import { WatchControls } from './watch_controls.mjs';
 
 const NEWS_MS = 2000;
 const PLAY_MS = 700;
 const MOST_PINS = 6;
 
-/** Kinds that come beside others and are shown with them. */
 const PART = 'vocabulary_part';
-const BESIDE = ['tokens', 'token_loss', PART];
+/** Kinds that are shown together with others, not chosen themselves. */
+const ACCOMPANYING = ['tokens', 'token_loss', PART];
 const PARAMETERS = ['gradients', 'weights'];
 
 export class InspectView {
@@ -52,8 +52,8 @@ export class InspectView {
   }
 
   #viewKey() {
-    const { run, attempt, model: { what, at, step, minus, pins, sample, axes, unit, minus_run: less, minus_attempt: lessAttempt } } = this.app.view;
-    return JSON.stringify([run, attempt, what, at, step, minus, less, lessAttempt, pins, sample, axes, unit]);
+    const { run, attempt, model: { what, at, step, minus, pins, sample, axes, unit, minus_run: otherRun, minus_attempt: otherAttempt } } = this.app.view;
+    return JSON.stringify([run, attempt, what, at, step, minus, otherRun, otherAttempt, pins, sample, axes, unit]);
   }
 
   #follow() {
@@ -67,15 +67,15 @@ export class InspectView {
   #build() {
     const parts = this.parts = { status: make('p', { class: 'panel sentence', role: 'status' }, 'Looking for frames.') };
     parts.controls = make('section', { class: 'panel model-controls', hidden: '' });
-    this.controls = new Controls(parts.controls, this.app);
+    this.controls = new WatchControls(parts.controls, this.app);
     parts.about = make('span', { class: 'quiet' });
     parts.tiles = make('section', { class: 'panel model-tiles' }, [make('header', {}, [make('h2', {}, 'Layers × heads'), parts.about])]);
-    this.grid = new TileGrid(parts.tiles, { chosen: (at, event) => (event.shiftKey ? this.#pin(at) : setModel(this.app, { at }, { push: true })) });
+    this.grid = new TileGrid(parts.tiles, { chosen: (key, event) => (event.shiftKey ? this.#pin(key) : setModel(this.app, { at: key }, { push: true })) });
     this.full = new FullFrames(this.source, (key) => this.#pin(key));
     this.states = new HiddenStates(this.app, (layer) => this.#openLayer(layer));
     this.next = new NextTokens(this.app);
     parts.seen = make('div', { class: 'model-inspect', hidden: '' }, [this.#bar(), make('div', { class: 'model-two' }, [parts.tiles, this.full.element]), this.next.element, this.states.element]);
-    parts.nothing = nothingWatched();
+    parts.nothing = noFrames();
     parts.nothing.hidden = true;
     this.element.replaceChildren(parts.status, parts.controls, parts.nothing, parts.seen);
   }
@@ -94,29 +94,29 @@ export class InspectView {
       return made;
     };
     parts.slider = make('input', { type: 'range', min: '0', max: '0', 'aria-label': 'step' });
-    parts.slider.addEventListener('input', () => this.#go(Number(parts.slider.value)));
+    parts.slider.addEventListener('input', () => this.#showStepAt(Number(parts.slider.value)));
     parts.step = make('output', {});
     parts.play = button('play', '▶', () => this.#play());
     return make('section', { class: 'panel model-bar' }, [
       choice('what', 'Tensor'), choice('sample', 'Sequence'),
       make('span', { class: 'model-steps' }, [
-        button('step before', '‹', () => this.#turn(-1)), parts.slider, button('step after', '›', () => this.#turn(1)), parts.play, parts.step,
+        button('previous step', '‹', () => this.#moveStep(-1)), parts.slider, button('next step', '›', () => this.#moveStep(1)), parts.play, parts.step,
         button('newest step', 'newest', () => setModel(app, { step: null }))]),
       ...this.comparison.elements,
     ]);
   }
 
-  /** Stored frames first; a live job's come by the socket as well. */
+  /** Load the recorded frames; those of a live job come through the socket as well. */
   async #fetch(signal) {
     const { app } = this;
     const { attempt } = app.view;
     try {
-      const told = await app.json(app.api('model/recorded', { attempt }), signal);
+      const recorded = await app.json(app.api('model/recorded', { attempt }), signal);
       const { whats, attempts } = await app.json(app.api('model/frames', { attempt }), signal);
       if (signal.aborted) return;
       this.source.kinds = whats;
       this.attempts = attempts;
-      this.#listen(told.can_record);
+      this.#listen(recorded.can_record);
       await this.#showStep(signal);
     } catch (error) {
       if (error.name !== 'AbortError') this.#fail(error.message);
@@ -125,12 +125,12 @@ export class InspectView {
 
   #listen(canRecord) {
     this.parts.controls.hidden = !canRecord;
-    if (canRecord && !this.source.socket) this.source.socket = new FrameSocket(this.app, () => this.#heard());
+    if (canRecord && !this.source.socket) this.source.socket = new FrameSocket(this.app, () => this.#redrawSoon());
     if (!canRecord) this.source.socket?.close();
   }
 
-  /** A frame came: one picture for all that come until the next one is drawn. */
-  #heard() {
+  /** Draw once for all frames that arrive before the next animation frame. */
+  #redrawSoon() {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => {
       this.controls.show(this.source.socket.problem ? null : this.source.socket.state);
@@ -148,17 +148,17 @@ export class InspectView {
     seen.hidden = true;
   }
 
-  /** Kind, step and so on, as the link says and the run has them. */
+  /** Kind, step and sequence of the view state if the run has them, else defaults. */
   #chosen() {
     const { model } = this.app.view;
     const live = this.source.socket?.whats() ?? [];
-    const names = [...new Set([...this.source.kinds.map(({ what }) => what), ...live])].filter((name) => !BESIDE.includes(name));
+    const names = [...new Set([...this.source.kinds.map(({ what }) => what), ...live])].filter((name) => !ACCOMPANYING.includes(name));
     if (!names.length) return null;
     const what = names.includes(model.what) ? model.what : names[0];
-    const kind = this.source.kinds.find((one) => one.what === what) ?? { steps: [], samples: [] };
+    const kind = this.source.kinds.find((candidate) => candidate.what === what) ?? { steps: [], samples: [] };
     const isLive = model.step === undefined && live.includes(what);
     const wanted = Number(model.step ?? Infinity);
-    const step = isLive ? null : kind.steps.findLast((one) => one <= wanted) ?? kind.steps[0];
+    const step = isLive ? null : kind.steps.findLast((recorded) => recorded <= wanted) ?? kind.steps[0];
     const sample = kind.samples.includes(Number(model.sample)) && model.sample !== undefined ? Number(model.sample) : kind.samples[0] ?? this.source.socket?.of(what)[0]?.sample ?? null;
     return { names, what, kind, isLive, step, sample };
   }
@@ -171,30 +171,30 @@ export class InspectView {
     seen.hidden = chosen === null;
     if (!chosen) return undefined;
     this.#options(chosen);
-    const come = this.source.socket?.come ?? 0;
-    const [tiles, less] = await Promise.all([this.source.tiles(chosen, signal), this.comparison.choose(chosen, this.attempts, signal)]);
+    const received = this.source.socket?.numReceived ?? 0;
+    const [tiles, subtracted] = await Promise.all([this.source.tiles(chosen, signal), this.comparison.choose(chosen, this.attempts, signal)]);
     if (signal.aborted) return undefined;
-    const at = this.#at(tiles);
-    Object.assign(this.grid, { chosen: at, pins: this.#pins() });
+    const key = this.#openedKey(tiles);
+    Object.assign(this.grid, { chosen: key, pins: this.#pins() });
     this.grid.show(tiles);
-    this.shown = { what: chosen.what, at, ...(chosen.isLive ? {} : { step: chosen.step }) };
-    this.parts.about.textContent = `${chosen.what}, step ${tiles.step}${tiles.is_cut ? ', the first of too many' : ''}; click opens, shift + click pins`;
-    const tokens = PARAMETERS.includes(chosen.what) ? null : await this.source.beside('tokens', chosen, signal);
-    Object.assign(chosen, { names: namesOf(tokens), namesStep: tokens?.step, less: less && await this.#told(less, tokens, chosen, signal) });
+    this.shown = { what: chosen.what, at: key, ...(chosen.isLive ? {} : { step: chosen.step }) };
+    this.parts.about.textContent = `${chosen.what}, step ${tiles.step}${tiles.is_cut ? ', only the first ones' : ''}; click to open, shift + click to pin`;
+    const tokens = PARAMETERS.includes(chosen.what) ? null : await this.source.sameStep('tokens', chosen, signal);
+    Object.assign(chosen, { names: namesOf(tokens), namesStep: tokens?.step, subtracted: subtracted && await this.#withTokenNote(subtracted, tokens, chosen, signal) });
     if (signal.aborted) return undefined;
-    await Promise.all([this.#showNext(chosen, signal), this.full.show([at, ...this.#pins()].filter(Boolean), this.#pins(), chosen, signal), this.#showStates(chosen, at, signal)]);
-    // the canvases draw in the next picture, before this
-    if (chosen.isLive) requestAnimationFrame(() => this.source.socket.drawn(come));
+    await Promise.all([this.#showNext(chosen, signal), this.full.show([key, ...this.#pins()].filter(Boolean), this.#pins(), chosen, signal), this.#showStates(chosen, key, signal)]);
+    // the canvases draw in the next animation frame, before this callback
+    if (chosen.isLive) requestAnimationFrame(() => this.source.socket.drawn(received));
     return undefined;
   }
 
-  /** What is taken away, and whether that is of other tokens, where both are known. */
-  async #told(less, tokens, { sample }, signal) {
-    if (!tokens || !this.comparison.has('tokens', less.step, this.source.kinds)) return less;
-    const { step, run, attempt = this.app.view.attempt } = less;
-    const theirs = await this.source.stored({ what: 'tokens', layer: -1, sample, step, attempt }, signal, run).catch(() => null);
+  /** The subtracted step, with a note if it has different tokens, where both are known. */
+  async #withTokenNote(subtracted, tokens, { sample }, signal) {
+    if (!tokens || !this.comparison.has('tokens', subtracted.step, this.source.kinds)) return subtracted;
+    const { step, run, attempt = this.app.view.attempt } = subtracted;
+    const theirs = await this.source.recorded({ what: 'tokens', layer: -1, sample, step, attempt }, signal, run).catch(() => null);
     const isOther = theirs && String(theirs.values) !== String(tokens.values);
-    return isOther ? { ...less, where: `${less.where} (other tokens)` } : less;
+    return isOther ? { ...subtracted, where: `${subtracted.where} (different tokens)` } : subtracted;
   }
 
   async #showNext(chosen, signal) {
@@ -202,76 +202,76 @@ export class InspectView {
       this.next.hide();
       return;
     }
-    const both = await Promise.all(['probabilities', 'token_loss'].map((what) => this.source.beside(what, chosen, signal)));
+    const both = await Promise.all(['probabilities', 'token_loss'].map((what) => this.source.sameStep(what, chosen, signal)));
     const parts = both[0] ? [] : await this.source.parts(PART, chosen, signal);
     if (signal.aborted) return;
-    const why = parts.length ? whyNoWhole(parts) : '';
+    const why = parts.length ? whyIncomplete(parts) : '';
     if (parts.length && !why) {
-      const { probabilities, losses } = whole(parts);
+      const { probabilities, losses } = mergedVocabulary(parts);
       this.next.show(probabilities, losses, chosen.names);
     } else this.next.show(...both, chosen.names, why);
   }
 
-  /** Of frames that are stored: of those that come live the newest stored step. */
-  async #showStates({ what, step, sample, kind, names }, at, signal) {
-    const stored = step ?? kind.steps.at(-1);
-    if (what !== 'residual' || stored === undefined || !at) {
+  /** Show hidden states of a recorded step; while frames arrive live, of the newest recorded step. */
+  async #showStates({ what, step, sample, kind, names }, key, signal) {
+    const recordedStep = step ?? kind.steps.at(-1);
+    if (what !== 'residual' || recordedStep === undefined || !key) {
       this.states.hide();
       return;
     }
     const isLive = step === null;
-    const shown = this.states.show({ step: stored, sample, layer: partsOf(at).layer, names, isLive }, signal);
-    if (!isLive) await shown;  // frames that come don't wait for it
+    const shown = this.states.show({ step: recordedStep, sample, layer: partsOfKey(key).layer, names, isLive }, signal);
+    if (!isLive) await shown;  // live frames do not wait for it
   }
 
   #openLayer(layer) {
-    const frame = this.grid.tiles.frames.find((one) => one.layer === layer);
-    if (frame) setModel(this.app, { at: placeOf(frame) });
+    const frame = this.grid.tiles.frames.find((candidate) => candidate.layer === layer);
+    if (frame) setModel(this.app, { at: frameKey(frame) });
   }
 
-  #at({ frames }) {
-    const { at } = this.app.view.model;
-    return frames.some((frame) => placeOf(frame) === at) ? at : frames.length ? placeOf(frames[0]) : null;
+  #openedKey({ frames }) {
+    const { at: key } = this.app.view.model;
+    return frames.some((frame) => frameKey(frame) === key) ? key : frames.length ? frameKey(frames[0]) : null;
   }
 
   #pins() {
-    return (this.app.view.model.pins ?? '').split('|').filter((key) => partsOf(key)).slice(0, MOST_PINS);
+    return (this.app.view.model.pins ?? '').split('|').filter((key) => partsOfKey(key)).slice(0, MOST_PINS);
   }
 
   #pin(key) {
     const pins = this.#pins();
-    const next = pins.includes(key) ? pins.filter((one) => one !== key) : [...pins, key];
+    const next = pins.includes(key) ? pins.filter((pinned) => pinned !== key) : [...pins, key];
     setModel(this.app, { pins: next.slice(-MOST_PINS).join('|') }, { push: true });
   }
 
   #options({ names, what, kind, isLive, step, sample }) {
     const { parts } = this;
     fillOptions(parts.what, names.map((name) => [name, name]), what);
-    fillOptions(parts.sample, kind.samples.map((one) => [one, one < 0 ? 'mean of the batch' : String(one)]), sample);
+    fillOptions(parts.sample, kind.samples.map((number) => [number, number < 0 ? 'mean of the batch' : String(number)]), sample);
     parts.slider.max = String(Math.max(0, kind.steps.length - 1));
     parts.slider.value = String(isLive ? kind.steps.length - 1 : kind.steps.indexOf(step));
     parts.step.textContent = isLive ? 'live' : `step ${step}`;
     this.steps = kind.steps;
   }
 
-  #go(at) {
-    const step = this.steps[Math.min(this.steps.length - 1, Math.max(0, at))];
+  #showStepAt(index) {
+    const step = this.steps[Math.min(this.steps.length - 1, Math.max(0, index))];
     if (step !== undefined) setModel(this.app, { step });
   }
 
-  #turn(by) {
-    this.#go(Number(this.parts.slider.value) + by);
+  #moveStep(by) {
+    this.#showStepAt(Number(this.parts.slider.value) + by);
   }
 
-  /** Step after step, from the first again after the last. */
+  /** Play step after step; after the last starts again from the first. */
   #play() {
-    const isOn = this.playing !== undefined && this.playing !== null;
+    const isPlaying = this.playing !== undefined && this.playing !== null;
     clearInterval(this.playing);
-    this.playing = isOn ? null : setInterval(() => {
-      const at = Number(this.parts.slider.value);
-      this.#go(at + 1 < this.steps.length ? at + 1 : 0);
+    this.playing = isPlaying ? null : setInterval(() => {
+      const next = Number(this.parts.slider.value) + 1;
+      this.#showStepAt(next < this.steps.length ? next : 0);
     }, PLAY_MS);
-    this.parts.play.textContent = isOn ? '▶' : '❚❚';
-    this.parts.play.setAttribute('aria-label', isOn ? 'play' : 'pause');
+    this.parts.play.textContent = isPlaying ? '▶' : '❚❚';
+    this.parts.play.setAttribute('aria-label', isPlaying ? 'play' : 'pause');
   }
 }

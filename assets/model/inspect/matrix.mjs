@@ -1,4 +1,4 @@
-/** One frame in full: rows are tokens; of attention the columns are tokens, too. */
+/** One frame in full: rows are tokens; for attention, columns are tokens, too. */
 import { CanvasView } from '../../lib/canvas/canvas_view.mjs';
 import { colourTable, paint } from '../../lib/canvas/colour.mjs';
 import { niceTicks } from '../../lib/canvas/ticks.mjs';
@@ -10,17 +10,17 @@ import { formatNumber } from '../shared/statistic_scale.mjs';
 
 const nameOf = (label) => (label ? nameText(label.text ?? label.id) : 'unknown');
 const MOST_PX = 560;
-const LABEL_PX = 11;  // below it a row has no label of its own
+const LABEL_PX = 11;  // rows lower than this have no label of their own
 
 export class Matrix extends CanvasView {
-  /** @param {{pointed: (hit: ?Object) => void}} tell */
-  constructor(element, tell) {
+  /** @param {{pointed: (hit: ?Object) => void}} handlers */
+  constructor(element, handlers) {
     super(element, { label: 'One frame in full', className: 'matrix' });
-    Object.assign(this, { tell, frame: null, lit: null, legend: make('div', { class: 'map-legend' }) });
+    Object.assign(this, { handlers, frame: null, highlighted: null, legend: make('div', { class: 'map-legend' }) });
     element.append(this.legend);
   }
 
-  /** @param {?import('../shared/frame.mjs').Frame} frame @param {?number} peak of a common scale */
+  /** @param {?import('../shared/frame.mjs').Frame} frame @param {?number} peak of a shared scale */
   show(frame, peak = null) {
     this.frame = frame;
     if (frame) {
@@ -30,7 +30,7 @@ export class Matrix extends CanvasView {
       this.canvas.setAttribute('aria-label', `${frame.what} of ${frameText(frame)} in step ${frame.step}: ${frame.rows} x ${frame.columns}. Arrow keys move.`);
     }
     this.legend.hidden = !frame;
-    this.scaled = null;
+    this.scaleKey = null;
     this.redraw();
   }
 
@@ -58,13 +58,13 @@ export class Matrix extends CanvasView {
     context.imageSmoothingEnabled = false;
     context.drawImage(canvas, plot.x, plot.y, plot.w, plot.h);
     this.#axes(context, theme);
-    const lit = this.at ?? this.lit;
-    if (lit && lit.row < frame.rows && lit.column < frame.columns) this.#light(context, theme, lit);
+    const cell = this.hovered ?? this.highlighted;
+    if (cell && cell.row < frame.rows && cell.column < frame.columns) this.#highlight(context, theme, cell);
   }
 
   #scale(table, key) {
-    if (this.scaled === key) return;
-    this.scaled = key;  // of this frame, in this theme
+    if (this.scaleKey === key) return;
+    this.scaleKey = key;  // of this frame, in this theme
     const { hasSign, peak } = this;
     const ticks = (hasSign ? [-1, -0.5, 0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1])
       .map((share) => ({ at: hasSign ? (share + 1) / 2 : share, text: formatNumber(Number((share * peak).toPrecision(2))) }));
@@ -72,8 +72,8 @@ export class Matrix extends CanvasView {
     this.legend.replaceChildren(scaleBar(`Colour scale, ${ticks[0].text} to ${ticks[4].text}`, table, code, ticks));
   }
 
-  /** Row and column of what is pointed at stand out, the rest goes back. */
-  #light(context, theme, { row, column }) {
+  /** Dim everything but the row and column of a cell. */
+  #highlight(context, theme, { row, column }) {
     const { frame, plot } = this;
     const [w, h] = [plot.w / frame.columns, plot.h / frame.rows];
     const [x, y] = [plot.x + column * w, plot.y + row * h];
@@ -117,7 +117,7 @@ export class Matrix extends CanvasView {
     context.restore();
   }
 
-  /** Whether each column is a token with a name: not those of tiles, which are means over several. */
+  /** Whether each column is a token with a name; columns of thumbnails are means of several. */
   hasTokenColumns() {
     const { what, names, columns } = this.frame;
     return what === 'attention' && names.length === columns;
@@ -142,13 +142,13 @@ export class Matrix extends CanvasView {
     return [title, `${formatNumber(value)}${what}`];
   }
 
-  moved(at, key) {
+  moved(hit, key) {
     const { frame } = this;
     if (!frame) return null;
-    if (!at) return { row: 0, column: 0 };
+    if (!hit) return { row: 0, column: 0 };
     const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[key];
     return {
-      row: Math.min(frame.rows - 1, Math.max(0, at.row + down)), column: Math.min(frame.columns - 1, Math.max(0, at.column + right)),
+      row: Math.min(frame.rows - 1, Math.max(0, hit.row + down)), column: Math.min(frame.columns - 1, Math.max(0, hit.column + right)),
     };
   }
 
@@ -158,6 +158,6 @@ export class Matrix extends CanvasView {
   }
 
   pointed(hit) {
-    this.tell.pointed(hit);
+    this.handlers.pointed(hit);
   }
 }

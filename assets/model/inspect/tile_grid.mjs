@@ -1,7 +1,7 @@
 /** Thumbnails of all heads of all layers in one step. */
 import { CanvasView } from '../../lib/canvas/canvas_view.mjs';
 import { colourTable, paint } from '../../lib/canvas/colour.mjs';
-import { frameText, placeOf } from '../shared/frame.mjs';
+import { frameText, frameKey } from '../shared/frame.mjs';
 import { gridOf } from '../shared/frame_codes.mjs';
 
 const LEFT = 54;
@@ -10,10 +10,10 @@ const TILE_PX = { least: 6, most: 84 };
 const STRIP_PX = 30;
 
 export class TileGrid extends CanvasView {
-  /** @param {{chosen: (key: string, event: Event) => void}} tell */
-  constructor(element, tell) {
+  /** @param {{chosen: (key: string, event: Event) => void}} handlers */
+  constructor(element, handlers) {
     super(element, { label: 'Thumbnails by layer and head', className: 'tile-grid' });
-    Object.assign(this, { tell, tiles: null, chosen: null, pins: [] });
+    Object.assign(this, { handlers, tiles: null, chosen: null, pins: [] });
   }
 
   /**
@@ -24,7 +24,7 @@ export class TileGrid extends CanvasView {
     this.tiles = tiles;
     this.grid = tiles && gridOf(tiles.frames);
     this.canvas.setAttribute('aria-label', tiles ? `${tiles.frames.length} thumbnails of ${tiles.what}: layers below each other, `
-      + 'heads beside each other. Arrow keys move, Enter opens one.' : 'No thumbnails');
+      + 'heads next to each other. Arrow keys move, Enter opens one.' : 'No thumbnails');
     this.redraw();
   }
 
@@ -46,23 +46,23 @@ export class TileGrid extends CanvasView {
     const small = canvas.getContext('2d', { willReadFrequently: true });
     const image = small.createImageData(tiles.width, tiles.height);
     context.imageSmoothingEnabled = false;
-    tiles.frames.forEach((frame, at) => {
-      paint(tiles.codes[at], table, image.data);
+    tiles.frames.forEach((frame, index) => {
+      paint(tiles.codes[index], table, image.data);
       small.putImageData(image, 0, 0);
-      const { x, y } = this.#place(at);
+      const { x, y } = this.#place(index);
       context.drawImage(canvas, x, y, cell.w - GAP, cell.h - GAP);
-      const key = placeOf(frame);
-      if (key === this.chosen || this.pins.includes(key) || at === this.at?.at) {
+      const key = frameKey(frame);
+      if (key === this.chosen || this.pins.includes(key) || index === this.hovered?.index) {
         context.lineWidth = 2;
-        context.strokeStyle = key === this.chosen || at === this.at?.at ? theme.text : theme.link;
+        context.strokeStyle = key === this.chosen || index === this.hovered?.index ? theme.text : theme.link;
         context.strokeRect(x - 1, y - 1, cell.w, cell.h);
       }
     });
     this.#labels(context, theme);
   }
 
-  #place(at) {
-    const [row, column] = this.grid.at[at];
+  #place(index) {
+    const [row, column] = this.grid.at[index];
     return { x: LEFT + column * this.cell.w, y: 4 + row * this.cell.h };
   }
 
@@ -78,9 +78,9 @@ export class TileGrid extends CanvasView {
     if (grid.columns[0] < 0) return;
     context.textAlign = 'center';
     context.textBaseline = 'top';
-    const apart = Math.ceil(20 / cell.w);
+    const everyColumn = Math.ceil(20 / cell.w);
     grid.columns.forEach((head, column) => {
-      if (column % apart === 0) context.fillText(String(head), LEFT + (column + 0.5) * cell.w, 6 + grid.rows.length * cell.h);
+      if (column % everyColumn === 0) context.fillText(String(head), LEFT + (column + 0.5) * cell.w, 6 + grid.rows.length * cell.h);
     });
     context.textAlign = 'right';
     context.fillText('head', LEFT - 6, 6 + grid.rows.length * cell.h);
@@ -93,28 +93,28 @@ export class TileGrid extends CanvasView {
   }
 
   #hit(row, column) {
-    const at = this.grid.at.findIndex(([r, c]) => r === row && c === column);
-    return at < 0 ? null : { at };
+    const index = this.grid.at.findIndex(([r, c]) => r === row && c === column);
+    return index < 0 ? null : { index };
   }
 
-  lines({ at }) {
-    const frame = this.tiles.frames[at];
-    return [frameText(frame), ...(frame.cost_ns > 0 ? [`took ${(frame.cost_ns / 1e6).toFixed(2)} ms of rank ${frame.rank}`] : [])];
+  lines({ index }) {
+    const frame = this.tiles.frames[index];
+    return [frameText(frame), ...(frame.cost_ns > 0 ? [`cost ${(frame.cost_ns / 1e6).toFixed(2)} ms on rank ${frame.rank}`] : [])];
   }
 
   moved(hit, key) {
     if (!this.tiles?.frames.length) return null;
-    if (!hit) return { at: Math.max(0, this.tiles.frames.findIndex((frame) => placeOf(frame) === this.chosen)) };
-    const [row, column] = this.grid.at[hit.at];
+    if (!hit) return { index: Math.max(0, this.tiles.frames.findIndex((frame) => frameKey(frame) === this.chosen)) };
+    const [row, column] = this.grid.at[hit.index];
     const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[key];
     return this.#hit(row + down, column + right) ?? hit;
   }
 
-  pointOf({ at }) {
-    return this.#place(at);
+  pointOf({ index }) {
+    return this.#place(index);
   }
 
-  choose({ at }, event) {
-    this.tell.chosen(placeOf(this.tiles.frames[at]), event);
+  choose({ index }, event) {
+    this.handlers.chosen(frameKey(this.tiles.frames[index]), event);
   }
 }

@@ -1,25 +1,25 @@
-/** What the form of a watch says, as the JSON of trace_hooks/watches.py. Pure. */
-import { freeId } from '../../lib/commands.mjs';
+/** The form of a watch as the JSON that the hooks take, and texts about watches. Pure. */
+import { unusedId } from '../../lib/commands.mjs';
 import { formatRanks } from '../../lib/view_state.mjs';
 
 const MOST_LISTED = 64;
 
-/** Numbers of "0-3, 5"; "all" and "" are all of them. Raises Error with a sentence. */
+/** Numbers of "0-3, 5"; "all" and "" mean all. Throws an Error for people to read. */
 export function parseList(text, what) {
   const plain = text.trim().toLowerCase();
   if (plain === '' || plain === 'all') return 'all';
-  const found = new Set();
+  const numbers = new Set();
   for (const part of plain.split(',')) {
     const match = /^\s*(\d{1,7})\s*(?:-\s*(\d{1,7}))?\s*$/.exec(part);
     const [first, last] = match ? [Number(match[1]), Number(match[2] ?? match[1])] : [1, 0];
     if (last < first) throw new Error(`${what} are ${JSON.stringify(text.slice(0, 40))}; give numbers such as 0-3, 5, or all.`);
-    for (let one = first; one <= last && found.size <= MOST_LISTED; one++) found.add(one);
+    for (let number = first; number <= last && numbers.size <= MOST_LISTED; number++) numbers.add(number);
   }
-  if (found.size > MOST_LISTED) throw new Error(`At most ${MOST_LISTED} ${what} can be listed; all has no such limit.`);
-  return [...found];
+  if (numbers.size > MOST_LISTED) throw new Error(`At most ${MOST_LISTED} ${what} can be listed; "all" has no such limit.`);
+  return [...numbers];
 }
 
-/** A whole number of a field, null: it is empty. Raises Error with a sentence. */
+/** The whole number in a field, null if it is empty. Throws an Error for people to read. */
 function whole(text, what) {
   if (text.trim() === '') return null;
   if (!/^\d{1,12}$/.test(text.trim())) throw new Error(`${what} is ${JSON.stringify(text.slice(0, 40))}; give a whole number.`);
@@ -29,15 +29,15 @@ function whole(text, what) {
 /**
  * @param {{what: string, layers: string, heads: string, every: string, steps: string, size: string,
  *   rate: string, samples: string}} form texts of the fields
- * @param {?number} step the job's now @param {string[]} taken ids of watches there are
- * @returns {Object} a watch; what has been left empty is left to the ranks
+ * @param {?number} step the current step of the job @param {string[]} usedIds of existing watches
+ * @returns {Object} a watch; the hooks fill in what the form leaves empty
  */
-export function watchOf(form, step, taken) {
+export function watchOf(form, step, usedIds) {
   const steps = whole(form.steps, 'For how many steps');
   const size = whole(form.size, 'Size');
   const rate = whole(form.rate, 'MB/s');
   const watch = {
-    id: freeId(form.what, taken), what: form.what, layers: parseList(form.layers, 'Layers'), heads: parseList(form.heads, 'Heads'),
+    id: unusedId(form.what, usedIds), what: form.what, layers: parseList(form.layers, 'Layers'), heads: parseList(form.heads, 'Heads'),
     every: whole(form.every, 'Every') ?? 1, samples: form.samples === 'mean' ? 'mean' : [0],
   };
   if (steps !== null && step !== null) watch.until = step + steps;
@@ -58,7 +58,7 @@ export function watchText(watch) {
   return `${watch.what} of ${listed('layers', watch.layers)}${heads}, ${every}${until}, ${samples}`;
 }
 
-/** Bytes in a unit that reads: "3.2 MB". */
+/** Bytes in a readable unit: "3.2 MB". */
 export function bytesText(count) {
   for (const [size, unit] of [[2 ** 30, 'GB'], [2 ** 20, 'MB'], [2 ** 10, 'kB']]) {
     if (count >= size) return `${(count / size).toFixed(1)} ${unit}`;
@@ -66,13 +66,13 @@ export function bytesText(count) {
   return `${Math.round(count)} B`;
 }
 
-/** What a watch costs, as far as the ranks told: pieces of text. @param {?Object} costs of LiveRun.costs() */
+/** Texts about the cost of a watch, as far as the ranks have reported it. @param {?Object} costs */
 export function costTexts(costs) {
   if (!costs) return ['nothing captured yet'];
   const texts = [];
   if (costs.cost_ms_per_step !== undefined) texts.push(`at most ${costs.cost_ms_per_step.toFixed(2)} ms a step on the rank it costs most`);
   if (costs.bytes_per_s !== undefined) texts.push(`${bytesText(costs.bytes_per_s)}/s`);
   if (costs.frames !== undefined) texts.push(`${costs.frames.toLocaleString('en')} frames`);
-  if (costs.thinned) texts.push(`${costs.thinned.toLocaleString('en')} left out by the limit`);
+  if (costs.thinned) texts.push(`${costs.thinned.toLocaleString('en')} dropped by the rate limit`);
   return texts.length ? texts : ['nothing captured yet'];
 }

@@ -1,4 +1,4 @@
-/** The loss of each token of a sequence as bars, one below the other's place in the text. */
+/** The loss of each token of a sequence as bars, in the order of the text. */
 import { CanvasView } from '../../lib/canvas/canvas_view.mjs';
 import { roundTicks } from '../../lib/canvas/ticks.mjs';
 import { axisText, nameText } from '../shared/frame.mjs';
@@ -6,14 +6,14 @@ import { formatNumber } from '../shared/statistic_scale.mjs';
 
 const PLOT_PX = 120;
 const LEFT = 46;
-const LABEL_PX = 11;  // below it a bar has no name
+const LABEL_PX = 11;  // narrower bars have no name
 const NAMES_PX = 64;
 
 export class LossBars extends CanvasView {
-  /** @param {{chosen: (token: number) => void}} tell */
-  constructor(element, tell) {
+  /** @param {{chosen: (token: number) => void}} handlers */
+  constructor(element, handlers) {
     super(element, { label: 'Loss of each token', className: 'loss-bars' });
-    Object.assign(this, { tell, rows: [], names: [], token: null });
+    Object.assign(this, { handlers, rows: [], names: [], token: null });
   }
 
   /** @param {import('./tokens.mjs').Next[]} rows @param {(string|number)[]} names @param {?number} token chosen */
@@ -42,11 +42,11 @@ export class LossBars extends CanvasView {
       context.fillText(formatNumber(value), plot.x - 6, y);
     }
     const each = plot.w / rows.length;
-    rows.forEach(({ token, loss }, at) => {
-      const isChosen = token === this.token || this.at?.at === at;
+    rows.forEach(({ token, loss }, index) => {
+      const isChosen = token === this.token || this.hovered?.index === index;
       context.fillStyle = isChosen ? theme.text : theme.link;
       const h = plot.h * Math.min(1, (loss ?? 0) / peak);
-      context.fillRect(plot.x + at * each, plot.y + plot.h - h, Math.max(1, each - (each > 3 ? 1 : 0)), h);
+      context.fillRect(plot.x + index * each, plot.y + plot.h - h, Math.max(1, each - (each > 3 ? 1 : 0)), h);
     });
     this.#names(context, theme, each);
     context.fillStyle = theme.quiet;
@@ -57,10 +57,10 @@ export class LossBars extends CanvasView {
   #names(context, theme, each) {
     const { rows, plot } = this;
     const every = Math.ceil(LABEL_PX / each);
-    rows.forEach(({ token }, at) => {
-      if (at % every) return;
+    rows.forEach(({ token }, index) => {
+      if (index % every) return;
       context.save();
-      context.translate(plot.x + (at + 0.5) * each, plot.y + plot.h + 6);
+      context.translate(plot.x + (index + 0.5) * each, plot.y + plot.h + 6);
       context.rotate(-Math.PI / 4);
       context.textAlign = 'right';
       context.fillStyle = token === this.token ? theme.text : theme.quiet;
@@ -72,28 +72,28 @@ export class LossBars extends CanvasView {
 
   hitAt({ x }) {
     const { rows, plot } = this;
-    const at = plot ? Math.floor((x - plot.x) / plot.w * rows.length) : -1;
-    return at >= 0 && at < rows.length ? { at } : null;
+    const index = plot ? Math.floor((x - plot.x) / plot.w * rows.length) : -1;
+    return index >= 0 && index < rows.length ? { index } : null;
   }
 
-  lines({ at }) {
-    const { token, loss, truth } = this.rows[at];
+  lines({ index }) {
+    const { token, loss, truth } = this.rows[index];
     const name = this.names[token];
     const next = truth ? `next is ${nameText(truth.text ?? truth.id)}` : 'the next is not known';
     return [`token ${token}${name === undefined ? '' : ` ${nameText(name)}`}`, next, ...(loss === null ? [] : [`loss ${formatNumber(loss)}, p ${formatNumber(Math.exp(-loss))}`])];
   }
 
   moved(hit, key) {
-    if (!hit) return { at: Math.max(0, this.rows.findIndex(({ token }) => token === this.token)) };
-    return { at: Math.min(this.rows.length - 1, Math.max(0, hit.at + (key === 'ArrowRight' || key === 'ArrowDown' ? 1 : -1))) };
+    if (!hit) return { index: Math.max(0, this.rows.findIndex(({ token }) => token === this.token)) };
+    return { index: Math.min(this.rows.length - 1, Math.max(0, hit.index + (key === 'ArrowRight' || key === 'ArrowDown' ? 1 : -1))) };
   }
 
-  pointOf({ at }) {
+  pointOf({ index }) {
     const { plot } = this;
-    return { x: plot.x + (at + 0.5) * plot.w / this.rows.length, y: plot.y };
+    return { x: plot.x + (index + 0.5) * plot.w / this.rows.length, y: plot.y };
   }
 
-  choose({ at }) {
-    this.tell.chosen(this.rows[at].token);
+  choose({ index }) {
+    this.handlers.chosen(this.rows[index].token);
   }
 }

@@ -1,4 +1,4 @@
-/** Panel of Inspect for the logits: what the model gave the next tokens, the true one, its loss. */
+/** Panel of Inspect for the logits: probabilities of the next tokens, the true one and its loss. */
 import { make } from '../../lib/dom.mjs';
 import { nameText } from '../shared/frame.mjs';
 import { setModel } from '../shared/model_state.mjs';
@@ -32,7 +32,7 @@ export class NextTokens {
 
   /**
    * @param {?import('../shared/frame.mjs').Frame} probabilities @param {?import('../shared/frame.mjs').Frame} losses @param {(string|number)[]} names
-   * @param {string} why there is neither, where more is known about it
+   * @param {string} why there is neither, if known
    */
   show(probabilities, losses, names, why = '') {
     this.rows = nextTokens(probabilities, losses);
@@ -40,7 +40,7 @@ export class NextTokens {
     this.element.hidden = false;
     if (!this.rows.length) {
       this.title.textContent = 'Next tokens';
-      this.about.textContent = why ? `The vocabulary is spread over ranks: ${why}.` : 'Neither probabilities nor losses of tokens were kept in this step.';
+      this.about.textContent = why ? `The vocabulary is spread over ranks: ${why}.` : 'Neither probabilities nor losses of tokens were recorded in this step.';
       this.bars.show([], [], null);
       this.list.replaceChildren();
       return;
@@ -50,7 +50,7 @@ export class NextTokens {
     this.title.textContent = `Next tokens, step ${step}`;
     this.about.textContent = mean === null
       ? 'The true next tokens are not known: no loss was computed by cross_entropy, and no ids were seen.'
-      : `Mean loss of these tokens ${formatNumber(mean)}, perplexity ${formatNumber(Math.exp(mean))}. A click on a bar lists what the model gave the next token.`;
+      : `Mean loss of these tokens ${formatNumber(mean)}, perplexity ${formatNumber(Math.exp(mean))}. Click a bar to list the probabilities of the next token.`;
     this.#draw();
   }
 
@@ -58,13 +58,13 @@ export class NextTokens {
     if (this.app.view.page !== 'model' || this.element.hidden || !this.rows.length) return;
     const { token } = this.app.view.model;
     const wanted = token === undefined ? null : Number(token);
-    const row = this.rows.find((one) => one.token === wanted) ?? this.rows.find(({ top }) => top.length) ?? this.rows[0];
+    const row = this.rows.find((candidate) => candidate.token === wanted) ?? this.rows.find(({ top }) => top.length) ?? this.rows[0];
     this.bars.show(this.rows, this.names, row.token);
     this.list.replaceChildren(this.#table(row));
   }
 
   #table({ token, top, truth, loss }) {
-    const rows = top.map((one) => this.#row(one, one.share, one.isTrue));
+    const rows = top.map((label) => this.#row(label, label.share, label.isTrue));
     if (truth && !top.some(({ isTrue }) => isTrue)) rows.push(this.#row(truth, Math.exp(-loss), true));
     const after = this.names[token] === undefined ? `token ${token}` : `token ${token} ${nameText(this.names[token])}`;
     return make('table', {}, [

@@ -1,6 +1,6 @@
-/** Tokens of a sequence, and what the model gave the next one of each. Pure. */
+/** Tokens of a sequence, and the probabilities of the token after each. Pure. */
 
-/** Names by position: texts, or else ids, of a frame `tokens`; none without one. */
+/** Names by position from a frame `tokens`: texts, else ids; empty without a frame. */
 export function namesOf(frame) {
   if (!frame) return [];
   return frame.labels.length ? frame.labels.map(({ id, text }) => text ?? id) : [...frame.values];
@@ -21,11 +21,11 @@ const isSame = (a, b) => b !== null && (a.id !== null && b.id !== null ? a.id ==
  * @returns {Next[]}
  */
 export function nextTokens(probabilities, losses) {
-  const found = new Map();
+  const byToken = new Map();
   const rowAt = (frame, row) => {
     const token = frame.row_begin + row * frame.row_every;
-    if (!found.has(token)) found.set(token, { token, loss: null, truth: null, top: [] });
-    return found.get(token);
+    if (!byToken.has(token)) byToken.set(token, { token, loss: null, truth: null, top: [] });
+    return byToken.get(token);
   };
   for (let row = 0; row < (losses?.rows ?? 0); row++) {
     const loss = losses.values[row];
@@ -35,15 +35,15 @@ export function nextTokens(probabilities, losses) {
   for (let row = 0; row < (probabilities?.rows ?? 0); row++) {
     const next = rowAt(probabilities, row);
     const first = row * probabilities.columns;
-    next.top = Array.from({ length: probabilities.columns }, (_, at) => {
-      const label = probabilities.labels[first + at] ?? { id: null, text: null };
-      return { ...label, share: probabilities.values[first + at], isTrue: isSame(label, next.truth) };
+    next.top = Array.from({ length: probabilities.columns }, (_, column) => {
+      const label = probabilities.labels[first + column] ?? { id: null, text: null };
+      return { ...label, share: probabilities.values[first + column], isTrue: isSame(label, next.truth) };
     });
   }
-  return [...found.values()].sort((a, b) => a.token - b.token);
+  return [...byToken.values()].sort((a, b) => a.token - b.token);
 }
 
-/** Mean loss of the rows that have one; null: none has. */
+/** Mean loss of the rows that have one; null without any. */
 export function meanLoss(rows) {
   const losses = rows.map(({ loss }) => loss).filter((loss) => loss !== null);
   return losses.length ? losses.reduce((sum, loss) => sum + loss, 0) / losses.length : null;

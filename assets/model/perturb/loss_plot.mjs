@@ -1,4 +1,4 @@
-/** Losses over the steps: one line or two, windows of perturbations shaded. */
+/** Losses over the steps: one or two lines, with the windows of perturbations shaded. */
 import { CanvasView } from '../../lib/canvas/canvas_view.mjs';
 import { stepsText } from '../../lib/value_text.mjs';
 import { drawSteps, drawValues, plotOf } from '../shared/plot_axes.mjs';
@@ -12,15 +12,15 @@ const DASHES = [5, 4];
 /**
  * @typedef {Object} Line
  * @property {string} name @property {import('./loss_series.mjs').Losses} losses @property {boolean} isWithout
- * @property {?Function} expected step -> loss, of a line that nobody logged
+ * @property {?Function} expected step -> loss, of a line that is extrapolated, not logged
  * @typedef {Object} Window
  * @property {?string} key @property {string} text @property {number} first @property {number} last
  */
 export class LossPlot extends CanvasView {
-  /** @param {{label: string}} options @param {{chosen: (key: string) => void, pointed: (step: ?number) => void}} tell */
-  constructor(element, { label }, tell) {
+  /** @param {{label: string}} options @param {{chosen: (key: string) => void, pointed: (step: ?number) => void}} handlers */
+  constructor(element, { label }, handlers) {
     super(element, { label, className: 'loss-plot' });
-    Object.assign(this, { label, tell, lines_L: [], windows: [], steps: null, cursor: null, chosen: null });
+    Object.assign(this, { label, handlers, lines_L: [], windows: [], steps: null, cursor: null, chosen: null });
   }
 
   /**
@@ -51,7 +51,7 @@ export class LossPlot extends CanvasView {
     this.#point(context, theme);
   }
 
-  /** Chosen windows stand out; what is chosen lies between two lines. */
+  /** Shade the windows; the chosen one is darker and between two lines. */
   #shade(context, theme) {
     const { plot } = this.geometry;
     for (const { key, first, last } of this.windows) {
@@ -75,16 +75,16 @@ export class LossPlot extends CanvasView {
     context.rect(plot.x, 0, plot.w, plot.y + plot.h + 1);
     context.clip();
     context.strokeStyle = context.fillStyle = colour;
-    const isPooled = losses.first.some((step, at) => step !== losses.last[at]);
+    const isPooled = losses.first.some((step, column) => step !== losses.last[column]);
     if (isPooled) this.#band(context, losses);
     context.setLineDash(dash);
     context.lineWidth = 1.5;
     context.lineJoin = 'round';
     context.beginPath();
     let isDown = false;
-    losses.mean.forEach((value, at) => {
+    losses.mean.forEach((value, column) => {
       if (Number.isNaN(value)) { isDown = false; return; }
-      const [x, y] = [this.#xOf(losses, at), this.#y(value)];
+      const [x, y] = [this.#xOf(losses, column), this.#y(value)];
       if (isDown) context.lineTo(x, y);
       else context.moveTo(x, y);
       isDown = true;
@@ -93,22 +93,22 @@ export class LossPlot extends CanvasView {
     context.setLineDash([]);
     if (losses.mean.length === 1) context.fillRect(this.#xOf(losses, 0) - 2, this.#y(losses.mean[0]) - 2, 4, 4);
     context.fillStyle = theme.fault;
-    losses.bad.forEach((count, at) => { if (count) context.fillRect(this.#xOf(losses, at) - 1.5, plot.y, 3, 8); });
+    losses.bad.forEach((count, column) => { if (count) context.fillRect(this.#xOf(losses, column) - 1.5, plot.y, 3, 8); });
     context.restore();
   }
 
-  /** Least to greatest of the steps of each column. */
+  /** Range from least to greatest loss of each column. */
   #band(context, losses) {
     context.globalAlpha = 0.25;
-    losses.least.forEach((value, at) => {
-      const [top, bottom] = [this.#y(losses.greatest[at]), this.#y(value)];
-      if (!Number.isNaN(value)) context.fillRect(this.#xOf(losses, at) - 0.5, top, 1, Math.max(1, bottom - top));
+    losses.least.forEach((value, column) => {
+      const [top, bottom] = [this.#y(losses.greatest[column]), this.#y(value)];
+      if (!Number.isNaN(value)) context.fillRect(this.#xOf(losses, column) - 0.5, top, 1, Math.max(1, bottom - top));
     });
     context.globalAlpha = 1;
   }
 
   #point(context, theme) {
-    const step = this.at?.step ?? this.cursor;
+    const step = this.hovered?.step ?? this.cursor;
     if (step === null || step < this.steps[0] || step > this.steps[1]) return;
     const { plot } = this.geometry;
     context.fillStyle = theme.text;
@@ -117,10 +117,10 @@ export class LossPlot extends CanvasView {
     context.globalAlpha = 1;
     for (const { losses, expected } of this.lines_L) {
       if (expected) continue;
-      const at = columnAt(losses, step);
-      if (at < 0 || Number.isNaN(losses.mean[at])) continue;
+      const column = columnAt(losses, step);
+      if (column < 0 || Number.isNaN(losses.mean[column])) continue;
       context.beginPath();
-      context.arc(this.#xOf(losses, at), this.#y(losses.mean[at]), 3, 0, 7);
+      context.arc(this.#xOf(losses, column), this.#y(losses.mean[column]), 3, 0, 7);
       context.fill();
     }
   }
@@ -131,8 +131,8 @@ export class LossPlot extends CanvasView {
     return plot.x + plot.w * (step - first + 0.5) / (last - first + 1);
   }
 
-  #xOf(losses, at) {
-    return this.#x((losses.first[at] + losses.last[at]) / 2);
+  #xOf(losses, column) {
+    return this.#x((losses.first[column] + losses.last[column]) / 2);
   }
 
   #y(value) {
@@ -149,19 +149,19 @@ export class LossPlot extends CanvasView {
   }
 
   lines({ step }) {
-    const found = this.lines_L.flatMap(({ name, losses, expected }) => {
+    const lossTexts = this.lines_L.flatMap(({ name, losses, expected }) => {
       if (expected) return [`${name}: ${formatNumber(expected(step))}`];
-      const at = columnAt(losses, step);
-      if (at < 0) return [];
-      const isOne = losses.first[at] === losses.last[at];
-      const value = Number.isNaN(losses.mean[at]) ? 'not finite' : formatNumber(losses.mean[at]);
-      const where = losses.first[at] <= step && step <= losses.last[at] && isOne ? '' : ` (${isOne ? '' : 'mean of '}${stepsText([losses.first[at], losses.last[at]])})`;
+      const column = columnAt(losses, step);
+      if (column < 0) return [];
+      const isSingle = losses.first[column] === losses.last[column];
+      const value = Number.isNaN(losses.mean[column]) ? 'not finite' : formatNumber(losses.mean[column]);
+      const where = losses.first[column] <= step && step <= losses.last[column] && isSingle ? '' : ` (${isSingle ? '' : 'mean of '}${stepsText([losses.first[column], losses.last[column]])})`;
       return [`${name}: ${value}${where}`];
     });
-    return [`step ${step}`, ...found, ...this.#over(step).map(({ text }) => text)];
+    return [`step ${step}`, ...lossTexts, ...this.#windowsAt(step).map(({ text }) => text)];
   }
 
-  #over(step) {
+  #windowsAt(step) {
     return this.windows.filter(({ first, last }) => step >= first && step <= last);
   }
 
@@ -178,11 +178,11 @@ export class LossPlot extends CanvasView {
   }
 
   choose({ step }) {
-    const [one] = this.#over(step);
-    if (one?.key) this.tell.chosen(one.key);
+    const [window] = this.#windowsAt(step);
+    if (window?.key) this.handlers.chosen(window.key);
   }
 
   pointed(hit) {
-    this.tell.pointed(hit?.step ?? null);
+    this.handlers.pointed(hit?.step ?? null);
   }
 }

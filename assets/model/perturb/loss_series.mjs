@@ -10,21 +10,21 @@
  */
 import { formatNumber } from '../shared/statistic_scale.mjs';
 
-/** Steps on either side of a window: as many as it has, this many at least and at most. */
+/** Steps shown on either side of a window: as many as it has, within these limits. */
 const CONTEXT = { least: 20, most: 500 };
-const LOG_FROM = 20;  // greatest / least from which a linear axis shows nothing of the small ones
+const LOG_FROM = 20;  // greatest / least from which a linear axis hides the small losses
 
 /** @returns {Losses} */
 export const lossesOf = ({ arrays, meta }) => ({ ...arrays, ...meta });
 
-/** First and last step of a window and what stands around it. */
+/** First and last step of a window and the steps shown around it. */
 export function around(first, last) {
   const context = Math.min(CONTEXT.most, Math.max(CONTEXT.least, last - first + 1));
   return [Math.max(0, first - context), last + context];
 }
 
 /** @param {Losses} losses of single steps @returns {Map<number, number>} */
-const byStep = (losses) => new Map(Array.from(losses.first, (step, at) => [step, losses.mean[at]]));
+const byStep = (losses) => new Map(Array.from(losses.first, (step, column) => [step, losses.mean[column]]));
 
 const meanOf = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
@@ -35,34 +35,34 @@ export function spreadOf(values) {
 }
 
 /**
- * The window of a perturbation against another run, or against the steps before it where there is none.
+ * The window of a perturbation compared with another run, or with the steps before it if there is none.
  * @param {Losses} mine @param {?Losses} other steps around the window, one a column
  * @param {{first: number, last: number}} window @param {{first: number, last: number}[]} disturbed windows of
- *   other perturbations: no steps to compare with
+ *   other perturbations, whose steps are left out
  * @returns {{parts: Object<string, ?Part>, bad: number, isTwin: boolean, hasOther: boolean, expected: ?Function}}
  *   isTwin: the other run logged the same losses before the window, all of them; expected: step -> loss
  */
 export function compare(mine, other, window, disturbed = []) {
   const [own, theirs] = [byStep(mine), other && byStep(other)];
-  const isCalm = (step) => disturbed.every(({ first, last }) => step < first || step > last);
+  const isUndisturbed = (step) => disturbed.every(({ first, last }) => step < first || step > last);
   const isIn = {
-    before: (step) => step < window.first && isCalm(step), within: (step) => step >= window.first && step <= window.last,
-    after: (step) => step > window.last && isCalm(step),
+    before: (step) => step < window.first && isUndisturbed(step), within: (step) => step >= window.first && step <= window.last,
+    after: (step) => step > window.last && isUndisturbed(step),
   };
   const stepsOf = (name) => [...own.keys()].filter((step) => isIn[name](step) && Number.isFinite(own.get(step))
     && (!theirs || Number.isFinite(theirs.get(step))));
   const steps = Object.fromEntries(Object.keys(isIn).map((name) => [name, stepsOf(name)]));
   const line = theirs ? null : lineThrough(own, steps.before);
-  const judge = theirs ? paired(own, theirs, steps.before) : againstBefore(own, line);
-  const parts = Object.fromEntries(Object.entries(steps).map(([name, all]) => [name, all.length ? judge(all, name) : null]));
+  const compareSteps = theirs ? paired(own, theirs, steps.before) : againstBefore(own, line);
+  const parts = Object.fromEntries(Object.entries(steps).map(([name, all]) => [name, all.length ? compareSteps(all, name) : null]));
   return {
     parts, hasOther: Boolean(theirs), expected: line && line.at,
     isTwin: Boolean(theirs) && steps.before.length > 0 && steps.before.every((step) => own.get(step) === theirs.get(step)),
-    bad: mine.bad.reduce((sum, count, at) => sum + (isIn.within(mine.first[at]) ? count : 0), 0),
+    bad: mine.bad.reduce((sum, count, column) => sum + (isIn.within(mine.first[column]) ? count : 0), 0),
   };
 }
 
-/** Step by step against another run; the noise is that of their difference before. */
+/** Compares step by step with another run; the noise is that of their difference before the window. */
 function paired(own, theirs, before) {
   const differences = (steps) => steps.map((step) => own.get(step) - theirs.get(step));
   const spread = spreadOf(differences(before));
@@ -72,7 +72,7 @@ function paired(own, theirs, before) {
   });
 }
 
-/** A straight line through the losses of the steps before; null: they are too few. */
+/** A straight line through the losses of the steps before; null if there are too few. */
 function lineThrough(own, before) {
   if (before.length < 3) return null;
   const middle = meanOf(before);
@@ -87,7 +87,7 @@ function lineThrough(own, before) {
   };
 }
 
-/** Against the line through the steps before, continued; the noise is that of single steps about it. */
+/** Compares with the line through the steps before, extrapolated; the noise is that of single steps around it. */
 function againstBefore(own, line) {
   return (steps, name) => {
     const withIt = meanOf(steps.map((step) => own.get(step)));
@@ -107,22 +107,22 @@ export function differenceText(part) {
   return `${sign}${formatNumber(Number(part.difference.toPrecision(3)))}${error}`;
 }
 
-/** What the comparison is worth, in a sentence or two. @param {?string} name of what it is compared with */
-export function worth({ parts, hasOther, isTwin, expected }, name) {
+/** How far to trust the comparison, in a sentence or two. @param {?string} name of the run it is compared with */
+export function reliabilityText({ parts, hasOther, isTwin, expected }, name) {
   const other = name && name[0].toUpperCase() + name.slice(1);
   if (!parts.within) return hasOther ? `${other} logged no loss in these steps.` : 'No loss was logged within the window.';
   if (!hasOther) {
     return expected
-      ? `There is no run without it here: “without” is a straight line through the ${parts.before.count} steps before, continued. `
-        + 'Loss differs from batch to batch and does not fall in straight lines, so this is no control; choose a run with the same seed to have one.'
-      : 'There are too few steps before the window to tell what to expect: choose another run.';
+      ? `No other run is chosen: “without” is a straight line through the ${parts.before.count} steps before, extrapolated. `
+        + 'Loss differs from batch to batch and does not fall in a straight line, so this is not a control; choose a run with the same seed for one.'
+      : 'There are too few steps before the window to know what to expect: choose another run.';
   }
-  if (!parts.before) return `${other} has no loss before the window, so whether the two are alike without the perturbation is not known.`;
-  if (isTwin) return `${other} logged exactly the same losses in the ${parts.before.count} steps before: what differs from the window on comes from it, unless the two runs were treated differently from there on in other ways, too.`;
-  return `${other} is no twin: in the ${parts.before.count} steps before the two differ by ${differenceText(parts.before)} already. Read the difference within against that.`;
+  if (!parts.before) return `${other} has no loss before the window, so it is unknown whether the two would be the same without the perturbation.`;
+  if (isTwin) return `${other} logged exactly the same losses in the ${parts.before.count} steps before: differences from the window on come from the perturbation, unless the two runs also differ in other ways from there on.`;
+  return `${other} is not a twin: in the ${parts.before.count} steps before, the two already differ by ${differenceText(parts.before)}. Compare the difference within the window with that.`;
 }
 
-/** An axis for losses: linear, or logarithmic where some are many times the others. */
+/** An axis for losses: linear, or logarithmic if some are many times the others. */
 export function lossScale(series) {
   let [low, high] = [Infinity, -Infinity];
   for (const { least, greatest } of series) {
@@ -141,19 +141,19 @@ export function lossScale(series) {
   };
 }
 
-/** Two points of what is expected, to be drawn. @returns {Losses} */
+/** Two points of the expected losses, to draw them. @returns {Losses} */
 export function expectedLosses(expected, [first, last]) {
   const values = [expected(first), expected(last)];
   return { first: [first, last], last: [first, last], mean: values, least: values, greatest: values, bad: [0, 0] };
 }
 
-/** Column of a step, or the nearest one; -1: there is none. @param {Losses} losses */
+/** Column of a step, or the nearest column; -1 without any. @param {Losses} losses */
 export function columnAt(losses, step) {
   let best = -1;
-  let away = Infinity;
-  for (let at = 0; at < losses.first.length; at++) {
-    const distance = Math.max(losses.first[at] - step, step - losses.last[at], 0);
-    if (distance < away) [best, away] = [at, distance];
+  let least = Infinity;
+  for (let column = 0; column < losses.first.length; column++) {
+    const distance = Math.max(losses.first[column] - step, step - losses.last[column], 0);
+    if (distance < least) [best, least] = [column, distance];
   }
   return best;
 }

@@ -1,5 +1,5 @@
-/** The form that begins a perturbation, and what each rank answers. What it says stands in the address. */
-import { postCommand, tellAcks } from '../../lib/commands.mjs';
+/** The form that begins a perturbation, and the ranks' answers. The URL contains the fields of the form. */
+import { postCommand, showAnswers } from '../../lib/commands.mjs';
 import { make } from '../../lib/dom.mjs';
 import { setModel } from '../shared/model_state.mjs';
 import { FIELDS, fieldsOf, formOf, KINDS, patchOf, perturbationOf, TARGETS, whyNot } from './perturb_form.mjs';
@@ -13,13 +13,13 @@ const CHOICES = {
   kind: KINDS.map(([name, text]) => [name, text]), target: TARGETS.map(([name, text]) => [name, text]),
   module: [['', 'attention and MLP'], ['attention', 'attention'], ['mlp', 'MLP']],
 };
-const WHAT_STAYS = 'It ends by itself after its last step; training goes on from gradients of a perturbed model, which nothing takes back.';
+const AFTERWARDS = 'It ends after its last step; training continues from gradients of a perturbed model, which cannot be undone.';
 
 export class PerturbControls {
-  /** @param {() => void} changed called when ranks have answered */
+  /** @param {() => void} changed called after ranks have answered */
   constructor(element, app, changed) {
     Object.assign(this, { app, changed, connected: null });
-    this.said = make('p', { class: 'quiet', role: 'status' }, 'Looking for connected ranks.');
+    this.status = make('p', { class: 'quiet', role: 'status' }, 'Looking for connected ranks.');
     this.meaning = make('p', { class: 'quiet' });
     this.acks = make('ul', { class: 'model-acks', 'aria-live': 'polite' });
     this.layers = make('datalist', { id: 'perturb-layers' });
@@ -30,7 +30,7 @@ export class PerturbControls {
       event.preventDefault();
       this.#begin();
     });
-    element.append(make('header', {}, make('h2', {}, 'Perturb this job')), this.said, this.form, this.meaning, this.acks);
+    element.append(make('header', {}, make('h2', {}, 'Perturb this job')), this.status, this.form, this.meaning, this.acks);
     this.follow();
   }
 
@@ -43,19 +43,19 @@ export class PerturbControls {
     return field;
   }
 
-  /** Take over what the address says. */
+  /** Fill the form from the view state. */
   follow() {
     const form = formOf(this.app.view.model);
-    const has = fieldsOf(form);
+    const shownFields = fieldsOf(form);
     for (const [name, field] of Object.entries(this.fields)) {
       if (document.activeElement !== field) field.value = form[name];
-      this.labels[name].hidden = !has.has(name);
+      this.labels[name].hidden = !shownFields.has(name);
     }
     this.fields.head.placeholder = form.kind === 'flat_attention' ? '' : PLACEHOLDERS.head;
     const target = form.kind === 'flat_attention' ? null : TARGETS.find(([name]) => name === form.target);
     const kind = KINDS.find(([name]) => name === form.kind);
-    this.means = [kind && `${kind[1]}: ${kind[2]}`, target && `${target[1]}: ${target[2]}`].filter(Boolean).join('; ');
-    this.meaning.textContent = `${this.means}. ${WHAT_STAYS}`;
+    this.explanation = [kind && `${kind[1]}: ${kind[2]}`, target && `${target[1]}: ${target[2]}`].filter(Boolean).join('; ');
+    this.meaning.textContent = `${this.explanation}. ${AFTERWARDS}`;
   }
 
   /** @param {Object} connected of api/connected */
@@ -64,34 +64,34 @@ export class PerturbControls {
     const why = whyNot(connected);
     const { layers, heads } = connected;
     this.form.hidden = this.meaning.hidden = why !== null;
-    this.said.textContent = why ?? `Ranks ${connected.ranks} are connected, ${connected.step < 0 ? 'before their first step' : `step ${connected.step}`}`
+    this.status.textContent = why ?? `Ranks ${connected.ranks} are connected, ${connected.step < 0 ? 'before their first step' : `step ${connected.step}`}`
       + `${layers.length ? `; layers ${layers[0]} to ${layers[layers.length - 1]}` : ''}${heads ? `, ${heads} heads on each rank` : ''}.`;
     if (this.layers.children.length !== layers.length) this.layers.replaceChildren(...layers.map((layer) => make('option', { value: String(layer) })));
   }
 
   #begin() {
     try {
-      const taken = this.connected.asked.map(({ perturbation }) => perturbation.id);
-      this.#send(perturbationOf(formOf(this.app.view.model), taken));
+      const usedIds = this.connected.asked.map(({ perturbation }) => perturbation.id);
+      this.#send(perturbationOf(formOf(this.app.view.model), usedIds));
     } catch (error) {
-      tellAcks(this.acks, { error: error.message });
+      showAnswers(this.acks, { error: error.message });
     }
   }
 
-  /** End one on all ranks. */
+  /** End a perturbation on all ranks. */
   end(id) {
     return this.#send({ end: id });
   }
 
   async #send(args) {
-    const told = await postCommand(this.app, 'perturb', args);
-    if (args.end && told.acks?.some(({ ok }) => ok)) told.acks = told.acks.filter(({ ok }) => ok);  // others never had it
-    tellAcks(this.acks, told, told.taken_back
-      ? ['Not every rank took it, so it was ended again on those that did: ranks that compute together must be perturbed alike.'] : []);
-    const [first] = told.args?.steps ?? [];
-    if (first !== undefined && !told.taken_back && told.acks.some(({ ok }) => ok)) {
-      const ranks = told.acks.filter(({ ok }) => ok);
-      setModel(this.app, { perturbation: `${ranks[0].attempt}.${told.args.id}.${first}` }, { push: true });
+    const reply = await postCommand(this.app, 'perturb', args);
+    if (args.end && reply.acks?.some(({ ok }) => ok)) reply.acks = reply.acks.filter(({ ok }) => ok);  // other ranks did not have it
+    showAnswers(this.acks, reply, reply.taken_back
+      ? ['Not every rank took it, so it was ended again on those that did: ranks that compute together must be perturbed the same way.'] : []);
+    const [first] = reply.args?.steps ?? [];
+    if (first !== undefined && !reply.taken_back && reply.acks.some(({ ok }) => ok)) {
+      const ranks = reply.acks.filter(({ ok }) => ok);
+      setModel(this.app, { perturbation: `${ranks[0].attempt}.${reply.args.id}.${first}` }, { push: true });
     }
     this.changed();
   }

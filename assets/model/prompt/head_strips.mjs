@@ -10,10 +10,10 @@ const MOST_PX = 420;
 const GAP_PX = 18;  // from one label of an axis to the next
 
 export class HeadStrips extends CanvasView {
-  /** @param {{chosen: (head: number) => void}} tell */
-  constructor(element, tell) {
+  /** @param {{chosen: (head: number) => void}} handlers */
+  constructor(element, handlers) {
     super(element, { label: 'Attention of each head', className: 'head-strips' });
-    Object.assign(this, { tell, heads: [], columns: 0, values: new Float32Array(), texts: [], chosen: null });
+    Object.assign(this, { handlers, heads: [], columns: 0, values: new Float32Array(), texts: [], chosen: null });
   }
 
   /** @param {?{heads: number[], columns: number, values: Float32Array}} attention @param {string[]} texts of the tokens @param {?number} chosen head */
@@ -50,7 +50,7 @@ export class HeadStrips extends CanvasView {
     for (const column of niceTicks(0, columns - 1, Math.min(columns, plot.w / 48))) context.fillText(String(column), plot.x + (column + 0.5) * w, plot.y + plot.h + 10);
     context.fillText('token attended to', plot.x + plot.w / 2, plot.y + plot.h + 25);
     this.#frame(context, theme, heads.indexOf(this.chosen), { w, h });
-    if (this.at) context.strokeRect(plot.x + this.at.column * w, plot.y + this.at.row * h, Math.max(2, w), Math.max(2, h));
+    if (this.hovered) context.strokeRect(plot.x + this.hovered.column * w, plot.y + this.hovered.row * h, Math.max(2, w), Math.max(2, h));
   }
 
   #frame(context, theme, row, { h }) {
@@ -71,12 +71,12 @@ export class HeadStrips extends CanvasView {
     return [`head ${this.heads[row]} → token ${column} ${JSON.stringify(this.texts[column] ?? '')}`, percent(this.values[row * this.columns + column])];
   }
 
-  moved(at, key) {
+  moved(hit, key) {
     if (!this.heads.length) return null;
-    if (!at) return { row: 0, column: 0 };
+    if (!hit) return { row: 0, column: 0 };
     const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[key];
     return {
-      row: Math.min(this.heads.length - 1, Math.max(0, at.row + down)), column: Math.min(this.columns - 1, Math.max(0, at.column + right)),
+      row: Math.min(this.heads.length - 1, Math.max(0, hit.row + down)), column: Math.min(this.columns - 1, Math.max(0, hit.column + right)),
     };
   }
 
@@ -86,6 +86,6 @@ export class HeadStrips extends CanvasView {
   }
 
   choose({ row }) {
-    this.tell.chosen(this.heads[row]);
+    this.handlers.chosen(this.heads[row]);
   }
 }

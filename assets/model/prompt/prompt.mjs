@@ -1,31 +1,31 @@
-/** Prompt: the model in training goes on with a text, token by token, with what else it thought of and where it looked. */
-import { postCommand, tellAcks } from '../../lib/commands.mjs';
+/** Prompt: the model in training continues a text, token by token, with alternatives and attention. */
+import { postCommand, showAnswers } from '../../lib/commands.mjs';
 import { make } from '../../lib/dom.mjs';
 import { FrameSocket } from '../shared/frame_socket.mjs';
 import { fillOptions } from '../shared/select_options.mjs';
 import { HeadStrips } from './head_strips.mjs';
 import {
-  attentionOf, firstLayers, layersSeen, percent, promptOf, sharesOf, stateText, tokenShown, toldOf,
-  WHATS, whyNot,
+  attentionOf, firstLayers, attentionLayers, percent, promptOf, sharesOf, stateText, tokenShown, answerOf,
+  KINDS, whyNotPromptable,
 } from './prompt_text.mjs';
 
-const CONNECTED_MS = 2000;
+const POLL_MS = 2000;
 const FIELDS = [['tokens', 'new tokens', '16'], ['temperature', 'temperature', '0'], ['layers', 'attention of layers', '']];
-const ABOUT = 'It runs on all ranks between two steps, in evaluation and without gradients; training waits meanwhile and goes on as if nothing had been. '
-  + 'Where the job names no tokenizer, a prompt is numbers of tokens.';
+const ABOUT = 'It runs on all ranks between two steps, in evaluation and without gradients; training waits meanwhile and then continues unchanged. '
+  + 'If the job has no tokenizer, type token ids.';
 
 export class PromptView {
   constructor(element, app) {
-    Object.assign(this, { element, app, connected: null, asked: null, chosen: null, head: null, layer: null, wasFilled: false });
+    Object.assign(this, { element, app, connected: null, sent: null, chosen: null, head: null, layer: null, wasFilled: false });
     this.#build();
-    this.socket = new FrameSocket(app, () => this.#heard(), WHATS);
-    this.asking = setInterval(() => { if (!document.hidden) this.#ask(); }, CONNECTED_MS);
-    this.#ask();
+    this.socket = new FrameSocket(app, () => this.#redrawSoon(), KINDS);
+    this.pollTimer = setInterval(() => { if (!document.hidden) this.#loadConnected(); }, POLL_MS);
+    this.#loadConnected();
   }
 
   destroy() {
-    this.isGone = true;
-    clearInterval(this.asking);
+    this.isDestroyed = true;
+    clearInterval(this.pollTimer);
     cancelAnimationFrame(this.frame);
     this.socket.close();
     this.strips.destroy();
@@ -33,9 +33,9 @@ export class PromptView {
 
   #build() {
     const parts = this.parts = {};
-    for (const name of ['said', 'state']) parts[name] = make('p', { class: 'quiet', role: 'status' });
-    parts.said.textContent = 'Looking for connected ranks.';
-    parts.text = make('textarea', { 'aria-label': 'prompt', rows: '3', placeholder: 'a text, or numbers of tokens: 5 17 42', spellcheck: 'false', maxlength: '20000' });
+    for (const name of ['status', 'state']) parts[name] = make('p', { class: 'quiet', role: 'status' });
+    parts.status.textContent = 'Looking for connected ranks.';
+    parts.text = make('textarea', { 'aria-label': 'prompt', rows: '3', placeholder: 'text, or token ids: 5 17 42', spellcheck: 'false', maxlength: '20000' });
     this.fields = Object.fromEntries(FIELDS.map(([name, label, value]) => [name, make('input', { 'aria-label': label, value, size: '6' })]));
     parts.run = make('button', { type: 'submit', class: 'primary' }, 'Run');
     parts.form = make('form', { hidden: '' }, [parts.text, ...FIELDS.map(([name, label]) => make('label', {}, [`${label} `, this.fields[name]])), parts.run]);
@@ -45,7 +45,7 @@ export class PromptView {
     });
     parts.acks = make('ul', { class: 'model-acks', 'aria-live': 'polite' });
     const controls = make('section', { class: 'panel model-controls model-prompt' }, [
-      make('header', {}, make('h2', {}, 'Prompt the model in training')), parts.said, parts.form, make('p', { class: 'quiet' }, ABOUT), parts.acks]);
+      make('header', {}, make('h2', {}, 'Prompt the model in training')), parts.status, parts.form, make('p', { class: 'quiet' }, ABOUT), parts.acks]);
     parts.tokens = make('div', { class: 'prompt-tokens', role: 'group', 'aria-label': 'tokens' });
     parts.answer = make('section', { class: 'panel', hidden: '' }, [make('header', {}, make('h2', {}, 'Answer')), parts.state, parts.tokens]);
     parts.topTitle = make('h2');
@@ -65,27 +65,27 @@ export class PromptView {
     };
     parts.layer = select('layer', (value) => { this.layer = Number(value); });
     parts.head = select('head', (value) => { this.head = value === '' ? null : Number(value); });
-    parts.attentionSaid = make('p', { class: 'quiet' });
+    parts.attentionNote = make('p', { class: 'quiet' });
     parts.attention = make('section', { class: 'panel' }, [
-      make('header', {}, [make('h2', {}, 'Where it looked'), make('label', {}, ['layer ', parts.layer]), make('label', {}, ['marked above: ', parts.head])]), parts.attentionSaid]);
+      make('header', {}, [make('h2', {}, 'Attention'), make('label', {}, ['layer ', parts.layer]), make('label', {}, ['marked above: ', parts.head])]), parts.attentionNote]);
     this.strips = new HeadStrips(parts.attention, { chosen: (head) => { this.head = this.head === head ? null : head; this.#show(); } });
   }
 
-  async #ask() {
+  async #loadConnected() {
     try {
       const connected = await this.app.json(`${this.app.base}/api/connected?run=${encodeURIComponent(this.app.view.run)}`);
-      if (this.isGone) return;
+      if (this.isDestroyed) return;
       this.connected = connected;
-      const why = whyNot(connected);
+      const why = whyNotPromptable(connected);
       this.parts.form.hidden = why !== null;
-      this.parts.said.textContent = why ?? `Ranks ${connected.ranks} are connected, step ${connected.step}.`;
+      this.parts.status.textContent = why ?? `Ranks ${connected.ranks} are connected, step ${connected.step}.`;
       if (!this.wasFilled && connected.layers?.length) {
         this.wasFilled = true;
         this.fields.layers.value = firstLayers(connected.layers);
       }
-      this.#say();
+      this.#showState();
     } catch (error) {
-      if (!this.isGone) this.parts.said.textContent = error.message;
+      if (!this.isDestroyed) this.parts.status.textContent = error.message;
     }
   }
 
@@ -93,74 +93,74 @@ export class PromptView {
     const { parts } = this;
     try {
       const form = Object.fromEntries(Object.entries(this.fields).map(([name, field]) => [name, field.value]));
-      const asked = promptOf({ ...form, text: parts.text.value });
+      const args = promptOf({ ...form, text: parts.text.value });
       parts.run.disabled = true;
-      const told = await postCommand(this.app, 'prompt', asked);
-      if (this.isGone) return;
+      const reply = await postCommand(this.app, 'prompt', args);
+      if (this.isDestroyed) return;
       parts.run.disabled = false;
-      this.asked = told.error ? null : { id: told.id, step: told.step };
+      this.sent = reply.error ? null : { id: reply.id, step: reply.step };
       this.chosen = null;
-      if (told.error || told.step === null || told.acks?.some(({ ok }) => !ok)) tellAcks(parts.acks, told);
+      if (reply.error || reply.step === null || reply.acks?.some(({ ok }) => !ok)) showAnswers(parts.acks, reply);
       else parts.acks.replaceChildren();
       this.#show();
     } catch (error) {
-      tellAcks(parts.acks, { error: error.message });
+      showAnswers(parts.acks, { error: error.message });
     }
   }
 
-  #heard() {
+  #redrawSoon() {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => {
-      const drawn = this.socket.come;
+      const drawn = this.socket.numReceived;
       this.#show();
       this.socket.drawn(drawn);
     });
   }
 
-  /** The prompt that was asked for here, else the newest. */
-  #told() {
+  /** Answer to the prompt sent from here, else to the newest. */
+  #answer() {
     const frames = this.socket.frames.values();
-    return this.asked?.step ? toldOf(frames, this.asked.id) : toldOf(frames);
+    return this.sent?.step ? answerOf(frames, this.sent.id) : answerOf(frames);
   }
 
-  #say(told = this.#told()) {
-    const { parts, asked } = this;
-    parts.answer.hidden = !told && !asked;
-    parts.state.textContent = stateText(asked, told, this.connected?.step ?? null);
-    parts.state.classList.toggle('fault', Boolean(told?.end?.problem) || asked?.step === null);
+  #showState(answer = this.#answer()) {
+    const { parts, sent } = this;
+    parts.answer.hidden = !answer && !sent;
+    parts.state.textContent = stateText(sent, answer, this.connected?.step ?? null);
+    parts.state.classList.toggle('fault', Boolean(answer?.end?.problem) || sent?.step === null);
   }
 
   #show() {
     const { parts } = this;
-    const told = this.#told();
-    this.#say(told);
-    const token = told?.tokens[this.chosen ?? told.tokens.length - 1] ?? null;
+    const answer = this.#answer();
+    this.#showState(answer);
+    const token = answer?.tokens[this.chosen ?? answer.tokens.length - 1] ?? null;
     parts.two.hidden = !token;
-    const shares = token ? this.#showAttention(told, token) : null;
-    this.#showTokens(told, token, shares);
+    const shares = token ? this.#showAttention(answer, token) : null;
+    this.#showTokens(answer, token, shares);
     if (token) this.#showTop(token);
   }
 
-  #showTokens(told, token, shares) {
+  #showTokens(answer, token, shares) {
     const { parts } = this;
-    const key = JSON.stringify([told?.id, told?.tokens.length, told?.prompt.length, token?.number, shares && [...shares].map((one) => one.toFixed(3))]);
+    const key = JSON.stringify([answer?.id, answer?.tokens.length, answer?.prompt.length, token?.number, shares && [...shares].map((share) => share.toFixed(3))]);
     if (key === this.drawnKey) return;
     this.drawnKey = key;
-    const mark = (element, at) => {
-      if (shares && at < shares.length) element.style.setProperty('--looked', shares[at].toFixed(3));
+    const mark = (element, index) => {
+      if (shares && index < shares.length) element.style.setProperty('--attention', shares[index].toFixed(3));
       return element;
     };
-    const begin = told?.prompt.length ?? 0;
+    const begin = answer?.prompt.length ?? 0;
     const hadFocus = parts.tokens.contains(document.activeElement);
     parts.tokens.replaceChildren(
-      ...(told?.prompt ?? []).map(({ id, text }, at) => mark(make('span', { class: 'prompt-token', title: `token ${at}, id ${id}` }, tokenShown(text)), at)),
-      ...(told?.tokens ?? []).map((one) => {
+      ...(answer?.prompt ?? []).map(({ id, text }, index) => mark(make('span', { class: 'prompt-token', title: `token ${index}, id ${id}` }, tokenShown(text)), index)),
+      ...(answer?.tokens ?? []).map((made) => {
         const button = make('button', {
-          class: 'prompt-token', 'aria-pressed': String(one === token), title: `token ${begin + one.number}, id ${one.id}, ${percent(one.share)}`,
-          'aria-label': `${tokenShown(one.text)}, ${percent(one.share)}`,
-        }, [tokenShown(one.text), make('small', {}, percent(one.share))]);
-        button.addEventListener('click', () => { this.chosen = one.number; this.#show(); });
-        return mark(button, begin + one.number);
+          class: 'prompt-token', 'aria-pressed': String(made === token), title: `token ${begin + made.number}, id ${made.id}, ${percent(made.share)}`,
+          'aria-label': `${tokenShown(made.text)}, ${percent(made.share)}`,
+        }, [tokenShown(made.text), make('small', {}, percent(made.share))]);
+        button.addEventListener('click', () => { this.chosen = made.number; this.#show(); });
+        return mark(button, begin + made.number);
       }));
     if (hadFocus) parts.tokens.querySelector('[aria-pressed="true"]')?.focus();
   }
@@ -177,26 +177,26 @@ export class PromptView {
     };
     const rows = token.top.some(({ id }) => id === token.id) ? token.top : [token, ...token.top];
     parts.top.replaceChildren(make('table', {}, [
-      make('caption', { class: 'visually-hidden' }, 'The most probable tokens here; the one that was taken is marked'),
-      make('thead', {}, make('tr', {}, ['token', 'id', 'probability', ''].map((text, at) => make('th', { scope: 'col', class: at === 1 || at === 2 ? 'number' : null }, text)))),
+      make('caption', { class: 'visually-hidden' }, 'The most probable tokens here; the chosen one is marked'),
+      make('thead', {}, make('tr', {}, ['token', 'id', 'probability', ''].map((text, column) => make('th', { scope: 'col', class: column === 1 || column === 2 ? 'number' : null }, text)))),
       make('tbody', {}, rows.map(row))]));
   }
 
-  /** @returns {?Float32Array} attention to each token of the head that is chosen, or of all */
-  #showAttention(told, token) {
+  /** @returns {?Float32Array} attention to each token of the chosen head, or the mean of all heads */
+  #showAttention(answer, token) {
     const { parts, socket } = this;
     const frames = [...socket.frames.values()];
-    const layers = layersSeen(frames, told.id);
+    const layers = attentionLayers(frames, answer.id);
     if (!layers.includes(this.layer)) this.layer = layers[layers.length - 1] ?? null;
-    const attention = this.layer === null ? null : attentionOf(frames, told.id, token.number, this.layer);
+    const attention = this.layer === null ? null : attentionOf(frames, answer.id, token.number, this.layer);
     const heads = attention?.heads ?? [];
     if (!heads.includes(this.head)) this.head = null;
-    fillOptions(parts.layer, layers.map((one) => [one, String(one)]), this.layer);
-    fillOptions(parts.head, [['', 'mean of all heads'], ...heads.map((one) => [one, `head ${one}`])], this.head ?? '');
+    fillOptions(parts.layer, layers.map((layer) => [layer, String(layer)]), this.layer);
+    fillOptions(parts.head, [['', 'mean of all heads'], ...heads.map((head) => [head, `head ${head}`])], this.head ?? '');
     for (const name of ['layer', 'head']) parts[name].parentElement.hidden = !heads.length;
-    parts.attentionSaid.textContent = heads.length ? 'A strip for each head, from the first token to the one before; a click marks it in the answer.'
-      : layers.length ? 'No attention came with this token yet.' : 'No attention was asked for, or none of these layers computes it where it can be seen.';
-    this.strips.show(attention, [...told.prompt, ...told.tokens].map(({ text }) => text), this.head);
+    parts.attentionNote.textContent = heads.length ? 'A strip for each head, from the first token to the one before; click to mark its attention in the answer.'
+      : layers.length ? 'The attention of this token has not arrived yet.' : 'No attention was requested, or none of these layers computes it where hooks can see it.';
+    this.strips.show(attention, [...answer.prompt, ...answer.tokens].map(({ text }) => text), this.head);
     return attention && sharesOf(attention, this.head);
   }
 }

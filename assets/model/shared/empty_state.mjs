@@ -1,4 +1,4 @@
-/** What the page says where nothing was recorded: how to record it, and what it would show. */
+/** Shown when nothing was recorded: how to record it, and what it would show. */
 import { make } from '../../lib/dom.mjs';
 
 const SHOWS = [
@@ -9,9 +9,9 @@ const SHOWS = [
 ];
 
 /** @param {boolean} canRecord whether hooks run in the job now */
-export function nothingRecorded(canRecord) {
+export function noStatistics(canRecord) {
   const lead = canRecord
-    ? 'Nothing yet: this job records no statistics of its tensors. They begin with its next start.'
+    ? 'Nothing yet: this job records no statistics of its tensors. It can record them from its next start.'
     : 'This run has no statistics of the model\'s tensors.';
   return make('section', { class: 'panel model-nothing' }, [
     make('p', { class: 'said' }, make('strong', {}, lead)),
@@ -19,18 +19,18 @@ export function nothingRecorded(canRecord) {
     make('pre', {}, 'TRACE_HOOKS_STATISTICS=100 python -m trace_hooks train.py\n\nth.start("runs", model=model, statistics=100)'),
     make('div', { class: 'scroll' }, make('table', {}, [
       make('caption', { class: 'visually-hidden' }, 'What is recorded'),
-      make('thead', {}, make('tr', {}, ['recorded', 'what it says', 'what alarms'].map((name) => make('th', { scope: 'col' }, name)))),
+      make('thead', {}, make('tr', {}, ['recorded', 'what it says', 'what raises an alarm'].map((name) => make('th', { scope: 'col' }, name)))),
       make('tbody', {}, SHOWS.map((row) => make('tr', {}, row.map((text) => make('td', {}, text))))),
     ])),
   ]);
 }
 
-/** What Inspect says of a run in which nothing was watched. */
-export function nothingWatched() {
+/** Shown by Inspect for a run without frames. */
+export function noFrames() {
   return make('section', { class: 'panel model-nothing' }, [
     make('p', {}, make('strong', {}, 'Nothing was watched in this run.')),
-    make('p', { class: 'quiet' }, 'Attention and activations are content: a job records them only where it was started so, and only what a watch asks for. '
-      + 'A watch comes from the job, or from this page while it runs:'),
+    make('p', { class: 'quiet' }, 'Attention and activations are content: they are recorded only if the job was started with allow_content, and only what a watch requests. '
+      + 'The job sets a watch, or this page does while the job runs:'),
     make('pre', {}, 'TRACE_HOOKS_ALLOW_CONTENT=1 python -m trace_hooks train.py\n\ntracer.inspect({"what": "attention", "layers": [0], "every": 10})'),
   ]);
 }

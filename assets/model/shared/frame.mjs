@@ -1,11 +1,11 @@
 /**
- * Frames as trace_hooks/frames.py has them on the wire: RSF1, length of the header, JSON, numbers.
+ * Frames (values of a tensor in one step) in the wire format of the hooks: RSF1, length of the header, JSON, numbers.
  *
  * @typedef {Object} Frame header of a frame, and
  * @property {Float32Array} values row by row @property {number} rows @property {number} columns
- * @property {Label[]} labels of the columns, or of each value; none where it has none
+ * @property {Label[]} labels of the columns, or of each value; may be empty
  * @property {string[]} texts of the labels
- * @property {(string|number)[]} names of the tokens by position: text, or else id; none where they are not known
+ * @property {(string|number)[]} names of the tokens by position: text, else id; empty if unknown
  * @typedef {{id: ?number, text: ?string}} Label
  */
 
@@ -25,7 +25,7 @@ function halfTable() {
   return halves;
 }
 
-/** @param {ArrayBuffer} buffer @returns {Frame} raises Error with a sentence for anything else */
+/** @param {ArrayBuffer} buffer @returns {Frame} throws an Error for anything else */
 export function decodeFrame(buffer) {
   const bytes = new Uint8Array(buffer);
   if (bytes.length < 8 || new TextDecoder().decode(bytes.subarray(0, 4)) !== MAGIC) throw new Error('The server sent no frame.');
@@ -43,36 +43,36 @@ function numbers(buffer, offset, { dtype, scale, zero }, count) {
   const values = new Float32Array(count);
   if (dtype === 'uint8') {
     const stored = new Uint8Array(buffer, offset, count);
-    for (let at = 0; at < count; at++) values[at] = zero + scale * stored[at];
+    for (let i = 0; i < count; i++) values[i] = zero + scale * stored[i];
     return values;
   }
   if (dtype === 'float32') return new Float32Array(buffer.slice(offset, offset + 4 * count));
   const table = halfTable();
   const stored = new Uint16Array(buffer.slice(offset, offset + 2 * count));
-  for (let at = 0; at < count; at++) values[at] = zero + scale * table[stored[at]];
+  for (let i = 0; i < count; i++) values[i] = zero + scale * table[stored[i]];
   return values;
 }
 
-/** Entries of a JSON list: text, id, [id, text], or null for a token that is not there. @returns {Label[]} */
+/** Entries of a JSON list: text, id, [id, text], or null for a missing token. @returns {Label[]} */
 function labelsOf(labels) {
-  let given;
+  let entries;
   try {
-    given = JSON.parse(labels ?? '[]');
+    entries = JSON.parse(labels ?? '[]');
   } catch {
     return [];
   }
-  if (!Array.isArray(given)) return [];
-  return given.map((one) => {
-    if (Array.isArray(one)) return { id: Number(one[0]), text: String(one[1]) };
-    return typeof one === 'number' ? { id: one, text: null } : { id: null, text: one === null ? null : String(one) };
+  if (!Array.isArray(entries)) return [];
+  return entries.map((entry) => {
+    if (Array.isArray(entry)) return { id: Number(entry[0]), text: String(entry[1]) };
+    return typeof entry === 'number' ? { id: entry, text: null } : { id: null, text: entry === null ? null : String(entry) };
   });
 }
 
-/** What a frame is of, whatever its step: a newer one with the same key takes its place. */
-export const placeOf = ({ layer, head, name, shard }) => (head >= 0 ? `${layer}.${head}` : `${layer}~${name}~${shard}`);
+/** Key of a frame: a newer frame with the same key replaces it, whatever its step. */
+export const frameKey = ({ layer, head, name, shard }) => (head >= 0 ? `${layer}.${head}` : `${layer}~${name}~${shard}`);
 
-/** Parts of a key made by placeOf. */
-export function partsOf(key) {
+/** Parts of a key made by frameKey. */
+export function partsOfKey(key) {
   const match = /^(-?\d+)\.(\d+)$/.exec(key);
   if (match) return { layer: Number(match[1]), head: Number(match[2]), name: null, shard: null };
   const [layer, name = '', shard = ''] = key.split('~');
@@ -87,10 +87,10 @@ export function frameText({ layer, head, name, shard }) {
   return more ? `${where}, ${more}` : where;
 }
 
-/** Kinds whose values are shares from 0 to 1; the others have a sign. */
+/** Whether the values of a kind are shares from 0 to 1; the values of other kinds have a sign. */
 export const isShare = (what) => what === 'attention' || what === 'probabilities';
 
-/** Number of the token a row or a column of a frame stands for. */
+/** Number of the token that a row of a frame stands for. */
 export const tokenOf = ({ row_begin: begin, row_every: every }, row) => begin + row * every;
 
 /** Name of a token: 4 "the", 4 #1023, or 4 where only its position is known. */
@@ -99,20 +99,20 @@ export function tokenText(frame, token) {
   return name === undefined ? String(token) : `${token} ${nameText(name)}`;
 }
 
-/** "the", or #1023 for an id: what no browser may take for anything but text. */
+/** "the", or #1023 for an id. */
 export const nameText = (name) => (typeof name === 'number' ? `#${name}` : JSON.stringify(name));
 
-/** The same on an axis, where room is small: blanks and line ends are seen. */
+/** The same for an axis, where space is small; blanks and line ends are visible. */
 export const axisText = (name) => (typeof name === 'number' ? `#${name}` : JSON.stringify(name).slice(1, -1).replaceAll(' ', '·'));
 
 /**
- * One frame less another, where both are of the same rows and columns.
- * @param {Frame} frame @param {Frame} other @param {string} where the other is from, for people
+ * One frame minus another, if both have the same rows and columns.
+ * @param {Frame} frame @param {Frame} other @param {string} where the other frame is from, as text
  * @returns {{frame: Frame} | {problem: string}}
  */
 export function difference(frame, other, where) {
   const shape = ({ rows, columns }) => `${rows} × ${columns}`;
   if (shape(frame) !== shape(other)) return { problem: `not compared with ${where}: it is ${shape(other)} there and ${shape(frame)} here` };
-  if (frame.row_begin !== other.row_begin || frame.row_every !== other.row_every) return { problem: `not compared with ${where}: its rows are other tokens there` };
-  return { frame: { ...frame, values: frame.values.map((value, at) => value - other.values[at]), less: where } };
+  if (frame.row_begin !== other.row_begin || frame.row_every !== other.row_every) return { problem: `not compared with ${where}: its rows are different tokens there` };
+  return { frame: { ...frame, values: frame.values.map((value, i) => value - other.values[i]), less: where } };
 }

@@ -1,10 +1,10 @@
 /**
- * Frames of a running job as they come, by the socket /live/frames; the newest of each is kept.
- * The server sends the next frames when `drawn` says that those before are on the screen.
- * Calls `heard()` when a frame or news of the watches came: at most once a picture, see InspectView.
+ * Receives frames of a running job through the socket /live/frames and keeps the newest of each key.
+ * The server sends more frames when `drawn` has reported that the earlier ones are on the screen.
+ * Calls `onMessage()` after each frame and each status of the watches.
  */
 import { backoffMs } from '../../lib/live.mjs';
-import { decodeFrame, placeOf } from './frame.mjs';
+import { decodeFrame, frameKey } from './frame.mjs';
 
 const FORBIDDEN = 4403;
 const UNKNOWN = 4404;
@@ -17,12 +17,12 @@ export class FrameSocket {
   #isClosed = false;
   #follow;
 
-  /** @param {import('../../lib/app.mjs').App} app @param {() => void} heard @param {?string[]} kinds null: all but those of prompts */
-  constructor(app, heard, kinds = null) {
-    Object.assign(this, { app, heard, kinds, run: app.view.run, state: null, problem: null, come: 0 });
-    /** @type {Map<string, import('./frame.mjs').Frame>} by kind, place and sequence */
+  /** @param {import('../../lib/app.mjs').App} app @param {() => void} onMessage @param {?string[]} kinds null: all but those of prompts */
+  constructor(app, onMessage, kinds = null) {
+    Object.assign(this, { app, onMessage, kinds, run: app.view.run, state: null, problem: null, numReceived: 0 });
+    /** @type {Map<string, import('./frame.mjs').Frame>} by kind, key and sequence */
     this.frames = new Map();
-    this.#follow = () => this.#seen();
+    this.#follow = () => this.#followVisibility();
     document.addEventListener('visibilitychange', this.#follow);
     this.#connect();
   }
@@ -34,7 +34,7 @@ export class FrameSocket {
     this.#socket?.close();
   }
 
-  /** The first so many frames that came on this connection are drawn, or replaced by newer ones. */
+  /** Report that this many frames of this connection are drawn, or replaced by newer ones. */
   drawn(number) {
     if (number > 0 && this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(`drawn ${number}`);
   }
@@ -45,13 +45,13 @@ export class FrameSocket {
       .sort((a, b) => a.layer - b.layer || a.head - b.head || (a.shard < b.shard ? -1 : 1));
   }
 
-  /** Kinds there are. */
+  /** Kinds of the received frames. */
   whats() {
     return [...new Set([...this.frames.values()].map(({ what }) => what))];
   }
 
-  /** A hidden page gets no frames; seen again it gets the newest. */
-  #seen() {
+  /** A hidden page gets no frames; when it is shown again it gets the newest. */
+  #followVisibility() {
     clearTimeout(this.#timer);
     const socket = this.#socket;
     this.#socket = null;
@@ -66,38 +66,38 @@ export class FrameSocket {
     url.searchParams.set('run', this.run);
     url.searchParams.set('tells', '1');
     this.kinds?.forEach((kind) => url.searchParams.append('what', kind));
-    this.come = 0;
+    this.numReceived = 0;
     const socket = this.#socket = new WebSocket(url.href);
     socket.binaryType = 'arraybuffer';
     socket.onmessage = ({ data }) => this.#message(data);
-    socket.onclose = ({ code, reason }) => { if (socket === this.#socket) this.#lost(code, reason); };
+    socket.onclose = ({ code, reason }) => { if (socket === this.#socket) this.#disconnected(code, reason); };
   }
 
   #message(data) {
     this.#tries = 0;
     if (typeof data === 'string') this.state = JSON.parse(data);
     else {
-      this.come++;
+      this.numReceived++;
       this.#keep(decodeFrame(data));
     }
-    this.heard();
+    this.onMessage();
   }
 
   #keep(frame) {
     if (!this.kinds && frame.what.startsWith('prompt_')) return;
-    const key = `${frame.what} ${placeOf(frame)} ${frame.sample}`;
+    const key = `${frame.what} ${frameKey(frame)} ${frame.sample}`;
     const old = this.frames.get(key);
-    if (old && old.rank < frame.rank && old.step >= frame.step) return;  // a replica of the same head
+    if (old && old.rank < frame.rank && old.step >= frame.step) return;  // from a replica of the same head
     this.frames.delete(key);
     this.frames.set(key, frame);
     if (this.frames.size > MOST_KEPT) this.frames.delete(this.frames.keys().next().value);
   }
 
-  #lost(code, reason) {
+  #disconnected(code, reason) {
     if (this.#isClosed) return;
     if (code === FORBIDDEN || code === UNKNOWN) {
       this.problem = reason;
-      this.heard();
+      this.onMessage();
       return;
     }
     this.#timer = setTimeout(() => this.#connect(), backoffMs(this.#tries++, Math.random()));

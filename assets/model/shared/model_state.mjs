@@ -1,4 +1,4 @@
-/** What the page Model shows, as links have it: `m.NAME=value`. Values are text; '' is not set. */
+/** The part of the view state of the page Model, in links `m.NAME=value`. Values are text; '' means not set. */
 
 /** @param {import('../../lib/app.mjs').App} app @param {Object<string, ?string|number>} patch */
 export function setModel(app, patch, options) {
@@ -7,10 +7,10 @@ export function setModel(app, patch, options) {
 
 /** Pure part of setModel. */
 export function merged(model, patch) {
-  const all = { ...model };
+  const state = { ...model };
   for (const [key, value] of Object.entries(patch)) {
-    if (value === null || value === undefined || value === '') delete all[key];
-    else all[key] = String(value);
+    if (value === null || value === undefined || value === '') delete state[key];
+    else state[key] = String(value);
   }
-  return all;
+  return state;
 }

@@ -1,8 +1,8 @@
-/** Axes of the plots over steps, or over what steps stand at. Draws on the 2D context it is given. */
+/** Axes of plots over steps, time or tokens. Draws on the caller's 2D context. */
 import { stepTicks } from '../../lib/canvas/step_axis.mjs';
 import { axisTitle, placeTicks, xOfStepMiddle } from './progress_axis.mjs';
 
-/** Where a plot lies on a canvas of this size: room for labels at the left, for steps below. */
+/** Geometry of a plot on a canvas of this size, with room for labels on the left and below. */
 export function plotOf(width, height, left) {
   return { width, height, plot: { x: left, y: 8, w: Math.max(1, width - left - 12), h: Math.max(1, height - 48) } };
 }
@@ -23,7 +23,7 @@ export function drawSteps(context, data, geometry, theme) {
   context.fillText(axisTitle(data), plot.x + plot.w / 2, plot.y + plot.h + 22);
 }
 
-/** Values up the left side. @param {{at: number, text: string}[]} ticks at: 0 below, 1 above */
+/** Labels and lines of the value axis. @param {{at: number, text: string}[]} ticks at: 0 bottom, 1 top */
 export function drawValues(context, ticks, { plot }, theme) {
   context.textAlign = 'right';
   context.textBaseline = 'middle';
@@ -36,7 +36,7 @@ export function drawValues(context, ticks, { plot }, theme) {
   }
 }
 
-/** A line at the step that is pointed at in any of the plots. */
+/** A line at the step under the pointer in any of the plots. */
 export function drawCursor(context, data, geometry, theme, step) {
   if (step === null || step === undefined || !data.width) return;
   const { plot } = geometry;

@@ -5,8 +5,8 @@ import { make } from '../../lib/dom.mjs';
 const STOPS = 17;
 
 /**
- * @param {string} label for those who do not see it @param {Uint8ClampedArray} table colourTable()
- * @param {(at: number) => number} code byte at 0..1 along the scale
+ * @param {string} label for screen readers @param {Uint8ClampedArray} table colourTable()
+ * @param {(share: number) => number} code byte at a position from 0 to 1
  * @param {{at: number, text: string}[]} ticks
  */
 export function scaleBar(label, table, code, ticks) {

@@ -1,5 +1,5 @@
 /**
- * How values of a statistic become places on an axis and colours, and what is alarming. Pure.
+ * Axis positions, colours and alarm levels of the values of a statistic. Pure.
  *
  * @typedef {Object} Level app/views/tensor_levels.py
  * @property {number} value @property {'fault'|'warn'|'usual'} severity @property {boolean} is_above
@@ -28,7 +28,7 @@ export function formatNumber(value) {
   return size >= 1e5 || size < 1e-3 ? value.toExponential(2).replace(/\.?0+e/, 'e') : String(Number(value.toPrecision(4)));
 }
 
-/** The worst level a value has passed, null: none. @returns {?Level} */
+/** The worst level that a value has passed, null for none. @returns {?Level} */
 export function passed(value, levels) {
   if (value === null || Number.isNaN(value)) return null;
   const beyond = levels.filter((level) => (
@@ -36,7 +36,7 @@ export function passed(value, levels) {
   return beyond.sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity))[0] ?? null;
 }
 
-/** Least and greatest of the values that a scale can show; null where there is none. */
+/** Least and greatest of the values that the scale can show; null without any. */
 export function rangeOf(statistic, values) {
   let [low, high] = [Infinity, -Infinity];
   for (const value of values) {
@@ -52,8 +52,8 @@ export function makeScale(statistic, range) {
   if (statistic.scale === 'log') return logScale(range ?? [1, 10]);
   if (statistic.scale === 'linear') return linearScale(0, 1);
   if (statistic.scale === 'count') return linearScale(0, Math.max(1, range?.[1] ?? 1));
-  const far = Math.max(...(range ?? [0, 1]).map(Math.abs)) || 1;
-  return linearScale(-far, far);
+  const greatest = Math.max(...(range ?? [0, 1]).map(Math.abs)) || 1;
+  return linearScale(-greatest, greatest);
 }
 
 function logScale([low, high]) {
@@ -74,13 +74,13 @@ function linearScale(low, high) {
   };
 }
 
-/** Byte of lib/canvas/colour.mjs of a value: its place on the scale, or the level it has passed. */
+/** Byte of lib/canvas/colour.mjs of a value: its position on the scale, or the level it has passed. */
 export function codeOfValue(value, statistic, scale) {
   if (Number.isNaN(value)) return NO_DATA;
   const level = passed(value, statistic.levels);
   if (level) return level.severity === 'fault' ? FAULT : WARN;
-  const at = statistic.scale === 'signed' ? Math.abs(2 * scale.share(value) - 1) : scale.share(value);
-  return 2 * Math.max(1, Math.round(at * STRONGEST));
+  const share = statistic.scale === 'signed' ? Math.abs(2 * scale.share(value) - 1) : scale.share(value);
+  return 2 * Math.max(1, Math.round(share * STRONGEST));
 }
 
 /** "above 1e4: runs above 1e4 diverged" */

@@ -1,20 +1,20 @@
 /**
- * Draws a timeline. Needs a 2D context and data only: no app, no fetch, no DOM beyond the canvas, so
- * that the same function draws the live page, the overview and a shared file.
+ * Draws the lanes of a timeline. Needs only a 2D context and data, no app, requests or other DOM, so that
+ * the same function draws the live page, the overview and a shared file.
  *
- * @typedef {Object} Shown what is laid over the picture; every part may be missing
+ * @typedef {Object} Shown what is drawn over the lanes; every part may be missing
  * @property {?number} rank selected rank: its lane is marked, waits for it are in the fault colour
- * @property {boolean} isCulprit the selected rank is named by a finding: its mark is the fault's
+ * @property {boolean} isCulprit a finding names the selected rank: its mark has the fault colour
  * @property {?{rank: number, begin: number, end: number}} selected the slice with the details
  * @property {?{rank: number, begin: number, end: number, row: number}} hover
  * @property {?{begin: number, end: number, lanes: [number, number]}} area
  * @property {number[]} marks times marked by the user
  * @property {?{rank: number, peer: number, tile: ?import('./tile.mjs').Tile}} ghost
- * @property {?Set<number>} found names searched for (indices into meta.names)
+ * @property {?Set<number>} highlightedNames names that match the search (indices into meta.names)
  */
 import { inkOn, patternOf } from '../../lib/canvas/kind_colours.mjs';
 import { formatNs } from '../../lib/canvas/time_scale.mjs';
-import { drawFrame, drawLabels, drawStepBorders } from './draw_axes.mjs';
+import { drawAxes, drawLabels, drawStepBorders } from './draw_axes.mjs';
 import { lanesInSight, laneTop, rowBox, xOf } from './geometry.mjs';
 import { COMM, COMPUTE, HOST, IDLE, NO_REF, WAIT } from './tile.mjs';
 
@@ -42,20 +42,20 @@ export function draw(ctx, tile, geometry, theme, shown = {}) {
     for (let lane = first; lane <= last; lane++) {
       const number = tile.laneOfRank.get(geometry.ranks[lane]);
       if (number === undefined) continue;
-      const place = { ctx, tile, geometry, theme, shown, number, y: laneTop(geometry, lane) };
-      drawIdle(place);
-      drawRow(place, COMPUTE);
-      drawFrames(place);
-      drawGhost(place);
-      drawRow(place, COMM);
-      drawWaits(place);
-      drawRow(place, HOST);
+      const lanePart = { ctx, tile, geometry, theme, shown, number, y: laneTop(geometry, lane) };
+      drawIdle(lanePart);
+      drawRow(lanePart, COMPUTE);
+      drawMicrobatches(lanePart);
+      drawGhost(lanePart);
+      drawRow(lanePart, COMM);
+      drawWaits(lanePart);
+      drawRow(lanePart, HOST);
     }
   }
   if (tile) drawStepBorders(ctx, tile, geometry, theme);
-  drawChosen(ctx, geometry, theme, shown);
+  drawSelection(ctx, geometry, theme, shown);
   ctx.restore();
-  drawFrame(ctx, tile, geometry, theme, shown);
+  drawAxes(ctx, tile, geometry, theme, shown);
   drawLabels(ctx, tile, geometry, theme, shown);
 }
 
@@ -74,7 +74,7 @@ function drawLaneBacks(ctx, geometry, theme, shown) {
   }
 }
 
-/** x and width of a rectangle, null out of sight; at least a pixel wide. */
+/** x and width of a rectangle, at least a pixel wide; null if it is out of sight. */
 function extentOf({ tile, geometry }, i) {
   const { start, dur } = tile.arrays;
   const x = xOf(geometry, tile.from + start[i]);
@@ -84,30 +84,30 @@ function extentOf({ tile, geometry }, i) {
   return [from, Math.max(Math.min(end, geometry.width + 2) - from, 1)];
 }
 
-function* rectsOf(place, row, level = 0) {
-  const [first, last] = place.tile.range(place.number, row, level);
+function* rectsOf(lanePart, row, level = 0) {
+  const [first, last] = lanePart.tile.range(lanePart.number, row, level);
   for (let i = first; i < last; i++) {
-    const extent = extentOf(place, i);
+    const extent = extentOf(lanePart, i);
     if (extent) yield [i, ...extent];
   }
 }
 
-function drawRow(place, row) {
-  const { ctx, tile, theme, geometry, shown } = place;
+function drawRow(lanePart, row) {
+  const { ctx, tile, theme, geometry, shown } = lanePart;
   const { kind, count, busy, dur, ref, span_name: names, span_open: open } = tile.arrays;
   const { kinds } = tile.meta;
   const box = rowBox(geometry.laneHeight, row, geometry.onlyComm);
   const levels = tile.levels[row];
   const height = Math.max(box.height / levels, 2);
   for (let level = 0; level < levels; level++) {
-    const y = place.y + box.y + level * height;
+    const y = lanePart.y + box.y + level * height;
     if (level * height >= box.height) break;
-    for (const [i, x, width] of rectsOf(place, row, level)) {
+    for (const [i, x, width] of rectsOf(lanePart, row, level)) {
       const colour = theme.kind[kinds[kind[i]]] ?? theme.ink.faint;
       const share = count[i] > 1 ? Math.min(busy[i] / Math.max(dur[i], 1), 1) : 1;
-      const dimmed = shown.found && !(ref[i] !== NO_REF && shown.found.has(names[ref[i]]));
+      const isDimmed = shown.highlightedNames && !(ref[i] !== NO_REF && shown.highlightedNames.has(names[ref[i]]));
       const isOpen = ref[i] !== NO_REF && open?.[ref[i]] === 1;
-      ctx.globalAlpha = (0.4 + 0.6 * share) * (dimmed ? 0.18 : 1) * (isOpen ? 0.45 : 1);
+      ctx.globalAlpha = (0.4 + 0.6 * share) * (isDimmed ? 0.18 : 1) * (isOpen ? 0.45 : 1);
       ctx.fillStyle = colour;
       const inset = levels > 1 && height > 5 ? 1 : 0;
       const gap = width > 4 ? 0.5 : 0;
@@ -118,7 +118,7 @@ function drawRow(place, row) {
         ctx.fillRect(x, y, width - gap, height - inset);
       }
       ctx.globalAlpha = 1;
-      if (isOpen) {  // it begins here, and nobody saw it end
+      if (isOpen) {  // it begins here, and its end was not recorded
         ctx.fillStyle = colour;
         ctx.fillRect(x, y, Math.min(width, 2), height - inset);
       }
@@ -135,7 +135,7 @@ function drawRow(place, row) {
 const microbatchOf = (tile, s) => (tile.arrays.span_microbatch[s] >= 0
   ? ` ${tile.arrays.span_microbatch[s]}` : '');
 
-/** Text cut to a box, left-aligned; nothing where even a part would not be readable. */
+/** Left-aligned text, cut to a box; nothing if even a part would not be readable. */
 function drawText(ctx, theme, text, x, y, width, height, colour) {
   const size = Math.min(11, Math.floor(height));
   if (size < 8) return;
@@ -151,7 +151,7 @@ function setFont(ctx, theme, size) {
   ctx.textAlign = 'left';
 }
 
-const widths = new Map();  // measuring costs more than drawing
+const widths = new Map();  // cached: measuring takes longer than drawing
 
 function widthOf(ctx, text, size) {
   const key = `${size} ${text}`;
@@ -162,7 +162,7 @@ function widthOf(ctx, text, size) {
   return widths.get(key);
 }
 
-/** As much of a text as fits, by its mean width of a letter: clipping each box costs too much. Nothing instead of a letter or two. */
+/** The part of a text that fits, estimated from its mean letter width: clipping each box would be slow. Empty rather than one or two letters. */
 function fitting(ctx, text, size, room) {
   const width = widthOf(ctx, text, size);
   if (width <= room) return text;
@@ -170,37 +170,37 @@ function fitting(ctx, text, size, room) {
   return letters < 3 ? '' : `${text.slice(0, letters)}\u2026`;
 }
 
-/** Micro-batch numbers in forward and backward, and a thin line where each begins. */
-function drawFrames(place) {
-  const { ctx, tile, theme, geometry, number, y } = place;
-  if (tile.levels[COMPUTE] > 1) return;  // nested: names are in the boxes
+/** Micro-batch numbers in forward and backward spans, and a thin line where each begins. */
+function drawMicrobatches(lanePart) {
+  const { ctx, tile, theme, geometry, number, y } = lanePart;
+  if (tile.levels[COMPUTE] > 1) return;  // nested spans have their names in the boxes
   const box = rowBox(geometry.laneHeight, COMPUTE, geometry.onlyComm);
   const { frame, span_lane: lanes, span_start: starts, span_dur: durs, span_kind: kinds,
     span_microbatch: microbatches } = tile.arrays;
-  for (const s of framesOf(tile, frame, lanes, number)) {
+  for (const s of microbatchesOf(tile, frame, lanes, number)) {
     const x = xOf(geometry, tile.from + starts[s]);
     const end = xOf(geometry, tile.from + starts[s] + durs[s]);
     if (end < geometry.left || x > geometry.width || end - x < 3) continue;
     ctx.fillStyle = theme.ink.panel;
     ctx.fillRect(x - 0.5, y + box.y, 1, box.height);
     if (end - x < TEXT_FROM_PX || box.height < 9) continue;
-    drawNumber(place, String(microbatches[s]), Math.max(x, geometry.left), y + box.y, box.height,
+    drawNumber(lanePart, String(microbatches[s]), Math.max(x, geometry.left), y + box.y, box.height,
       theme.kind[tile.meta.kinds[kinds[s]]] ?? theme.ink.faint);
   }
 }
 
-/** The compute row of another rank in the lower part of this one's, under a line. */
-function drawGhost(place) {
-  const { ctx, geometry, theme, shown } = place;
+/** The compute row of another rank, in the lower part of this rank's row, below a line. */
+function drawGhost(lanePart) {
+  const { ctx, geometry, theme, shown } = lanePart;
   const { ghost } = shown;
-  if (!ghost?.tile || place.tile.meta.lanes[place.number].rank !== ghost.rank) return;
+  if (!ghost?.tile || lanePart.tile.meta.lanes[lanePart.number].rank !== ghost.rank) return;
   const box = rowBox(geometry.laneHeight, COMPUTE, geometry.onlyComm);
   const height = Math.round(box.height * GHOST_SHARE);
-  const y = place.y + box.y + box.height - height;
+  const y = lanePart.y + box.y + box.height - height;
   ctx.fillStyle = theme.ink.panel;
   ctx.fillRect(geometry.left, y - 1, geometry.width - geometry.left, height + 1);
   const { kind, level } = ghost.tile.arrays;
-  for (const [i, x, width] of rectsOf({ ...place, tile: ghost.tile, number: 0 }, COMPUTE)) {
+  for (const [i, x, width] of rectsOf({ ...lanePart, tile: ghost.tile, number: 0 }, COMPUTE)) {
     if (level[i] > 0) continue;
     ctx.globalAlpha = 0.75;
     ctx.fillStyle = theme.kind[ghost.tile.meta.kinds[kind[i]]] ?? theme.ink.faint;
@@ -217,22 +217,22 @@ function drawGhost(place) {
   ctx.fillText(text, geometry.left + 4, y + 1 + Math.min(height - 1, 13) / 2);
 }
 
-const framesByLane = new WeakMap();
+const microbatchesByLane = new WeakMap();
 
-/** Marks of a lane, sorted into lanes once per tile. */
-function framesOf(tile, frame, lanes, number) {
-  if (!framesByLane.has(tile)) {
+/** Micro-batch spans of a lane; they are sorted into lanes once per tile. */
+function microbatchesOf(tile, frame, lanes, number) {
+  if (!microbatchesByLane.has(tile)) {
     const sorted = new Map();
     for (const s of frame) {
       if (!sorted.has(lanes[s])) sorted.set(lanes[s], []);
       sorted.get(lanes[s]).push(s);
     }
-    framesByLane.set(tile, sorted);
+    microbatchesByLane.set(tile, sorted);
   }
-  return framesByLane.get(tile).get(number) ?? [];
+  return microbatchesByLane.get(tile).get(number) ?? [];
 }
 
-/** A micro-batch number on a ground of its kind's colour: what is below may be cut in pieces. */
+/** A micro-batch number on a background of its kind's colour, as the spans below may be cut into pieces. */
 function drawNumber({ ctx, theme }, text, x, y, height, colour) {
   const size = Math.min(11, height);
   setFont(ctx, theme, size);
@@ -243,10 +243,10 @@ function drawNumber({ ctx, theme }, text, x, y, height, colour) {
   ctx.fillText(text, x + 3.5, y + height / 2 + 0.5);
 }
 
-function drawIdle(place) {
-  const { ctx, tile, theme, geometry, y } = place;
+function drawIdle(lanePart) {
+  const { ctx, tile, theme, geometry, y } = lanePart;
   const box = rowBox(geometry.laneHeight, COMPUTE, geometry.onlyComm);
-  for (const [i, x, width] of rectsOf(place, IDLE)) {
+  for (const [i, x, width] of rectsOf(lanePart, IDLE)) {
     const kind = tile.meta.kinds[tile.arrays.kind[i]];
     if (kind === 'not_visible') {
       if (width < 3) continue;
@@ -258,30 +258,30 @@ function drawIdle(place) {
       ctx.fillRect(x, y + box.y, width, box.height);
       ctx.globalAlpha = 1;
     } else {
-      drawWaiting(place, i, x, width, box, kind === 'upstream');
+      drawWaiting(lanePart, i, x, width, box, kind === 'upstream');
     }
   }
 }
 
-/** Communication that is only waiting loses its fill: the outline says for whom. */
-function drawWaits(place) {
-  const { ctx, tile, theme, geometry, y } = place;
+/** Communication that only waits loses its fill; the outline names the rank it waits for. */
+function drawWaits(lanePart) {
+  const { ctx, tile, theme, geometry, y } = lanePart;
   const box = rowBox(geometry.laneHeight, COMM, geometry.onlyComm);
-  const isNested = tile.levels[COMPUTE] > 1;  // whole spans hide the reason behind compute
-  for (const [i, x, width] of rectsOf(place, WAIT)) {
+  const isNested = tile.levels[COMPUTE] > 1;  // whole spans hide the reason, which is drawn behind compute
+  for (const [i, x, width] of rectsOf(lanePart, WAIT)) {
     if (width < 2) continue;
     ctx.fillStyle = theme.ink.panel;
     ctx.globalAlpha = 0.72;
     ctx.fillRect(x, y + box.y + 1, width, box.height - 2);
     ctx.globalAlpha = 1;
     if (isNested && width > 26) {
-      drawWaiting(place, i, x, width, box, tile.meta.kinds[tile.arrays.kind[i]] === 'upstream');
+      drawWaiting(lanePart, i, x, width, box, tile.meta.kinds[tile.arrays.kind[i]] === 'upstream');
     }
   }
 }
 
-function drawWaiting(place, i, x, width, box, isUpstream) {
-  const { ctx, tile, theme, shown, y } = place;
+function drawWaiting(lanePart, i, x, width, box, isUpstream) {
+  const { ctx, tile, theme, shown, y } = lanePart;
   const ref = tile.arrays.ref[i];
   const rank = ref === NO_REF ? -1 : tile.arrays.wait_rank[ref];
   const isSelected = rank >= 0 && rank === shown.rank;
@@ -314,7 +314,7 @@ function drawWaiting(place, i, x, width, box, isUpstream) {
   drawText(ctx, theme, text, x + 1, top, room + 4, height, isSelected ? theme.ink.fault : theme.ink.text);
 }
 
-function drawChosen(ctx, geometry, theme, shown) {
+function drawSelection(ctx, geometry, theme, shown) {
   for (const [slice, colour, width] of [[shown.hover, theme.ink.text, 1], [shown.selected, theme.ink.text, 2]]) {
     if (!slice) continue;
     const lane = geometry.ranks.indexOf(slice.rank);

@@ -1,4 +1,4 @@
-/** The axis, step borders, marks and labels around the lanes. Pure drawing, as in draw.mjs. */
+/** Draws the axis, step borders, marks and labels around the lanes. Pure, as draw.mjs. */
 import { niceStep, ticks } from '../../lib/canvas/time_scale.mjs';
 import { lanesInSight, laneTop, mostScroll, xOf } from './geometry.mjs';
 
@@ -7,7 +7,7 @@ const STEP_LABEL_PX = 62;
 const BORDER_FROM_PX = 7;
 
 /** Time axis with steps above it, borders of steps through the lanes, marks of the user. */
-export function drawFrame(ctx, tile, geometry, theme, shown) {
+export function drawAxes(ctx, tile, geometry, theme, shown) {
   const { left, top, width, height } = geometry;
   ctx.fillStyle = theme.ink.panel;
   ctx.fillRect(left, 0, width - left, top);
@@ -15,15 +15,15 @@ export function drawFrame(ctx, tile, geometry, theme, shown) {
   ctx.beginPath();
   ctx.rect(left, 0, width - left, height);
   ctx.clip();
-  const hasSteps = tile && !(tile.meta.extent?.last_step < 0);  // else all is before step 0
+  const hasSteps = tile && !(tile.meta.extent?.last_step < 0);  // else everything is before step 0
   const steps = hasSteps ? stepsShown(tile, geometry) : [];
   drawSteps(ctx, geometry, theme, steps);
   const origin = originOf(steps, geometry.window, tile?.meta.extent?.begin_ns);
   ctx.font = `10px ${theme.font}`;
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'left';
-  let taken = -Infinity;
-  for (const { t, label } of tile ? ticks(geometry.window, width - left, origin) : []) {  // no time is known before
+  let occupiedTo = -Infinity;
+  for (const { t, label } of tile ? ticks(geometry.window, width - left, origin) : []) {  // before a tile no time is known
     const x = Math.round(xOf(geometry, t)) + 0.5;
     ctx.fillStyle = theme.ink.line;
     ctx.fillRect(x, 17, 1, top - 17);
@@ -33,8 +33,8 @@ export function drawFrame(ctx, tile, geometry, theme, shown) {
     ctx.fillStyle = theme.ink.quiet;
     const room = ctx.measureText(label).width + 3;
     const from = x + room > width ? x - room : x + 3;
-    if (from >= taken) ctx.fillText(label, from, 26);
-    taken = from + room;
+    if (from >= occupiedTo) ctx.fillText(label, from, 26);
+    occupiedTo = from + room;
   }
   for (const t of shown.marks ?? []) {
     const x = Math.round(xOf(geometry, t));
@@ -52,8 +52,8 @@ export function drawFrame(ctx, tile, geometry, theme, shown) {
 }
 
 /**
- * Where the axis counts from: the begin of the first step in sight, else of the one around it, else
- * of the record.
+ * Origin of the axis: the begin of the first step in sight, else of the step around the window, else of
+ * the record.
  */
 export function originOf(steps, window, recorded = window.begin) {
   const begun = steps.find((step) => step.begin >= window.begin && step.begin < window.end);
@@ -61,17 +61,17 @@ export function originOf(steps, window, recorded = window.begin) {
   return (begun ?? around)?.begin ?? recorded;
 }
 
-/** Where each lane's steps begin: ranks need not begin a step together. */
+/** Borders of each lane's steps: ranks may begin a step at different times. */
 export function drawStepBorders(ctx, tile, geometry, theme) {
   const { step_lane: lanes, step_begin: begins } = tile.arrays;
   const [first, last] = lanesInSight(geometry);
-  const place = new Map();
-  for (let lane = first; lane <= last; lane++) place.set(tile.laneOfRank.get(geometry.ranks[lane]), lane);
+  const laneOfNumber = new Map();
+  for (let lane = first; lane <= last; lane++) laneOfNumber.set(tile.laneOfRank.get(geometry.ranks[lane]), lane);
   const { step_end: ends } = tile.arrays;
   ctx.fillStyle = theme.ink.text;
   ctx.globalAlpha = 0.6;
   for (let i = 0; i < lanes.length; i++) {
-    const lane = place.get(lanes[i]);
+    const lane = laneOfNumber.get(lanes[i]);
     if (lane === undefined) continue;
     const x = xOf(geometry, tile.from + begins[i]);
     if (x < geometry.left || x > geometry.width) continue;
@@ -87,16 +87,16 @@ export function stepsShown(tile, geometry) {
   const [first, last] = lanesInSight(geometry);
   for (let lane = first; lane <= last; lane++) {
     const number = tile.laneOfRank.get(geometry.ranks[lane]);
-    const found = [];
+    const steps = [];
     for (let i = 0; i < step.length; i++) {
-      if (lanes[i] === number) found.push({ step: step[i], begin: tile.from + begins[i], end: tile.from + ends[i] });
+      if (lanes[i] === number) steps.push({ step: step[i], begin: tile.from + begins[i], end: tile.from + ends[i] });
     }
-    if (found.length) return found.sort((a, b) => a.begin - b.begin);
+    if (steps.length) return steps.sort((a, b) => a.begin - b.begin);
   }
   return [];
 }
 
-/** Every how many-th step is labelled: 1, 2, 5, 10, ... so that labels do not meet. Pure. */
+/** Label every 1st, 2nd, 5th, 10th, ... step, so that labels do not overlap. Pure. */
 export function labelEvery(steps, geometry) {
   const first = steps[0];
   const last = steps[steps.length - 1];
@@ -121,8 +121,8 @@ function drawSteps(ctx, geometry, theme, steps) {
     ctx.globalAlpha = 1;
     const from = Math.max(x, geometry.left) + 5;
     const text = step < 0 ? 'before step 0' : `step ${step}`;
-    const isWhole = from + ctx.measureText(text).width <= geometry.width;
-    if (isWhole && (every > 1 || Math.min(past, geometry.width) - from > STEP_TEXT_PX)) {
+    const fits = from + ctx.measureText(text).width <= geometry.width;
+    if (fits && (every > 1 || Math.min(past, geometry.width) - from > STEP_TEXT_PX)) {
       ctx.fillStyle = theme.ink.text;
       ctx.fillText(text, from, 9);
     }
@@ -163,8 +163,8 @@ export function drawLabels(ctx, tile, geometry, theme, shown) {
   }
 }
 
-/** The words of a text that fit, none of them in part. */
-function fitting(ctx, text, free) {
+/** The leading words of a text that fit. */
+function fittingWords(ctx, text, free) {
   const words = text.split(' ');
   while (words.length && ctx.measureText(words.join(' ')).width > free) words.pop();
   return words.join(' ');
@@ -172,9 +172,9 @@ function fitting(ctx, text, free) {
 
 function drawLabel(ctx, tile, theme, rank, y, geometry, isSelected, shown) {
   const known = tile?.meta.lanes[tile.laneOfRank.get(rank)];
-  const [name, ...place] = (known?.label ?? `r${rank}`).split(' ');
+  const [name, ...coordinates] = (known?.label ?? `r${rank}`).split(' ');
   const middle = y + (geometry.laneHeight - 5) / 2;
-  const twoLines = geometry.laneHeight >= 34 && place.length > 0;
+  const twoLines = geometry.laneHeight >= 34 && coordinates.length > 0;
   ctx.font = `${isSelected ? 700 : 600} 12px ${theme.font}`;
   ctx.fillStyle = theme.ink.text;
   const pin = shown.pinned?.has(rank) ? '\u25B8 ' : '';
@@ -182,10 +182,10 @@ function drawLabel(ctx, tile, theme, rank, y, geometry, isSelected, shown) {
   const room = ctx.measureText(`${pin}${name} `).width + 10;
   ctx.font = `10px ${theme.font}`;
   ctx.fillStyle = theme.ink.quiet;
-  const placed = place.join(' ');
-  const doubted = known && !known.aligned && tile.meta.clock === 'absolute' ? `${placed} clock?` : placed;
+  const isUnaligned = known && !known.aligned && tile.meta.clock === 'absolute';
+  const details = `${coordinates.join(' ')}${isUnaligned ? ' clock?' : ''}`;
   const free = geometry.left - (twoLines ? 10 : room + 2);
-  const text = fitting(ctx, doubted, free);
+  const text = fittingWords(ctx, details, free);
   if (twoLines) ctx.fillText(text, 10, middle + 7);
   else if (room < geometry.left - 20) ctx.fillText(text, room + 2, middle);
 }

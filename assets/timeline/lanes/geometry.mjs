@@ -1,5 +1,5 @@
 /**
- * Where lanes and their rows are on the canvas. Pure. CSS pixels.
+ * Positions of lanes and their rows on the canvas. Pure. CSS pixels.
  *
  * @typedef {Object} Geometry
  * @property {number} width @property {number} height of the canvas
@@ -7,7 +7,7 @@
  * @property {number} laneHeight @property {number} scroll lanes moved up by, px
  * @property {number[]} ranks rank of each lane @property {Object<number, number>} pinned order
  * @property {import('../../lib/canvas/time_scale.mjs').Span} window
- * @property {boolean} [onlyComm] the ranks recorded collectives only: these have the whole lane
+ * @property {boolean} [onlyComm] the ranks recorded only collectives, which use the whole lane
  */
 import { COMM, HOST } from './tile.mjs';
 
@@ -16,13 +16,13 @@ export const MOST_LANE = 112;
 const GAP = 5;
 const BELOW = 6;
 
-/** Room for the names of lanes, px: whole coordinates also beside ranks of four figures and more. */
+/** Width of the lane names, px: enough for coordinates next to ranks of four or more digits. */
 export function labelRoom(width, ranks) {
   if (width < 520) return 76;
   return ranks.some((rank) => rank >= 1000) ? 148 : 116;
 }
 
-/** Height of a lane and of the canvas for some lanes in the room there is. */
+/** Height of a lane and of the canvas, for a number of lanes and the available height. */
 export function laneSizes(lanes, room, top, least = LEAST_LANE) {
   const share = (room - top - BELOW) / Math.max(lanes, 1);
   const laneHeight = Math.floor(Math.min(Math.max(share, least), MOST_LANE));
@@ -46,14 +46,14 @@ export function rowBox(laneHeight, row, onlyComm = false) {
   return { y: 0, height: compute };
 }
 
-/** Lane at a height, -1 none. */
+/** Lane at y, -1 for none. */
 export function laneAt(geometry, y) {
   if (y < geometry.top) return -1;
   const lane = Math.floor((y - geometry.top + geometry.scroll) / geometry.laneHeight);
   return lane >= 0 && lane < geometry.ranks.length ? lane : -1;
 }
 
-/** Row and share of its height (0 top, 1 bottom) at a height within a lane. */
+/** Row at y within a lane, and the share of the row's height above y. */
 export function rowAt(geometry, lane, y) {
   const inside = y - laneTop(geometry, lane);
   if (geometry.onlyComm) {
@@ -75,7 +75,7 @@ export function lanesInSight(geometry) {
   return [first, Math.min(Math.max(last, first), geometry.ranks.length - 1)];
 }
 
-/** How far lanes can be scrolled, px. */
+/** Greatest scroll position of the lanes, px. */
 export function mostScroll(geometry) {
   return Math.max(geometry.ranks.length * geometry.laneHeight - (geometry.height - geometry.top) + BELOW - 2, 0);
 }

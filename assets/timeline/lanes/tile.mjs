@@ -1,6 +1,6 @@
 /**
- * One answer of the timeline's route: rectangles in rows of lanes, the spans and waits they are of.
- * Pure. Rectangles are sorted by (lane, row, level, start), so that one can be found by halving.
+ * One answer of the timeline's route: rectangles in rows of lanes, and the spans and waits they stand for.
+ * Pure. Rectangles are sorted by (lane, row, level, start) for binary search.
  */
 
 export const COMPUTE = 0;
@@ -45,8 +45,8 @@ export class Tile {
   }
 
   /**
-   * Rectangle of a lane's row and level at a moment, within `slack` ns beside it; -1 none.
-   * The innermost where several overlap.
+   * Rectangle of a lane's row and level at time `t`, or up to `slack` ns away; -1 for none.
+   * The innermost if several overlap.
    */
   at(lane, row, level, t, slack = 0) {
     const [first, last] = this.range(lane, row, level);
@@ -63,14 +63,14 @@ export class Tile {
     let nearest = slack;
     for (let i = low - 1; i >= first && i >= low - 16; i--) {
       const end = start[i] + dur[i];
-      const away = relative < start[i] ? start[i] - relative : relative > end ? relative - end : 0;
-      if (away === 0) return i;
-      if (away <= nearest) [best, nearest] = [i, away];
+      const distance = relative < start[i] ? start[i] - relative : relative > end ? relative - end : 0;
+      if (distance === 0) return i;
+      if (distance <= nearest) [best, nearest] = [i, distance];
     }
     return best;
   }
 
-  /** Rectangle after or before another one of its line that is of a span; -1 none. */
+  /** The next (1) or previous (-1) rectangle of the same lane, row and level; -1 for none. */
   neighbour(i, by) {
     const { lane, row, level } = this.arrays;
     const [first, last] = this.range(lane[i], row[i], level[i]);
@@ -78,19 +78,19 @@ export class Tile {
     return next >= first && next < last ? next : -1;
   }
 
-  /** What a rectangle is of, as one object with times since the run's t0. */
+  /** Describes a rectangle as an object with times since the run's t0. */
   describe(i) {
     const { arrays, meta } = this;
     const [begin, end] = this.times(i);
-    const found = {
+    const slice = {
       rank: meta.lanes[arrays.lane[i]].rank, row: arrays.row[i], kind: meta.kinds[arrays.kind[i]],
       begin, end, count: arrays.count[i], busy: arrays.busy[i], span: null, wait: null,
     };
     const ref = arrays.ref[i];
-    if (ref === NO_REF) return found;
-    if (arrays.row[i] <= HOST) found.span = this.span(ref);
-    else found.wait = this.wait(ref);
-    return found;
+    if (ref === NO_REF) return slice;
+    if (arrays.row[i] <= HOST) slice.span = this.span(ref);
+    else slice.wait = this.wait(ref);
+    return slice;
   }
 
   /** A span's columns. */
@@ -108,7 +108,7 @@ export class Tile {
     };
   }
 
-  /** The instance a lane waited in. */
+  /** The collective in which a lane waited. */
   wait(w) {
     const { arrays, meta } = this;
     return {
@@ -119,7 +119,7 @@ export class Tile {
     };
   }
 
-  /** Kinds that have a rectangle, in the order of the kinds. */
+  /** Kinds of the rectangles, in the order of `meta.kinds`. */
   kindsShown() {
     const seen = new Set(this.arrays.kind);
     return this.meta.kinds.filter((_, number) => seen.has(number));

@@ -1,4 +1,4 @@
-/** Where tiles come from: the server, or data written into a shared page. */
+/** Loads tiles from the server, or from the data of a shared file. */
 import { unpackArrays } from '../../lib/arrays.mjs';
 import { formatRanks } from '../../lib/view_state.mjs';
 import { Tile } from './tile.mjs';
@@ -10,7 +10,7 @@ import { Tile } from './tile.mjs';
  * @property {number} width px
  */
 
-/** The lanes have recorded nothing yet; its message is the server's sentence. */
+/** The lanes have recorded nothing yet; the message is the server's. */
 export class NothingYet extends Error {}
 
 /** @returns {(params: TileParams, signal: AbortSignal) => Promise<Tile>} throws NothingYet */
@@ -28,7 +28,7 @@ export function serverLoader(app) {
   };
 }
 
-/** Always the tile of a base64 text: the same binary answer the route gives. */
+/** Always returns the tile of a base64 text that holds a binary answer of the route. */
 export function textLoader(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const tile = new Tile(unpackArrays(bytes.buffer));

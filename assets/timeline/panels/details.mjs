@@ -1,26 +1,26 @@
-/** What stands below the canvas: the selected slice with its collective, or the sums of an area. */
+/** The panel below the canvas: the selected slice with its collective, or the sums of an area. */
 import { formatNs } from '../../lib/canvas/time_scale.mjs';
 import { make } from '../../lib/dom.mjs';
 import { button } from './dom.mjs';
 import { instanceOf, loadMembers, membersTable } from './members.mjs';
 import { loadSums, sumsTable } from './sums.mjs';
-import { described, listOf } from './tooltip.mjs';
+import { sliceText, listOf } from './tooltip.mjs';
 
 /** @param {(member: Object, instance: Object) => void} go */
-export function makePanel(timeline, element, go) {
+export function makeDetails(timeline, element, go) {
   let loading = new AbortController();
-  const renew = () => {
+  const restartLoading = () => {
     loading.abort();
     loading = new AbortController();
     return loading.signal;
   };
 
-  async function fill(place, load) {
-    place.replaceChildren(make('p', { class: 'quiet' }, 'loading ...'));
+  async function fill(container, load) {
+    container.replaceChildren(make('p', { class: 'quiet' }, 'loading ...'));
     try {
-      place.replaceChildren(await load(renew()));
+      container.replaceChildren(await load(restartLoading()));
     } catch (error) {
-      if (error.name !== 'AbortError') place.replaceChildren(make('p', { class: 'failed' }, error.message));
+      if (error.name !== 'AbortError') container.replaceChildren(make('p', { class: 'failed' }, error.message));
     }
   }
 
@@ -30,15 +30,15 @@ export function makePanel(timeline, element, go) {
       return;
     }
     element.hidden = false;
-    const text = described(slice, timeline.tile.meta);
+    const text = sliceText(slice, timeline.tile.meta);
     const instance = instanceOf(slice);
-    const beside = make('div', { class: 'tl-members' });
+    const membersBox = make('div', { class: 'tl-members' });
     element.replaceChildren(
       make('header', {}, make('h3', {}, `Rank ${slice.rank}: ${text.title}`),
         button('Zoom to it', () => timeline.fit()), button('Close', () => timeline.select(null))),
-      make('div', { class: 'tl-columns' }, listOf({ title: '', rows: text.rows }), beside));
+      make('div', { class: 'tl-columns' }, listOf({ title: '', rows: text.rows }), membersBox));
     if (instance) {
-      fill(beside, async (signal) => membersTable(
+      fill(membersBox, async (signal) => membersTable(
         await loadMembers(timeline, instance, signal), (member) => go(member, instance)));
     }
   }
@@ -51,7 +51,7 @@ export function makePanel(timeline, element, go) {
     element.hidden = false;
     const ranks = timeline.geometry.ranks.slice(area.lanes[0], area.lanes[1] + 1);
     const length = area.end - area.begin;
-    const place = make('div');
+    const sumsBox = make('div');
     element.replaceChildren(
       make('header', {}, make('h3', {}, `${formatNs(length)} of ${ranks.length} lane${ranks.length > 1 ? 's' : ''}`),
         button('Zoom to it', () => timeline.fit()),
@@ -59,8 +59,8 @@ export function makePanel(timeline, element, go) {
           timeline.shown.area = null;
           element.hidden = true;
           timeline.redraw();
-        })), place);
-    fill(place, async (signal) => sumsTable(await loadSums(timeline, ranks, area, signal), length));
+        })), sumsBox);
+    fill(sumsBox, async (signal) => sumsTable(await loadSums(timeline, ranks, area, signal), length));
   }
 
   timeline.addEventListener('select', showSlice);

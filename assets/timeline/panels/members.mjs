@@ -1,9 +1,9 @@
-/** Members of a collective: who came last, who waited. Asked once per instance. */
+/** Members of a collective: who came last and who waited. */
 import { formatNs } from '../../lib/canvas/time_scale.mjs';
 import { make } from '../../lib/dom.mjs';
 import { button, table } from './dom.mjs';
 
-/** Which instance a slice is part of, null none. Pure. */
+/** The collective or send/receive that a slice is part of, null for none. Pure. */
 export function instanceOf(slice) {
   if (slice?.wait) {
     const { group, seq, src, dst } = slice.wait;
@@ -20,7 +20,7 @@ export function instanceOf(slice) {
   };
 }
 
-/** Members of an instance of the attempt on screen, who came first at first. @returns {Promise<Object[]>} */
+/** Members of a collective of the attempt on screen, in order of arrival. @returns {Promise<Object[]>} */
 export async function loadMembers({ app, attempt }, instance, signal) {
   const { group, seq, src, dst } = instance;
   const answer = await app.json(app.api('timeline/collective', {
@@ -31,11 +31,11 @@ export async function loadMembers({ app, attempt }, instance, signal) {
 
 /** A sentence on who came last. Pure. */
 export function verdict(members) {
-  if (!members.length) return 'No member recorded this instance.';
+  if (!members.length) return 'No member recorded this collective.';
   const reason = members.find((member) => member.reason)?.reason;
   if (reason) return `Who came last is unknown: ${reason}.`;
   const last = members.find((member) => member.is_last);
-  if (!last) return 'All members came together.';
+  if (!last) return 'All members came at the same time.';
   const most = Math.max(...members.map((member) => member.wait_us ?? 0));
   return `Rank ${last.rank} came last: the others waited up to ${formatNs(most * 1e3)}, data moved in `
     + `${last.transfer_us === null ? 'an unknown time' : formatNs(last.transfer_us * 1e3)}.`;

@@ -1,4 +1,4 @@
-/** What stands over the canvas while there is nothing to see: loading, empty, nothing yet, an error. */
+/** Messages over the canvas: loading, no data in the window, nothing recorded yet, an error. */
 import { formatNs } from '../../lib/canvas/time_scale.mjs';
 import { make } from '../../lib/dom.mjs';
 import { button } from './dom.mjs';
@@ -23,7 +23,7 @@ export function showStates(timeline, parent) {
   return { destroy: () => timeline.removeEventListener('state', show) };
 }
 
-/** Sentence of a window in which nothing was recorded. Pure. */
+/** Sentence about a window in which nothing was recorded. Pure. */
 export function emptySentence(ranks, extent) {
   const who = ranks.length === 1 ? `Rank ${ranks[0]} has` : `These ${ranks.length} ranks have`;
   return `${who} no spans in this window; there is data from ${formatNs(extent.begin)} to `

@@ -8,7 +8,7 @@ const MOST_COLUMNS = 8;
 const IDLE = ['waiting', 'upstream', 'bubble', 'not_visible'];
 
 /**
- * Kinds that took time, most first; idle kinds behind them.
+ * Kinds that took time, greatest first; idle kinds last.
  * @param {{ranks: number[], kinds: string[], time_ns: number[][], count: number[][]}} area
  * @returns {{kind: string, time: number, count: number, perRank: number[]}[]}
  */
@@ -23,24 +23,24 @@ export function kindSums(area) {
   return sums.sort((a, b) => isIdle(a) - isIdle(b) || b.time - a.time);
 }
 
-/** Least, middle and most of some values, and which rank has the most. */
+/** Least, median and greatest value, and the rank with the greatest. */
 export function spread(perRank, ranks) {
   const sorted = [...perRank].sort((a, b) => a - b);
   const most = perRank.indexOf(sorted[sorted.length - 1]);
-  return { least: sorted[0], middle: sorted[sorted.length >> 1], most: perRank[most], rank: ranks[most] };
+  return { least: sorted[0], median: sorted[sorted.length >> 1], most: perRank[most], rank: ranks[most] };
 }
 
-/** @param {number} lengthNs of the window, for shares */
+/** @param {number} lengthNs of the window, to compute shares */
 export function sumsTable(area, lengthNs) {
   const sums = kindSums(area);
   const few = area.ranks.length <= MOST_COLUMNS;
   const head = ['kind', 'all lanes', 'share', 'spans', ...(few ? area.ranks.map((rank) => `r${rank}`)
     : ['least', 'median', 'most', 'by'])];
   const rows = sums.map(({ kind, time, count, perRank }) => {
-    const { least, middle, most, rank } = spread(perRank, area.ranks);
+    const { least, median, most, rank } = spread(perRank, area.ranks);
     return [LABEL_OF_KIND[kind] ?? kind, formatNs(time),
       `${(100 * time / Math.max(lengthNs * area.ranks.length, 1)).toFixed(1)} %`, count,
-      ...(few ? perRank.map(formatNs) : [formatNs(least), formatNs(middle), formatNs(most), `r${rank}`])];
+      ...(few ? perRank.map(formatNs) : [formatNs(least), formatNs(median), formatNs(most), `r${rank}`])];
   });
   const parts = [table('time by kind and rank', head, rows)];
   if (area.waited_for.length) {
@@ -51,7 +51,7 @@ export function sumsTable(area, lengthNs) {
   return make('div', { class: 'scroll' }, ...parts);
 }
 
-/** Sums by kind of a window from the server; at most 64 lanes. */
+/** Load the sums by kind of a window, of at most 64 lanes. */
 export function loadSums(timeline, ranks, window, signal) {
   const { app } = timeline;
   const step = timeline.tile?.meta.relative_step ?? null;

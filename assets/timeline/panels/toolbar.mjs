@@ -1,4 +1,4 @@
-/** Above and below the canvas: what is shown, choice of lanes, search, zoom buttons, legend. */
+/** Heading, choice of lanes, search and zoom buttons above the canvas, and the legend below. */
 import { LABEL_OF_KIND } from '../../lib/canvas/kind_colours.mjs';
 import { formatNs } from '../../lib/canvas/time_scale.mjs';
 import { make } from '../../lib/dom.mjs';
@@ -10,20 +10,20 @@ const CHOICES = [
   ['tp', 'TP group'], ['dp', 'DP group'], ['all', 'all ranks'],
 ];
 
-/** `5`, `0-3,8` as ranks, null where the text is none. Pure. */
+/** `5`, `0-3,8` as ranks, null if the text is not a list of ranks. Pure. */
 export function ranksOf(text, most = 4096) {
-  const found = new Set();
+  const ranks = new Set();
   for (const part of text.split(',').map((piece) => piece.trim()).filter(Boolean)) {
     const match = /^(\d{1,6})(?:\s*-\s*(\d{1,6}))?$/.exec(part);
     if (!match) return null;
     const [low, high] = [Number(match[1]), Number(match[2] ?? match[1])];
-    if (high < low || found.size + high - low >= most) return null;
-    for (let rank = low; rank <= high; rank++) found.add(rank);
+    if (high < low || ranks.size + high - low >= most) return null;
+    for (let rank = low; rank <= high; rank++) ranks.add(rank);
   }
-  return found.size ? [...found] : null;
+  return ranks.size ? [...ranks] : null;
 }
 
-/** How well the lanes' clocks are known, in words. Pure. */
+/** Sentence about the accuracy of the lanes' clocks. Pure. */
 export function clockSentence(meta) {
   if (meta.clock === 'per_step_relative') {
     return `times count from the start of step ${meta.relative_step}: one step at a time, who waited for whom is unknown`;
@@ -36,7 +36,7 @@ export function clockSentence(meta) {
     : 'clocks aligned, error unknown';
 }
 
-/** How many lanes of how many, how long the window is, and how well clocks are known. */
+/** Number of lanes, length of the window, accuracy of the clocks. */
 function makeNote(timeline) {
   const note = make('span', { class: 'quiet tl-note' });
   const update = () => {
@@ -51,7 +51,7 @@ function makeNote(timeline) {
   return note;
 }
 
-/** Above a timeline beside other pictures: what is shown, and the way to the whole page. */
+/** Heading of a timeline on another page, with a link to the timeline page. */
 export function makeHeading(timeline) {
   const open = make('a', { href: timeline.app.link({ page: 'timeline' }) }, 'Open');
   open.addEventListener('click', (event) => {
@@ -73,7 +73,7 @@ export function makeToolbar(timeline, actions) {
     placeholder: 'ranks: 0-3,8', 'aria-label': 'Ranks to show', size: 11,
     on: { change: () => {
       const ranks = ranksOf(typed.value);
-      problem.textContent = ranks || !typed.value ? '' : 'no list of ranks, such as 0-3,8';
+      problem.textContent = ranks || !typed.value ? '' : 'not a list of ranks such as 0-3,8';
       if (ranks) app.set({ ranks }, { push: true });
     } },
   });
@@ -114,18 +114,18 @@ async function chooseLanes(app, choice, problem) {
   choice.value = '';
 }
 
-/** What the level of detail leaves out, in words; empty where nothing is. Pure. */
+/** What the level of detail leaves out, as text; empty if nothing. Pure. */
 export function detailNote(meta) {
   const spans = meta.num_spans.toLocaleString('en');
   if (meta.detail === 'steps') {
     const what = meta.pool > 1 ? `${meta.pool} steps together` : 'each step as one';
-    return `${spans} spans: ${what}, in the colour of what took longest; zoom in for when`;
+    return `${spans} spans: ${what}, in the colour of the kind that took longest; zoom in for the times`;
   }
   if (!meta.merged) return '';
-  return `${spans} spans, ${meta.merged.toLocaleString('en')} boxes stand for several: zoom in`;
+  return `${spans} spans, ${meta.merged.toLocaleString('en')} merged box${meta.merged === 1 ? '' : 'es'}: zoom in`;
 }
 
-/** The kinds on screen with their colour and shape; no hue alone. */
+/** The kinds on screen, each with colour and pattern. */
 export function makeLegend(timeline) {
   const element = make('div', { class: 'tl-legend', 'aria-label': 'Legend' });
   const update = () => {

@@ -1,4 +1,4 @@
-/** What a slice is, in words; and the box beside the mouse that says it. */
+/** The description of a slice, and the tooltip that shows it. */
 import { LABEL_OF_KIND } from '../../lib/canvas/kind_colours.mjs';
 import { clockTime, formatBytes, formatNs } from '../../lib/canvas/time_scale.mjs';
 
@@ -8,9 +8,9 @@ const label = (kind) => LABEL_OF_KIND[kind] ?? kind;
  * Title and rows that describe a slice. Pure.
  * @returns {{title: string, rows: [string, string][]}}
  */
-export function described(slice, meta) {
+export function sliceText(slice, meta) {
   if (slice.wait || ['waiting', 'upstream', 'bubble', 'not_visible'].includes(slice.kind)) {
-    return describedIdle(slice);
+    return idleText(slice);
   }
   const { span } = slice;
   if (slice.count > 1) {
@@ -32,12 +32,12 @@ export function described(slice, meta) {
   if (span.recompute) rows.push(['recomputed', 'yes']);
   if (span.bytes >= 0) rows.push(['bytes', formatBytes(span.bytes)]);
   if (span.peer >= 0) rows.push(['peer', `rank ${span.peer}`]);
-  if (span.seq >= 0) rows.push(['number in its group', String(span.seq)]);
+  if (span.seq >= 0) rows.push(['collective no.', String(span.seq)]);
   if (meta.clock === 'absolute') rows.push(['begin', clockTime(meta.t0_ns, span.begin)]);
   return { title: span.name, rows };
 }
 
-function describedIdle(slice) {
+function idleText(slice) {
   const rows = [['time', formatNs(slice.end - slice.begin)]];
   const rank = slice.wait?.rank;
   const title = {
@@ -72,7 +72,7 @@ export function listOf({ title, rows }) {
   return list;
 }
 
-/** The box beside the mouse. */
+/** The tooltip next to the mouse. */
 export function makeTooltip(timeline, parent) {
   const box = document.createElement('div');
   box.className = 'tl-tip';
@@ -81,7 +81,7 @@ export function makeTooltip(timeline, parent) {
   const show = ({ detail: { slice, x, y } }) => {
     box.hidden = !slice;
     if (!slice) return;
-    box.replaceChildren(listOf(described(slice, timeline.tile.meta)));
+    box.replaceChildren(listOf(sliceText(slice, timeline.tile.meta)));
     const right = x + 16 + box.offsetWidth > parent.clientWidth;
     box.style.left = `${Math.max(right ? x - box.offsetWidth - 12 : x + 16, 0)}px`;
     box.style.top = `${Math.min(y + 14, Math.max(parent.clientHeight - box.offsetHeight, 0))}px`;

@@ -62,7 +62,7 @@ test('in the first view every rank can be hit, and the one hit is the one drawn 
   }
 });
 
-test('the nearer of two ranks on one ray is hit, from either side; beside them none', () => {
+test('the nearer of two ranks on one ray is hit, from either side; next to them none', () => {
   const positions = Float32Array.of(0, 0, -2, 0, 0, 2);
   const camera = makeCamera({ flat: false, size: [1, 1, 5] });
   camera.yaw = 0;
@@ -114,7 +114,7 @@ test('arrows move along an axis and stop at its end', () => {
   assert.equal(neighbour(places, index, 0, 'cp', 1), 0);
 });
 
-test('the groups of the selected rank are lit in three ways; culprit and victims never look alike', () => {
+test('the groups of the selected rank are marked in three ways; culprit and victims always differ', () => {
   const { places } = layoutOf(2, 2, 2);
   const flags = markRanks(new Uint8Array(8), places, 5, new Set([5]), new Set([4, 7]));
   assert.equal(flags[5], FLAGS.selected | FLAGS.culprit);
@@ -147,10 +147,10 @@ test('ticks keep their distance', () => {
   assert.equal(tickSpacing(12, 20, 14), 8);
 });
 
-test('a rank is said in words: where it is, its value, its peers, its part in the finding', () => {
+test('sentences about a rank: coordinates, value, peers, role in the finding', () => {
   const { places, meta } = layoutOf(2, 2, 2);
   const shown = {
-    places, layout: { ...meta, hosts: ['node0'] }, found: { culprits: new Set([5]), victims: new Set([4]) },
+    places, layout: { ...meta, hosts: ['node0'] }, roles: { culprits: new Set([5]), victims: new Set([4]) },
     values: {
       legend: { metric: { title: 'Slowdown', unit: 'x', decimals: 2 } }, code: [1, 1, 1, 1, 1, 255, 1, 0],
       value: [1, 1, 1, 1, 1, 1.5, 1, NaN], peers: [1, 1, 1, 1, 1, 1, 1, NaN],

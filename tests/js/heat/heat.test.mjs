@@ -3,9 +3,9 @@ import { test } from 'node:test';
 
 import { blockOf, stepTicks, xOfStep } from '../../../assets/lib/canvas/step_axis.mjs';
 import { niceTicks } from '../../../assets/lib/canvas/ticks.mjs';
-import { chosen } from '../../../assets/lib/culprits.mjs';
+import { culpritsOf } from '../../../assets/lib/culprits.mjs';
 import { rowTicks } from '../../../assets/heat/draw.mjs';
-import { blockAt, boxOfRank, geometryOf, heatData, hostData, NOBODY, yOfRow, zoomOf } from '../../../assets/heat/geometry.mjs';
+import { blockAt, boxOfRank, geometryOf, heatData, hostData, NO_RANK, yOfRow, zoomOf } from '../../../assets/heat/geometry.mjs';
 import { aboutMap, blockSentences, emptyMap } from '../../../assets/heat/messages.mjs';
 
 const LEGEND = { metric: { title: 'Slowdown', unit: 'x', decimals: 2 }, full: 0.5, noise: 0.1, centre: 1 };
@@ -95,7 +95,7 @@ test('rows by place have the names of their stages, from where they begin in the
   assert.deepEqual(rowTicks(pooled(), 100).map(({ label }) => label), ['40', '42', '44', '46', '48']);
 });
 
-test('a selected rank is found and never thinner than it can be seen', () => {
+test('a selected rank is found and always thick enough to see', () => {
   const box = boxOfRank(pooled(), geometry, 43);
   assert.equal(box.y, yOfRow(pooled(), geometry, 3));
   assert.equal(boxOfRank(pooled(), geometry, 7), null);
@@ -104,14 +104,14 @@ test('a selected rank is found and never thinner than it can be seen', () => {
 });
 
 const hosts = hostData({
-  arrays: { code: Uint8Array.of(1, 255, 1, 0), rank: Uint32Array.of(0, 1, 2, NOBODY), rows: Uint32Array.of(0, 1, 2) },
+  arrays: { code: Uint8Array.of(1, 255, 1, 0), rank: Uint32Array.of(0, 1, 2, NO_RANK), rows: Uint32Array.of(0, 1, 2) },
   meta: { height: 2, width: 2, hosts: ['a', 'b'], steps: [0, 9], legend: LEGEND },
 });
 
-test('hosts: a cell is a rank, and a place without one is nobody', () => {
+test('hosts: a cell is a rank, and a slot without one has none', () => {
   const { plot } = geometry;
   const at = (x, y) => blockAt(hosts, geometry, plot.x + plot.w * x, plot.y + plot.h * y).ranks[0];
-  assert.deepEqual([at(0.1, 0.1), at(0.9, 0.1), at(0.1, 0.9), at(0.9, 0.9)], [0, 1, 2, NOBODY]);
+  assert.deepEqual([at(0.1, 0.1), at(0.9, 0.1), at(0.1, 0.9), at(0.9, 0.9)], [0, 1, 2, NO_RANK]);
   assert.deepEqual(rowTicks(hosts, 100).map(({ label }) => label), ['a', 'b']);
   const box = boxOfRank(hosts, geometry, 1);
   assert.deepEqual([box.x, box.w], [plot.x + plot.w / 2, plot.w / 2]);
@@ -122,9 +122,9 @@ test('the finding of the view names culprits, else the first urgent one', () => 
     { id: 'a', culprit_ranks: [1], victim_ranks: [2] },
     { id: 'b', urgent: true, culprit_ranks: [3] },
   ];
-  assert.deepEqual(chosen(findings, 'a'), { culprits: [1], victims: [2] });
-  assert.deepEqual(chosen(findings, null), { culprits: [3], victims: [] });
-  assert.equal(chosen([], null), null);
+  assert.deepEqual(culpritsOf(findings, 'a'), { culprits: [1], victims: [2] });
+  assert.deepEqual(culpritsOf(findings, null), { culprits: [3], victims: [] });
+  assert.equal(culpritsOf([], null), null);
 });
 
 test('a finding whose first step has moved is the same finding', () => {
@@ -133,10 +133,10 @@ test('a finding whose first step has moved is the same finding', () => {
     { id: 'slow_worker-0-3-40', severity: 'past', culprit_ranks: [3] },
     { id: 'slow_worker-0-3-9', severity: 'past', culprit_ranks: [3], victim_ranks: [1] },
   ];
-  assert.deepEqual(chosen(findings, 'slow_worker-0-3-7'), { culprits: [3], victims: [1] });
-  assert.deepEqual(chosen(findings, 'slow_worker-0-3-40'), { culprits: [3], victims: [] });
+  assert.deepEqual(culpritsOf(findings, 'slow_worker-0-3-7'), { culprits: [3], victims: [1] });
+  assert.deepEqual(culpritsOf(findings, 'slow_worker-0-3-40'), { culprits: [3], victims: [] });
   for (const gone of ['slow_worker-0-2-4', 'slow_worker-1-3-7', 'slow_link-0-3-7', 'nonsense']) {
-    assert.deepEqual(chosen(findings, gone), { culprits: [5], victims: [] });
+    assert.deepEqual(culpritsOf(findings, gone), { culprits: [5], victims: [] });
   }
 });
 
@@ -150,14 +150,14 @@ test('a tip names the block, the cell it has its colour from, and what is noise'
   ]);
   assert.deepEqual(blockSentences(pooled(), { ...block, code: 0 }, null).slice(1), ['not recorded']);
   assert.equal(blockSentences(pooled(), { ...block, code: 1 }, cell).at(-1), 'within noise');
-  const nobody = { rows: [1, 1], steps: [1, 1], ranks: [NOBODY, NOBODY], code: 0 };
-  assert.equal(blockSentences(hosts, nobody, null)[0], 'b, no rank at place 1');
+  const nobody = { rows: [1, 1], steps: [1, 1], ranks: [NO_RANK, NO_RANK], code: 0 };
+  assert.equal(blockSentences(hosts, nobody, null)[0], 'b, no rank in slot 1');
 });
 
 test('a map says how much it shows, and why it shows nothing', () => {
   assert.equal(aboutMap(pooled()), '10 ranks × 20 steps, each pixel its furthest cell');
-  assert.equal(aboutMap({ ...pooled(), isPart: true }), 'the newest 20 steps; the others are being read');
-  assert.equal(aboutMap({ ...pooled(), isCut: true }), '10 ranks × 20 steps: all of them are too many at once; the strip above chooses others');
+  assert.equal(aboutMap({ ...pooled(), isPart: true }), 'the newest 20 steps; loading the others');
+  assert.equal(aboutMap({ ...pooled(), isCut: true }), '10 ranks × 20 steps: too many to show all at once; choose others in the strip above');
   assert.equal(aboutMap(hosts), '2 hosts, steps 0 to 9');
   assert.equal(emptyMap(pooled()), '');
   assert.equal(emptyMap({ ...pooled(), width: 0 }), 'No finished step yet.');

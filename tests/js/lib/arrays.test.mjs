@@ -30,6 +30,6 @@ test('an answer that was cut off is an error, not wrong numbers', () => {
   assert.throws(() => unpackArrays(buffer), RangeError);
 });
 
-test('a type nobody knows is an error', () => {
+test('an unknown type is an error', () => {
   assert.throws(() => unpackArrays(answer({ arrays: { a: { dtype: 'int64', length: 0, offset: 0 } } }, [])));
 });

@@ -16,7 +16,7 @@ function slowServer(ms) {
   return { counts, fetch };
 }
 
-test('news that come faster than answers abandon none, and the last news are asked for', async () => {
+test('news that arrive faster than answers abort none, and the last news is requested', async () => {
   const { counts, fetch } = slowServer(40);
   const fetcher = makeFetcher(fetch, 5);
   for (let i = 0; i < 20; i++) {

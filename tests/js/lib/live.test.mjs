@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { backoffMs, isDueAgain, isNews, saidBy, socketUrl, Throttle } from '../../../assets/lib/live.mjs';
+import { backoffMs, isRefreshDue, isNews, contentKey, socketUrl, Throttle } from '../../../assets/lib/live.mjs';
 
 test('the socket is where the page is, below its prefix, and secure behind TLS', () => {
   assert.equal(socketUrl('http://localhost:9000/run/a/overview?x=1#y', '', 'a b/c'),
@@ -32,19 +32,19 @@ test('a page that has just been made knows what is old, not what has just come',
 });
 
 test('while ranks fall silent the numbers are asked for again, every 5 s', () => {
-  assert.equal(isDueAgain({ state: 'silent' }, 5000), true);
-  assert.equal(isDueAgain({ state: 'silent' }, 1000), false);
-  for (const state of ['running', 'finished', 'lost']) assert.equal(isDueAgain({ state }, 9e9), false);
+  assert.equal(isRefreshDue({ state: 'silent' }, 5000), true);
+  assert.equal(isRefreshDue({ state: 'silent' }, 1000), false);
+  for (const state of ['running', 'finished', 'lost']) assert.equal(isRefreshDue({ state }, 9e9), false);
 });
 
-test('words change with finished steps, the state and the bar; without steps with any news', () => {
+test('the content key changes with finished steps, the state and the bar; without steps with each version', () => {
   const before = { version: 4, state: 'running', progress: 80, problem: null, bar: 'attempt 0' };
-  assert.equal(saidBy({ ...before, version: 5, last_step: 11 }), saidBy(before));
+  assert.equal(contentKey({ ...before, version: 5, last_step: 11 }), contentKey(before));
   for (const other of [{ progress: 81 }, { state: 'silent' }, { bar: 'attempt 1' }, { problem: 'full' }]) {
-    assert.notEqual(saidBy({ ...before, ...other }), saidBy(before));
+    assert.notEqual(contentKey({ ...before, ...other }), contentKey(before));
   }
-  assert.notEqual(saidBy({ run: null, version: 5 }), saidBy({ run: null, version: 4 }));
-  assert.notEqual(saidBy({ ...before, progress: 0, version: 5 }), saidBy({ ...before, progress: 0 }));
+  assert.notEqual(contentKey({ run: null, version: 5 }), contentKey({ run: null, version: 4 }));
+  assert.notEqual(contentKey({ ...before, progress: 0, version: 5 }), contentKey({ ...before, progress: 0 }));
 });
 
 test('a throttle passes the first at once, then the newest only', async () => {

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { ackLines } from '../../../assets/lib/commands.mjs';
-import { axisOf, whyNot } from '../../../assets/model/health/axis_choice.mjs';
+import { axisOf, missingAxes } from '../../../assets/model/health/axis_choice.mjs';
 import { lineOf } from '../../../assets/model/health/comparison_run.mjs';
 import {
   columnOfStep, drawnRowOf, healthData, rowLabel, rowsOf, rowText, smoothed, tableRows,
 } from '../../../assets/model/health/health_data.mjs';
 import { costTexts, watchOf, watchText } from '../../../assets/model/inspect/watch_form.mjs';
 import {
-  axisText, decodeFrame, difference, frameText, partsOf, placeOf, tokenOf, tokenText,
+  axisText, decodeFrame, difference, frameText, partsOfKey, frameKey, tokenOf, tokenText,
 } from '../../../assets/model/shared/frame.mjs';
 import { codesOf, codesOfTile, gridOf, peakOf, thumbnail } from '../../../assets/model/shared/frame_codes.mjs';
 import { merged } from '../../../assets/model/shared/model_state.mjs';
@@ -93,7 +93,7 @@ const DATA = healthData({
   meta: { height: 2, width: 2, rows: ROWS, statistic: LOGITS, tensor: 'heads', num_steps: 6 },
 });
 
-test('rows are named, and found again when several are drawn as one', () => {
+test('rows have names, and are found when several share a drawn row', () => {
   assert.deepEqual(ROWS.map(rowText), ['layer 0', 'layer 3, mlp', 'layer 3, head 5', 'head']);
   assert.deepEqual(ROWS.map(rowLabel), ['0', '3 mlp', '3 · 5', 'head']);
   assert.deepEqual(['0', '3.mlp', '3.h5', '-1.head', 'x'].map((key) => drawnRowOf(DATA, key)), [0, 0, 1, 1, -1]);
@@ -134,9 +134,9 @@ test('time has round numbers of a fitting unit, tokens of a thousand, a million 
   assert.equal(axisTitle(placed(STEPS, { name: 'tokens', from_step: 4 }, [1, 2, 3])), 'tokens since step 4');
 });
 
-test('the address names an axis that there is, what a run does not tell is said', () => {
+test('only an existing axis is taken from the view state; missing axes are explained', () => {
   assert.deepEqual([{}, { axis: 'tokens' }, { axis: 'years' }].map(axisOf), ['', 'tokens', '']);
-  assert.equal(whyNot([{ name: 'time', why_not: '' }, { name: 'tokens', why_not: 'it tells none' }]), 'No axis of tokens: it tells none.');
+  assert.equal(missingAxes([{ name: 'time', why_not: '' }, { name: 'tokens', why_not: 'it tells none' }]), 'No axis of tokens: it tells none.');
 });
 
 test('the table has what alarms first', () => {
@@ -190,10 +190,10 @@ test('a frame is read as it was written', () => {
 
 test('places of frames go into links and come back', () => {
   const strip = { layer: -1, head: -1, name: 'lm_head', shard: 'whole' };
-  assert.equal(placeOf(HEAD), '1.2');
-  assert.deepEqual(partsOf('1.2'), { layer: 1, head: 2, name: null, shard: null });
-  assert.deepEqual(partsOf(placeOf(strip)), strip);
-  assert.equal(partsOf('nonsense'), null);
+  assert.equal(frameKey(HEAD), '1.2');
+  assert.deepEqual(partsOfKey('1.2'), { layer: 1, head: 2, name: null, shard: null });
+  assert.deepEqual(partsOfKey(frameKey(strip)), strip);
+  assert.equal(partsOfKey('nonsense'), null);
   assert.equal(frameText(HEAD), 'layer 1, head 2');
   assert.equal(frameText(strip), 'lm_head');
   assert.equal(frameText({ layer: 3, head: -1, name: 'layers.3.mlp', shard: 'tp=1' }), 'layer 3, layers.3.mlp tp=1');
@@ -223,7 +223,7 @@ test('a difference is of frames of one shape', () => {
   const made = difference(frame, other, 'step 5 of run b').frame;
   assert.deepEqual([[...made.values], made.step, made.less], [[2, 0], 9, 'step 5 of run b']);
   assert.equal(difference(frame, { ...other, columns: 1 }, 'step 5').problem, 'not compared with step 5: it is 1 × 1 there and 1 × 2 here');
-  assert.match(difference(frame, { ...other, row_begin: 4 }, 'step 5').problem, /its rows are other tokens there/);
+  assert.match(difference(frame, { ...other, row_begin: 4 }, 'step 5').problem, /its rows are different tokens there/);
 });
 
 test('colours of frames: by root for shares, two arms for signs, the same from thumbnails', () => {
@@ -259,12 +259,12 @@ test('a form becomes a watch, or a sentence', () => {
   assert.throws(() => watchOf({ ...FORM, every: 'x' }, 0, []), /give a whole number/);
 });
 
-test('watches, costs and answers are told in words', () => {
+test('texts of watches, costs and answers', () => {
   assert.equal(watchText({ what: 'attention', layers: [0, 1], heads: 'all', every: 2, until: 90, samples: [0] }),
     'attention of layers 0-1, all heads, every 2 steps until step 90, sequences 0');
   assert.deepEqual(costTexts(null), ['nothing captured yet']);
   assert.deepEqual(costTexts({ cost_ms_per_step: 1.234, bytes_per_s: 3 << 20, frames: 1200, thinned: 3 }),
-    ['at most 1.23 ms a step on the rank it costs most', '3.0 MB/s', '1,200 frames', '3 left out by the limit']);
+    ['at most 1.23 ms a step on the rank it costs most', '3.0 MB/s', '1,200 frames', '3 dropped by the rate limit']);
   const lines = ackLines({ acks: [{ rank: 0, ok: true, text: 'layers 0 to 3' }, { rank: 1, ok: true, text: 'layers 0 to 3' },
     { rank: 2, ok: false, text: 'no layer 9' }], silent: [3] });
   assert.deepEqual(lines.map(({ ranks, ok }) => [ranks, ok]), [[[2], false], [[3], false], [[0, 1], true]]);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { emptyView } from '../../../assets/lib/view_state.mjs';
-import { target } from '../../../assets/query/answer_table.mjs';
+import { timelineView } from '../../../assets/query/answer_table.mjs';
 import { cell, countSentence, isNumber, rankOf } from '../../../assets/query/cell_text.mjs';
 import { command, missing, placeholder, request, shellWord, values } from '../../../assets/query/saved_query.mjs';
 
@@ -27,7 +27,7 @@ test('a form takes what the view shows, and what was typed before that', () => {
 });
 
 test('empty fields say what they stand for', () => {
-  assert.deepEqual(question.parameters.map(placeholder), ['0', 'last', 'needed', 'newest', 'now', '0']);
+  assert.deepEqual(question.parameters.map(placeholder), ['0', 'last', 'required', 'newest', 'now', '0']);
   assert.equal(placeholder(parameter('axis')), 'all');
   assert.equal(placeholder(parameter('axis', { doc: 'x; default: within a stage' })), 'default');
 });
@@ -69,9 +69,9 @@ test('ranks lead to their timeline, at the step of the row', () => {
   assert.equal(rankOf(columns[1], 5), null);
   assert.ok(isNumber(columns[0]) && !isNumber(columns[2]));
   const view = { ...emptyView(), run: 'a', page: 'query', q: 'late_ranks', args: { top: '3' } };
-  const found = target(view, columns, [5, 7, 'h'], 5);
-  assert.deepEqual([found.page, found.rank, found.steps, found.q, found.args], ['timeline', 5, [7, 7], null, {}]);
-  assert.equal(target(view, columns, [5, -1, 'h'], 5).steps, null);
+  const target = timelineView(view, columns, [5, 7, 'h'], 5);
+  assert.deepEqual([target.page, target.rank, target.steps, target.q, target.args], ['timeline', 5, [7, 7], null, {}]);
+  assert.equal(timelineView(view, columns, [5, -1, 'h'], 5).steps, null);
 });
 
 test('the count says how far it went', () => {

@@ -32,11 +32,11 @@ test('every word of the filter must be somewhere in the row', () => {
 });
 
 test('findings: the first by name, none, past, not judged', () => {
-  const found = (given) => findings(row(given)).text;
-  assert.equal(found({ num_findings: 2, num_past: 0, first_finding: 'Rank 5 is slow.' }), 'Rank 5 is slow');
-  assert.equal(found({ num_findings: 0, num_past: 3 }), '3 past');
-  assert.equal(found({ num_findings: 0, num_past: 0 }), 'none');
-  assert.equal(found({ num_findings: 0, num_past: 0, num_noted: 1 }), '1 noted');
-  assert.equal(found({ num_findings: 0, num_past: 2, num_noted: 1 }), '2 past, 1 noted');
-  assert.equal(found({}), '\u2013');
+  const findingsText = (given) => findings(row(given)).text;
+  assert.equal(findingsText({ num_findings: 2, num_past: 0, first_finding: 'Rank 5 is slow.' }), 'Rank 5 is slow');
+  assert.equal(findingsText({ num_findings: 0, num_past: 3 }), '3 past');
+  assert.equal(findingsText({ num_findings: 0, num_past: 0 }), 'none');
+  assert.equal(findingsText({ num_findings: 0, num_past: 0, num_noted: 1 }), '1 noted');
+  assert.equal(findingsText({ num_findings: 0, num_past: 2, num_noted: 1 }), '2 past, 1 noted');
+  assert.equal(findingsText({}), '\u2013');
 });

@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { fingerprint, ofDrop, ofInput, refusal, title } from '../../../assets/runs/chosen_files.mjs';
-import { Remembered } from '../../../assets/runs/remembered_uploads.mjs';
-import { words } from '../../../assets/runs/upload_panel.mjs';
-import { Pace, progressText, remaining } from '../../../assets/runs/upload_rate.mjs';
-import { passes, waitMs } from '../../../assets/runs/upload_transfer.mjs';
+import { RememberedUploads } from '../../../assets/runs/remembered_uploads.mjs';
+import { stateMessages } from '../../../assets/runs/upload_panel.mjs';
+import { UploadRate, progressText, remaining } from '../../../assets/runs/upload_rate.mjs';
+import { isTemporary, waitMs } from '../../../assets/runs/upload_transfer.mjs';
 
 const file = (name, size = 1, lastModified = 7) => ({ name, size, lastModified });
 const chosen = (...names) => names.map((name) => ({ name, file: file(name) }));
 const names = (list) => list.map(({ name }) => name);
 
 test('a choice is in one order, without hidden files', () => {
-  const found = ofInput([file('b.json'), { ...file('x'), webkitRelativePath: 'job/.git/x' },
+  const chosen = ofInput([file('b.json'), { ...file('x'), webkitRelativePath: 'job/.git/x' },
     { ...file('a.json'), webkitRelativePath: 'job/a.json' }, file('.DS_Store'), file('Thumbs.db')]);
-  assert.deepEqual(names(found), ['b.json', 'job/a.json']);
+  assert.deepEqual(names(chosen), ['b.json', 'job/a.json']);
 });
 
 /** What a browser gives for a dropped file or folder: readers hand out two entries at a time. */
@@ -42,7 +42,7 @@ test('titles and refusals', () => {
   assert.equal(title(chosen('a', 'b')), '2 files');
   assert.match(refusal([], 10), /no file/);
   assert.match(refusal([{ name: 'a', file: file('a', 0) }], 10), /empty/);
-  assert.match(refusal([{ name: 'a', file: file('a', 2e6) }], 1e6), /2.00 MB, more than the 1.00 MB/);
+  assert.match(refusal([{ name: 'a', file: file('a', 2e6) }], 1e6), /2.00 MB, more than the limit of 1.00 MB/);
   assert.equal(refusal(chosen('a'), 10), null);
 });
 
@@ -61,35 +61,35 @@ function storage() {
 
 test('uploads are remembered by their files until they are forgotten', () => {
   const disk = storage();
-  const before = new Remembered('/x', disk);
+  const before = new RememberedUploads('/x', disk);
   for (let i = 0; i < 10; i++) before.add(`id${i}`, `print${i}`);
-  const after = new Remembered('/x', disk);
+  const after = new RememberedUploads('/x', disk);
   assert.equal(after.all().length, 8);
   assert.equal(after.find('print9'), 'id9');
   after.forget('id9');
   assert.equal(before.find('print9'), null);
-  assert.deepEqual(new Remembered('/y', disk).all(), []);
+  assert.deepEqual(new RememberedUploads('/y', disk).all(), []);
 });
 
 test('without a storage nothing is remembered and nothing fails', () => {
-  const forbidden = new Remembered('', null);
+  const forbidden = new RememberedUploads('', null);
   forbidden.add('a', 'b');
   assert.deepEqual(forbidden.all(), []);
   for (const text of ['{', '7', '[null, {}]']) {
-    assert.deepEqual(new Remembered('', { getItem: () => text }).all(), []);
+    assert.deepEqual(new RememberedUploads('', { getItem: () => text }).all(), []);
   }
 });
 
-test('pace: over the last seconds, not over all', () => {
-  const pace = new Pace();
-  pace.note(0, 0);
-  assert.equal(pace.rate(), null);
-  pace.note(1e6, 1000);
-  assert.equal(pace.rate(), 1e6);
-  for (let s = 2; s <= 20; s++) pace.note(1e6 + (s - 1) * 1e5, s * 1000);
-  assert.ok(Math.abs(pace.rate() - 1e5) < 1, `${pace.rate()}`);
-  pace.note(5, 21_000);  // gone on further back
-  assert.equal(pace.rate(), null);
+test('rate: over the last seconds, not over all', () => {
+  const rate = new UploadRate();
+  rate.add(0, 0);
+  assert.equal(rate.rate(), null);
+  rate.add(1e6, 1000);
+  assert.equal(rate.rate(), 1e6);
+  for (let s = 2; s <= 20; s++) rate.add(1e6 + (s - 1) * 1e5, s * 1000);
+  assert.ok(Math.abs(rate.rate() - 1e5) < 1, `${rate.rate()}`);
+  rate.add(5, 21_000);  // gone on further back
+  assert.equal(rate.rate(), null);
 });
 
 test('progress reads as a sentence', () => {
@@ -100,24 +100,24 @@ test('progress reads as a sentence', () => {
     ['a few seconds left', 'about 15 s left', 'about 90 s left', 'about 2 min left', 'about 2 h left']);
 });
 
-test('what passes by itself is tried again, later and later', () => {
-  assert.deepEqual([0, 409, 423, 503].map(passes), [true, true, true, true]);
-  assert.deepEqual([400, 401, 403, 404, 413, 507].map(passes), [false, false, false, false, false, false]);
+test('what isTemporary by itself is tried again, later and later', () => {
+  assert.deepEqual([0, 409, 423, 503].map(isTemporary), [true, true, true, true]);
+  assert.deepEqual([400, 401, 403, 404, 413, 507].map(isTemporary), [false, false, false, false, false, false]);
   assert.deepEqual([1, 2, 6, 50].map(waitMs), [500, 1000, 15_000, 15_000]);
 });
 
-test('every phase has its words', () => {
+test('every phase has its messages', () => {
   const state = { title: 'job', done: 1e6, total: 3e6, rate: null, from: 5e5, text: 'Oh.', waitMs: 1500, keepHours: 24 };
-  const said = (phase) => words({ ...state, phase }).join(' | ');
-  assert.equal(said('sending'), 'Sending job | 1.00 MB of 3.00 MB; 500 kB were here already');
-  assert.match(said('broken'), /^Oh. Going on with job in 2 s./);
-  assert.match(said('partly'), /1.00 MB of 3.00 MB of job have come .* same files .* 24 h/);
-  assert.match(words({ ...state, phase: 'partly', keepHours: 0.5 })[1], /30 min/);
-  assert.match(said('reading'), /Reading job .* may be closed/);
-  assert.match(words({ ...state, phase: 'reading', file: 'job/a.json' })[0], /^Reading job: job\/a.json$/);
-  assert.match(said('failed'), /^Oh\./);
-  assert.match(said('cancelled'), /^Giving up job/);
+  const message = (phase) => stateMessages({ ...state, phase }).join(' | ');
+  assert.equal(message('sending'), 'Sending job | 1.00 MB of 3.00 MB; 500 kB were already here');
+  assert.match(message('broken'), /^Oh. Continuing job in 2 s./);
+  assert.match(message('partly'), /1.00 MB of 3.00 MB of job received .* same files .* 24 h/);
+  assert.match(stateMessages({ ...state, phase: 'partly', keepHours: 0.5 })[1], /30 min/);
+  assert.match(message('reading'), /Reading job .* you can close this page/);
+  assert.match(stateMessages({ ...state, phase: 'reading', file: 'job/a.json' })[0], /^Reading job: job\/a.json$/);
+  assert.match(message('failed'), /^Oh\./);
+  assert.match(message('cancelled'), /^Cancelling job/);
   const over = { ...state, phase: 'cancelled', isOver: true };
-  assert.match(words({ ...over, removed: true })[0], /nothing of it was kept/);
-  assert.match(words({ ...over, removed: false })[0], /could not be told/);
+  assert.match(stateMessages({ ...over, removed: true })[0], /the server kept nothing of it/);
+  assert.match(stateMessages({ ...over, removed: false })[0], /could not be reached/);
 });

@@ -5,7 +5,7 @@ import test from 'node:test';
 import {
   axisOf, brush, ceiling, columns, extent, marksNear, moved, pointAt, stepAt, ticks, xOf,
 } from '../../../assets/strip/geometry.mjs';
-import { milliseconds, told } from '../../../assets/strip/messages.mjs';
+import { milliseconds, pointSentences } from '../../../assets/strip/messages.mjs';
 
 const points = {
   first: [10, 12, 14], last: [11, 13, 14], step: [11, 12, 14], ms: Float32Array.from([100, 900, NaN]),
@@ -53,10 +53,10 @@ test('a lone slow step stays visible in a column shared by many', () => {
     many.step.push(step);
     many.ms.push(step === 4321 ? 700 : 100);
   }
-  const found = columns(many, [0, 9999], 800);
-  assert.equal(Math.max(...found), 700);
-  assert.ok(found.filter((value) => value === 700).length <= 2);
-  assert.ok(found.every((value) => !Number.isNaN(value)));
+  const greatest = columns(many, [0, 9999], 800);
+  assert.equal(Math.max(...greatest), 700);
+  assert.ok(greatest.filter((value) => value === 700).length <= 2);
+  assert.ok(greatest.every((value) => !Number.isNaN(value)));
 });
 
 test('a first step of seconds does not flatten the rest', () => {
@@ -81,13 +81,13 @@ test('arrow keys move the brush within the run, shift widens it', () => {
   assert.deepEqual(moved([5, 5], range, -1, true), [5, 5]);
 });
 
-test('what is said of a step', () => {
+test('sentences about a step', () => {
   const marks = [{ step: 12, kind: 'fault', text: 'rank 5 slow' }, { step: 99, kind: 'note', text: 'x' }];
   const stretches = [{ first: 12, last: 14, text: 'Rank 5 is slow.' }, { first: 0, last: 3, text: 'no' }];
   assert.deepEqual(
-    told(points, 1, marksNear(marks, 12, 0), stretches),
+    pointSentences(points, 1, marksNear(marks, 12, 0), stretches),
     ['Step 12: 900 ms, the slowest of 12 to 13', 'rank 5 slow', 'Rank 5 is slow.']);
-  assert.deepEqual(told(points, 2, [], []), ['Step 14: not finished']);
+  assert.deepEqual(pointSentences(points, 2, [], []), ['Step 14: not finished']);
   assert.equal(milliseconds(12345), '12.3 s');
   assert.equal(milliseconds(1234), '1,234 ms');
   assert.equal(milliseconds(1.25), '1.3 ms');

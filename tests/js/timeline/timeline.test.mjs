@@ -14,7 +14,7 @@ import { instanceOf, verdict } from '../../../assets/timeline/panels/members.mjs
 import { emptySentence } from '../../../assets/timeline/panels/states.mjs';
 import { kindSums, spread } from '../../../assets/timeline/panels/sums.mjs';
 import { clockSentence, detailNote, ranksOf } from '../../../assets/timeline/panels/toolbar.mjs';
-import { described } from '../../../assets/timeline/panels/tooltip.mjs';
+import { sliceText } from '../../../assets/timeline/panels/tooltip.mjs';
 import { namesWith, nextAfter } from '../../../assets/timeline/search.mjs';
 
 const KINDS = ['forward', 'tp_comm', 'host', 'waiting', 'bubble'];
@@ -88,7 +88,7 @@ test('ranks that recorded collectives only give them the whole lane', () => {
   assert.equal(rowAt(sized, 1, laneTop(sized, 1) + 40).share, 40 / 45);
 });
 
-test('the rectangle at a moment is found, the nearest within some slack', () => {
+test('the rectangle at a time is found, or the nearest within a slack', () => {
   const rects = Array.from({ length: 200 }, (_, i) => ({ lane: 1, start: i * 5, dur: 3 }));
   const tile = tileOf([{ lane: 0, start: 0, dur: 900 }, ...rects, { lane: 1, row: COMM, start: 7, dur: 1 }]);
   assert.deepEqual(tile.range(0, COMPUTE), [0, 1]);
@@ -117,16 +117,16 @@ test('neighbours end with their line; levels are counted per row', () => {
   assert.deepEqual(tile.levels.slice(0, 3), [2, 1, 1]);
 });
 
-test('a slice in words: span, merged spans, waiting', () => {
+test('text of a slice: span, merged spans, waiting', () => {
   const tile = tileOf(
     [{ row: COMM, kind: 1, start: 10, dur: 20, ref: 0 }, { kind: 0, start: 0, dur: 9, count: 7, busy: 5, ref: 0 },
       { row: 3, kind: 3, start: 1, dur: 2, ref: 0 }],
     [{ name: 1, start: 10, dur: 20, kind: 1, seq: 3, bytes: 2048, step: 4, microbatch: 2 }], [{ rank: 5 }]);
-  const [span, merged, waiting] = [0, 1, 2].map((i) => described(tile.describe(i), tile.meta));
+  const [span, merged, waiting] = [0, 1, 2].map((i) => sliceText(tile.describe(i), tile.meta));
   assert.equal(span.title, 'all_reduce');
   const rows = Object.fromEntries(span.rows);
   assert.deepEqual([rows.duration, rows['micro-batch'], rows.bytes, rows.step], ['20 ns', '2', '2.0 kB', '4']);
-  assert.ok(!('CPU time' in rows) && !('peer' in rows), 'what is unknown is not said');
+  assert.ok(!('CPU time' in rows) && !('peer' in rows), 'unknown values are left out');
   assert.match(merged.title, /^7 spans, mostly forward$/);
   assert.equal(waiting.title, 'waiting for rank 5');
 });
@@ -160,7 +160,7 @@ test('following goes to the last arriver first, then around', () => {
 test('the verdict names the last, or says why it cannot', () => {
   assert.match(verdict([member(1, 0), member(2, 5, { is_last: true, wait_us: 0 })]), /^Rank 2 came last: the others waited up to 10\.0 µs/);
   assert.match(verdict([member(1, 0, { reason: 'members are missing: 1 of 2' })]), /unknown: members are missing/);
-  assert.equal(verdict([member(1, 0), member(2, 0)]), 'All members came together.');
+  assert.equal(verdict([member(1, 0), member(2, 0)]), 'All members came at the same time.');
   assert.match(verdict([]), /No member/);
 });
 
@@ -171,7 +171,7 @@ test('sums: kinds with time, most first, idle behind; spread names the rank', ()
   };
   assert.deepEqual(kindSums(area).map(({ kind, time, count }) => [kind, time, count]),
     [['forward', 11, 2], ['tp_comm', 10, 3], ['waiting', 50, 3]]);
-  assert.deepEqual(spread([3, 9, 4], [8, 5, 2]), { least: 3, middle: 4, most: 9, rank: 5 });
+  assert.deepEqual(spread([3, 9, 4], [8, 5, 2]), { least: 3, median: 4, most: 9, rank: 5 });
 });
 
 test('ranks as typed', () => {
@@ -220,9 +220,9 @@ test('labels of steps keep apart', () => {
   assert.equal(labelEvery([], geometry), 1);
 });
 
-test('what the level of detail leaves out is said', () => {
+test('the note names what the level of detail leaves out', () => {
   assert.equal(detailNote({ detail: 'nested', merged: 0, num_spans: 5 }), '');
-  assert.match(detailNote({ detail: 'innermost', merged: 1200, num_spans: 50000 }), /^50,000 spans, 1,200 boxes stand for several/);
+  assert.match(detailNote({ detail: 'innermost', merged: 1200, num_spans: 50000 }), /^50,000 spans, 1,200 merged boxes/);
   assert.match(detailNote({ detail: 'steps', merged: 9, num_spans: 7, pool: 4 }), /4 steps together/);
 });
 

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import {
-  bars, cellRanks, headline, notesOf, percent, ranksText, ratio, seconds, signedPercent, stepsSaid,
+  bars, cellRanks, headline, notesOf, percent, ranksText, ratio, seconds, signedPercent, replayedSteps,
   tiles,
 } from '../../../assets/whatif/messages.mjs';
 import { kindOf, layoutOf, pieceAt, pieces, placeAt, rowBox, rowOf, sums, WAITING } from '../../../assets/whatif/replay_lanes.mjs';
 import { blockAt, blockText, boxOf, cellMap, codeOfSlowdown, geometryOf, moved } from '../../../assets/whatif/worker_cells.mjs';
 
-const TOLD = {
+const RESULT = {
   S: 1.973, T_s: 46.336, T_ideal_s: 23.485, T_base_s: 46.649, fidelity: 0.0067, straggling: 1.03,
   most_infidelity: 0.05, M_W: 1.0017, M_W_ranks: [0], M_S: null, steps: [0, 1, 2], notes: ['Something is assumed.'],
 };
@@ -21,20 +21,22 @@ test('numbers as text', () => {
   assert.equal(ranksText([3]), 'rank 3');
   assert.deepEqual([[3], [4, 5, 6], [0, 8], [0, 8, 16]].map(cellRanks), ['3', '4\u20136', '0, 8', '0, 8, ..']);
   assert.equal(ranksText(Array.from({ length: 11 }, (_, i) => i)), 'ranks 0, 1, 2, 3, 4, 5, 6, 7 and 3 more');
-  assert.deepEqual([[4, 5, 9], [7]].map(stepsSaid), ['3 steps, 4 to 9', 'step 7']);
+  assert.deepEqual([[4, 5, 9], [7]].map(replayedSteps), ['3 steps, 4 to 9', 'step 7']);
 });
 
 test('the headline says what stragglers cost, or that they cost nothing', () => {
-  assert.equal(headline(TOLD), 'Stragglers cost 49.3 % of the time: a step takes 46.3 s, and 23.5 s without them.');
-  assert.match(headline({ ...TOLD, S: 1.02 }), /^Stragglers cost next to nothing/);
+  assert.equal(headline(RESULT), 'Stragglers cost 49.3 % of the time: a step takes 46.3 s, and 23.5 s without them.');
+  assert.match(headline({ ...RESULT, S: 1.02 }), /^Stragglers cost next to nothing/);
 });
 
-test('tiles warn where the replay is far off, and leave out what there is not', () => {
-  const labels = (told) => tiles(told).map(({ label }) => label);
-  assert.deepEqual(labels(TOLD), ['S, slowdown', 'T, replayed', 'T ideal', 'Fidelity', 'M_W, worst workers']);
-  assert.deepEqual(labels({ ...TOLD, M_W: null, M_S: 0.2 }).slice(4), ['M_S, last stage']);
-  assert.equal(tiles(TOLD)[3].warns, false);
-  const off = { ...TOLD, fidelity: -0.08, notes: ['Measured steps are 8 % shorter.', 'Other.'] };
+test('tiles warn if the replay is far off, and leave out missing numbers', () => {
+  const labels = (result) => tiles(result).map(({ label }) => label);
+  assert.deepEqual(labels(RESULT), ['Slowdown', 'Step time, replayed', 'Step time without stragglers', 'Fidelity', 'Worst workers']);
+  assert.deepEqual(labels({ ...RESULT, M_W: null, M_S: 0.2 }).slice(4), ['Last stage']);
+  const ends = [[0], [0, 4]].map((ranks) => tiles({ ...RESULT, M_W_ranks: ranks })[4].afterRanks);
+  assert.deepEqual(ends, ['keeps pace', 'keep pace']);
+  assert.equal(tiles(RESULT)[3].warns, false);
+  const off = { ...RESULT, fidelity: -0.08, notes: ['Measured steps are 8 % shorter.', 'Other.'] };
   assert.equal(tiles(off)[3].warns, true);
   assert.deepEqual(notesOf(off), { warning: ['Measured steps are 8 % shorter.'], plain: ['Other.'] });
 });

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { HELP, isTyping, Keys, turned } from '../../../../assets/lib/page/keys.mjs';
+import { HELP, isTyping, Keys, findingAfter } from '../../../../assets/lib/page/keys.mjs';
 import { age, linkPatch, liveText } from '../../../../assets/lib/page/page_controls.mjs';
 import { otherTheme, toggleTheme } from '../../../../assets/lib/page/theme.mjs';
 import { emptyView } from '../../../../assets/lib/view_state.mjs';
-import { filled } from '../../../../assets/lib/with_defaults.mjs';
+import { viewWithDefaults } from '../../../../assets/lib/with_defaults.mjs';
 
 test('a link names the attempt and the finding that are seen', () => {
   const view = { ...emptyView(), run: 'a' };
@@ -48,12 +48,12 @@ test('typing', () => {
 
 test('j and k go around', () => {
   const ids = ['a', 'b', 'c'];
-  assert.equal(turned([], null, 1), null);
-  assert.equal(turned(ids, null, 1), 'b');  // the first is the one that is shown
-  assert.equal(turned(ids, null, -1), 'c');
-  assert.equal(turned(ids, 'c', 1), 'a');
-  assert.equal(turned(ids, 'a', -1), 'c');
-  assert.equal(turned(['a'], null, 1), 'a');
+  assert.equal(findingAfter([], null, 1), null);
+  assert.equal(findingAfter(ids, null, 1), 'b');  // the first is the one that is shown
+  assert.equal(findingAfter(ids, null, -1), 'c');
+  assert.equal(findingAfter(ids, 'c', 1), 'a');
+  assert.equal(findingAfter(ids, 'a', -1), 'c');
+  assert.equal(findingAfter(['a'], null, 1), 'a');
 });
 
 test('the age of data', () => {
@@ -85,10 +85,10 @@ test('the theme is switched and remembered, also without a storage', () => {
 
 test('a view of its own has defaults until the address says more', () => {
   const defaults = { ranks: [1, 5], steps: [6, 7], rank: 5 };
-  assert.deepEqual(filled(emptyView(), defaults), { ...emptyView(), ...defaults });
-  const said = { ...emptyView(), ranks: [2], t: [5, 9] };
-  assert.deepEqual(filled(said, defaults), { ...said, rank: 5 });  // t wins over steps
+  assert.deepEqual(viewWithDefaults(emptyView(), defaults), { ...emptyView(), ...defaults });
+  const withWindow = { ...emptyView(), ranks: [2], t: [5, 9] };
+  assert.deepEqual(viewWithDefaults(withWindow, defaults), { ...withWindow, rank: 5 });  // t wins over steps
   const other = { ...emptyView(), attempt: 0 };
-  assert.deepEqual(filled(other, { ...defaults, attempt: 2 }), other);
-  assert.deepEqual(filled(other, { ...defaults, attempt: 0 }), { ...other, ...defaults });
+  assert.deepEqual(viewWithDefaults(other, { ...defaults, attempt: 2 }), other);
+  assert.deepEqual(viewWithDefaults(other, { ...defaults, attempt: 0 }), { ...other, ...defaults });
 });

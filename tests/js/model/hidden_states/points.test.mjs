@@ -37,9 +37,9 @@ test('ticks are round, however small the values', () => {
   assert.deepEqual(roundTicks(-1200, 900, 5), [-1000, -500, 0, 500]);
 });
 
-test('what the axes are is said', () => {
+test('the axes are described', () => {
   assert.equal(axesText(points), 'First two principal components of 1,200 states of step 10, the same for every step; '
     + 'they hold 63 % and 4.1 % of the squared distance from its centre in step 20');
-  assert.match(axesText({ ...points, shares: [0.02, 0.01] }), /: little, keep the axes of this step to see more$/);
+  assert.match(axesText({ ...points, shares: [0.02, 0.01] }), /, which is little: use the axes of this step to see more$/);
   assert.match(axesText({ ...points, axes: { kind: 'random', step: 10, num_fitted: 3 } }), /^Two random directions, centre of step 10;/);
 });

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { lessOf, otherOf } from '../../../../assets/model/inspect/comparison.mjs';
+import { subtractedStep, otherOf } from '../../../../assets/model/inspect/comparison.mjs';
 import { meanLoss, namesOf, nextTokens } from '../../../../assets/model/next_tokens/tokens.mjs';
-import { whole, whyNoWhole } from '../../../../assets/model/next_tokens/vocabulary.mjs';
+import { mergedVocabulary, whyIncomplete } from '../../../../assets/model/next_tokens/vocabulary.mjs';
 
 const id = (number, text = null) => ({ id: number, text });
 const probabilities = {
@@ -34,12 +34,12 @@ test('frames are compared with a step of this run, or of another', () => {
   assert.equal(otherOf({ minus_run: 'a', minus_attempt: 'x' }, 'a'), null);
   assert.deepEqual(otherOf({ minus_run: 'b' }, 'a'), { run: 'b', attempt: null });
   assert.deepEqual(otherOf({ minus_attempt: '2' }, 'a'), { run: 'a', attempt: 2 });
-  assert.equal(lessOf(null, 30, undefined, [10, 20], 'a'), null);
-  assert.equal(lessOf(null, 30, '11', [10, 20], 'a'), null);
-  assert.deepEqual(lessOf(null, 30, '20', [10, 20], 'a'), { step: 20, where: 'step 20' });
-  assert.deepEqual(lessOf({ run: 'b', attempt: null }, 30, undefined, [10], 'a'), { run: 'b', attempt: null, step: 30, where: 'step 30 of run b' });
-  assert.equal(lessOf({ run: 'b', attempt: 1 }, 30, '10', [10], 'a').where, 'step 10 of run b, attempt 1');
-  assert.equal(lessOf({ run: 'a', attempt: 1 }, 30, '10', [10], 'a').where, 'step 10 of attempt 1');
+  assert.equal(subtractedStep(null, 30, undefined, [10, 20], 'a'), null);
+  assert.equal(subtractedStep(null, 30, '11', [10, 20], 'a'), null);
+  assert.deepEqual(subtractedStep(null, 30, '20', [10, 20], 'a'), { step: 20, where: 'step 20' });
+  assert.deepEqual(subtractedStep({ run: 'b', attempt: null }, 30, undefined, [10], 'a'), { run: 'b', attempt: null, step: 30, where: 'step 30 of run b' });
+  assert.equal(subtractedStep({ run: 'b', attempt: 1 }, 30, '10', [10], 'a').where, 'step 10 of run b, attempt 1');
+  assert.equal(subtractedStep({ run: 'a', attempt: 1 }, 30, '10', [10], 'a').where, 'step 10 of attempt 1');
 });
 
 test('tokens have their text, or else their id', () => {
@@ -62,8 +62,8 @@ function vocabularyParts(true0 = 2, truth = id(1)) {
 
 test('parts of a vocabulary are one softmax', () => {
   const parts = vocabularyParts();
-  assert.equal(whyNoWhole(parts), '');
-  const { probabilities: shares, losses: ofTrue } = whole(parts);
+  assert.equal(whyIncomplete(parts), '');
+  const { probabilities: shares, losses: ofTrue } = mergedVocabulary(parts);
   const sum = logSum([1, 2, 0, 3, -1]);
   assert.deepEqual(shares.labels, [id(3, 'c'), id(1)]);
   [3, 2].forEach((logit, at) => assert.ok(Math.abs(shares.values[at] - Math.exp(logit - sum)) < 1e-6));
@@ -73,16 +73,16 @@ test('parts of a vocabulary are one softmax', () => {
 });
 
 test('an unknown true token has no loss, and one whose logit is not known spoils them all', () => {
-  const { losses: none } = whole(vocabularyParts(NaN, NONE));
+  const { losses: none } = mergedVocabulary(vocabularyParts(NaN, NONE));
   assert.deepEqual([[...none.values], none.labels], [[NaN], [null]]);
-  assert.equal(whole(vocabularyParts(NaN)).losses, null);
+  assert.equal(mergedVocabulary(vocabularyParts(NaN)).losses, null);
 });
 
-test('parts that are missing or of different steps make no whole', () => {
+test('parts that are missing or of different steps make no mergedVocabulary', () => {
   const [one, other] = vocabularyParts();
-  assert.equal(whyNoWhole([]), 'no part of it was kept');
-  assert.equal(whyNoWhole([one]), 'of 2 parts 1 are here');
-  assert.equal(whyNoWhole([one, one]), 'of 2 parts 1 are here');
-  assert.match(whyNoWhole([one, { ...other, step: 5 }]), /not all of one step/);
-  assert.match(whyNoWhole([one, { ...other, labels: [] }]), /not all of one step/);
+  assert.equal(whyIncomplete([]), 'no part of it was recorded');
+  assert.equal(whyIncomplete([one]), 'of 2 parts 1 are here');
+  assert.equal(whyIncomplete([one, one]), 'of 2 parts 1 are here');
+  assert.match(whyIncomplete([one, { ...other, step: 5 }]), /not all of one step/);
+  assert.match(whyIncomplete([one, { ...other, labels: [] }]), /not all of one step/);
 });

@@ -3,13 +3,13 @@ import { test } from 'node:test';
 
 import { answerTexts } from '../../../../assets/lib/commands.mjs';
 import {
-  around, columnAt, compare, differenceText, expectedLosses, isClear, lossScale, worth,
+  around, columnAt, compare, differenceText, expectedLosses, isClear, lossScale, reliabilityText,
 } from '../../../../assets/model/perturb/loss_series.mjs';
 import {
-  FIELDS, fieldsOf, formOf, kindText, listed, patchOf, perturbationOf, placeText, stateText,
+  FIELDS, fieldsOf, formOf, kindText, perturbationRows, patchOf, perturbationOf, placeText, stateText,
   whyNot,
 } from '../../../../assets/model/perturb/perturb_form.mjs';
-import { newsOf, requestOf } from '../../../../assets/timeline/panels/kernel_capture.mjs';
+import { captureProgress, requestOf } from '../../../../assets/timeline/panels/kernel_capture.mjs';
 
 /** Losses of single steps. */
 function series(first, values) {
@@ -63,10 +63,10 @@ test('why nothing can be asked is one sentence that says what to do', () => {
 
 test('the list has what waits, what is under way and what is over', () => {
   const one = (id, first, state) => ({ key: `0.${id}.${first}`, perturbation: { id, steps: [first, first + 9] }, first, last: first + 9, state, why: 'its steps are over', num_tensors: 2 });
-  const rows = listed([one('a', 5, 'over'), one('b', 50, 'under way')], [one('b', 50), { ...one('c', 90), ranks: '0-3' }]);
+  const rows = perturbationRows([one('a', 5, 'over'), one('b', 50, 'under way')], [one('b', 50), { ...one('c', 90), ranks: '0-3' }]);
   assert.deepEqual(rows.map(({ perturbation, state, canEnd }) => [perturbation.id, state, canEnd]),
     [['c', 'waiting', true], ['b', 'under way', true], ['a', 'over', false]]);
-  assert.equal(listed([], [{ ...one('c', 90), ranks: '0-3' }], 91)[0].state, 'under way');  // its marks are yet to come
+  assert.equal(perturbationRows([], [{ ...one('c', 90), ranks: '0-3' }], 91)[0].state, 'under way');  // its marks are yet to come
   assert.deepEqual(rows.map(stateText), ['begins with step 90', 'under way', 'over: its steps are over']);
   assert.equal(stateText({ state: 'over', why: 'somebody ended it', num_tensors: 0 }), 'over: somebody ended it; it changed nothing');
   assert.match(stateText({ state: 'cut off' }), /the job stopped within it/);
@@ -77,39 +77,39 @@ test('the list has what waits, what is under way and what is over', () => {
 test('a twin makes the difference exact', () => {
   const base = Array.from({ length: 60 }, (_, at) => 5 - at / 100 + (at % 3) / 50);
   const mine = base.map((value, at) => (at >= 20 && at < 30 ? value + 0.5 : value));
-  const found = compare(series(100, mine), series(100, base), { first: 120, last: 129 });
-  assert.equal(found.isTwin, true);
-  assert.deepEqual([found.parts.before.difference, found.parts.after.difference], [0, 0]);
-  assert.ok(Math.abs(found.parts.within.difference - 0.5) < 1e-9);
-  assert.ok(isClear(found.parts.within) && !isClear(found.parts.after));
-  assert.match(worth(found, 'run b'), /exactly the same losses in the 20 steps before/);
+  const comparison = compare(series(100, mine), series(100, base), { first: 120, last: 129 });
+  assert.equal(comparison.isTwin, true);
+  assert.deepEqual([comparison.parts.before.difference, comparison.parts.after.difference], [0, 0]);
+  assert.ok(Math.abs(comparison.parts.within.difference - 0.5) < 1e-9);
+  assert.ok(isClear(comparison.parts.within) && !isClear(comparison.parts.after));
+  assert.match(reliabilityText(comparison, 'run b'), /exactly the same losses in the 20 steps before/);
 });
 
 test('a run that differs before is no twin, and its noise is in the error', () => {
   const noisy = (seed) => Array.from({ length: 50 }, (_, at) => 4 + Math.sin(at * 7.1 + seed) / 10);
-  const found = compare(series(0, noisy(0)), series(0, noisy(2)), { first: 20, last: 29 });
-  assert.equal(found.isTwin, false);
-  assert.ok(!isClear(found.parts.within) && found.parts.within.error > 0.02);
-  assert.match(worth(found, 'run b'), /no twin/);
+  const comparison = compare(series(0, noisy(0)), series(0, noisy(2)), { first: 20, last: 29 });
+  assert.equal(comparison.isTwin, false);
+  assert.ok(!isClear(comparison.parts.within) && comparison.parts.within.error > 0.02);
+  assert.match(reliabilityText(comparison, 'run b'), /not a twin/);
 });
 
-test('without another run the steps before are told as what they are', () => {
+test('without another run, the text explains the extrapolation', () => {
   const values = Array.from({ length: 60 }, (_, at) => (at % 2 ? 3.1 : 2.9) + (at >= 40 && at < 44 ? 1 : 0));
   values[42] = NaN;
   values[30] = 99;
-  const found = compare(series(0, values), null, { first: 40, last: 43 }, [{ first: 30, last: 30 }]);
-  assert.equal(found.parts.before.count, 39);  // not the step of the other perturbation
-  assert.ok(Math.abs(found.parts.before.without - 3) < 0.01 && Math.abs(found.parts.within.difference - 1.0333) < 0.02);
-  assert.equal(found.bad, 1);
-  assert.match(worth(found, null), /this is no control/);
-  assert.match(differenceText(found.parts.within), /^\+1\.0\d+ ± 0\.1/);
+  const comparison = compare(series(0, values), null, { first: 40, last: 43 }, [{ first: 30, last: 30 }]);
+  assert.equal(comparison.parts.before.count, 39);  // not the step of the other perturbation
+  assert.ok(Math.abs(comparison.parts.before.without - 3) < 0.01 && Math.abs(comparison.parts.within.difference - 1.0333) < 0.02);
+  assert.equal(comparison.bad, 1);
+  assert.match(reliabilityText(comparison, null), /this is not a control/);
+  assert.match(differenceText(comparison.parts.within), /^\+1\.0\d+ ± 0\.1/);
   const falling = compare(series(0, Array.from({ length: 60 }, (_, at) => 6 - at / 20 + (at % 2) / 1000)), null, { first: 40, last: 43 });
   assert.ok(!isClear(falling.parts.within) && !isClear(falling.parts.after), 'what falls as before has not changed');
   assert.ok(Math.abs(expectedLosses(falling.expected, [0, 60]).mean[1] - 3) < 0.01);
   const lone = compare(series(40, [4, 4]), null, { first: 40, last: 41 });
   assert.equal(lone.parts.before, null);
   assert.equal(differenceText(lone.parts.within), 'not known');
-  assert.match(worth(lone, null), /too few steps before/);
+  assert.match(reliabilityText(lone, null), /too few steps before/);
 });
 
 test('axes: linear, or logarithmic where losses explode', () => {
@@ -125,8 +125,8 @@ test('axes: linear, or logarithmic where losses explode', () => {
 });
 
 test('answers of ranks are grouped', () => {
-  const told = { acks: [{ rank: 0, ok: true, text: 'taken' }, { rank: 1, ok: true, text: 'taken' }], silent: [5] };
-  assert.deepEqual(answerTexts(told), [
+  const reply = { acks: [{ rank: 0, ok: true, text: 'taken' }, { rank: 1, ok: true, text: 'taken' }], silent: [5] };
+  assert.deepEqual(answerTexts(reply), [
     { ok: false, text: 'rank 5: did not answer in time' }, { ok: true, text: 'ranks 0-1: taken' }]);
   assert.deepEqual(answerTexts({ error: 'No.' }), [{ ok: false, text: 'No.' }]);
 });
@@ -142,7 +142,7 @@ test('a capture of kernels is asked for and followed to its end on every rank', 
     mark(0, 14, 'captured 3 steps from step 12'), mark(2, 14, 'captured 3 steps from step 12'), mark(0, 9, '7 spans are on the timeline'),
     mark(1, 40, '9 spans are on the timeline', 0),
   ];
-  const news = newsOf(marks, { first: 12, attempt: 1, ranks: [0, 1] });
+  const news = captureProgress(marks, { first: 12, attempt: 1, ranks: [0, 1] });
   assert.deepEqual([news.done, news.shown], [[0, 1], [0]]);
   assert.deepEqual(news.lines.map((line) => line.slice(0, 6)), ['rank 0', 'rank 0', 'rank 1']);
 });

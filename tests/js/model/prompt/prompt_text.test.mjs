@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import {
-  attentionOf, firstLayers, layersSeen, percent, promptOf, sharesOf, stateText, tokenShown, toldOf,
-  whyNot,
+  attentionOf, firstLayers, attentionLayers, percent, promptOf, sharesOf, stateText, tokenShown, answerOf,
+  whyNotPromptable,
 } from '../../../../assets/model/prompt/prompt_text.mjs';
 
 const FORM = { text: '5 7', tokens: '16', temperature: '0', layers: '0, 3-5' };
@@ -28,34 +28,34 @@ test('a prompt is asked for as the server takes it, and refused with a sentence'
 });
 
 test('frames in any order tell the newest prompt', () => {
-  const told = toldOf(FRAMES);
-  assert.deepEqual([told.id, told.step, told.end, told.prompt.map(({ text }) => text)], ['p1', 7, null, ['5', ' a']]);
-  assert.deepEqual(told.tokens.map(({ number, id, share }) => [number, id, share]), [[0, 8, 0.25], [1, 9, 0.5]]);
-  assert.deepEqual(told.tokens[0].top.map(({ id }) => id), [9, 8]);
-  const ended = toldOf([...FRAMES, token(-2, ['too long'], [2, 1234.4], { ts_ns: 99 })]);
+  const answer = answerOf(FRAMES);
+  assert.deepEqual([answer.id, answer.step, answer.end, answer.prompt.map(({ text }) => text)], ['p1', 7, null, ['5', ' a']]);
+  assert.deepEqual(answer.tokens.map(({ number, id, share }) => [number, id, share]), [[0, 8, 0.25], [1, 9, 0.5]]);
+  assert.deepEqual(answer.tokens[0].top.map(({ id }) => id), [9, 8]);
+  const ended = answerOf([...FRAMES, token(-2, ['too long'], [2, 1234.4], { ts_ns: 99 })]);
   assert.deepEqual(ended.end.problem, 'too long');
   assert.match(stateText(null, ended, 9), /After step 7 it ended early: too long\. After 2 tokens; training waited 1,234 ms/);
-  assert.equal(toldOf(FRAMES, 'p0').tokens[0].text, 'old');
-  assert.equal(toldOf([]), null);
+  assert.equal(answerOf(FRAMES, 'p0').tokens[0].text, 'old');
+  assert.equal(answerOf([]), null);
 });
 
-test('what becomes of a prompt is said', () => {
-  assert.match(stateText({ id: 'p9', step: 12 }, toldOf(FRAMES), 9), /runs after step 12, on all ranks at once; the job is in step 9/);
-  assert.match(stateText({ id: 'p9', step: null }, null, 9), /none runs it/);
-  assert.match(stateText(null, toldOf(FRAMES), 9), /2 tokens so far/);
+test('the state of a prompt in one sentence', () => {
+  assert.match(stateText({ id: 'p9', step: 12 }, answerOf(FRAMES), 9), /runs after step 12, on all ranks at once; the job is in step 9/);
+  assert.match(stateText({ id: 'p9', step: null }, null, 9), /no rank runs it/);
+  assert.match(stateText(null, answerOf(FRAMES), 9), /2 tokens so far/);
   assert.equal(stateText(null, null, null), '');
-  assert.match(whyNot({ connected: 2, may_ask: false }), /role operator/);
-  assert.match(whyNot({ connected: 0, may_ask: true }), /tracer\.prompts/);
-  assert.equal(whyNot({ connected: 2, may_ask: true }), null);
+  assert.match(whyNotPromptable({ connected: 2, may_ask: false }), /role operator/);
+  assert.match(whyNotPromptable({ connected: 0, may_ask: true }), /tracer\.prompts/);
+  assert.equal(whyNotPromptable({ connected: 2, may_ask: true }), null);
 });
 
 test('attention of all ranks stands together, by head', () => {
   const frames = [attention(1, 0, [0, 1]), attention(0, 0, [1, 0]), attention(0, 3, [1, 0])];
-  assert.deepEqual(layersSeen(frames, 'p1'), [0, 3]);
-  const found = attentionOf(frames, 'p1', 0, 0);
-  assert.deepEqual([found.heads, [...found.values]], [[0, 1], [1, 0, 0, 1]]);
-  assert.deepEqual([...sharesOf(found)], [0.5, 0.5]);
-  assert.deepEqual([...sharesOf(found, 1)], [0, 1]);
+  assert.deepEqual(attentionLayers(frames, 'p1'), [0, 3]);
+  const ofLayer = attentionOf(frames, 'p1', 0, 0);
+  assert.deepEqual([ofLayer.heads, [...ofLayer.values]], [[0, 1], [1, 0, 0, 1]]);
+  assert.deepEqual([...sharesOf(ofLayer)], [0.5, 0.5]);
+  assert.deepEqual([...sharesOf(ofLayer, 1)], [0, 1]);
   assert.equal(attentionOf(frames, 'p1', 1, 0), null);
 });
 
