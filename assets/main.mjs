@@ -1,34 +1,34 @@
 /**
- * The one entry of the browser side. Any element with data-view="NAME" gets the view of that name,
- * loaded when first needed, and taken down when the element leaves the page.
- * A view module exports mount(element, app, options) and returns {destroy()}.
+ * Entry of every page: puts the views together. An element with data-view="NAME" gets the view of that
+ * name, which is loaded when it is first needed and destroyed when the element leaves the page. A view
+ * module exports mount(element, app, options), which returns {destroy()}.
  */
 import { App } from './lib/app.mjs';
-import { Frame } from './lib/frame.mjs';
 import { Live } from './lib/live.mjs';
+import { PageControls } from './lib/page/page_controls.mjs';
 
 const VIEWS = {
   about: () => import('./about/view.mjs'),
   grid: () => import('./grid/view.mjs'),
   heat: () => import('./heat/view.mjs'),
   model: () => import('./model/view.mjs'),
-  'metric-picker': () => import('./ranks/picker.mjs'),
-  'rank-table': () => import('./ranks/table.mjs'),
+  'metric-picker': () => import('./ranks/metric_picker.mjs'),
+  'rank-table': () => import('./ranks/rank_table.mjs'),
   runs: () => import('./runs/view.mjs'),
   query: () => import('./query/view.mjs'),
   share: () => import('./share/view.mjs'),
   timeline: () => import('./timeline/view.mjs'),
-  'finding-timeline': () => import('./strip/finding_timeline.mjs'),
+  'finding-timeline': () => import('./timeline/finding_timeline.mjs'),
   strip: () => import('./strip/view.mjs'),
   'what-if': () => import('./whatif/view.mjs'),
-  'when-seen': () => import('./lib/when_seen.mjs'),
+  'when-seen': () => import('./lib/page/when_seen.mjs'),
 };
 
 const config = JSON.parse(document.getElementById('rankscope-config').textContent);
 export const app = new App(config);
 window.rankscope = app;
 app.live = new Live(app);
-app.frame = new Frame(app);
+app.pageControls = new PageControls(app);
 
 const mounted = new Map();
 
@@ -47,7 +47,7 @@ async function mount(element) {
   }
 }
 
-function look() {
+function mountViews() {
   for (const [element, view] of mounted) {
     if (!element.isConnected) {
       view?.destroy();
@@ -57,10 +57,10 @@ function look() {
   document.querySelectorAll('[data-view]').forEach(mount);
 }
 
-new MutationObserver(look).observe(document.body, { childList: true, subtree: true });
-look();
+new MutationObserver(mountViews).observe(document.body, { childList: true, subtree: true });
+mountViews();
 
-document.addEventListener('click', (event) => {  // pages change without a reload, the view stays
+document.addEventListener('click', (event) => {  // pages change without a reload, the view state stays
   const tab = event.target.closest?.('a[data-page]');
   if (!tab || event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
   event.preventDefault();

@@ -64,7 +64,7 @@ def _chips(run: Run, view: View) -> list[Component]:
     if len(attempts) > 1:
         options = [html.Option("newest attempt", value="")] + [
             html.Option(f"attempt {number}", value=str(number)) for number in attempts
-        ]  # frame.mjs chooses the one in view: Dash's Select has no value
+        ]  # page_controls.mjs chooses the one in view: Dash's Select has no value
         chips.append(html.Select(options, id="attempt-chooser", **{"aria-label": "attempt"}))
     if layout is not None:
         sizes = " ".join(f"{axis} {size}" for axis, size in layout.axes)

@@ -151,7 +151,7 @@ def _instead(run: Run, view: View) -> Recorded | None:
 
 
 def _breakdown_place() -> Component:
-    """The empty panel; assets/lib/when_seen.mjs sets `breakdown-seen` when it comes into sight."""
+    """The empty panel; assets/lib/page/when_seen.mjs sets `breakdown-seen` once it is in sight."""
     return html.Section(
         [
             html.Header(

@@ -17,7 +17,7 @@ from app.views.run.kpis import Kpi
 from app.web.assets import assets_folder
 from diagnosis.findings import Finding
 
-ENTRY = "share/page.mjs"
+ENTRY = "offline.mjs"
 STYLES = ("css/base.css", "css/ranks.css", "css/timeline.css", "css/share.css")
 NONE = "\u2013"
 _MOST_POINTS = 80

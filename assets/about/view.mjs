@@ -1,9 +1,9 @@
-/** The panel about the run: follows news of it, and has the form that corrects its layout. */
-import { layoutForm } from './form.mjs';
+/** The panel about the run: updates itself with new data and holds the form that corrects the layout. */
+import { layoutForm } from './layout_form.mjs';
 
 const NEWS_MS = 10_000;
 const ANSWER_MS = 5000;
-let correctedAt = -Infinity;  // the panel that comes soon after takes the focus from the form that goes
+let correctedAt = -Infinity;  // a panel drawn soon after takes the focus over from the form it replaces
 
 function focusLayout() {
   correctedAt = -Infinity;
@@ -13,32 +13,32 @@ function focusLayout() {
 export function mount(panel, app) {
   let form = null;
   let timer = null;
-  let told = -Infinity;
+  let requestedMs = -Infinity;
   const layout = () => panel.querySelector('details[data-part="layout"]');
 
-  const ask = () => {
+  const requestNews = () => {
     timer = null;
-    told = performance.now();
+    requestedMs = performance.now();
     const open = [...panel.querySelectorAll('details[open][data-part]')].map(({ dataset }) => dataset.part);
     app.publish('about-news', { shown: panel.dataset.key, open, at: Date.now() });
   };
-  const corrected = () => {
+  const onCorrected = () => {
     correctedAt = performance.now();
-    if (panel.isConnected) ask();
-    else focusLayout();  // news were faster than the answer
+    if (panel.isConnected) requestNews();
+    else focusLayout();  // Dash has drawn the new panel before the answer arrived
   };
   const onRun = ({ detail }) => {
-    if (detail.run === app.view.run && timer === null) timer = setTimeout(ask, Math.max(0, told + NEWS_MS - performance.now()));
+    if (detail.run === app.view.run && timer === null) timer = setTimeout(requestNews, Math.max(0, requestedMs + NEWS_MS - performance.now()));
   };
   const open = () => {
     const part = layout();
-    if (part?.open && form === null) form = layoutForm(part.querySelector('.layout-form'), app, corrected);
+    if (part?.open && form === null) form = layoutForm(part.querySelector('.layout-form'), app, onCorrected);
   };
 
   panel.addEventListener('toggle', open, true);  // toggle does not bubble
   app.addEventListener('run', onRun);
   open();
-  if (!panel.dataset.key) ask();  // of a great job it comes after the page
+  if (!panel.dataset.key) requestNews();  // the panel of a large job is filled after the page is drawn
   if (performance.now() - correctedAt < ANSWER_MS) focusLayout();
   return {
     destroy() {

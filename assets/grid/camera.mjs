@@ -1,6 +1,6 @@
 /**
- * Orthographic camera around the grid, its projection and ray picking. Pure; writes into arrays that
- * it was given, so that turning the grid allocates nothing.
+ * Orthographic camera around the grid, its projection and ray picking. Pure. Writes into the caller's
+ * arrays, so that turning the grid allocates nothing.
  *
  * @typedef {Object} Camera
  * @property {number} yaw @property {number} pitch radians
@@ -11,7 +11,7 @@
 import { FIRST_PITCH } from './layout.mjs';
 
 const HALF = 0.5;
-const LARGEST = 96;  // pixels of a cube before zooming: one rank alone need not fill the picture
+const LARGEST = 96;  // pixels of a cube before zooming: a single rank must not fill the picture
 
 /** @returns {Camera} */
 export function makeCamera({ flat, yaw = 0 }) {
@@ -58,14 +58,14 @@ export function pick(camera, positions, pixelX, pixelY) {
   const [ix, iy, iz] = [1 / f[0], 1 / f[1], 1 / f[2]];
   let best = -1;
   let nearest = Infinity;
-  for (let i = 0, at = 0; at < positions.length; i++, at += 3) {
-    const [cx, cy, cz] = [positions[at] - ox, positions[at + 1] - oy, positions[at + 2] - oz];
+  for (let i = 0, x = 0; x < positions.length; i++, x += 3) {
+    const [cx, cy, cz] = [positions[x] - ox, positions[x + 1] - oy, positions[x + 2] - oz];
     let low = -Infinity;
     let high = Infinity;
     for (let axis = 0; axis < 3; axis++) {
       const centre = axis === 0 ? cx : axis === 1 ? cy : cz;
       const inverse = axis === 0 ? ix : axis === 1 ? iy : iz;
-      if (!Number.isFinite(inverse) || Math.abs(inverse) > 1e9) {  // the ray runs along this slab
+      if (!Number.isFinite(inverse) || Math.abs(inverse) > 1e9) {  // the ray is parallel to this slab
         if (Math.abs(centre) > HALF) { low = Infinity; break; }
         continue;
       }

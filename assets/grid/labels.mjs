@@ -1,4 +1,4 @@
-/** What lies over the cubes: axes with their sizes and ticks, rank numbers, lines of the groups. */
+/** Draws over the cubes: axes with their sizes and ticks, rank numbers, lines of the groups. */
 import { pick, project } from './camera.mjs';
 
 const NAMES = { pp: 'PP stage', dp: 'DP replica', tp: 'TP', cp: 'CP' };
@@ -53,10 +53,10 @@ function drawAxis(ctx, placed, axis, camera, theme) {
   title(ctx, `${NAMES[name]} (${size}${folded})`, middle, away, camera, theme, Math.max(a[1], b[1]));
 }
 
-/** The title of an axis, kept inside of the canvas, `lowest`: its end; upright axes have it turned. */
+/** The title of an axis, kept inside the canvas; `lowest` is the axis' lower end. Upright axes have it rotated. */
 function title(ctx, text, middle, away, camera, theme, lowest) {
   const isOut = (value, size) => value < -40 || value > size + 40;
-  if (isOut(middle[0], camera.width) || isOut(middle[1], camera.height)) return;  // zoomed away from it
+  if (isOut(middle[0], camera.width) || isOut(middle[1], camera.height)) return;  // the axis is out of sight
   ctx.save();
   ctx.fillStyle = theme.text;
   const width = ctx.measureText(text).width;
@@ -75,12 +75,12 @@ function title(ctx, text, middle, away, camera, theme, lowest) {
   ctx.restore();
 }
 
-/** A tick's place just outside of the box, on a side that is seen: never behind the cubes. */
+/** Position of a tick just outside the box, on a visible side, never behind the cubes. */
 export function outward(placed, [x, y, z], name, { forward }) {
   const [w, , d] = placed.size;
   const [nearX, nearZ] = [forward[0] > 0 ? -1 : 1, forward[2] > 0 ? -1 : 1];
   if (name === 'dp') return [x, y - 0.5, nearZ * (d / 2 + 0.6)];
-  if (name === 'pp' && placed.beside) return [x, 0.5, -nearZ * (d / 2 + 0.4)];
+  if (name === 'pp' && placed.sideBySide) return [x, 0.5, -nearZ * (d / 2 + 0.4)];
   if (name === 'pp') return [-nearX * (w / 2 + 0.6), y, nearZ * d / 2];
   return [nearX * (w / 2 + (name === 'cp' ? 3 : 0.6)), y - 0.5, z];
 }
@@ -97,7 +97,7 @@ function awayFromBox(camera, placed, name, a, b) {
   return [sign * normal[0] / size, sign * normal[1] / size];
 }
 
-/** Every how manieth tick has a number: 1, 2, 4, 8, 16, ... */
+/** Number every 1st, 2nd, 4th, 8th, ... tick. */
 export function tickSpacing(count, pixels, least) {
   let every = 1;
   while (every < count && pixels * every / Math.max(1, count - 1) < least) every *= 2;
@@ -125,32 +125,32 @@ function drawGroups(ctx, placed, { camera, theme, selected, places }) {
   ctx.setLineDash([]);
 }
 
-/** Indices of the ranks that differ from one in an axis only, in order of the axis. */
+/** Indices of the ranks that differ from the selected one in `axis` only, in order of the axis. */
 export function groupMembers(places, selected, axis) {
   const others = ['pp', 'dp', 'cp', 'tp'].filter((name) => name !== axis);
-  const found = [];
+  const members = [];
   for (let i = 0; i < places.rank.length; i++) {
-    if (others.every((name) => places[name][i] === places[name][selected])) found.push(i);
+    if (others.every((name) => places[name][i] === places[name][selected])) members.push(i);
   }
-  return found.sort((a, b) => places[axis][a] - places[axis][b]);
+  return members.sort((a, b) => places[axis][a] - places[axis][b]);
 }
 
-/** Rings around what must be found among thousands of cubes: the culprits (solid), the selected rank. */
+/** Rings that make the culprits (solid) and the selected rank visible among thousands of cubes. */
 function drawBeacons(ctx, placed, { camera, theme, ranks, selected, culprits = [] }) {
   const pixel = [0, 0];
-  const named = new Set(culprits);
+  const culpritSet = new Set(culprits);
   for (let i = 0; i < ranks.length; i++) {
-    if (!named.has(ranks[i]) && i !== selected) continue;
+    if (!culpritSet.has(ranks[i]) && i !== selected) continue;
     project(camera, ...placed.positions.subarray(3 * i, 3 * i + 3), pixel);
     const radius = Math.max(5, camera.scale);
-    if (named.has(ranks[i])) {
+    if (culpritSet.has(ranks[i])) {
       ctx.fillStyle = theme.fault;
       ctx.beginPath();
       ctx.arc(...pixel, Math.max(3.5, camera.scale * 0.55), 0, 7);
       ctx.fill();
     }
     plate(ctx, `rank ${ranks[i]}`, pixel[0], pixel[1] - radius - 12, camera, theme);
-    if (camera.scale > 12) continue;  // its frame is seen
+    if (camera.scale > 12) continue;  // the cube's own frame is visible
     ctx.strokeStyle = i === selected ? theme.text : theme.fault;
     ctx.lineWidth = 1.5;
     ctx.beginPath();
@@ -159,7 +159,7 @@ function drawBeacons(ctx, placed, { camera, theme, ranks, selected, culprits = [
   }
 }
 
-/** Edges of the cube below the pointer: on this canvas, so that hovering draws no cube again. */
+/** Edges of the cube under the pointer, on this canvas: hovering does not redraw the cubes. */
 function drawHover(ctx, placed, { camera, theme, hover }) {
   const { forward } = camera;
   const [x, y, z] = placed.positions.subarray(3 * hover, 3 * hover + 3);
@@ -185,7 +185,7 @@ function drawHover(ctx, placed, { camera, theme, hover }) {
   ctx.stroke();
 }
 
-/** Text that can be read on any cube. */
+/** Text with a background, readable on any cube. */
 function plate(ctx, text, x, y, camera, theme) {
   ctx.font = `600 11px ${theme.font}`;
   const half = ctx.measureText(text).width / 2 + 4;
@@ -200,16 +200,16 @@ function plate(ctx, text, x, y, camera, theme) {
   ctx.fillText(text, middle, y);
 }
 
-/** Indices of the cubes on the canvas; none where they are too many to be numbered. */
+/** Indices of the cubes in sight; none if they are too many to number. */
 function inView(camera, positions) {
   const pixel = [0, 0];
-  const found = [];
+  const visible = [];
   for (let i = 0; 3 * i < positions.length; i++) {
     project(camera, positions[3 * i], positions[3 * i + 1], positions[3 * i + 2], pixel);
-    if (pixel[0] > 0 && pixel[0] < camera.width && pixel[1] > 0 && pixel[1] < camera.height) found.push(i);
-    if (found.length > MOST_NUMBERED) return [];
+    if (pixel[0] > 0 && pixel[0] < camera.width && pixel[1] > 0 && pixel[1] < camera.height) visible.push(i);
+    if (visible.length > MOST_NUMBERED) return [];
   }
-  return found;
+  return visible;
 }
 
 /** Rank numbers on a side of each cube that is not hidden behind others. */
@@ -224,11 +224,11 @@ function drawNumbers(ctx, placed, { camera, ranks, theme }) {
   ctx.font = `600 ${Math.min(16, Math.max(10, camera.scale / 4.2))}px ${theme.font}`;
   for (const i of inView(camera, positions)) {
     const [x, y, z] = positions.subarray(3 * i, 3 * i + 3);
-    const isSeen = sides.some(([dx, dy, dz]) => {
+    const isVisible = sides.some(([dx, dy, dz]) => {
       project(camera, x + dx, y + dy, z + dz, pixel);
       return pick(camera, positions, pixel[0], pixel[1]) === i;
     });
-    if (!isSeen) continue;
+    if (!isVisible) continue;
     ctx.lineWidth = 3;
     ctx.strokeStyle = theme.panel;
     ctx.strokeText(String(ranks[i]), ...pixel);

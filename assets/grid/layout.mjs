@@ -1,23 +1,24 @@
 /**
  * Where each rank stands in the 3D grid. Pure.
- * x: dp, to the right. y: pp, upwards, layers so far apart that the first view hides no rank; where
- * that leaves small cubes, stages stand in a row. z: tp (and cp), towards the viewer. Where the layout is unknown: flat, by host and number.
+ * x: dp, to the right. y: pp, upwards, with layers far enough apart that the first view hides no rank;
+ * if that makes the cubes small, stages stand side by side. z: tp (and cp), towards the viewer. Without
+ * a known layout the grid is flat, ordered by host and rank.
  *
  * @typedef {Object} Placed
  * @property {Float32Array} positions x, y, z of each rank's cube, centred on 0
  * @property {[number, number, number]} size of the whole box
- * @property {boolean} flat no layout: looked at from above
+ * @property {boolean} flat the layout is unknown: seen from above
  * @property {{name: string, size: number, ticks: {index: number, at: number[]}[]}[]} axes
- * @property {boolean} beside stages stand beside each other, not on each other
- * @property {number} yaw first turn of the camera, radians
+ * @property {boolean} sideBySide stages stand next to each other, not on top of each other
+ * @property {number} yaw initial yaw of the camera, radians
  * @property {number} wrap replicas per row of x (dp is folded where it would be too long)
  */
 
 export const UNKNOWN = 65535;
 export const FIRST_PITCH = 0.62;
 const FIRST_YAW = -0.3;
-const MOST_SHEAR = 0.16;  // by how much of its height a wide box may lean in the first view
-const USUAL = [560, 320];
+const MOST_SHEAR = 0.16;  // share of its height by which a wide box may lean in the first view
+const TYPICAL_SIZE = [560, 320];
 const LARGE_PIXELS = 45;
 const GAP = 1.35;
 const LONGEST = 4.5;
@@ -31,23 +32,23 @@ export function place(places, meta) {
   return meta.reason ? byHost(places) : byAxes(places, meta.axes);
 }
 
-/** First turn of the camera: a wide box would lean out of the picture if it were turned as far. */
+/** Initial yaw of the camera: less for a wide box, which would otherwise lean out of the picture. */
 function firstYaw([width, height, depth]) {
   const seen = height * Math.cos(FIRST_PITCH) + depth * Math.sin(FIRST_PITCH);
   return Math.max(FIRST_YAW, -Math.asin(Math.min(1, MOST_SHEAR * seen / (width * Math.sin(FIRST_PITCH)))));
 }
 
-/** Pixels of a cube in a picture of usual size. */
+/** Pixels of a cube in a picture of typical size. */
 function cubePixels([width, height, depth]) {
   const [s, c] = [Math.sin(-FIRST_YAW), Math.cos(FIRST_YAW)];
   const across = width * c + depth * s;
   const up = height * Math.cos(FIRST_PITCH) + (width * s + depth * c) * Math.sin(FIRST_PITCH);
-  return Math.min(USUAL[0] / across, USUAL[1] / up);
+  return Math.min(TYPICAL_SIZE[0] / across, TYPICAL_SIZE[1] / up);
 }
 
 const known = (index) => (index === UNKNOWN ? 0 : index);
 
-/** How many replicas stand in one row, so that the box is not much longer than wide. */
+/** Number of replicas per row, so that the box is not much longer than wide. */
 export function rowLength(dp, pp, depth) {
   const across = pp * (depth + 1);
   if (dp <= LONGEST * Math.max(across, 8)) return dp;
@@ -66,26 +67,26 @@ function byAxes(places, axes) {
   const [wide, long] = [(wrap - 1) * GAP + 1, (deep - 1) * GAP + 1];
   const stacked = [wide, (pp - 1) * layer + 1, long];
   const inRow = [(pp - 1) * block + wide, 1, long];
-  // stages stand on each other, as pipelines are drawn; beside each other where cubes would be small
-  const beside = pp > 1 && cubePixels(stacked) < LARGE_PIXELS && cubePixels(inRow) > 1.3 * cubePixels(stacked);
-  const size = beside ? inRow : stacked;
-  const at = (p, d, c, t) => [
-    (d % wrap - (wrap - 1) / 2) * GAP + (beside ? (p - (pp - 1) / 2) * block : 0),
-    beside ? 0 : ((pp - 1) / 2 - p) * layer,
+  // stages on top of each other, as pipelines are usually drawn; side by side if cubes would be small
+  const sideBySide = pp > 1 && cubePixels(stacked) < LARGE_PIXELS && cubePixels(inRow) > 1.3 * cubePixels(stacked);
+  const size = sideBySide ? inRow : stacked;
+  const positionOf = (p, d, c, t) => [
+    (d % wrap - (wrap - 1) / 2) * GAP + (sideBySide ? (p - (pp - 1) / 2) * block : 0),
+    sideBySide ? 0 : ((pp - 1) / 2 - p) * layer,
     (Math.floor(d / wrap) * (depth + 1) + c * (tp + 1) + t - (deep - 1) / 2) * GAP,
   ];
   const positions = new Float32Array(3 * places.rank.length);
   for (let i = 0; i < places.rank.length; i++) {
-    positions.set(at(known(places.pp[i]), known(places.dp[i]), known(places.cp[i]), known(places.tp[i])), 3 * i);
+    positions.set(positionOf(known(places.pp[i]), known(places.dp[i]), known(places.cp[i]), known(places.tp[i])), 3 * i);
   }
-  const [lowest, end] = [beside ? 0 : pp - 1, Math.min(wrap, dp) - 1];
+  const [lowest, end] = [sideBySide ? 0 : pp - 1, Math.min(wrap, dp) - 1];
   const tickAt = {
-    pp: (i) => (beside ? [(i - (pp - 1) / 2) * block, 0, -long / 2] : at(i, 0, 0, 0)),
-    dp: (i) => at(lowest, i, cp - 1, tp - 1),
-    tp: (i) => at(pp - 1, end, 0, i), cp: (i) => at(pp - 1, end, i, (tp - 1) / 2),
+    pp: (i) => (sideBySide ? [(i - (pp - 1) / 2) * block, 0, -long / 2] : positionOf(i, 0, 0, 0)),
+    dp: (i) => positionOf(lowest, i, cp - 1, tp - 1),
+    tp: (i) => positionOf(pp - 1, end, 0, i), cp: (i) => positionOf(pp - 1, end, i, (tp - 1) / 2),
   };
   return {
-    positions, flat: false, wrap, size, beside, yaw: firstYaw(size),
+    positions, flat: false, wrap, size, sideBySide, yaw: firstYaw(size),
     axes: Object.entries(axes).map(([name, length]) => ({
       name, size: length,
       ticks: Array.from({ length: name === 'dp' ? Math.min(wrap, length) : length }, (_, index) => ({ index, at: tickAt[name](index) })),
@@ -118,7 +119,7 @@ function byHost({ rank, host }) {
       (Math.floor(h / columns) * (lines + (lines > 1 ? 1 : 0)) + Math.floor(seats[i] / perHost) - (height - 1) / 2) * GAP,
     ], 3 * i);
   }
-  return { positions, flat: true, wrap: columns, yaw: 0, beside: false, axes: [], size: [(width - 1) * GAP + 1, 1, (height - 1) * GAP + 1] };
+  return { positions, flat: true, wrap: columns, yaw: 0, sideBySide: false, axes: [], size: [(width - 1) * GAP + 1, 1, (height - 1) * GAP + 1] };
 }
 
 /** Index of every rank by its coordinates. */
@@ -132,7 +133,7 @@ function keyOf({ pp, dp, cp, tp }, i, changes = {}) {
   return `${changes.pp ?? pp[i]}/${changes.dp ?? dp[i]}/${changes.cp ?? cp[i]}/${changes.tp ?? tp[i]}`;
 }
 
-/** Index of the rank `by` places further along an axis; the same where there is none. */
+/** Index of the rank `by` positions further along an axis; the same index if there is none. */
 export function neighbour(places, index, i, axis, by) {
   if (places[axis][i] === UNKNOWN) return i;
   return index.get(keyOf(places, i, { [axis]: places[axis][i] + by })) ?? i;

@@ -1,35 +1,38 @@
 /**
  * The 3D grid of ranks. mount(element, app, options); options: {compact, load}.
- * `load(app, signal)` answers {places, layout} and `loadValues(app, signal)` one byte per rank; both may
- * be replaced (a shared page has no server).
+ * `load(app, signal)` returns {places, layout} and `loadValues(app, signal)` one byte per rank; both can
+ * be replaced (a shared file has no server).
  */
-import { colourTable, NO_DATA } from '../lib/colour.mjs';
-import { accused } from '../ranks/findings.mjs';
-import { showLegend } from '../ranks/legend.mjs';
-import { metricOf } from '../ranks/metric.mjs';
+import { onTheme, readTheme } from '../lib/canvas/canvas_theme.mjs';
+import { colourTable, NO_DATA } from '../lib/canvas/colour.mjs';
+import { showLegend } from '../lib/canvas/colour_legend.mjs';
+import { isSoftwareGl } from '../lib/canvas/software_gl.mjs';
+import { placeTip } from '../lib/canvas/tooltip.mjs';
+import { loadCulprits } from '../lib/culprits.mjs';
+import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
-import { isSoftwareGl, make, onTheme, readTheme, stepsText } from '../ranks/theme.mjs';
-import { placeTip } from '../ranks/tip.mjs';
+import { metricOf } from '../lib/metric.mjs';
+import { stepsText } from '../lib/value_text.mjs';
 import { aim, makeCamera, pick } from './camera.mjs';
-import { FlatRenderer } from './flat.mjs';
-import { makeRenderer } from './gl.mjs';
+import { FlatRenderer } from './flat_renderer.mjs';
 import { drawLabels } from './labels.mjs';
-import { useHands } from './hands.mjs';
 import { coordinateIndex, markRanks, neighbour, place } from './layout.mjs';
-import { rankSentences } from './words.mjs';
+import { rankSentences } from './messages.mjs';
+import { listenToPointer } from './pointer.mjs';
+import { makeRenderer } from './webgl_renderer.mjs';
 
 const REFETCH_MS = 1000;
 const TURN = 0.006;  // radians per pixel
 const NEAREST = 40;
 const SMOOTH_UP_TO = 1024;  // ranks drawn with smooth edges where there is no GPU
 
-/** Ask the server who the ranks are. */
+/** Load ranks, coordinates and hosts from the server. */
 export async function loadLayout(app, signal) {
   const { arrays, meta } = await app.arrays(app.api('ranks/layout', { attempt: app.view.attempt }), signal);
   return { places: arrays, layout: meta };
 }
 
-/** Ask the server for one value per rank. */
+/** Load one value per rank from the server. */
 export async function loadValues(app, signal) {
   const { attempt, steps } = app.view;
   const { arrays, meta } = await app.arrays(app.api('ranks/grid', {
@@ -46,16 +49,16 @@ export function mount(element, app, options = {}) {
 class GridView {
   constructor(element, app, { compact = false, load = loadLayout, values = loadValues } = {}) {
     Object.assign(this, { element, app, compact, load, loadValues: values });
-    this.found = { culprits: new Set(), victims: new Set() };
+    this.roles = { culprits: new Set(), victims: new Set() };
     this.#build();
-    this.#hands();
-    this.endTheme = onTheme(() => this.#restyle());
+    this.#listen();
+    this.stopTheme = onTheme(() => this.#restyle());
     this.stop = new AbortController();
     const { signal } = this.stop;
     this.fetcher = makeFetcher((signal) => this.#fetch(signal), REFETCH_MS);
     app.addEventListener('view', () => this.#followView(), { signal });
     app.addEventListener('run', () => {
-      this.layoutOf = null;
+      this.layoutKey = null;
       this.fetcher.news();
     }, { signal });
     this.resizing = new ResizeObserver(() => this.#resize());
@@ -70,7 +73,7 @@ class GridView {
     cancelAnimationFrame(this.frame);
     this.resizing.disconnect();
     this.stop.abort();
-    this.endTheme();
+    this.stopTheme();
     this.renderer?.destroy();
   }
 
@@ -78,8 +81,8 @@ class GridView {
     this.element.classList.toggle('compact', this.compact);
     this.title = make('h2', {}, 'Grid of ranks');
     this.about = make('span', { class: 'quiet' });
-    this.whole = make('button', { title: 'As it was at first (0)' }, 'Reset view');
-    this.whole.addEventListener('click', () => this.#firstView());
+    this.resetButton = make('button', { title: 'Back to the first view (0)' }, 'Reset view');
+    this.resetButton.addEventListener('click', () => this.#firstView());
     this.canvas = make('canvas', {
       tabindex: '0', role: 'img', 'aria-roledescription': 'grid of ranks', 'aria-describedby': 'rank-table',
       'aria-label': 'Grid of ranks',
@@ -92,10 +95,10 @@ class GridView {
     this.keyLine = make('div', { class: 'groups-key' });
     this.foot = make('div', { class: 'map-foot' }, [this.legend, this.keyLine]);
     this.note = make('p', { class: 'map-note', hidden: '' });
-    this.said = make('div', { class: 'visually-hidden', 'aria-live': 'polite' });
+    this.announcement = make('div', { class: 'visually-hidden', 'aria-live': 'polite' });
     this.element.replaceChildren(
-      make('div', { class: 'map-head' }, [this.title, this.about, make('div', { class: 'controls' }, [this.whole])]),
-      this.stage, this.foot, this.note, this.said);
+      make('div', { class: 'map-head' }, [this.title, this.about, make('div', { class: 'controls' }, [this.resetButton])]),
+      this.stage, this.foot, this.note, this.announcement);
     this.pen = this.overlay.getContext('2d', { willReadFrequently: isSoftwareGl() });
     this.theme = readTheme();
     this.state = { theme: this.theme, selected: -1, hover: -1, culprits: [] };
@@ -111,35 +114,35 @@ class GridView {
     if (key !== this.key) {
       this.key = key;
       clearTimeout(this.keyTimer);
-      this.keyTimer = setTimeout(() => this.fetcher.now(), 80);  // brushing comes as a stream
+      this.keyTimer = setTimeout(() => this.fetcher.now(), 80);  // brushing sends many changes
     }
     this.#mark();
   }
 
   async #fetch(signal) {
     try {
-      const findings = accused(this.app, signal);
+      const findings = loadCulprits(this.app, signal);
       findings.catch(() => {});
       const { run, attempt } = this.app.view;
-      const of = `${run}/${attempt}`;
-      const [layout, values] = await Promise.all([  // who the ranks are is asked again only after news
-        this.layoutOf === of ? null : this.load(this.app, signal), this.loadValues(this.app, signal),
+      const layoutKey = `${run}/${attempt}`;
+      const [layout, values] = await Promise.all([  // the layout is loaded again only after new data
+        this.layoutKey === layoutKey ? null : this.load(this.app, signal), this.loadValues(this.app, signal),
       ]);
       if (signal.aborted) return;
       if (layout) this.#place(layout);
-      this.layoutOf = of;
+      this.layoutKey = layoutKey;
       this.#show(values);
       const { culprits, victims } = await findings;
-      this.found = { culprits: new Set(culprits), victims: new Set(victims) };
+      this.roles = { culprits: new Set(culprits), victims: new Set(victims) };
       Object.assign(this.state, { culprits });
-      this.#keys();
+      this.#showKey();
       this.#mark();
     } catch (error) {
-      if (error.name !== 'AbortError') this.#say(error.message, true);
+      if (error.name !== 'AbortError') this.#showMessage(error.message, true);
     }
   }
 
-  /** Camera and selection stay where the ranks are the same. */
+  /** Camera and selection stay as they are if the ranks are the same. */
   #place({ places, layout }) {
     const same = this.places && this.places.rank.length === places.rank.length
       && JSON.stringify(this.layout.axes) === JSON.stringify(layout.axes) && this.layout.reason === layout.reason;
@@ -151,7 +154,7 @@ class GridView {
     this.rankIndex = new Map(Array.from(places.rank, (rank, i) => [rank, i]));
     this.radius = Math.hypot(...this.placed.size) / 2;
     this.flags = new Uint8Array(places.rank.length);
-    this.margin = this.placed.flat ? MARGIN_FLAT : this.placed.beside ? MARGIN_BESIDE : MARGIN;
+    this.margin = this.placed.flat ? MARGIN_FLAT : this.placed.sideBySide ? MARGIN_SIDE_BY_SIDE : MARGIN;
     this.camera = makeCamera(this.placed);
     Object.assign(this.state, { camera: this.camera, ranks: places.rank, places });
     if (!this.renderer) {
@@ -164,8 +167,8 @@ class GridView {
     this.marks = null;
   }
 
-  /** What the picture lacks, in words below it. */
-  #tellLacks() {
+  /** Says below the picture what it cannot show. */
+  #showNotes() {
     const notes = [!this.values.steps && (this.values.nothing ?? 'No finished step yet.'), this.layout.reason,
       this.isFlat && 'This browser has no WebGL2, so the ranks are drawn as flat blocks.'];
     this.note.textContent = notes.filter(Boolean).join(' ');
@@ -181,29 +184,29 @@ class GridView {
     this.title.textContent = steps ? `${metric.title} by rank` : 'Grid of ranks';
     this.about.textContent = steps ? `${many}, ${stepsText(steps)}` : many;
     const nothing = steps && values.code.every((code) => code === NO_DATA);
-    this.#say(!count ? 'No rank has been heard of yet.'
+    this.#showMessage(!count ? 'No rank has reported yet.'
       : nothing ? `${metric.title} was not recorded in these steps.` : '');
     this.foot.hidden = this.veil.textContent !== '';
     this.legend.hidden = !steps;
-    this.#tellLacks();
+    this.#showNotes();
     this.renderer.setCodes(values.code);
-    this.#keys();
+    this.#showKey();
     this.#restyle();
     this.#mark();
     this.#label();
   }
 
-  #say(sentence, failed = false) {
+  #showMessage(sentence, failed = false) {
     this.veil.textContent = sentence;
     this.veil.hidden = sentence === '';
     this.veil.classList.toggle('failed', failed);
   }
 
-  #keys() {
+  #showKey() {
     const { axes } = this.layout;
     const groups = ['tp', 'pp', 'dp'].filter((name) => axes[name] > 1)
       .map((name) => [name, `${name.toUpperCase()} group`]);
-    const marks = [[this.found.culprits, 'culprit', 'culprit'], [this.found.victims, 'victim', 'waits for it']]
+    const marks = [[this.roles.culprits, 'culprit', 'culprit'], [this.roles.victims, 'victim', 'waits for it']]
       .filter(([ranks]) => ranks.size).map(([, name, text]) => [name, text]);
     if (this.values.steps && this.values.code.includes(NO_DATA)) marks.push(['missing', 'not recorded']);
     const shown = this.layout.reason || this.state.selected < 0 ? marks : [...marks, ...groups];
@@ -226,12 +229,12 @@ class GridView {
   #mark() {
     if (!this.placed) return;
     this.state.selected = this.rankIndex.get(this.app.view.rank) ?? -1;
-    const marks = `${this.state.selected}/${[...this.found.culprits]}/${[...this.found.victims]}/${this.placed.size}`;
+    const marks = `${this.state.selected}/${[...this.roles.culprits]}/${[...this.roles.victims]}/${this.placed.size}`;
     if (marks === this.marks) return;
     this.marks = marks;
-    markRanks(this.flags, this.places, this.state.selected, this.found.culprits, this.found.victims);
+    markRanks(this.flags, this.places, this.state.selected, this.roles.culprits, this.roles.victims);
     this.renderer.setFlags(this.flags);
-    if (this.values) this.#keys();
+    if (this.values) this.#showKey();
     this.#label();
     this.#redraw();
   }
@@ -243,7 +246,7 @@ class GridView {
     this.labelled = text;
     this.canvas.setAttribute('aria-label', `Grid of ${this.places.rank.length} ranks; ${text}. Arrow left and right: data `
       + 'parallel, up and down: pipeline stage, with shift: tensor parallel; Enter opens the timeline.');
-    if (selected >= 0 && document.activeElement === this.canvas) this.said.textContent = text;
+    if (selected >= 0 && document.activeElement === this.canvas) this.announcement.textContent = text;
   }
 
   #resize() {
@@ -259,7 +262,7 @@ class GridView {
     this.#redraw(true);
   }
 
-  /** On the next frame, once; `now`: a canvas that was resized is blank until then. */
+  /** Draw once, on the next frame, or at once with `now`: a resized canvas is blank until it is drawn. */
   #redraw(now = false) {
     cancelAnimationFrame(this.frame);
     if (now) this.#draw();
@@ -280,9 +283,9 @@ class GridView {
     this.#redraw();
   }
 
-  #hands() {
+  #listen() {
     this.canvas.style.touchAction = this.compact ? 'pan-y' : 'none';
-    useHands(this.canvas, {
+    listenToPointer(this.canvas, {
       isReady: () => Boolean(this.camera),
       point: (point) => this.#point(point),
       click: ({ x, y }) => this.#select(pick(this.camera, this.placed.positions, x, y)),
@@ -308,7 +311,7 @@ class GridView {
     this.#redraw();
   }
 
-  /** Zoom so that what is below the point stays there. */
+  /** Zoom and keep what is under the point in place. */
   #zoom(factor, point) {
     const { camera } = this;
     const zoom = Math.min(NEAREST, Math.max(0.5, camera.zoom * factor));
@@ -369,5 +372,5 @@ class GridView {
 }
 
 const MARGIN = { left: 58, right: 40, top: 14, bottom: 46 };
-const MARGIN_BESIDE = { left: 20, right: 56, top: 44, bottom: 46 };
+const MARGIN_SIDE_BY_SIDE = { left: 20, right: 56, top: 44, bottom: 46 };
 const MARGIN_FLAT = { left: 12, right: 12, top: 12, bottom: 12 };

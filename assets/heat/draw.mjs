@@ -1,17 +1,17 @@
 /**
- * Draws a heat map: cells, axes, selection. Pure apart from the 2D context it draws on, so that it
- * works without a server, too: draw(ctx, data, geometry, theme, marks).
+ * Draws a heat map: cells, axes, selection. Pure apart from the 2D context, so that a shared file can use
+ * it without a server: draw(ctx, data, geometry, theme, marks).
  */
-import { colourTable, paint } from '../lib/colour.mjs';
-import {
-  boxOfRank, niceTicks, rowOfRank, stepCount, stepTicks, xOfColumn, xOfStep, yOfRow,
-} from './geometry.mjs';
+import { colourTable, paint } from '../lib/canvas/colour.mjs';
+import { stepCount, stepTicks, xOfColumn, xOfStep } from '../lib/canvas/step_axis.mjs';
+import { niceTicks } from '../lib/canvas/ticks.mjs';
+import { boxOfRank, rowOfRank, yOfRow } from './geometry.mjs';
 
 const TITLES = { rank: 'rank', place: 'rank by pp, dp, tp', host: 'rank by host', hosts: 'host' };
 
 /**
- * An image of the cells, one pixel each; make it once per data and theme.
- * @returns {?HTMLCanvasElement} null where there is no cell
+ * An image of the cells, one pixel each. Make it once per data and theme.
+ * @returns {?HTMLCanvasElement} null if there is no cell
  */
 export function cellImage(data, theme, makeCanvas = () => document.createElement('canvas')) {
   if (!data.width || !data.height) return null;
@@ -39,7 +39,7 @@ export function draw(ctx, data, geometry, theme, shown = {}, image = cellImage(d
   drawMarks(ctx, data, geometry, theme, shown);
 }
 
-/** Cells and axes: what changes only with the data. */
+/** Cells and axes, which change only with the data. */
 export function drawMap(ctx, data, geometry, theme, image = cellImage(data, theme)) {
   const { plot, width, height } = geometry;
   ctx.clearRect(0, 0, width, height);
@@ -54,7 +54,7 @@ export function drawMap(ctx, data, geometry, theme, image = cellImage(data, them
   rowAxis(ctx, data, geometry, theme);
 }
 
-/** Over the map: selection, pointer, brushed steps, culprits. */
+/** Marks over the map: selection, pointer, brushed steps, culprits. */
 export function drawMarks(ctx, data, geometry, theme, shown) {
   const { plot } = geometry;
   brushed(ctx, data, geometry, theme, shown.steps);
@@ -69,7 +69,7 @@ export function drawMarks(ctx, data, geometry, theme, shown) {
   if (shown.drag) dragged(ctx, geometry, theme, shown.drag);
 }
 
-/** Below the cells: what was not recorded shows as hatching. */
+/** Hatching below the cells, visible where nothing was recorded. */
 function hatch(ctx, plot, theme) {
   ctx.save();
   ctx.beginPath();
@@ -160,7 +160,7 @@ export function rowTicks(data, plotHeight) {
     .filter(({ at }) => at >= 0);
 }
 
-/** Steps that are not brushed lie under a veil. */
+/** A line below the brushed steps. */
 function brushed(ctx, data, geometry, theme, steps) {
   if (!steps || data.kind === 'hosts') return;
   const { plot } = geometry;
@@ -171,7 +171,7 @@ function brushed(ctx, data, geometry, theme, steps) {
   ctx.fillRect(low, plot.y + plot.h, Math.max(2, high - low), 2);
 }
 
-/** A sign beside the row, or in the cell: a culprit's is solid, its victims' are outlined. */
+/** A sign next to the row, or in the cell: solid for a culprit, outlined for its victims. */
 function rowMark(ctx, data, geometry, rank, colour, solid) {
   const box = boxOfRank(data, geometry, rank);
   if (!box) return;
@@ -192,7 +192,7 @@ function selection(ctx, data, geometry, theme, shown) {
   ctx.lineWidth = 1;
   ctx.strokeStyle = theme.text;
   const box = shown.rank === null || shown.rank === undefined ? null : boxOfRank(data, geometry, shown.rank);
-  if (box) {  // around a thin row, never on it
+  if (box) {  // around a thin row, not over it
     const room = box.h < 6 ? 3 : 0;
     ctx.strokeRect(box.x + 0.5, Math.round(box.y) - 0.5 - room, box.w - 1, Math.round(box.h) + 1 + 2 * room);
   }

@@ -1,30 +1,31 @@
 /**
- * Where the cells of a heat map lie on the canvas. Pure: no DOM. All lengths in CSS pixels.
+ * Positions of the cells of a heat map on the canvas. Pure: no DOM. All lengths in CSS pixels.
  *
  * @typedef {Object} Geometry
  * @property {number} width @property {number} height of the canvas
  * @property {{x: number, y: number, w: number, h: number}} plot
  *
  * @typedef {Object} HeatData
- * @property {'steps'|'hosts'} kind ranks x steps, or hosts x place in the host
+ * @property {'steps'|'hosts'} kind ranks x steps, or hosts x slot in the host
  * @property {number} count rows of the window, before pooling
  * @property {Uint8Array} code height x width bytes, row by row
  * @property {number} height @property {number} width drawn rows and columns
  * @property {ArrayLike<number>} rank global rank of each row of the window; of each cell for hosts
  * @property {ArrayLike<number>} rows edges of the drawn rows, positions in `rank`
- * @property {ArrayLike<number>} columns edges of the drawn columns, positions among the steps there are
+ * @property {ArrayLike<number>} columns edges of the drawn columns, positions among the recorded steps
  * @property {ArrayLike<number>} firstStep @property {ArrayLike<number>} lastStep numbers of the steps of
  *   each drawn column: numbers may have gaps, which have no place on the canvas
  * @property {[number, number]} window positions of the first and last row among all rows
  * @property {number} numRows of the whole map @property {[number, number]} allSteps
  * @property {{at: number, label: string}[]} marks borders between rows that belong together
  * @property {string[]} hosts names, for hosts
- * @property {boolean} isPart the newest steps of a map that is still being read
- * @property {boolean} isCut some steps of a map that is too large
- * @property {string} [nothing] why there is no step, where there is none
+ * @property {boolean} isPart the newest steps of a map that is still being loaded
+ * @property {boolean} isCut only some steps, because the whole map is too large
+ * @property {string} [nothing] why there is no step, if there is none
  * @property {?Float32Array} value @property {?Float32Array} peers
  * @property {Object} legend @property {string} order
  */
+import { blockOf, stepCount, stepRange } from '../lib/canvas/step_axis.mjs';
 
 /** @returns {Geometry} */
 export function geometryOf(width, height, { rowLabel = 44 } = {}) {
@@ -45,58 +46,19 @@ export function heatData({ arrays, meta }, order) {
   };
 }
 
-export const NOBODY = 2 ** 32 - 1;
+/** Rank of a slot without a rank, as the server sends it. */
+export const NO_RANK = 2 ** 32 - 1;
 
-/** HeatData of an unpacked answer of ranks/hosts: columns are places in the host. */
+/** HeatData of an unpacked answer of ranks/hosts: columns are slots in the host. */
 export function hostData({ arrays, meta }) {
-  const places = Array.from({ length: meta.width }, (_, place) => place);
+  const slots = Array.from({ length: meta.width }, (_, slot) => slot);
   return {
     kind: 'hosts', order: 'hosts', count: meta.hosts.length, hosts: meta.hosts, isPart: false, isCut: false,
     code: arrays.code, rank: arrays.rank, rows: arrays.rows, height: meta.height, width: meta.width,
-    columns: [...places, meta.width], firstStep: places, lastStep: places, value: null, peers: null,
+    columns: [...slots, meta.width], firstStep: slots, lastStep: slots, value: null, peers: null,
     window: [0, meta.hosts.length - 1], numRows: meta.hosts.length, allSteps: meta.steps, nothing: meta.nothing,
     marks: [], legend: meta.legend,
   };
-}
-
-/** Index of the last edge <= value. */
-export function blockOf(edges, value) {
-  let [low, high] = [0, edges.length - 2];
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (edges[middle] <= value) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-}
-
-/** How many steps (of hosts: places) the columns stand for. */
-export function stepCount(data) {
-  return data.columns[data.columns.length - 1];
-}
-
-/** First and last step of the window, both included. */
-export function stepRange(data) {
-  return [data.firstStep[0], data.lastStep[data.lastStep.length - 1]];
-}
-
-/** x of the left side of a column, which may be a fraction. */
-export function xOfColumn(data, geometry, column) {
-  return geometry.plot.x + geometry.plot.w * column / stepCount(data);
-}
-
-/** x of a step's left side; of a step that there is not: of the next one's. */
-export function xOfStep(data, geometry, step) {
-  let [low, high] = [0, data.width];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (data.lastStep[middle] < step) low = middle + 1;
-    else high = middle;
-  }
-  if (low === data.width) return xOfColumn(data, geometry, stepCount(data));
-  const [first, last] = [data.firstStep[low], data.lastStep[low]];
-  const share = Math.max(0, step - first) / (last - first + 1);
-  return xOfColumn(data, geometry, data.columns[low] + share * (data.columns[low + 1] - data.columns[low]));
 }
 
 /** y of the upper side of the row at a position in the window. */
@@ -105,7 +67,7 @@ export function yOfRow(data, geometry, position) {
 }
 
 /**
- * The drawn block below a point, or null outside of the plot.
+ * The drawn block under a point, or null outside the plot.
  * @returns {?{row: number, column: number, rows: [number, number], steps: [number, number],
  *   ranks: number[], code: number}} rows: positions in data.rank, steps: both included
  */
@@ -114,8 +76,8 @@ export function blockAt(data, geometry, x, y) {
   const inside = x >= plot.x && x < plot.x + plot.w && y >= plot.y && y < plot.y + plot.h;
   if (!inside || data.width === 0 || data.height === 0) return null;
   const position = Math.floor((y - plot.y) / plot.h * data.count);
-  const place = Math.floor((x - plot.x) / plot.w * stepCount(data));
-  const [row, column] = [blockOf(data.rows, position), blockOf(data.columns, place)];
+  const stepPosition = Math.floor((x - plot.x) / plot.w * stepCount(data));
+  const [row, column] = [blockOf(data.rows, position), blockOf(data.columns, stepPosition)];
   return {
     row, column, code: data.code[row * data.width + column],
     rows: [data.rows[row], data.rows[row + 1] - 1], steps: [data.firstStep[column], data.lastStep[column]],
@@ -125,7 +87,7 @@ export function blockAt(data, geometry, x, y) {
 }
 
 /**
- * The rows and steps of a rectangle that was dragged; null where it is too small to be meant.
+ * The rows and steps of a dragged rectangle; null if it is so small that the user only clicked.
  * @returns {?{rows: [number, number], steps: [number, number]}} rows: among all rows
  */
 export function zoomOf(data, geometry, from, to, least = 6) {
@@ -145,34 +107,7 @@ export function zoomOf(data, geometry, from, to, least = 6) {
   };
 }
 
-/** Round numbers between low and high, at most `most`, whole and spaced by 1, 2 or 5 x 10^n. */
-export function niceTicks(low, high, most) {
-  const rough = Math.max(1, (high - low) / Math.max(1, most));
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const spacing = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
-  const ticks = [];
-  for (let tick = Math.ceil(low / spacing) * spacing; tick <= high; tick += spacing) ticks.push(tick);
-  return ticks;
-}
-
-/**
- * Steps to label and the middle of each: round numbers where no number is left out, else the numbers
- * of evenly spaced columns.
- * @returns {{x: number, step: number}[]}
- */
-export function stepTicks(data, geometry, most) {
-  const count = stepCount(data);
-  if (!data.width || !count) return [];
-  const [first, last] = stepRange(data);
-  const half = geometry.plot.w / count / 2;
-  if (last - first + 1 === count) {
-    return niceTicks(first, last, most).map((step) => ({ x: xOfStep(data, geometry, step) + half, step }));
-  }
-  return niceTicks(0, data.width - 1, most)
-    .map((column) => ({ x: xOfColumn(data, geometry, data.columns[column]) + half, step: data.firstStep[column] }));
-}
-
-/** Position of a rank among the rows of the window, -1 if it is not there. */
+/** Position of a rank among the rows of the window; -1 if it is not there. */
 export function rowOfRank(data, rank) {
   if (data.order === 'rank' && rank - data.rank[0] >= 0 && data.rank[rank - data.rank[0]] === rank) {
     return rank - data.rank[0];
@@ -181,17 +116,17 @@ export function rowOfRank(data, rank) {
 }
 
 /**
- * Where a rank is drawn: its row, or its cell among the hosts; at least 3 pixels high. null: nowhere.
+ * Box of a rank: its row, or its cell among the hosts; at least 3 pixels high. null if it is not drawn.
  * @returns {?{x: number, y: number, w: number, h: number}}
  */
 export function boxOfRank(data, geometry, rank) {
   const { plot } = geometry;
   const isHosts = data.kind === 'hosts';
-  const at = isHosts ? Array.prototype.indexOf.call(data.rank, rank) : rowOfRank(data, rank);
-  if (at < 0 || !data.width) return null;
-  const [rows, row] = isHosts ? [data.height, Math.floor(at / data.width)] : [data.count, at];
+  const position = isHosts ? Array.prototype.indexOf.call(data.rank, rank) : rowOfRank(data, rank);
+  if (position < 0 || !data.width) return null;
+  const [rows, row] = isHosts ? [data.height, Math.floor(position / data.width)] : [data.count, position];
   const h = plot.h / rows;
   const y = plot.y + row * h;
   const w = isHosts ? plot.w / data.width : plot.w;
-  return { x: isHosts ? plot.x + (at % data.width) * w : plot.x, w, y: h < 3 ? y + h / 2 - 1.5 : y, h: Math.max(3, h) };
+  return { x: isHosts ? plot.x + (position % data.width) * w : plot.x, w, y: h < 3 ? y + h / 2 - 1.5 : y, h: Math.max(3, h) };
 }

@@ -1,21 +1,24 @@
 /**
  * Heat map of one metric: rank x step. mount(element, app, options); options: {compact, order, load}.
- * `load(app, asked, signal)` answers with HeatData and may be replaced (a shared page has no server).
+ * `load(app, request, signal)` returns HeatData and can be replaced (a shared file has no server).
  */
-import { NO_DATA } from '../lib/colour.mjs';
-import { accused } from '../ranks/findings.mjs';
-import { showLegend } from '../ranks/legend.mjs';
-import { metricOf } from '../ranks/metric.mjs';
+import { onTheme, readTheme } from '../lib/canvas/canvas_theme.mjs';
+import { NO_DATA } from '../lib/canvas/colour.mjs';
+import { showLegend } from '../lib/canvas/colour_legend.mjs';
+import { isSoftwareGl } from '../lib/canvas/software_gl.mjs';
+import { xOfColumn } from '../lib/canvas/step_axis.mjs';
+import { placeTip, pointOn } from '../lib/canvas/tooltip.mjs';
+import { loadCulprits } from '../lib/culprits.mjs';
+import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
-import { isSoftwareGl, make, onTheme, readTheme } from '../ranks/theme.mjs';
-import { placeTip, pointOn } from '../ranks/tip.mjs';
+import { metricOf } from '../lib/metric.mjs';
 import { drawMap, drawMarks } from './draw.mjs';
-import { blockAt, geometryOf, heatData, hostData, NOBODY, xOfColumn, zoomOf } from './geometry.mjs';
-import { aboutMap, blockSentences, emptyMap } from './words.mjs';
-import { showWorst } from './worst.mjs';
+import { blockAt, geometryOf, heatData, hostData, NO_RANK, zoomOf } from './geometry.mjs';
+import { aboutMap, blockSentences, emptyMap } from './messages.mjs';
+import { showWorst } from './worst_cells.mjs';
 
 const REFETCH_MS = 1000;
-const ASK_CELL_MS = 60;
+const LOAD_CELL_MS = 60;
 const DOUBLE_MS = 600;
 const pickView = ({ rank, steps }) => ({ rank, steps });
 const MAPS = {
@@ -24,17 +27,17 @@ const MAPS = {
 
 const pair = (value) => value && `${Math.max(0, value[0])}..${Math.max(0, value[1])}`;
 
-/** Ask the server for a map; `quick`: at once, where it is large only its newest steps. */
-export async function loadHeat(app, asked, signal) {
-  if (asked.order === 'hosts') {
-    const { metric, attempt, height } = asked;
+/** Load a map from the server; with `quick` only the newest steps of a large map, at once. */
+export async function loadHeat(app, request, signal) {
+  if (request.order === 'hosts') {
+    const { metric, attempt, height } = request;
     return hostData(await app.arrays(
       app.api('ranks/hosts', { metric, attempt, height, steps: pair(app.view.steps) }), signal));
   }
   const answer = await app.arrays(app.api('ranks/heat', {
-    ...asked, rows: pair(asked.rows), steps: pair(asked.steps),
+    ...request, rows: pair(request.rows), steps: pair(request.steps),
   }), signal);
-  return heatData(answer, asked.order);
+  return heatData(answer, request.order);
 }
 
 export function mount(element, app, options = {}) {
@@ -45,12 +48,12 @@ export function mount(element, app, options = {}) {
 class HeatView {
   constructor(element, app, { compact = false, order = 'rank', load = loadHeat } = {}) {
     Object.assign(this, { element, app, compact, load });
-    this.asked = { order, rows: null, steps: null };
+    this.mapRequest = { order, rows: null, steps: null };
     this.theme = readTheme();
     this.shown = { culprits: [], victims: [] };
     this.software = isSoftwareGl();
     this.#build();
-    this.endTheme = onTheme(() => this.#restyle());
+    this.stopTheme = onTheme(() => this.#restyle());
     this.stop = new AbortController();
     const { signal } = this.stop;
     app.addEventListener('view', () => this.#followView(), { signal });
@@ -65,11 +68,11 @@ class HeatView {
     this.fetcher.stop();
     this.cellRequest?.abort();
     cancelAnimationFrame(this.frame);
-    clearTimeout(this.askTimer);
+    clearTimeout(this.cellTimer);
     clearTimeout(this.keyTimer);
     this.resizing.disconnect();
     this.stop.abort();
-    this.endTheme();
+    this.stopTheme();
   }
 
   #build() {
@@ -78,10 +81,10 @@ class HeatView {
     this.about = make('span', { class: 'quiet' });
     this.order = make('select', { 'aria-label': 'what the rows and columns are' },
       Object.entries(MAPS).map(([value, text]) => make('option', { value }, text)));
-    this.order.value = this.asked.order;
-    this.order.addEventListener('change', () => this.#ask({ order: this.order.value, rows: null, steps: null }));
+    this.order.value = this.mapRequest.order;
+    this.order.addEventListener('change', () => this.#load({ order: this.order.value, rows: null, steps: null }));
     this.reset = make('button', { hidden: '' }, 'whole map');
-    this.reset.addEventListener('click', () => this.#ask({ rows: null, steps: null }));
+    this.reset.addEventListener('click', () => this.#load({ rows: null, steps: null }));
     this.canvas = make('canvas', {
       tabindex: '0', role: 'img', 'aria-label': 'Heat map of ranks and steps; the table below has its worst cells',
     });
@@ -93,25 +96,25 @@ class HeatView {
     this.keyLine = make('div', { class: 'groups-key' });
     this.foot = make('div', { class: 'map-foot' }, [this.legend, this.keyLine]);
     this.worst = make('details', { class: 'worst-cells', hidden: '' });
-    this.said = make('div', { class: 'visually-hidden', 'aria-live': 'polite' });
+    this.announcement = make('div', { class: 'visually-hidden', 'aria-live': 'polite' });
     this.element.replaceChildren(
       make('div', { class: 'map-head' }, [this.title, this.about, make('div', { class: 'controls' }, [this.order, this.reset])]),
-      this.stage, this.foot, this.worst, this.said);
+      this.stage, this.foot, this.worst, this.announcement);
     [this.context, this.pen] = [this.canvas, this.overlay]
       .map((canvas) => canvas.getContext('2d', { willReadFrequently: this.software }));
-    this.#hands();
+    this.#listen();
   }
 
-  #hands() {
-    const at = (event) => pointOn(this.canvas, event);
+  #listen() {
+    const pointOf = (event) => pointOn(this.canvas, event);
     this.canvas.addEventListener('pointerdown', (event) => {
       if (event.button !== 0 || !this.data) return;
       if (event.pointerType === 'mouse') this.canvas.setPointerCapture(event.pointerId);
-      this.shown.drag = { from: at(event), to: at(event) };
+      this.shown.drag = { from: pointOf(event), to: pointOf(event) };
     });
     this.canvas.addEventListener('pointermove', (event) => {
       if (!this.data) return;
-      const point = at(event);
+      const point = pointOf(event);
       if (this.shown.drag) this.shown.drag.to = point;
       else this.#hover(point);
       this.#redraw();
@@ -120,10 +123,10 @@ class HeatView {
       const { drag } = this.shown;
       this.shown.drag = null;
       if (!drag || !this.data) return;
-      const zoom = zoomOf(this.data, this.geometry, drag.from, at(event));
-      if (zoom) this.#ask(zoom);
+      const zoom = zoomOf(this.data, this.geometry, drag.from, pointOf(event));
+      if (zoom) this.#load(zoom);
       else {
-        if (event.timeStamp - (this.clickedAt ?? -Infinity) > DOUBLE_MS) this.before = pickView(this.app.view);
+        if (event.timeStamp - (this.clickedAt ?? -Infinity) > DOUBLE_MS) this.viewBeforeClicks = pickView(this.app.view);
         this.clickedAt = event.timeStamp;
         this.#select(blockAt(this.data, this.geometry, drag.from.x, drag.from.y));
       }
@@ -132,16 +135,16 @@ class HeatView {
     this.canvas.addEventListener('pointercancel', () => { this.shown.drag = null; });
     this.canvas.addEventListener('pointerleave', () => this.#hover(null));
     this.canvas.addEventListener('dblclick', () => {
-      if (this.before) this.app.set(this.before);  // what its two clicks had selected
-      this.#ask({ rows: null, steps: null });
+      if (this.viewBeforeClicks) this.app.set(this.viewBeforeClicks);  // undo what the two clicks have selected
+      this.#load({ rows: null, steps: null });
     });
     this.canvas.addEventListener('keydown', (event) => this.#key(event));
   }
 
-  /** Arrows move the pointed block, Enter opens it in the timeline, Escape shows the whole map. */
+  /** Arrows move the marked block, Enter opens it in the timeline, Escape shows the whole map. */
   #key(event) {
     const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-    if (event.key === 'Escape') this.#ask({ rows: null, steps: null });
+    if (event.key === 'Escape') this.#load({ rows: null, steps: null });
     else if (event.key === 'Enter') this.#open();
     else if (moves[event.key] && this.data?.width) this.#move(...moves[event.key]);
     else return;
@@ -163,15 +166,15 @@ class HeatView {
 
   #viewKey() {
     const { run, attempt, metric, finding, steps } = this.app.view;
-    const brushed = this.asked.order === 'hosts' ? steps : this.data?.isCut && this.#near();
+    const brushed = this.mapRequest.order === 'hosts' ? steps : this.data?.isCut && this.#brushedSteps();
     return JSON.stringify([run, attempt, metric, finding, brushed]);
   }
 
-  /** Steps that were brushed, those a map too large for all of them shows; a click on a cell is no brush. */
-  #near() {
+  /** Steps that the user brushed: a map too large for all steps shows these. A click on a cell does not count. */
+  #brushedSteps() {
     const { steps } = this.app.view;
-    if (!steps || steps[1] > steps[0]) this.brushed = steps;
-    return this.brushed ?? null;
+    if (!steps || steps[1] > steps[0]) this.brushedSteps = steps;
+    return this.brushedSteps ?? null;
   }
 
   #followView() {
@@ -179,33 +182,33 @@ class HeatView {
     if (key !== this.key) {
       this.key = key;
       clearTimeout(this.keyTimer);
-      this.keyTimer = setTimeout(() => this.fetcher.now(), 80);  // brushing comes as a stream
+      this.keyTimer = setTimeout(() => this.fetcher.now(), 80);  // brushing sends many changes
     }
     this.#redraw();
   }
 
-  #ask(patch) {
-    Object.assign(this.asked, patch);
+  #load(patch) {
+    Object.assign(this.mapRequest, patch);
     this.key = this.#viewKey();
-    this.reset.hidden = !this.asked.rows && !this.asked.steps;
+    this.reset.hidden = !this.mapRequest.rows && !this.mapRequest.steps;
     this.#hover(null);
     this.fetcher.now();
   }
 
   async #fetch(signal) {
     if (!this.geometry) return;
-    this.#accuse(signal);
+    this.#loadCulprits(signal);
     try {
       const { plot } = this.geometry;
-      const asked = this.sent = {
-        ...this.asked, metric: await metricOf(this.app), attempt: this.app.view.attempt, near: pair(this.#near()),
+      const request = this.sentRequest = {
+        ...this.mapRequest, metric: await metricOf(this.app), attempt: this.app.view.attempt, near: pair(this.#brushedSteps()),
         width: Math.max(1, Math.round(plot.w)), height: Math.max(1, Math.round(plot.h)),
       };
-      const quick = asked.rows || asked.steps || this.data ? null : 1;
-      const first = await this.load(this.app, { ...asked, quick }, signal);
+      const quick = request.rows || request.steps || this.data ? null : 1;
+      const first = await this.load(this.app, { ...request, quick }, signal);
       if (!signal.aborted && !(first.isPart && this.data)) this.#show(first);
       if (first.isPart) {
-        const whole = await this.load(this.app, asked, signal);
+        const whole = await this.load(this.app, request, signal);
         if (!signal.aborted) this.#show(whole);
       }
     } catch (error) {
@@ -213,10 +216,10 @@ class HeatView {
     }
   }
 
-  async #accuse(signal) {
+  async #loadCulprits(signal) {
     try {
-      Object.assign(this.shown, await accused(this.app, signal));
-      this.#keys();
+      Object.assign(this.shown, await loadCulprits(this.app, signal));
+      this.#showKey();
       this.#redraw();
     } catch { /* superseded */ }
   }
@@ -233,19 +236,19 @@ class HeatView {
     this.veil.hidden = empty === '';
     this.#restyle();
     this.foot.hidden = empty !== '';
-    this.#keys();
+    this.#showKey();
     this.worst.hidden = this.compact || data.kind === 'hosts' || data.isPart || empty !== '';
-    if (!this.worst.hidden) showWorst(this.worst, this.app, data, this.sent);
+    if (!this.worst.hidden) showWorst(this.worst, this.app, data, this.sentRequest);
   }
 
-  /** The signs beside rows, and what hatching means, where there are any. */
-  #keys() {
+  /** Explains the signs next to rows and the hatching, if there are any. */
+  #showKey() {
     if (!this.data) return;
     const { culprits, victims } = this.shown;
     const marks = [[culprits.length, make('span', { class: 'fault' }, '\u25C0 '), 'culprit'],
       [victims.length, make('span', { class: 'fault' }, '\u25C1 '), 'waits for it'],
       [this.data.code.includes(NO_DATA), make('i', { class: 'missing' }), 'not recorded']];
-    this.keyLine.replaceChildren(...marks.filter(([there]) => there)
+    this.keyLine.replaceChildren(...marks.filter(([isPresent]) => isPresent)
       .map(([, sign, text]) => make('span', {}, [sign, text])));
   }
 
@@ -281,14 +284,14 @@ class HeatView {
   }
 
   #rowLabel() {
-    return this.asked.order.startsWith('host') ? 92 : 58;
+    return this.mapRequest.order.startsWith('host') ? 92 : 58;
   }
 
   #drawMap() {
     if (this.data && this.geometry) drawMap(this.context, this.data, this.geometry, this.theme);
   }
 
-  /** What lies over the map, on the next frame. */
+  /** Draw the marks over the map on the next frame. */
   #redraw() {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => {
@@ -302,10 +305,10 @@ class HeatView {
   #select(block) {
     if (!block) return;
     this.canvas.focus({ preventScroll: true });
-    const cell = this.cell?.block === this.#blockKey(block) ? this.cell.cell : null;
+    const cell = this.cell?.blockKey === this.#blockKey(block) ? this.cell.cell : null;
     const rank = cell?.rank ?? block.ranks[0];
     if (this.data.kind === 'hosts') {
-      if (rank !== NOBODY) this.app.set({ rank });
+      if (rank !== NO_RANK) this.app.set({ rank });
       return;
     }
     const step = cell?.step ?? block.steps[0];
@@ -320,50 +323,50 @@ class HeatView {
   }
 
   #blockKey(block) {
-    return `${this.asked.order}/${this.data.window}/${block.rows}/${block.steps}/${this.key}`;
+    return `${this.mapRequest.order}/${this.data.window}/${block.rows}/${block.steps}/${this.key}`;
   }
 
   #hover(point) {
     const block = point && blockAt(this.data, this.geometry, point.x, point.y);
     this.shown.hover = block;
     this.tip.hidden = !block;
-    clearTimeout(this.askTimer);
+    clearTimeout(this.cellTimer);
     if (!block) return this.#redraw();
-    this.#describe(block, this.#known(block), point);
-    if (block.code !== NO_DATA && this.data.kind === 'steps' && !this.#known(block)) {
-      this.askTimer = setTimeout(() => this.#askCell(block, point), ASK_CELL_MS);
+    this.#describe(block, this.#knownCell(block), point);
+    if (block.code !== NO_DATA && this.data.kind === 'steps' && !this.#knownCell(block)) {
+      this.cellTimer = setTimeout(() => this.#loadCell(block, point), LOAD_CELL_MS);
     }
   }
 
-  /** The cell of a block where it came with the map or was asked before. */
-  #known(block) {
+  /** The cell of a block if it came with the map or was loaded before. */
+  #knownCell(block) {
     const { data } = this;
     if (data.value) {
-      const at = block.row * data.width + block.column;
-      return { rank: block.ranks[0], step: block.steps[0], value: data.value[at], peers_ms: data.peers[at] };
+      const index = block.row * data.width + block.column;
+      return { rank: block.ranks[0], step: block.steps[0], value: data.value[index], peers_ms: data.peers[index] };
     }
-    return this.cell?.block === this.#blockKey(block) ? this.cell.cell : null;
+    return this.cell?.blockKey === this.#blockKey(block) ? this.cell.cell : null;
   }
 
-  async #askCell(block, point) {
+  async #loadCell(block, point) {
     this.cellRequest?.abort();
     this.cellRequest = new AbortController();
-    const { metric, attempt, order } = this.sent;
+    const { metric, attempt, order } = this.sentRequest;
     const [first] = this.data.window;
     try {
       const cell = await this.app.json(this.app.api('ranks/cell', {
         metric, attempt, order,
         rows: `${first + block.rows[0]}..${first + block.rows[1]}`, steps: `${block.steps[0]}..${block.steps[1]}`,
       }), this.cellRequest.signal);
-      this.cell = { block: this.#blockKey(block), cell };
+      this.cell = { blockKey: this.#blockKey(block), cell };
       if (this.shown.hover === block) this.#describe(block, cell, point);
-    } catch { /* the pointer has moved on, or there is nothing to say */ }
+    } catch { /* the pointer has moved on, or the cell has no data */ }
   }
 
   #describe(block, cell, point) {
     const [first, ...rest] = blockSentences(this.data, block, cell);
     this.tip.replaceChildren(make('b', {}, first), ...rest.map((text) => make('div', {}, text)));
-    if (point.byKey) this.said.textContent = [first, ...rest].join(', ');
+    if (point.byKey) this.announcement.textContent = [first, ...rest].join(', ');
     placeTip(this.tip, point, this.geometry.width, this.geometry.height);
   }
 }

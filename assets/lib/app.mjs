@@ -1,6 +1,6 @@
 /**
- * What every view shares: where the server is, the view state, requests, and news of the run.
- * One instance per page; views get it as `app` in mount(element, app, options).
+ * What all views share: the server's address, the view state, requests, and events of the run.
+ * There is one instance per page; views get it as `app` in mount(element, app, options).
  */
 import { unpackArrays } from './arrays.mjs';
 import { emptyView, formatUrl, parseUrl } from './view_state.mjs';
@@ -18,16 +18,16 @@ export class App extends EventTarget {
     window.addEventListener('popstate', () => this.readUrl());
   }
 
-  /** Take the view over from the address bar. */
+  /** Read the view state from the address bar. */
   readUrl() {
     this.view = parseUrl(location.pathname, location.search, this.base);
-    this.#announce();
+    this.#announceView();
   }
 
   /**
-   * Change the view state: the URL follows, every view hears `view`.
+   * Change the view state. The URL follows, and every view gets the event `view`.
    * @param {Partial<import('./view_state.mjs').View>} patch
-   * @param {{push?: boolean}} options push: a step that the back button takes back
+   * @param {{push?: boolean}} options push: the back button undoes the change
    */
   set(patch, { push = false } = {}) {
     this.view = { ...this.view, ...patch };
@@ -38,7 +38,7 @@ export class App extends EventTarget {
       this.urlTimer = setTimeout(
         () => history.replaceState(history.state, '', formatUrl(this.view, this.base)), WRITE_URL_MS);
     }
-    this.#announce();
+    this.#announceView();
   }
 
   /** Open another page of the run, or another run; Dash renders it without a reload. */
@@ -50,12 +50,12 @@ export class App extends EventTarget {
     window.dispatchEvent(new PopStateEvent('popstate'));
   }
 
-  /** Link to the present view, to be sent to others. */
+  /** Link to the current view. */
   link(patch = {}) {
     return new URL(formatUrl({ ...this.view, ...patch }, this.base), location.origin).href;
   }
 
-  #announce() {
+  #announceView() {
     this.dispatchEvent(new CustomEvent('view', { detail: this.view }));
     clearTimeout(this.publishTimer);
     this.publishTimer = setTimeout(() => this.publish('view', {
@@ -82,39 +82,39 @@ export class App extends EventTarget {
   }
 
   /**
-   * A binary answer of app/web/arrays.py. Throws an Error with the server's sentence.
+   * Fetch a binary answer of app/web/arrays.py. Throws an Error with the server's message.
    * @param {string} url @param {AbortSignal} [signal]
    */
   async arrays(url, signal) {
-    const answer = await this.#fetched(url, signal);
+    const answer = await this.#request(url, signal);
     return unpackArrays(await answer.arrayBuffer());
   }
 
-  /** A JSON answer. Throws an Error with the server's sentence. */
+  /** Fetch a JSON answer. Throws an Error with the server's message. */
   async json(url, signal) {
-    return (await this.#fetched(url, signal)).json();
+    return (await this.#request(url, signal)).json();
   }
 
   /**
-   * Answer to a request that runs something; the header is what pages of other sites cannot send.
+   * Send a request that starts something. Pages of other sites cannot send the X-Rankscope header.
    * @param {string} url @param {object} content @param {AbortSignal} [signal]
    */
   async post(url, content, signal) {
-    return this.#fetched(url, signal, {
+    return this.#request(url, signal, {
       method: 'POST', body: JSON.stringify(content),
       headers: { 'Content-Type': 'application/json', 'X-Rankscope': '1' },
     });
   }
 
-  async #fetched(url, signal, options = {}) {
+  async #request(url, signal, options = {}) {
     const answer = await fetch(url, { signal, credentials: 'same-origin', ...options }).catch((error) => {
       throw signal?.aborted ? error : new Error('The server cannot be reached.');
     });
     if (answer.ok) return answer;
-    let sentence = `The server answered ${answer.status}.`;
+    let message = `The server answered ${answer.status}.`;
     try {
-      sentence = (await answer.json()).error ?? sentence;
+      message = (await answer.json()).error ?? message;
     } catch { /* not JSON: a proxy answered */ }
-    throw new Error(sentence);
+    throw new Error(message);
   }
 }

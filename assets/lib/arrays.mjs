@@ -13,9 +13,9 @@ const TYPES = {
 export function unpackArrays(buffer) {
   const headerBytes = new DataView(buffer).getUint32(0, true);
   const text = new TextDecoder().decode(new Uint8Array(buffer, 4, headerBytes));
-  const { arrays: described, ...meta } = JSON.parse(text);
+  const { arrays: descriptions, ...meta } = JSON.parse(text);
   const arrays = {};
-  for (const [name, { dtype, length, offset }] of Object.entries(described)) {
+  for (const [name, { dtype, length, offset }] of Object.entries(descriptions)) {
     arrays[name] = new TYPES[dtype](buffer, 4 + headerBytes + offset, length);
   }
   return { arrays, meta };

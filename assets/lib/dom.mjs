@@ -1,18 +1,19 @@
-/** Elements made from data: text only, data never becomes markup. */
+/** Elements made from data: data goes in as text and never becomes markup. */
 
 /**
  * @param {string} tag
- * @param {Object<string, ?string|number|boolean>} attributes `text` is the content; true, false and
- *   null are attributes that are there or not
- * @param {(Node|string)[]} children
+ * @param {Object<string, any>} attributes `text` is the content, `on` has listeners by event; null and
+ *   false leave an attribute out, true sets it without a value
+ * @param {...(Node|string|(Node|string)[])} content
  */
-export function element(tag, attributes = {}, children = []) {
-  const made = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) {
+export function make(tag, attributes = {}, ...content) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    if (key === 'text') made.textContent = value;
-    else made.setAttribute(key, value === true ? '' : value);
+    if (name === 'text') element.textContent = value;
+    else if (name === 'on') for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    else element.setAttribute(name, value === true ? '' : value);
   }
-  made.append(...children);
-  return made;
+  element.append(...content.flat().filter((part) => part !== undefined));
+  return element;
 }

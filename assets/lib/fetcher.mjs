@@ -1,18 +1,19 @@
-/** Requests of a view of a live run: not too often, and none lost. */
+/** Limits how often a view of a live run sends requests, without losing the last one. */
 
 /**
- * `fetch(signal)` for news of a live run: at most once per `ms`, and never abandoned for newer news,
- * else answers that take longer than news come would never be seen. `now()` abandons what is under way.
+ * Calls `fetch(signal)` at most once per `ms`. `news()` waits for the request under way: if each event
+ * aborted it, an answer that takes longer than the time between events would never arrive. `now()`
+ * aborts the request under way.
  */
 export function makeFetcher(fetch, ms) {
   let request = null;
   let isStale = false;
   const now = async () => {
     request?.abort();
-    const mine = request = new AbortController();
+    const current = request = new AbortController();
     isStale = false;
-    await fetch(mine.signal);
-    if (request !== mine) return;
+    await fetch(current.signal);
+    if (request !== current) return;
     request = null;
     if (isStale) news();
   };
@@ -30,7 +31,7 @@ export function makeFetcher(fetch, ms) {
   };
 }
 
-/** `run` at most once per `ms`, the last call never lost. */
+/** Calls `run` at most once per `ms`; the last call is never lost. */
 export function throttled(run, ms) {
   let timer = 0;
   let last = -Infinity;

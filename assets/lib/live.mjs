@@ -1,26 +1,26 @@
 /**
- * News of the run in view, by the socket of app/routes/live/status.py. Dispatches on `app`:
+ * Follows the run in view through the WebSocket of app/routes/live/status.py. Dispatches on `app`:
  * 'run' {run, version, state, last_step}: the run has new data; at most every RUN_MS;
- * 'live' {connected, paused, data_age_s, state, problem, bar}: with each message, and when that changes;
- * and publishes `pulse` {run, version, state} for Dash where words and numbers may have changed: when
- * a rank has finished a step or the state is another, at most every PULSE_MS.
- * A hidden tab has no socket; when it returns it catches up. While paused nothing but 'live' comes.
+ * 'live' {connected, paused, data_age_s, state, problem, bar}: with each message and each change of these;
+ * and publishes the store `pulse` {run, version, state}, on which Dash updates its texts and numbers:
+ * when a rank has finished a step or the state has changed, at most every PULSE_MS.
+ * A hidden tab has no socket and catches up when it is shown again. While paused only 'live' is dispatched.
  */
 
 export const RUN_MS = 250;
-export const PULSE_MS = 1000;  // Dash draws words and numbers: nobody reads them faster
+export const PULSE_MS = 1000;  // Dash updates texts and numbers: people do not read them faster
 const SILENT_PULSE_MS = 5000;
 const BACKOFF_MS = [200, 400, 800, 1600, 3000];
-const SILENT_MS = 6000;  // the server says something each second
+const SILENT_MS = 6000;  // the server sends a message each second
 const RECENT_S = 5;
-const UNKNOWN = 4404;  // the server's close code for a run that is not there (yet)
+const UNKNOWN = 4404;  // the server's close code for a run that does not exist (yet)
 
 /** Milliseconds before the next try; `spread` from 0 to 1 keeps many tabs from coming at once. */
 export function backoffMs(tries, spread = 0.5) {
   return BACKOFF_MS[Math.min(tries, BACKOFF_MS.length - 1)] * (0.75 + 0.5 * spread);
 }
 
-/** Address of the socket for a page's address. */
+/** URL of the socket for the URL of a page. */
 export function socketUrl(pageUrl, base, run) {
   const url = new URL(`${base}/api/live`, pageUrl);
   url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
@@ -55,32 +55,32 @@ export class Throttle {
 }
 
 /**
- * Whether a message is news to a page.
+ * Whether a message has something new for a page.
  * @param {{version: number, data_age_s: ?number}} message
- * @param {?number} known version told last, null: none since the page began
- * @param {boolean} again whether there was a socket for this run before: a server that was
- *   restarted counts from 1 again, and a tab that slept has missed something
+ * @param {?number} version of the last message on this socket, null: this is the first
+ * @param {boolean} wasConnected whether there was a socket for this run before: a restarted server
+ *   counts from 1 again, and a tab that was hidden has missed messages
  */
-export function isNews(message, known, again) {
-  if (known !== null) return message.version !== known;
-  return again || (message.data_age_s !== null && message.data_age_s < RECENT_S);
+export function isNews(message, version, wasConnected) {
+  if (version !== null) return message.version !== version;
+  return wasConnected || (message.data_age_s !== null && message.data_age_s < RECENT_S);
 }
 
 /**
- * Whether numbers that depend on the time are asked for again without news: while ranks fall silent
- * one after another nothing is written that would tell of it, and the state says `silent` but once.
+ * Whether to refresh numbers that depend on the clock although nothing was written: while ranks fall
+ * silent one after another there is no new data, and the state changes to `silent` only once.
  */
-export function isDueAgain(message, sinceMs) {
+export function isRefreshDue(message, sinceMs) {
   return message.state === 'silent' && sinceMs >= SILENT_PULSE_MS;
 }
 
-/** Whether the run was replaced by itself: its import is over, and times may count from elsewhere. */
-export function hasBecomeWhole(before, now) {
+/** Whether the import of the run has finished: times may count from another origin now. */
+export function isImportFinished(before, now) {
   return before === 'importing' && now !== 'importing';
 }
 
-/** What words and numbers of a page depend on: where no step has been finished, on any news. */
-export function saidBy({ version, state, progress, problem, bar }) {
+/** Changes when texts and numbers of a page may change; with each version until a step is finished. */
+export function contentKey({ version, state, progress, problem, bar }) {
   return JSON.stringify([state, progress || version, problem, bar]);
 }
 
@@ -88,14 +88,14 @@ export class Live {
   #socket = null;
   #run;  // of the socket
   #tries = 0;
-  #known = null;
-  #again = false;
+  #version = null;  // of the last message on this socket
+  #wasConnected = false;
   #wasUnknown = false;
-  #waiting = null;  // message that came while paused
+  #heldBack = null;  // message that arrived while paused
   #last = {};
-  #timer = null;
+  #reconnectTimer = null;
   #pulsedAt = -Infinity;
-  #pulsed = null;  // what the last pulse told of
+  #pulsedKey = null;  // contentKey of the last pulse
   #watchdog = null;
 
   /** @param {import('./app.mjs').App} app */
@@ -113,33 +113,33 @@ export class Live {
     this.#start();
   }
 
-  /** Hold the page as it is; data ages go on. */
+  /** Keep the page as it is; the age of its data keeps counting. */
   pause() {
     this.paused = true;
     this.runThrottle.cancel();
     this.pulseThrottle.cancel();
-    this.#tell();
+    this.#dispatchLive();
   }
 
-  /** Follow again, from the newest state. */
+  /** Follow again, from the newest message. */
   resume() {
     this.paused = false;
-    const waiting = this.#waiting;
-    this.#waiting = null;
-    if (waiting) this.#pass(waiting);
-    this.#tell();
+    const heldBack = this.#heldBack;
+    this.#heldBack = null;
+    if (heldBack) this.#forward(heldBack);
+    this.#dispatchLive();
   }
 
-  /** Another run, or the first one: nothing is known of it. */
+  /** Start with another run, or with the first one. */
   #start() {
     this.#close();
     this.#run = this.app.view.run;
-    this.#known = null;
-    this.#again = false;
+    this.#version = null;
+    this.#wasConnected = false;
     this.#wasUnknown = false;
-    this.#waiting = null;
+    this.#heldBack = null;
     this.#last = {};
-    this.#pulsed = null;
+    this.#pulsedKey = null;
     this.#tries = 0;
     this.runThrottle.cancel();
     this.pulseThrottle.cancel();
@@ -156,91 +156,91 @@ export class Live {
   }
 
   #connect() {
-    clearTimeout(this.#timer);
+    clearTimeout(this.#reconnectTimer);
     const socket = new WebSocket(socketUrl(location.href, this.app.base, this.#run));
     this.#socket = socket;
-    this.#expectWord();
-    socket.onmessage = (event) => { if (socket === this.#socket) this.#heard(event.data); };
-    socket.onclose = (event) => { if (socket === this.#socket) this.#lost(event.code); };
+    this.#restartWatchdog();
+    socket.onmessage = (event) => { if (socket === this.#socket) this.#receive(event.data); };
+    socket.onclose = (event) => { if (socket === this.#socket) this.#disconnected(event.code); };
   }
 
   #close() {
-    clearTimeout(this.#timer);
+    clearTimeout(this.#reconnectTimer);
     clearTimeout(this.#watchdog);
     const socket = this.#socket;
     this.#socket = null;
     socket?.close();
-    this.#known = null;
+    this.#version = null;
     this.connected = false;
-    this.#tell();
+    this.#dispatchLive();
   }
 
-  /** A network that went away says nothing: give the socket up where no word comes. */
-  #expectWord() {
+  /** A broken network sends no close event: give the socket up if no message arrives in time. */
+  #restartWatchdog() {
     clearTimeout(this.#watchdog);
     const socket = this.#socket;
     this.#watchdog = setTimeout(() => {
       if (socket !== this.#socket) return;
-      this.#lost(0);
+      this.#disconnected(0);
       socket.close();
     }, SILENT_MS);
   }
 
-  #lost(code) {
+  #disconnected(code) {
     clearTimeout(this.#watchdog);
     this.#socket = null;
-    this.#known = null;
+    this.#version = null;
     this.connected = false;
-    if (code === UNKNOWN && this.#last.state === 'importing') {  // given up, or indexed as a whole now
+    if (code === UNKNOWN && this.#last.state === 'importing') {  // the import was cancelled, or the whole run is indexed now
       location.reload();
       return;
     }
     this.#wasUnknown ||= code === UNKNOWN;
-    this.#tell();
+    this.#dispatchLive();
     if (document.hidden) return;
     const wait = code === UNKNOWN ? Math.max(1000, backoffMs(this.#tries)) : backoffMs(this.#tries, Math.random());
     this.#tries += 1;
-    this.#timer = setTimeout(() => this.#connect(), wait);
+    this.#reconnectTimer = setTimeout(() => this.#connect(), wait);
   }
 
-  #heard(text) {
-    this.#expectWord();
+  #receive(text) {
+    this.#restartWatchdog();
     const message = JSON.parse(text);
-    // the page says that there is no such run, or shows what was read of it so far: now it is there
-    if (this.#wasUnknown || hasBecomeWhole(this.#last.state, message.state)) {
+    // the page shows that there is no such run, or its first part: now the whole run is there
+    if (this.#wasUnknown || isImportFinished(this.#last.state, message.state)) {
       location.reload();
       return;
     }
     this.connected = true;
     this.#tries = 0;
-    const news = isNews(message, this.#known, this.#again);
-    this.#known = message.version;
-    this.#again = true;
-    const changed = message.state !== this.#last.state && this.#last.state !== undefined;
+    const news = isNews(message, this.#version, this.#wasConnected);
+    this.#version = message.version;
+    this.#wasConnected = true;
+    const stateChanged = message.state !== this.#last.state && this.#last.state !== undefined;
     this.#last = message;
-    if (news || changed) {
-      if (this.paused) this.#waiting = message;
-      else this.#pass(message);
-    } else if (!this.paused && isDueAgain(message, performance.now() - this.#pulsedAt)) {
+    if (news || stateChanged) {
+      if (this.paused) this.#heldBack = message;
+      else this.#forward(message);
+    } else if (!this.paused && isRefreshDue(message, performance.now() - this.#pulsedAt)) {
       this.#pulse(message);
     }
-    this.#tell();
+    this.#dispatchLive();
   }
 
-  #pass(message) {
+  #forward(message) {
     const { run, version, state, last_step } = message;
     if (run !== null) this.runThrottle.push({ run, version, state, last_step });
-    if (saidBy(message) !== this.#pulsed) this.#pulse(message);
+    if (contentKey(message) !== this.#pulsedKey) this.#pulse(message);
   }
 
   #pulse(message) {
     const { run, version, state } = message;
     this.#pulsedAt = performance.now();
-    this.#pulsed = saidBy(message);
+    this.#pulsedKey = contentKey(message);
     this.pulseThrottle.push({ run, version, state });
   }
 
-  #tell() {
+  #dispatchLive() {
     const { data_age_s = null, state = null, problem = null, bar = null } = this.#last;
     this.#dispatch('live', {
       connected: this.connected, paused: this.paused, data_age_s, state, problem, bar,

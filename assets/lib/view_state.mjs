@@ -1,5 +1,5 @@
 /**
- * The view state and its URL, as app/view_state.py has it (both are held to tests/app/view_cases.json).
+ * The view state and its URL, as in app/view_state.py (tests hold both to the same cases).
  * Pure: no DOM, no history.
  *
  * @typedef {Object} View
@@ -15,8 +15,8 @@
  * @property {?string} finding
  * @property {?string} q
  * @property {?string} sql
- * @property {Object<string, string>} args parameters of the ready question
- * @property {Object<string, string>} model what the page Model shows
+ * @property {Object<string, string>} args parameters of the saved query
+ * @property {Object<string, string>} model what the page Model shows, see model/shared/model_state.mjs
  */
 
 export const PAGES = ['overview', 'timeline', 'ranks', 'query', 'what-if', 'model'];
@@ -45,18 +45,18 @@ const formatPair = (value) => (value === null ? '' : `${value[0]}..${value[1]}`)
 const name = (text) => (/^[\p{L}\p{N}_.:/ -]{1,120}$/u.test(text) ? text : undefined);
 
 function parseRanks(text) {
-  const found = new Set();
+  const ranks = new Set();
   for (const part of text.split(',')) {
     const dash = part.indexOf('-');
     const low = natural(dash < 0 ? part : part.slice(0, dash));
     const high = dash < 0 ? low : natural(part.slice(dash + 1));
-    if (!(high >= low) || found.size + high - low >= MOST_RANKS) return undefined;
-    for (let rank = low; rank <= high; rank++) found.add(rank);
+    if (!(high >= low) || ranks.size + high - low >= MOST_RANKS) return undefined;
+    for (let rank = low; rank <= high; rank++) ranks.add(rank);
   }
-  return [...found];
+  return [...ranks];
 }
 
-/** Ranks as in a URL: runs of neighbours become `0-7`; the order is kept. */
+/** Ranks as in a URL: consecutive ranks become `0-7`; the order is kept. */
 export function formatRanks(ranks) {
   const runs = [];
   for (const rank of ranks) {
@@ -81,7 +81,7 @@ const FIELDS = {
   sql: [(text) => cut(text), plain],
 };
 
-/** Percent-decoding that takes damaged text as Python's unquote does, where JavaScript's throws. */
+/** Percent-decoding that accepts malformed text like Python's unquote; decodeURIComponent would throw. */
 function unquoted(text) {
   const safe = text.replace(/[+&]/g, (sign) => `%${sign.charCodeAt(0).toString(16)}`);
   return new URLSearchParams(`v=${safe}`).get('v');
@@ -91,7 +91,7 @@ function unquoted(text) {
 const cut = (text) => (text.length <= LONGEST ? text : [...text].slice(0, LONGEST).join(''));
 
 /**
- * View of a URL; a damaged field falls back alone, an unknown path is the start page.
+ * View of a URL. A malformed field gets its default, an unknown path is the start page.
  * @returns {View}
  */
 export function parseUrl(path, search = '', base = '') {

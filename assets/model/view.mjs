@@ -1,10 +1,10 @@
 /** The page Model: its sub-views Health, Inspect, Perturb and Prompt, one at a time. */
-import { make } from '../ranks/theme.mjs';
-import { HealthView } from './health.mjs';
-import { InspectView } from './inspect.mjs';
-import { PerturbView } from './perturb.mjs';
-import { PromptView } from './prompt.mjs';
-import { setModel } from './state.mjs';
+import { make } from '../lib/dom.mjs';
+import { HealthView } from './health/health.mjs';
+import { InspectView } from './inspect/inspect.mjs';
+import { PerturbView } from './perturb/perturb.mjs';
+import { PromptView } from './prompt/prompt.mjs';
+import { setModel } from './shared/model_state.mjs';
 
 const VIEWS = [['health', 'Health', HealthView], ['inspect', 'Inspect', InspectView], ['perturb', 'Perturb', PerturbView], ['prompt', 'Prompt', PromptView]];
 
@@ -19,12 +19,12 @@ export function mount(element, app, { first = 'health' } = {}) {
   let view = null;
   const follow = () => {
     if (app.view.page !== 'model') return;
-    const at = (view) => VIEWS.findIndex(([name]) => name === view);
-    const wanted = at(app.view.model.view) < 0 ? at(first) : at(app.view.model.view);
+    const indexOf = (wantedName) => VIEWS.findIndex(([name]) => name === wantedName);
+    const wanted = indexOf(app.view.model.view) < 0 ? indexOf(first) : indexOf(app.view.model.view);
     if (wanted === shown) return;
     view?.destroy();
     shown = wanted;
-    buttons.forEach((button, at) => button.setAttribute('aria-pressed', String(at === wanted)));
+    buttons.forEach((button, index) => button.setAttribute('aria-pressed', String(index === wanted)));
     body.replaceChildren();
     view = new VIEWS[wanted][2](body, app);
   };

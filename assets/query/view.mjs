@@ -1,75 +1,75 @@
-/** The query page: ready questions at the left, what one asks and its answer at the right. */
-import { element } from '../lib/dom.mjs';
-import { answerPanel } from './answer.mjs';
-import { command, missing, placeholder, request, values } from './form.mjs';
+/** The query page: saved queries on the left, the chosen query and its answer on the right. */
+import { make } from '../lib/dom.mjs';
+import { answerPanel } from './answer_panel.mjs';
+import { command, missing, placeholder, request, values } from './saved_query.mjs';
 
 const FIRST = 'slowest_ranks';
 const FOLLOW_MS = 300;
 const SQL_EXAMPLE = "SELECT rank, count(*) AS spans, sum(dur_ns) AS time_ns\nFROM spans WHERE kind = 'tp_comm'\n"
   + 'GROUP BY rank ORDER BY time_ns DESC';
 
-/** @param {HTMLElement} place @param {import('../lib/app.mjs').App} app */
-export function mount(place, app, options) {
-  const byName = Object.fromEntries(options.questions.map((one) => [one.name, one]));
-  const list = element('nav', { class: 'panel questions', 'aria-label': 'Questions' });
-  const asked = element('section', { class: 'panel asked' });
+/** @param {HTMLElement} container @param {import('../lib/app.mjs').App} app */
+export function mount(container, app, options) {
+  const byName = Object.fromEntries(options.questions.map((query) => [query.name, query]));
+  const list = make('nav', { class: 'panel questions', 'aria-label': 'Saved queries' });
+  const form = make('section', { class: 'panel asked' });
   const answer = answerPanel(app);
-  place.replaceChildren(list, element('div', { class: 'query-main' }, [asked, answer.element]));
-  let shown = null;   // what the form stands for
-  let running = null; // what was asked last, as JSON
-  const confirmed = new Set();  // SQL that the user has run here: that of an address is only shown
+  container.replaceChildren(list, make('div', { class: 'query-main' }, [form, answer.element]));
+  let shown = null;   // the query in the form, as JSON
+  let running = null; // the query that was run last, as JSON
+  const confirmed = new Set();  // SQL that the user has run here; SQL from a link is only shown
   let timer = 0;
 
   const chosen = () => (app.view.sql !== null ? null : byName[app.view.q ?? FIRST] ?? null);
-  const ask = (given, question, sql) => {
-    running = JSON.stringify([app.view.run, question?.name, given, sql]);
-    const params = question ? request(question, given) : {};
-    answer.ask(params, question, question ? null : sql, command(options.folder, question, given, sql));
+  const run = (given, savedQuery, sql) => {
+    running = JSON.stringify([app.view.run, savedQuery?.name, given, sql]);
+    const params = savedQuery ? request(savedQuery, given) : {};
+    answer.run(params, savedQuery, savedQuery ? null : sql, command(options.folder, savedQuery, given, sql));
   };
 
-  function showQuestion(question) {
-    const form = element('form', { class: 'parameters' });
-    const given = values(question, app.view, options.t0);
-    for (const parameter of question.parameters) {
-      const input = element('input', {
+  function showSavedQuery(savedQuery) {
+    const fields = make('form', { class: 'parameters' });
+    const given = values(savedQuery, app.view, options.t0);
+    for (const parameter of savedQuery.parameters) {
+      const input = make('input', {
         name: parameter.name, value: given[parameter.name] ?? '', placeholder: placeholder(parameter),
         inputmode: parameter.type === 'text' ? 'text' : 'decimal', autocomplete: 'off', spellcheck: 'false',
       });
       const about = [parameter.type, parameter.doc].filter(Boolean).join(': ');
-      form.append(element('label', { title: about }, [
-        element('span', { class: 'quiet', text: parameter.name }), input]));
+      fields.append(make('label', { title: about }, [
+        make('span', { class: 'quiet', text: parameter.name }), input]));
     }
-    form.append(element('button', { class: 'primary', type: 'submit', text: 'Run', title: 'Ctrl+Enter' }));
-    form.addEventListener('submit', (event) => {
+    fields.append(make('button', { class: 'primary', type: 'submit', text: 'Run', title: 'Ctrl+Enter' }));
+    fields.addEventListener('submit', (event) => {
       event.preventDefault();
-      const args = Object.fromEntries([...new FormData(form)].filter(([, value]) => value.trim() !== ''));
+      const args = Object.fromEntries([...new FormData(fields)].filter(([, value]) => value.trim() !== ''));
       running = null;
-      app.set({ q: question.name, sql: null, args }, { push: true });
+      app.set({ q: savedQuery.name, sql: null, args }, { push: true });
     });
-    const columns = element('dl', {}, question.columns.flatMap(([name, about]) => [
-      element('dt', { text: name }), element('dd', { text: about })]));
-    const parameters = element('dl', {}, question.parameters.flatMap((p) => [
-      element('dt', { text: p.name }),
-      element('dd', { text: `${p.type}, ${p.required ? 'needed' : `default ${placeholder(p)}`}${p.doc ? `: ${p.doc}` : ''}` })]));
-    const more = element('details', { class: 'documentation' }, [
-      element('summary', { text: 'Parameters, columns, what an empty answer means' }),
-      element('h3', { text: 'Parameters' }), question.parameters.length ? parameters : element('p', { class: 'quiet', text: 'none' }),
-      element('h3', { text: 'Columns' }), columns,
-      element('h3', { text: 'Empty' }), element('p', { class: 'quiet', text: `${question.empty}.` }),
+    const columns = make('dl', {}, savedQuery.columns.flatMap(([name, about]) => [
+      make('dt', { text: name }), make('dd', { text: about })]));
+    const parameters = make('dl', {}, savedQuery.parameters.flatMap((p) => [
+      make('dt', { text: p.name }),
+      make('dd', { text: `${p.type}, ${p.required ? 'required' : `default ${placeholder(p)}`}${p.doc ? `: ${p.doc}` : ''}` })]));
+    const more = make('details', { class: 'documentation' }, [
+      make('summary', { text: 'Parameters, columns, what an empty answer means' }),
+      make('h3', { text: 'Parameters' }), savedQuery.parameters.length ? parameters : make('p', { class: 'quiet', text: 'none' }),
+      make('h3', { text: 'Columns' }), columns,
+      make('h3', { text: 'Empty' }), make('p', { class: 'quiet', text: `${savedQuery.empty}.` }),
     ]);
-    asked.replaceChildren(element('header', {}, [element('h1', { text: question.name })]),
-      element('p', { class: 'meaning', text: question.doc }), form, more);
+    form.replaceChildren(make('header', {}, [make('h1', { text: savedQuery.name })]),
+      make('p', { class: 'meaning', text: savedQuery.doc }), fields, more);
   }
 
   function showSql(text) {
-    const input = element('textarea', {
+    const input = make('textarea', {
       rows: '5', spellcheck: 'false', maxlength: '4000', 'aria-label': 'SQL', autocapitalize: 'off',
       placeholder: SQL_EXAMPLE,
     });
     input.value = text;
-    // not before: a link alone starts nothing. A query that runs says what is wrong
+    // prepares the database on focus: a link alone starts nothing. A failure shows when the query runs
     input.addEventListener('focus', () => app.post(app.api('query/ready'), {}).catch(() => {}), { once: true });
-    const run = element('button', { class: 'primary', type: 'button', text: 'Run', title: 'Ctrl+Enter' });
+    const run = make('button', { class: 'primary', type: 'button', text: 'Run', title: 'Ctrl+Enter' });
     const send = () => {
       running = null;
       const sql = input.value.trim() ? input.value : SQL_EXAMPLE;
@@ -77,35 +77,35 @@ export function mount(place, app, options) {
       app.set({ q: null, sql, args: {} }, { push: true });
     };
     run.addEventListener('click', send);
-    asked.replaceChildren(
-      element('header', {}, [element('h1', { text: 'Your own SQL' }), element('span', { class: 'quiet', text: 'one SELECT over the tables of this run' })]),
-      input, element('div', { class: 'actions' }, [run, tables(app)]));
+    form.replaceChildren(
+      make('header', {}, [make('h1', { text: 'Your own SQL' }), make('span', { class: 'quiet', text: 'one SELECT over the tables of this run' })]),
+      input, make('div', { class: 'actions' }, [run, tables(app)]));
     return input;
   }
 
   function sync() {
-    const question = chosen();
+    const savedQuery = chosen();
     const { sql } = app.view;
-    const given = question ? values(question, app.view, options.t0) : {};
-    const now = JSON.stringify([question?.name, given, sql]);
+    const given = savedQuery ? values(savedQuery, app.view, options.t0) : {};
+    const now = JSON.stringify([savedQuery?.name, given, sql]);
     if (now !== shown) {
       shown = now;
       drawList();
-      if (question) showQuestion(question);
+      if (savedQuery) showSavedQuery(savedQuery);
       else if (sql !== null) showSql(sql);
-      else asked.replaceChildren(element('p', { class: 'sentence', text: `There is no question ${app.view.q}; choose one of the list.` }));
+      else form.replaceChildren(make('p', { class: 'sentence', text: `There is no saved query ${app.view.q}; choose one from the list.` }));
     }
-    const state = JSON.stringify([app.view.run, question?.name, given, sql ?? undefined]);
+    const state = JSON.stringify([app.view.run, savedQuery?.name, given, sql ?? undefined]);
     if (state === running) return;
-    if (question) {
-      const lacks = missing(question, given);
+    if (savedQuery) {
+      const lacks = missing(savedQuery, given);
       if (lacks.length) {
-        answer.say(`It needs ${lacks.join(' and ')}: fill that in above and run it.`);
-        asked.querySelector(`input[name="${lacks[0]}"]`)?.focus();
-      } else ask(given, question);
-    } else if (confirmed.has(sql)) ask({}, null, sql);
-    else if (sql?.trim()) answer.say('This SQL came with the address. Read it, then press Run.');
-    else answer.say('Write a SELECT above and run it: Ctrl+Enter.');
+        answer.showMessage(`Fill in ${lacks.join(' and ')} above and run the query.`);
+        form.querySelector(`input[name="${lacks[0]}"]`)?.focus();
+      } else run(given, savedQuery);
+    } else if (confirmed.has(sql)) run({}, null, sql);
+    else if (sql?.trim()) answer.showMessage('This SQL came with the link. Read it, then press Run.');
+    else answer.showMessage('Write a SELECT above and run it: Ctrl+Enter.');
   }
 
   function drawList() {
@@ -115,11 +115,11 @@ export function mount(place, app, options) {
       app.set(name === '' ? { q: null, sql: '', args: {} } : { q: name, sql: null, args: {} }, { push: true });
     };
     const entries = [['', 'Your own SQL', 'One SELECT over the tables of this run'],
-      ...options.questions.map((one) => [one.name, one.name, one.doc])];
-    const select = element('select', { 'aria-label': 'Question' });
+      ...options.questions.map(({ name, doc }) => [name, name, doc])];
+    const select = make('select', { 'aria-label': 'Saved query' });
     const buttons = entries.map(([name, text, about]) => {
-      select.append(element('option', { value: name, text, selected: name === current }));
-      const button = element('button', {
+      select.append(make('option', { value: name, text, selected: name === current }));
+      const button = make('button', {
         type: 'button', text, title: about, 'aria-current': name === current ? 'true' : 'false',
       });
       button.addEventListener('click', pick(name));
@@ -128,7 +128,7 @@ export function mount(place, app, options) {
     select.addEventListener('change', () => pick(select.value)());
     list.replaceChildren(select, ...buttons);
     const chosenButton = buttons.find((button) => button.getAttribute('aria-current') === 'true');
-    if (chosenButton && list.scrollHeight > list.clientHeight) {  // the list alone, not the page
+    if (chosenButton && list.scrollHeight > list.clientHeight) {  // scroll the list only, not the page
       list.scrollTop = chosenButton.offsetTop - list.clientHeight / 2;
     }
   }
@@ -141,36 +141,36 @@ export function mount(place, app, options) {
   const onKey = (event) => {
     if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
-    asked.querySelector('button.primary')?.click();
+    form.querySelector('button.primary')?.click();
   };
   app.addEventListener('view', onView);
-  place.addEventListener('keydown', onKey);
+  container.addEventListener('keydown', onKey);
   sync();
   return {
     destroy() {
       clearTimeout(timer);
       app.removeEventListener('view', onView);
-      place.removeEventListener('keydown', onKey);
+      container.removeEventListener('keydown', onKey);
       answer.destroy();
     },
   };
 }
 
-/** Tables and columns SQL can use, asked for when they are wanted. */
+/** Tables and columns that SQL can use, loaded when the user opens the list. */
 function tables(app) {
-  const place = element('div', { class: 'tables quiet', text: 'loading' });
-  const details = element('details', {}, [element('summary', { text: 'Tables and columns' }), place]);
+  const container = make('div', { class: 'tables quiet', text: 'loading' });
+  const details = make('details', {}, [make('summary', { text: 'Tables and columns' }), container]);
   details.addEventListener('toggle', async () => {
-    if (!details.open || place.dataset.filled) return;
-    place.dataset.filled = 'yes';
+    if (!details.open || container.dataset.filled) return;
+    container.dataset.filled = 'yes';
     const sql = 'SELECT name, array_to_string(column_names, \', \') AS columns FROM (DESCRIBE)'
       + ' WHERE database = \'memory\' ORDER BY name';
     try {
-      const found = await (await app.post(app.api('query'), { sql })).json();
-      place.replaceChildren(element('dl', {}, found.rows.flatMap(([name, columns]) => [
-        element('dt', { text: name }), element('dd', { text: columns })])));
+      const answer = await (await app.post(app.api('query'), { sql })).json();
+      container.replaceChildren(make('dl', {}, answer.rows.flatMap(([name, columns]) => [
+        make('dt', { text: name }), make('dd', { text: columns })])));
     } catch (error) {
-      place.textContent = error.message;
+      container.textContent = error.message;
     }
   });
   return details;

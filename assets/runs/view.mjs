@@ -1,20 +1,20 @@
-/** The list of runs: drawn from the rows that came with the page, asked for again every 2 s. */
-import { formatUrl, emptyView } from '../lib/view_state.mjs';
-import { element } from '../lib/dom.mjs';
-import { COLUMNS, filtered, findings, summary } from './rows.mjs';
-import { uploadPanel } from './upload.mjs';
+/** The list of runs: drawn from the rows that came with the page, updated every 2 s. */
+import { make } from '../lib/dom.mjs';
+import { emptyView, formatUrl } from '../lib/view_state.mjs';
+import { COLUMNS, filtered, findings, summary } from './run_rows.mjs';
+import { uploadPanel } from './upload_panel.mjs';
 
-const ASK_EVERY_MS = 2000;
+const POLL_MS = 2000;
 
 function runUrl(app, name) {
   return formatUrl({ ...emptyView(), run: name }, app.base);
 }
 
 function stateCell(row) {
-  const state = element('span', { class: `state ${row.state}`, text: row.state });
-  const cell = element('td', { class: 'state-cell' }, [state]);
+  const state = make('span', { class: `state ${row.state}`, text: row.state });
+  const cell = make('td', { class: 'state-cell' }, [state]);
   if (row.ended && row.ended !== 'finished') {
-    cell.append(element('div', { class: 'fault ended', text: row.ended, title: row.ended }));
+    cell.append(make('div', { class: 'fault ended', text: row.ended, title: row.ended }));
   }
   return cell;
 }
@@ -22,55 +22,55 @@ function stateCell(row) {
 function findingsCell(row) {
   const { text, tone } = findings(row);
   const more = row.num_findings > 1 ? ` +${row.num_findings - 1}` : '';
-  const title = row.num_findings === null ? 'not judged yet, or not enough data' : null;
-  return element('td', { class: `run-findings ${tone}`, text: text + more, title, 'data-title': 'Findings' });
+  const title = row.num_findings === null ? 'not diagnosed yet, or not enough data' : null;
+  return make('td', { class: `run-findings ${tone}`, text: text + more, title, 'data-title': 'Findings' });
 }
 
-/** Why there is nothing but a name yet. */
+/** Why a row has only a name yet. */
 function aboutUnfinished(row) {
-  if (row.state === 'importing') return `${row.importing}: what is read so far can be looked at`;
-  return 'Its index is being built; it appears here by itself.';
+  if (row.state === 'importing') return `${row.importing}: you can already look at what is read so far`;
+  return 'Indexing; opens automatically.';
 }
 
 function rowElement(app, row) {
-  const link = element('a', { href: runUrl(app, row.name), text: row.name, title: row.name, 'data-run': row.name });
-  const name = element('th', { scope: 'row' }, [link]);
+  const link = make('a', { href: runUrl(app, row.name), text: row.name, title: row.name, 'data-run': row.name });
+  const name = make('th', { scope: 'row' }, [link]);
   if (row.num_problems) {
     const files = row.num_problems === 1 ? '1 file set aside' : `${row.num_problems} files set aside`;
-    name.append(element('span', { class: 'warn-text', text: files }));
+    name.append(make('span', { class: 'warn-text', text: files }));
   }
   const cells = [name, stateCell(row)];
   if (['damaged', 'indexing', 'importing'].includes(row.state)) {
     const about = row.problem ?? aboutUnfinished(row);
-    cells.push(element('td', { colspan: COLUMNS.length + 1, class: row.problem ? 'fault why' : 'quiet why', text: about }));
+    cells.push(make('td', { colspan: COLUMNS.length + 1, class: row.problem ? 'fault why' : 'quiet why', text: about }));
   } else {
-    cells.push(findingsCell(row), ...COLUMNS.map((column) => element('td', {
+    cells.push(findingsCell(row), ...COLUMNS.map((column) => make('td', {
       class: `${column.number ? 'number' : 'text'} column-${column.key}`, text: column.text(row), 'data-title': column.title,
     })));
   }
-  return element('tr', { 'data-state': row.state }, cells);
+  return make('tr', { 'data-state': row.state }, cells);
 }
 
-/** @param {HTMLElement} place @param {import('../lib/app.mjs').App} app @param {{rows: Object[], limit_bytes: number}} options */
-export function mount(place, app, options) {
+/** @param {HTMLElement} container @param {import('../lib/app.mjs').App} app @param {{rows: Object[], limit_bytes: number}} options */
+export function mount(container, app, options) {
   let rows = options.rows;
   let drawn = '';
-  const filter = element('input', { type: 'search', placeholder: 'Filter runs', 'aria-label': 'Filter runs' });
-  const about = element('span', { class: 'quiet', role: 'status' });
-  const note = element('span', { class: 'warn-text' });
-  const upload = uploadPanel(app, options.limit_bytes, () => ask());
-  const head = element('tr', {}, [
-    element('th', { scope: 'col', text: 'Run' }), element('th', { scope: 'col', text: 'State' }),
-    element('th', { scope: 'col', text: 'Findings' }),
-    ...COLUMNS.map((c) => element('th', { scope: 'col', class: c.number ? 'number' : '', text: c.title, title: c.about })),
+  const filter = make('input', { type: 'search', placeholder: 'Filter runs', 'aria-label': 'Filter runs' });
+  const about = make('span', { class: 'quiet', role: 'status' });
+  const note = make('span', { class: 'warn-text' });
+  const upload = uploadPanel(app, options.limit_bytes, () => refresh());
+  const head = make('tr', {}, [
+    make('th', { scope: 'col', text: 'Run' }), make('th', { scope: 'col', text: 'State' }),
+    make('th', { scope: 'col', text: 'Findings' }),
+    ...COLUMNS.map((c) => make('th', { scope: 'col', class: c.number ? 'number' : '', text: c.title, title: c.about })),
   ]);
-  const body = element('tbody');
-  const nothing = element('p', { class: 'quiet none', hidden: '' });
-  const table = element('table', { class: 'runs-table' }, [element('thead', {}, [head]), body]);
-  place.replaceChildren(
-    element('header', {}, [element('h1', { text: 'Runs' }), about, note, filter, ...upload.buttons]),
+  const body = make('tbody');
+  const nothing = make('p', { class: 'quiet none', hidden: '' });
+  const table = make('table', { class: 'runs-table' }, [make('thead', {}, [head]), body]);
+  container.replaceChildren(
+    make('header', {}, [make('h1', { text: 'Runs' }), about, note, filter, ...upload.buttons]),
     upload.panel,
-    element('div', { class: 'scroll' }, [table]), nothing);
+    make('div', { class: 'scroll' }, [table]), nothing);
 
   const draw = () => {
     const shown = filtered(rows, filter.value);
@@ -82,18 +82,18 @@ export function mount(place, app, options) {
     body.replaceChildren(...shown.map((row) => rowElement(app, row)));
     if (focused) body.querySelector(`a[data-run="${CSS.escape(focused)}"]`)?.focus();
     table.hidden = shown.length === 0;
-    place.classList.toggle('none-yet', rows.length === 0);
+    container.classList.toggle('none-yet', rows.length === 0);
     nothing.hidden = shown.length > 0;
-    nothing.textContent = rows.length ? `No run matches "${filter.value}".` : 'None yet. Start a job as below, or drop trace files on this page.';
+    nothing.textContent = rows.length ? `No run matches "${filter.value}".` : 'No runs yet. Start a job as below, or drop trace files on this page.';
   };
 
   let timer = 0;
-  let asking = new AbortController();
-  const ask = async () => {
+  let request = new AbortController();
+  const refresh = async () => {
     clearTimeout(timer);
-    asking.abort();
-    asking = new AbortController();
-    const { signal } = asking;
+    request.abort();
+    request = new AbortController();
+    const { signal } = request;
     try {
       rows = (await app.json(`${app.base}/api/runs`, signal)).runs;
       note.textContent = '';
@@ -102,9 +102,9 @@ export function mount(place, app, options) {
       if (signal.aborted) return;
       note.textContent = `The list is not up to date: ${error.message}`;
     }
-    if (!signal.aborted && !document.hidden) timer = setTimeout(ask, ASK_EVERY_MS);
+    if (!signal.aborted && !document.hidden) timer = setTimeout(refresh, POLL_MS);
   };
-  const onVisible = () => { if (!document.hidden) ask(); };
+  const onVisible = () => { if (!document.hidden) refresh(); };
   document.addEventListener('visibilitychange', onVisible);
   filter.addEventListener('input', draw);
   body.addEventListener('click', (event) => {  // the whole row is the link, without a reload
@@ -116,10 +116,10 @@ export function mount(place, app, options) {
     else app.open({ ...emptyView(), run: link.dataset.run });
   });
   draw();
-  timer = setTimeout(ask, ASK_EVERY_MS);
+  timer = setTimeout(refresh, POLL_MS);
   return {
     destroy() {
-      asking.abort();
+      request.abort();
       clearTimeout(timer);
       document.removeEventListener('visibilitychange', onVisible);
       upload.destroy();

@@ -1,5 +1,6 @@
-/** Draws the strip: bars of step time, median, findings as ranges, marks above, steps below, brush. */
-import { ceiling, columns, milliseconds, ticks, xOf } from './model.mjs';
+/** Draws the strip: step times as bars, median, findings as ranges, marks above, step numbers below, brush. */
+import { ceiling, columns, ticks, xOf } from './geometry.mjs';
+import { milliseconds } from './messages.mjs';
 
 const TOP = 13;
 const BOTTOM = 15;
@@ -42,7 +43,7 @@ export function draw(canvas, shown) {
   }
   if (!axis) {
     context.fillStyle = colours.quiet;
-    context.fillText('No finished step: step times appear here where steps are recorded.', side, height / 2);
+    context.fillText('No finished step: step times appear here once steps are recorded.', side, height / 2);
     return;
   }
   const plot = {
@@ -95,11 +96,11 @@ function drawBars(context, plot, { points, axis, hovered }, top, colours) {
   context.globalAlpha = 1;
   context.fillStyle = colours.quiet;
   context.textAlign = 'left';
-  const named = plot.width < 520 ? '' : 'step time, ';  // marks stand in the same line
+  const named = plot.width < 520 ? '' : 'step time, ';  // marks are drawn on the same line
   context.fillText(`${named}up to ${milliseconds(top)}`, plot.left, plot.top - 6);
 }
 
-/** A bar that is longer than the scale: a gap near its top. */
+/** A gap near the top of a bar that exceeds the scale. */
 function cut(context, x, y, colours) {
   context.save();
   context.globalAlpha = 1;

@@ -1,12 +1,11 @@
 /**
- * The step-time strip on top of every page of a run. Drag chooses steps everywhere, a double-click
- * or Escape frees them, arrow keys move them; a table behind it says the same.
+ * The step-time strip on top of every page of a run. Dragging selects steps for all views, double-click
+ * or Escape clears the selection, arrow keys move it. A hidden table has the same content.
  */
-import { draw } from './draw.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
-import {
-  axisOf, brush, extent, marksNear, milliseconds, moved, pointAt, stepAt, told,
-} from './model.mjs';
+import { draw } from './draw.mjs';
+import { axisOf, brush, extent, marksNear, moved, pointAt, stepAt } from './geometry.mjs';
+import { milliseconds, pointSentences } from './messages.mjs';
 
 const CLICK_PX = 4;
 const TABLE_ROWS = 40;
@@ -23,12 +22,12 @@ class StripView {
   constructor(element, app) {
     Object.assign(this, { element, app, points: null, meta: null, dragged: null, hovered: null });
     this.stop = new AbortController();
-    this.fetcher = makeFetcher((asked) => this.#load(asked), REFETCH_MS);
+    this.fetcher = makeFetcher((signal) => this.#load(signal), REFETCH_MS);
     this.#build();
     const { signal } = this.stop;
     app.addEventListener('run', ({ detail }) => { if (detail.run === app.view.run) this.fetcher.news(); }, { signal });
     app.addEventListener('view', () => this.#viewChanged(), { signal });
-    app.addEventListener('link', ({ detail }) => this.#explain(detail.patch), { signal });
+    app.addEventListener('link', ({ detail }) => this.#completeLink(detail.patch), { signal });
     this.sizes = new ResizeObserver(() => this.redraw());
     this.sizes.observe(this.canvas);
     this.themes = new MutationObserver(() => this.redraw());
@@ -44,11 +43,11 @@ class StripView {
     this.tip.className = 'tip';
     this.tip.hidden = true;
     this.table = document.createElement('table');
-    const hidden = document.createElement('div');  // a table itself would not shrink
+    const hidden = document.createElement('div');  // a table itself cannot be that small
     hidden.className = 'visually-hidden';
-    this.said = document.createElement('p');
-    this.said.setAttribute('aria-live', 'polite');
-    hidden.append(this.said, this.table);
+    this.announcement = document.createElement('p');
+    this.announcement.setAttribute('aria-live', 'polite');
+    hidden.append(this.announcement, this.table);
     this.canvas = canvas;
     this.attempt = this.app.view.attempt;
     this.element.replaceChildren(canvas, this.tip, hidden);
@@ -65,19 +64,19 @@ class StripView {
     on('keydown', (event) => this.#key(event));
   }
 
-  /** Ask for the run's steps. */
-  async #load(asked) {
+  /** Load the run's steps. */
+  async #load(signal) {
     try {
       const url = this.app.api('strip', { attempt: this.app.view.attempt });
-      const { arrays, meta } = await this.app.arrays(url, asked);
-      if (asked.aborted) return;
+      const { arrays, meta } = await this.app.arrays(url, signal);
+      if (signal.aborted) return;
       Object.assign(this, { points: arrays, meta, range: extent(arrays), axis: axisOf(arrays) });
       this.problem = null;
       this.element.classList.remove('failed');
-      this.#say();
+      this.#describe();
       this.redraw();
     } catch (error) {
-      if (error.name === 'AbortError' || asked.aborted) return;
+      if (error.name === 'AbortError' || signal.aborted) return;
       this.element.classList.add('failed');
       this.canvas.setAttribute('aria-label', error.message);
       this.problem = error.message;
@@ -94,10 +93,10 @@ class StripView {
     }
   }
 
-  /** What a link leaves open while the run grows: the steps the pages show by themselves. */
-  #explain(patch) {
+  /** Add the steps that pages show by default to a link: they change while the run grows. */
+  #completeLink(patch) {
     const { view } = this.app;
-    const isGrowing = this.app.frame?.live.state === 'running';
+    const isGrowing = this.app.pageControls?.live.state === 'running';
     if (!isGrowing || view.steps !== null || view.t !== null || !this.range) return;
     patch.steps ??= [Math.max(this.range[1] - 19, this.range[0]), this.range[1]];
   }
@@ -120,7 +119,7 @@ class StripView {
     if (!this.range || event.button !== 0) return;
     this.canvas.setPointerCapture(event.pointerId);
     const step = this.#stepOf(event);
-    this.dragged = { x: event.clientX, from: step, to: step, far: false };
+    this.dragged = { x: event.clientX, from: step, to: step, isDrag: false };
   }
 
   #move(event) {
@@ -128,7 +127,7 @@ class StripView {
     this.hovered = this.#stepOf(event);
     if (this.dragged) {
       this.dragged.to = this.hovered;
-      this.dragged.far ||= Math.abs(event.clientX - this.dragged.x) >= CLICK_PX;
+      this.dragged.isDrag ||= Math.abs(event.clientX - this.dragged.x) >= CLICK_PX;
     }
     this.#showTip(event);
     this.redraw();
@@ -137,7 +136,7 @@ class StripView {
   #up() {
     const { dragged } = this;
     this.dragged = null;
-    if (dragged?.far) this.#choose(brush(dragged.from, dragged.to));
+    if (dragged?.isDrag) this.#choose(brush(dragged.from, dragged.to));
     else this.redraw();
   }
 
@@ -154,11 +153,11 @@ class StripView {
       const places = moved(view.steps && view.steps.map(axis.place), axis.range, by, event.shiftKey);
       const steps = places.map(axis.step);
       this.app.set({ steps, t: null });
-      this.said.textContent = `${steps[0] === steps[1] ? `Step ${steps[0]}` : `Steps ${steps[0]} to ${steps[1]}`} chosen`;
+      this.announcement.textContent = `${steps[0] === steps[1] ? `Step ${steps[0]}` : `Steps ${steps[0]} to ${steps[1]}`} chosen`;
       this.redraw();
     } else if (event.key === 'Escape' && this.app.view.steps !== null) {
       this.#choose(null);
-      this.said.textContent = 'All steps';
+      this.announcement.textContent = 'All steps';
     } else return;
     event.preventDefault();
   }
@@ -168,7 +167,7 @@ class StripView {
     if (index < 0) return [];
     const { range } = this.axis;
     const reach = Math.max((range[1] - range[0] + 1) / 200, 0);
-    return told(this.points, index, marksNear(this.meta.marks, step, Math.floor(reach)), this.meta.stretches);
+    return pointSentences(this.points, index, marksNear(this.meta.marks, step, Math.floor(reach)), this.meta.stretches);
   }
 
   #showTip(event) {
@@ -185,8 +184,8 @@ class StripView {
     this.tip.style.left = `${Math.max(Math.min(event.clientX - box.left + 12, room), 4)}px`;
   }
 
-  /** Name of the picture, and the table behind it: the slowest steps and those with marks. */
-  #say() {
+  /** Label of the canvas, and the hidden table of the slowest steps and those with marks. */
+  #describe() {
     const { points, meta, range } = this;
     if (!range) {
       this.canvas.setAttribute('aria-label', 'Step times: no step yet.');
@@ -196,7 +195,7 @@ class StripView {
     const median = meta.median_ms === null ? 'unknown' : milliseconds(meta.median_ms);
     this.canvas.setAttribute('aria-label',
       `Step times of steps ${range[0]} to ${range[1]}, median ${median}. `
-      + 'Arrow keys move the chosen steps, with shift they widen them, Escape frees them.');
+      + 'Arrow keys move the selected steps, shift + arrow keys extend them, Escape clears the selection.');
     const marked = new Set([...meta.marks.map((mark) => mark.step), ...meta.stretches.map((stretch) => stretch.first)]
       .map((step) => pointAt(points, step)));
     const order = Array.from(points.ms.keys ? points.ms.keys() : [])
@@ -206,8 +205,8 @@ class StripView {
       const row = document.createElement('tr');
       const marks = meta.marks.filter((mark) => pointAt(points, mark.step) === index);
       const cell = document.createElement('td');
-      const begun = meta.stretches.filter((stretch) => pointAt(points, stretch.first) === index);
-      cell.textContent = told(points, index, marks, begun).join('. ');  // said once, where it begins
+      const beginning = meta.stretches.filter((stretch) => pointAt(points, stretch.first) === index);
+      cell.textContent = pointSentences(points, index, marks, beginning).join('. ');  // a stretch is named once, at its first step
       row.append(cell);
       return row;
     });

@@ -1,8 +1,8 @@
-/** Following a send, receive or collective from one member to the next, and back. */
-import { instanceOf, loadMembers } from './members.mjs';
-import { COMM } from './tile.mjs';
+/** Follows a send, receive or collective from one member to the next, and back. */
+import { COMM } from './lanes/tile.mjs';
+import { instanceOf, loadMembers } from './panels/members.mjs';
 
-/** The member to go to from `rank`: the one that came last first, then the others. Pure. */
+/** The member after `rank`, in order of arrival, latest first. Pure. */
 export function nextMember(members, rank) {
   const order = [...members].sort((a, b) => b.aligned_start_ns - a.aligned_start_ns || a.rank - b.rank);
   if (!order.length) return null;
@@ -17,7 +17,7 @@ export class Flows {
     this.history = [];
   }
 
-  /** To the next member. */
+  /** Go to the next member. */
   async forth() {
     const { selected } = this.timeline.shown;
     const instance = instanceOf(selected);
@@ -27,13 +27,13 @@ export class Flows {
     if (member) this.go(member, instance);
   }
 
-  /** Back to where one came from. */
+  /** Go back to the slice before. */
   back() {
     const slice = this.history.pop();
     if (slice) this.timeline.goTo(slice);
   }
 
-  /** To a member's part in an instance. */
+  /** Go to a member's part of a collective. */
   go(member, instance) {
     const { selected } = this.timeline.shown;
     if (selected) this.history.push(selected);

@@ -1,26 +1,26 @@
-/** Mouse, touch and keys of the timeline. Each action is one method of Timeline. */
-import { laneAt, timeOf } from './geometry.mjs';
+/** Mouse, touch and keys of the timeline. Each action is a method of Timeline. */
+import { laneAt, timeOf } from './lanes/geometry.mjs';
 
 const CLICK_PX = 4;
 const ZOOM_KEY = 0.7;
 const PAN_KEY = 0.15;
 
 /**
- * Listen on the canvas; with `everywhere` keys work wherever nothing else takes them.
- * @returns {() => void} what stops listening
+ * Listen on the canvas; with `everywhere` keys also work while no other element has the focus.
+ * @returns {() => void} stops listening
  */
 export function listen(timeline, actions, everywhere) {
   const stop = new AbortController();
   const on = (name, act, options = {}) => timeline.canvas.addEventListener(
     name, act, { signal: stop.signal, ...options });
-  const place = (event) => {
+  const pointOf = (event) => {
     const box = timeline.canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   };
-  listenToWheel(timeline, on, place);
-  listenToPointers(timeline, on, place);
+  listenToWheel(timeline, on, pointOf);
+  listenToPointers(timeline, on, pointOf);
   on('dblclick', (event) => {
-    const { slice } = timeline.at(...place(event));
+    const { slice } = timeline.at(...pointOf(event));
     if (!slice) return;
     timeline.select(slice);
     timeline.shown.area = null;
@@ -35,12 +35,12 @@ export function listen(timeline, actions, everywhere) {
   return () => stop.abort();
 }
 
-function listenToWheel(timeline, on, place) {
+function listenToWheel(timeline, on, pointOf) {
   on('wheel', (event) => {
     const unit = event.deltaMode === 1 ? 16 : 1;
     if (event.ctrlKey || event.metaKey) {
       event.preventDefault();
-      timeline.zoom(Math.exp(event.deltaY * unit * 0.0025), place(event)[0]);
+      timeline.zoom(Math.exp(event.deltaY * unit * 0.0025), pointOf(event)[0]);
     } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
       event.preventDefault();
       timeline.panPx(-(event.deltaX || event.deltaY) * unit);
@@ -50,20 +50,20 @@ function listenToWheel(timeline, on, place) {
   }, { passive: false });
 }
 
-function listenToPointers(timeline, on, place) {
-  const down = new Map();  // pointers that touch: id -> [x, y]
+function listenToPointers(timeline, on, pointOf) {
+  const down = new Map();  // pressed pointers: id -> [x, y]
   let drag = null;
   on('pointerdown', (event) => {
     if (event.button !== 0) return;
     timeline.canvas.focus({ preventScroll: true });
     timeline.canvas.setPointerCapture(event.pointerId);
-    const [x, y] = place(event);
+    const [x, y] = pointOf(event);
     down.set(event.pointerId, [x, y]);
     const pans = event.shiftKey || event.pointerType === 'touch';
     drag = { x, y, lastX: x, lastY: y, pans, moved: false };
   });
   on('pointermove', (event) => {
-    const [x, y] = place(event);
+    const [x, y] = pointOf(event);
     if (!down.has(event.pointerId)) {
       if (event.pointerType !== 'touch') hover(timeline, x, y);
       return;
@@ -73,7 +73,7 @@ function listenToPointers(timeline, on, place) {
     if (down.size > 1 || !drag) return;
     drag.moved ||= Math.hypot(x - drag.x, y - drag.y) > CLICK_PX;
     if (!drag.moved) return;
-    timeline.tell('hover', { slice: null });
+    timeline.emit('hover', { slice: null });
     if (drag.pans) {
       timeline.panPx(x - drag.lastX);
       if (timeline.scrollBy(drag.lastY - y) === false && event.pointerType === 'touch') {
@@ -86,8 +86,8 @@ function listenToPointers(timeline, on, place) {
   });
   const release = (event) => {
     if (!down.delete(event.pointerId) || !drag) return;
-    if (event.type === 'pointerup' && !drag.moved) click(timeline, ...place(event));
-    else if (!drag.pans && drag.moved) timeline.tell('area', timeline.shown.area);
+    if (event.type === 'pointerup' && !drag.moved) click(timeline, ...pointOf(event));
+    else if (!drag.pans && drag.moved) timeline.emit('area', timeline.shown.area);
     if (down.size === 0) drag = null;
   };
   on('pointerup', release);
@@ -96,32 +96,32 @@ function listenToPointers(timeline, on, place) {
 }
 
 function pinch(timeline, down, moved, x, y) {
-  const [other] = [...down].filter(([id]) => id !== moved).map(([, at]) => at);
+  const [other] = [...down].filter(([id]) => id !== moved).map(([, point]) => point);
   const before = down.get(moved);
-  const was = Math.max(Math.abs(before[0] - other[0]), 10);
-  const is = Math.max(Math.abs(x - other[0]), 10);
-  timeline.zoom(was / is, (x + other[0]) / 2);
+  const distanceBefore = Math.max(Math.abs(before[0] - other[0]), 10);
+  const distance = Math.max(Math.abs(x - other[0]), 10);
+  timeline.zoom(distanceBefore / distance, (x + other[0]) / 2);
   timeline.panPx((x - before[0]) / 2);
   timeline.scrollBy((before[1] - y) / 2);
 }
 
 function hover(timeline, x, y) {
-  const at = x === null || !timeline.window ? { slice: null, rank: null, t: null } : timeline.at(x, y);
-  timeline.shown.hover = at.slice;
-  timeline.shown.cursor = x !== null && x >= timeline.geometry.left ? at.t : null;
+  const target = x === null || !timeline.window ? { slice: null, rank: null, t: null } : timeline.at(x, y);
+  timeline.shown.hover = target.slice;
+  timeline.shown.cursor = x !== null && x >= timeline.geometry.left ? target.t : null;
   timeline.redraw();
-  timeline.tell('hover', { ...at, x, y });
+  timeline.emit('hover', { ...target, x, y });
 }
 
 function click(timeline, x, y) {
   if (!timeline.window) return;
   const { slice, rank } = timeline.at(x, y);
   timeline.shown.area = null;
-  timeline.tell('area', null);
+  timeline.emit('area', null);
   timeline.select(slice);
-  // beside the lane's name a click is for the slice: the selected rank stays what is compared with
+  // a click outside the lane's name is for the slice: the selected rank stays, as others are compared with it
   if (x >= timeline.geometry.left || rank === null || rank === timeline.app.view.rank) return;
-  // the lanes stay as they are: without them in the address the choice would follow the new rank
+  // keep the lanes: without them in the URL they would be chosen for the new rank
   const { ranks } = timeline.geometry;
   timeline.app.set(timeline.options.compact ? { rank } : { rank, ranks });
 }
@@ -130,7 +130,7 @@ function markArea(timeline, drag, x, y) {
   const { geometry } = timeline;
   const lanes = [laneAt(geometry, drag.y), laneAt(geometry, Math.max(y, geometry.top))]
     .map((lane) => (lane < 0 ? geometry.ranks.length - 1 : lane)).sort((a, b) => a - b);
-  const [begin, end] = [drag.x, x].map((at) => timeOf(geometry, Math.max(at, geometry.left)))
+  const [begin, end] = [drag.x, x].map((edge) => timeOf(geometry, Math.max(edge, geometry.left)))
     .sort((a, b) => a - b);
   if (drag.y < geometry.top) lanes.splice(0, 2, 0, geometry.ranks.length - 1);
   timeline.shown.area = { begin, end, lanes };

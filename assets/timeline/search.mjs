@@ -1,52 +1,52 @@
-/** Search by name: highlights what is on screen at once, counts and jumps by the server's answer. */
+/** Search by name: highlights spans on screen at once, then counts and lists them from the server's answer. */
 import { formatRanks } from '../lib/view_state.mjs';
 
-const ASK_MS = 300;
+const SEARCH_MS = 300;
 
-/** Names (indices) that contain a text; null for an empty one. Pure. */
+/** Indices of the names that contain a text; null for an empty text. Pure. */
 export function namesWith(names, text) {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return null;
-  const found = new Set();
+  const matches = new Set();
   names.forEach((name, number) => {
-    if (name.toLowerCase().includes(wanted)) found.add(number);
+    if (name.toLowerCase().includes(wanted)) matches.add(number);
   });
-  return found;
+  return matches;
 }
 
-/** Index of the first span that begins after a moment, else 0. Pure. */
+/** Index of the first span that begins after time `t`, else 0. Pure. */
 export function nextAfter(spans, t) {
-  const found = spans.findIndex((span) => span.begin > t);
-  return found < 0 ? 0 : found;
+  const index = spans.findIndex((span) => span.begin > t);
+  return index < 0 ? 0 : index;
 }
 
-/** @returns {(input: HTMLInputElement, output: HTMLElement) => void} what wires the two up */
-export function searcher(timeline) {
+/** @returns {(input: HTMLInputElement, output: HTMLElement) => void} connects the search field and its output */
+export function makeSearch(timeline) {
   const { app } = timeline;
   return (input, output) => {
     let spans = [];
-    let here = -1;
+    let current = -1;
     let timer = null;
-    let asking = new AbortController();
+    let request = new AbortController();
     const highlight = () => {
       if (!timeline.tile) return;
-      timeline.shown.found = namesWith(timeline.tile.meta.names, input.value);
+      timeline.shown.highlightedNames = namesWith(timeline.tile.meta.names, input.value);
       timeline.redraw();
     };
-    const ask = async () => {
-      asking.abort();
-      asking = new AbortController();
-      [spans, here] = [[], -1];
+    const search = async () => {
+      request.abort();
+      request = new AbortController();
+      [spans, current] = [[], -1];
       output.textContent = '';
       if (!input.value.trim()) return;
       try {
         const answer = await app.json(app.api('timeline/search', {
           attempt: timeline.attempt, name: input.value, ranks: formatRanks(timeline.geometry.ranks),
-        }), asking.signal);
+        }), request.signal);
         spans = answer.spans;
         output.textContent = answer.num_found
-          ? `${answer.num_found.toLocaleString('en')} found${spans.length < answer.num_found ? `, first ${spans.length} listed` : ''}: Enter goes on`
-          : 'no such name in these lanes';
+          ? `${answer.num_found.toLocaleString('en')} found${spans.length < answer.num_found ? `, first ${spans.length} listed` : ''}: Enter for the next`
+          : 'not found in these lanes';
       } catch (error) {
         if (error.name !== 'AbortError') output.textContent = error.message;
       }
@@ -54,22 +54,22 @@ export function searcher(timeline) {
     const next = (by) => {
       if (!spans.length) return;
       const middle = (timeline.window.begin + timeline.window.end) / 2;
-      here = here < 0 ? nextAfter(spans, middle) : (here + by + spans.length) % spans.length;
-      const { rank, begin, dur } = spans[here];
-      output.textContent = `${here + 1} of ${spans.length}`;
+      current = current < 0 ? nextAfter(spans, middle) : (current + by + spans.length) % spans.length;
+      const { rank, begin, dur } = spans[current];
+      output.textContent = `${current + 1} of ${spans.length}`;
       timeline.goTo({ rank, begin, end: begin + dur, row: 0 });
     };
     input.addEventListener('input', () => {
       highlight();
       clearTimeout(timer);
-      timer = setTimeout(ask, ASK_MS);
+      timer = setTimeout(search, SEARCH_MS);
     });
     input.addEventListener('keydown', (event) => {
       if (event.key === 'Enter') next(event.shiftKey ? -1 : 1);
       if (event.key === 'Escape') {
         input.value = '';
         highlight();
-        ask();
+        search();
         timeline.canvas.focus();
       }
     });

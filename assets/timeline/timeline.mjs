@@ -1,27 +1,26 @@
 /**
- * The picture and its state: window, lanes, the tile on screen and the one on its way. Knows the
- * canvas and the app's view state, nothing of tooltips and panels: those listen.
- *
- * Events: `tile` (a new one is shown), `window` (moved), `select`, `hover`, `area`, `state`.
+ * The timeline's canvas and its state: window, lanes, the tile on screen and the tile being loaded. Knows
+ * the canvas and the app's view state; tooltips and panels listen to its events:
+ * `tile` (a new one is shown), `window` (moved), `select`, `hover`, `area`, `state`.
  */
-import { draw } from './draw.mjs';
-import { labelRoom, laneAt, laneSizes, laneTop, lanesInSight, mostScroll, rowAt, timeOf } from './geometry.mjs';
-import { NothingYet } from './load.mjs';
-import { clamped, contains, padded, panned, zoomed } from './scale.mjs';
-import { readTheme } from './theme.mjs';
-import { COMM, COMPUTE, HOST, IDLE, WAIT } from './tile.mjs';
+import { readTheme } from '../lib/canvas/kind_colours.mjs';
+import { clamped, contains, padded, panned, zoomed } from '../lib/canvas/time_scale.mjs';
+import { draw } from './lanes/draw.mjs';
+import { labelRoom, laneAt, lanesInSight, laneSizes, laneTop, mostScroll, rowAt, timeOf } from './lanes/geometry.mjs';
+import { COMM, COMPUTE, HOST, IDLE, WAIT } from './lanes/tile.mjs';
+import { NothingYet } from './lanes/tile_loader.mjs';
 
 const FETCH_MS = 70;
 const FOLLOW_MS = 600;
 const URL_MS = 250;
 const OVERSCAN = 0.5;
-const SMALLEST_SHARE = 1000;  // what is sought is shown larger than this part of the window
+const SMALLEST_SHARE = 1000;  // a slice to reveal is shown larger than 1/SMALLEST_SHARE of the window
 const MOST_AT_ONCE = 64;
 
 export class Timeline extends EventTarget {
   /**
    * @param {HTMLCanvasElement} canvas @param {Object} app
-   * @param {(params: Object, signal: AbortSignal) => Promise<import('./tile.mjs').Tile>} loadTile
+   * @param {(params: Object, signal: AbortSignal) => Promise<import('./lanes/tile.mjs').Tile>} loadTile
    * @param {{compact?: boolean, height?: number}} options
    */
   constructor(canvas, app, loadTile, options) {
@@ -30,27 +29,27 @@ export class Timeline extends EventTarget {
     this.ctx = canvas.getContext('2d', { willReadFrequently: true, alpha: false });
     this.theme = readTheme(document.body);
     this.tile = null;
-    this.shown = { rank: app.view.rank, isCulprit: app.view.finding !== null, selected: null, hover: null, area: null, marks: [], found: null, pinned: new Set() };
+    this.shown = { rank: app.view.rank, isCulprit: app.view.finding !== null, selected: null, hover: null, area: null, marks: [], highlightedNames: null, pinned: new Set() };
     this.geometry = {
       width: 0, height: 0, left: 116, top: 36, laneHeight: 40, scroll: 0, ranks: [],
       window: { begin: 0, end: 1 },
     };
     this.window = null;
-    this.serverChooses = true;  // the window: of the steps chosen, else the newest
+    this.serverChooses = true;  // the window: the selected steps, else the newest
     this.following = false;
-    this.followedAt = -Infinity;  // when news were taken last
+    this.followedAt = -Infinity;  // when new data was last loaded
   }
 
-  /** The attempt on screen: with steps of before a restart it is not the newest. */
+  /** The attempt on screen; it is not the newest if the steps are from before a restart. */
   get attempt() {
     return this.tile?.meta.attempt ?? this.app.view.attempt;
   }
 
-  tell(name, detail = null) {
+  emit(name, detail = null) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 
-  /** Take lanes and window from the view state and load them. */
+  /** Load the lanes and the window of the view state. */
   open() {
     const { t, ranks } = this.app.view;
     this.window = t ? { begin: t[0], end: t[1] } : null;
@@ -59,7 +58,7 @@ export class Timeline extends EventTarget {
     this.wantedRanks = ranks;
     this.geometry.ranks = ranks;
     this.tile = null;
-    this.wrote = t;
+    this.writtenWindow = t;
     this.load(0);
   }
 
@@ -70,7 +69,7 @@ export class Timeline extends EventTarget {
     this.load(0);
   }
 
-  /** Load what the picture needs after a pause in which more may be asked. */
+  /** Load the missing data after a pause, so that several changes make one request. */
   load(pause = FETCH_MS) {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.#fetch(), pause);
@@ -79,15 +78,15 @@ export class Timeline extends EventTarget {
   async #fetch() {
     this.loading?.abort();
     const loading = this.loading = new AbortController();
-    if (!this.tile) this.tell('state', { name: 'loading' });
-    const asked = this.serverChooses ? null : this.window;
+    if (!this.tile) this.emit('state', { name: 'loading' });
+    const requestedWindow = this.serverChooses ? null : this.window;
     try {
-      const tile = await this.loadTile(this.tileParams(asked), loading.signal);
+      const tile = await this.loadTile(this.tileParams(requestedWindow), loading.signal);
       if (loading.signal.aborted) return;
-      this.#take(tile, asked);
+      this.#showTile(tile, requestedWindow);
     } catch (error) {
       if (error.name === 'AbortError' || loading.signal.aborted) return;
-      this.tell('state', { name: error instanceof NothingYet ? 'nothing' : 'error', text: error.message });
+      this.emit('state', { name: error instanceof NothingYet ? 'nothing' : 'error', text: error.message });
     } finally {
       if (this.loading === loading) this.loading = null;
       if (this.isOutdated && !this.loading) {
@@ -97,7 +96,7 @@ export class Timeline extends EventTarget {
     }
   }
 
-  /** What a tile of a window is asked with; without one the server chooses. */
+  /** Request parameters of the tile for a window; without a window the server chooses. */
   tileParams(window) {
     const { view } = this.app;
     const isAll = this.geometry.ranks.length > MOST_AT_ONCE && this.tile;
@@ -118,20 +117,20 @@ export class Timeline extends EventTarget {
     return this.geometry.ranks.slice(from, from + MOST_AT_ONCE);
   }
 
-  #take(tile, asked) {
+  #showTile(tile, requestedWindow) {
     const isFirst = !this.tile;
     this.tile = tile;
     this.geometry.onlyComm = tile.meta.only_comm === true;
     this.extent = tile.meta.extent
       ? { begin: tile.meta.extent.begin_ns, end: tile.meta.extent.end_ns } : { begin: tile.from, end: tile.to };
     if (isFirst) this.#setRanks(tile.meta.ranks);
-    if (!asked) this.window = padded({ begin: tile.from, end: tile.to }, 0.01);
+    if (!requestedWindow) this.window = padded({ begin: tile.from, end: tile.to }, 0.01);
     if (isFirst && tile.meta.state === 'finished' && this.following) this.following = false;
     this.#fitHeight();
     this.redraw();
-    this.tell('tile', tile);
-    this.#seek();
-    this.tell('state', { name: tile.arrays.lane.length ? 'drawn' : 'empty' });
+    this.emit('tile', tile);
+    this.#selectWanted();
+    this.emit('state', { name: tile.arrays.lane.length ? 'drawn' : 'empty' });
   }
 
   #setRanks(ranks) {
@@ -140,7 +139,7 @@ export class Timeline extends EventTarget {
     this.geometry.left = labelRoom(this.geometry.width, this.geometry.ranks);
   }
 
-  /** What a link needs to open this picture: lanes, window and what is selected. */
+  /** View state that a link needs to open this view: lanes, window and the selected rank. */
   linkPatch() {
     if (!this.tile || !this.window) return {};
     const { relative_step: step } = this.tile.meta;
@@ -151,7 +150,7 @@ export class Timeline extends EventTarget {
     };
   }
 
-  /** The run has something new. */
+  /** The run has new data. */
   news() {
     if (!this.tile) {
       if (!this.loading) this.load(0);
@@ -162,7 +161,7 @@ export class Timeline extends EventTarget {
         this.followTimer = null;
         this.followedAt = performance.now();
         if (!this.following) return;
-        if (this.loading) this.isOutdated = true;  // news must not cut off what they wait for
+        if (this.loading) this.isOutdated = true;  // new data must not abort the request for older data
         else this.load(0);
       }, wait);
     } else if (this.window && this.extent && this.window.end > this.extent.end) {
@@ -173,26 +172,26 @@ export class Timeline extends EventTarget {
   /** Follow the newest data again. */
   follow() {
     this.following = true;
-    this.wrote = null;
+    this.writtenWindow = null;
     this.app.set({ t: null, steps: null });
     this.serverChooses = true;
     this.load(0);
-    this.tell('window');
+    this.emit('window');
   }
 
-  /** The user moved: show that window, stop following, write it into the address. */
+  /** Show a window that the user moved to, stop following, write it into the URL. */
   moveTo(window) {
     if (!this.window) return;
     this.following = false;
     this.serverChooses = false;
     this.window = clamped(window, this.extent);
     this.redraw();
-    this.tell('window');
+    this.emit('window');
     if (this.#isStale()) this.load();
     clearTimeout(this.urlTimer);
     this.urlTimer = setTimeout(() => {
-      this.wrote = [Math.round(this.window.begin), Math.round(this.window.end)];
-      if (!this.options.data) this.app.set({ t: this.wrote });
+      this.writtenWindow = [Math.round(this.window.begin), Math.round(this.window.end)];
+      if (!this.options.data) this.app.set({ t: this.writtenWindow });
     }, URL_MS);
   }
 
@@ -224,7 +223,7 @@ export class Timeline extends EventTarget {
     this.moveTo(panned(this.window, -px * (this.window.end - this.window.begin) / room));
   }
 
-  /** Scroll the lanes; returns whether there was anything to scroll. */
+  /** Scroll the lanes. @returns {boolean} whether they moved */
   scrollBy(px) {
     const before = this.geometry.scroll;
     this.geometry.scroll = Math.min(Math.max(before + px, 0), mostScroll(this.geometry));
@@ -234,7 +233,7 @@ export class Timeline extends EventTarget {
     return true;
   }
 
-  /** The selected slice, the area, else everything there is. */
+  /** Fit the selected area or slice, else everything. */
   fit() {
     const chosen = this.shown.area ?? this.shown.selected;
     this.moveTo(padded(chosen ? { begin: chosen.begin, end: chosen.end } : this.extent, chosen ? 0.3 : 0.01));
@@ -244,7 +243,7 @@ export class Timeline extends EventTarget {
     this.shown.selected = slice;
     if (slice && reveal) this.reveal(slice);
     this.redraw();
-    this.tell('select', slice);
+    this.emit('select', slice);
   }
 
   /** Bring a slice into sight: its lane by scrolling, its time by moving. */
@@ -257,15 +256,15 @@ export class Timeline extends EventTarget {
       if (below > 0) this.scrollBy(below);
     }
     const length = this.window.end - this.window.begin;
-    const isTiny = (end - begin) * SMALLEST_SHARE < length;
-    if (end < this.window.begin || begin > this.window.end || end - begin > length || isTiny) {
+    const isTooSmall = (end - begin) * SMALLEST_SHARE < length;
+    if (end < this.window.begin || begin > this.window.end || end - begin > length || isTooSmall) {
       const middle = (begin + end) / 2;
-      const half = (isTiny ? (end - begin) * SMALLEST_SHARE / 4 : Math.max(length, (end - begin) * 1.5)) / 2;
+      const half = (isTooSmall ? (end - begin) * SMALLEST_SHARE / 4 : Math.max(length, (end - begin) * 1.5)) / 2;
       this.moveTo({ begin: middle - half, end: middle + half });
     }
   }
 
-  /** What is drawn at a point: {slice, rank, t}; slice null where nothing is. */
+  /** What is drawn at a point: {slice, rank, t}; slice is null if nothing is. */
   at(x, y) {
     const geometry = this.#placed();
     const lane = laneAt(geometry, y);
@@ -291,9 +290,9 @@ export class Timeline extends EventTarget {
 
   #slice(i) {
     const { tile } = this;
-    const found = tile.describe(i);
-    found.row = found.row === IDLE ? COMPUTE : found.row === WAIT ? COMM : found.row;
-    return { ...found, index: i, tile, level: tile.arrays.level[i], levels: tile.levels[found.row] };
+    const slice = tile.describe(i);
+    slice.row = slice.row === IDLE ? COMPUTE : slice.row === WAIT ? COMM : slice.row;
+    return { ...slice, index: i, tile, level: tile.arrays.level[i], levels: tile.levels[slice.row] };
   }
 
   /** The slice after (1) or before (-1) the selected one in its lane. */
@@ -307,35 +306,35 @@ export class Timeline extends EventTarget {
     if (next >= 0) this.select(this.#slice(next), { reveal: true });
   }
 
-  /** Show and select a slice that may be on no tile yet: {rank, begin, end, row}. */
+  /** Show and select a slice, which may not be loaded yet: {rank, begin, end, row}. */
   goTo(slice) {
-    this.sought = slice;
+    this.sliceToSelect = slice;
     this.shown.selected = slice.kind ? slice : null;
     if (!this.geometry.ranks.includes(slice.rank)) {
       this.app.set({ ranks: [...this.geometry.ranks, slice.rank] });
     }
     this.reveal(slice);
-    this.#seek();
+    this.#selectWanted();
     this.redraw();
   }
 
-  /** Select what is sought as soon as a tile has it. */
-  #seek() {
-    const { sought, tile } = this;
-    const number = tile?.laneOfRank.get(sought?.rank);
+  /** Select the slice of `goTo` once a tile contains it. */
+  #selectWanted() {
+    const { sliceToSelect: wanted, tile } = this;
+    const number = tile?.laneOfRank.get(wanted?.rank);
     if (number === undefined) return;
-    const middle = (sought.begin + sought.end) / 2;
-    for (const row of [sought.row ?? COMPUTE, COMPUTE, COMM, HOST]) {
+    const middle = (wanted.begin + wanted.end) / 2;
+    for (const row of [wanted.row ?? COMPUTE, COMPUTE, COMM, HOST]) {
       let best = null;
       for (let level = 0; level < tile.levels[row]; level++) {
         const i = tile.at(number, row, level, middle);
         if (i < 0) continue;
         const slice = this.#slice(i);
-        const away = Math.abs((slice.span?.begin ?? slice.begin) - sought.begin);
-        if (!best || away <= best.away) best = { slice, away };
+        const distance = Math.abs((slice.span?.begin ?? slice.begin) - wanted.begin);
+        if (!best || distance <= best.distance) best = { slice, distance };
       }
       if (!best) continue;
-      this.sought = null;
+      this.sliceToSelect = null;
       this.select(best.slice);
       return;
     }
@@ -353,23 +352,23 @@ export class Timeline extends EventTarget {
     this.load(0);
   }
 
-  /** A mark at the mouse, else in the middle; the same again takes it away. */
+  /** Toggle a mark at the mouse, else in the middle of the window. */
   mark() {
-    const at = this.shown.cursor ?? (this.window.begin + this.window.end) / 2;
+    const markedTime = this.shown.cursor ?? (this.window.begin + this.window.end) / 2;
     const near = (this.window.end - this.window.begin) / 200;
-    const kept = this.shown.marks.filter((t) => Math.abs(t - at) > near);
-    this.shown.marks = kept.length < this.shown.marks.length ? kept : [...kept, at];
+    const kept = this.shown.marks.filter((t) => Math.abs(t - markedTime) > near);
+    this.shown.marks = kept.length < this.shown.marks.length ? kept : [...kept, markedTime];
     this.redraw();
   }
 
-  /** Nothing selected, no area, no marks. */
+  /** Clear selection, area and marks. */
   clear() {
     Object.assign(this.shown, { area: null, marks: [], ghost: null });
     this.select(null);
-    this.tell('area', null);
+    this.emit('area', null);
   }
 
-  /** Keep a lane on top; the same again lets it go. */
+  /** Toggle whether a lane is kept on top. */
   pin(rank) {
     if (!this.shown.pinned.delete(rank)) this.shown.pinned.add(rank);
     this.#setRanks(this.geometry.ranks);
@@ -404,9 +403,9 @@ export class Timeline extends EventTarget {
     return this.geometry;
   }
 
-  retheme() {
+  applyTheme() {
     this.theme = readTheme(document.body);
-    this.tell('theme');
+    this.emit('theme');
     this.redraw();
   }
 

@@ -1,23 +1,23 @@
-/** The timeline as a mounted view: canvas, toolbar, tooltip, details, states, table. */
-import { makeCapture } from './capture.mjs';
-import { make } from './dom.mjs';
+/** The timeline as a view: canvas, toolbar, tooltip, details, messages, table. */
+import { make } from '../lib/dom.mjs';
 import { Flows } from './flows.mjs';
 import { Ghost } from './ghost.mjs';
 import { listen } from './input.mjs';
-import { serverLoader, textLoader } from './load.mjs';
-import { makePanel } from './panel.mjs';
-import { searcher } from './search.mjs';
-import { showStates } from './states.mjs';
-import { makeTable, sayWhatIsShown } from './table.mjs';
+import { serverLoader, textLoader } from './lanes/tile_loader.mjs';
+import { makeDetails } from './panels/details.mjs';
+import { makeCapture } from './panels/kernel_capture.mjs';
+import { makeTable, describeCanvas } from './panels/lanes_table.mjs';
+import { showStates } from './panels/states.mjs';
+import { makeHeading, makeLegend, makeToolbar } from './panels/toolbar.mjs';
+import { makeTooltip } from './panels/tooltip.mjs';
+import { makeSearch } from './search.mjs';
 import { Timeline } from './timeline.mjs';
-import { makeHeading, makeLegend, makeToolbar } from './toolbar.mjs';
-import { makeTooltip } from './tooltip.mjs';
 import { followView } from './view_follower.mjs';
 
 /**
  * @param {HTMLElement} element @param {Object} app
  * @param {{compact?: boolean, height?: number, data?: string}} options compact: heading, canvas
- *   and legend only; data: base64 of a tile, then no server is asked
+ *   and legend only; data: base64 of a tile, for a shared file without a server
  */
 export function mount(element, app, options) {
   element.classList.add('timeline');
@@ -26,7 +26,7 @@ export function mount(element, app, options) {
   const timeline = new Timeline(
     canvas, app, options.data ? textLoader(options.data) : serverLoader(app), options);
   const flows = new Flows(timeline);
-  const parts = [makeTooltip(timeline, body), showStates(timeline, body), sayWhatIsShown(timeline, element)];
+  const parts = [makeTooltip(timeline, body), showStates(timeline, body), describeCanvas(timeline, element)];
   const ghost = new Ghost(timeline);
   const actions = keyActions(timeline, flows, ghost);
   const legend = makeLegend(timeline);
@@ -35,25 +35,25 @@ export function mount(element, app, options) {
   } else {
     const details = make('section', { class: 'tl-panel', 'aria-label': 'Details', hidden: true });
     const capture = makeCapture(timeline);
-    const toolbar = makeToolbar(timeline, { search: searcher(timeline), capture: capture.opener });
+    const toolbar = makeToolbar(timeline, { search: makeSearch(timeline), capture: capture.opener });
     actions['/'] = () => toolbar.search.focus();
     const lanes = makeTable(timeline);
     element.replaceChildren(toolbar.element, capture.element, body, legend, details, lanes.element);
-    parts.push(capture, lanes, makePanel(timeline, details, (member, instance) => flows.go(member, instance)));
+    parts.push(capture, lanes, makeDetails(timeline, details, (member, instance) => flows.go(member, instance)));
   }
-  element.append(timeline.said);
+  element.append(timeline.announcement);
   parts.push(ghost, { destroy: listen(timeline, actions, !options.compact) }, followView(timeline));
-  const watchSize = new ResizeObserver(() => timeline.resize());
-  watchSize.observe(body);
-  const watchTheme = new MutationObserver(() => timeline.retheme());
-  watchTheme.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
+  const sizeObserver = new ResizeObserver(() => timeline.resize());
+  sizeObserver.observe(body);
+  const themeObserver = new MutationObserver(() => timeline.applyTheme());
+  themeObserver.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
   timeline.resize();
   timeline.open();
   return {
     timeline,
     destroy() {
-      watchSize.disconnect();
-      watchTheme.disconnect();
+      sizeObserver.disconnect();
+      themeObserver.disconnect();
       parts.forEach((part) => part.destroy());
       timeline.destroy();
     },

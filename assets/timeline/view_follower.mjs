@@ -1,6 +1,6 @@
-/** Keeps a timeline in step with the view state and with news of the run. */
+/** Keeps a timeline in step with the view state and with new data of the run. */
 
-const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+const isEqual = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 /** @returns {{destroy: () => void}} */
 export function followView(timeline) {
@@ -14,13 +14,13 @@ export function followView(timeline) {
     timeline.shown.isCulprit = view.finding !== null;
     if (view.attempt !== old.attempt) {
       timeline.open();
-    } else if (!same(view.steps, old.steps) && view.steps) {
-      if (view.t && same(view.t, old.t)) app.set({ t: null });  // a newer choice of time
+    } else if (!isEqual(view.steps, old.steps) && view.steps) {
+      if (view.t && isEqual(view.t, old.t)) app.set({ t: null });  // the steps are the newer choice
       timeline.showSteps();
-    } else if (!same(view.t, old.t) && !same(view.t, timeline.wrote)) {
+    } else if (!isEqual(view.t, old.t) && !isEqual(view.t, timeline.writtenWindow)) {
       timeline.open();
-    } else if (!same(view.ranks, old.ranks)) {
-      if (!same(view.ranks, timeline.geometry.ranks)) timeline.setLanes(view.ranks);
+    } else if (!isEqual(view.ranks, old.ranks)) {
+      if (!isEqual(view.ranks, timeline.geometry.ranks)) timeline.setLanes(view.ranks);
     } else if (view.rank !== old.rank && !view.ranks.length
         && !timeline.geometry.ranks.includes(view.rank)) {
       timeline.setLanes([]);

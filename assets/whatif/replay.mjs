@@ -1,28 +1,30 @@
-/** One step as it was and without stragglers: canvas, choice of step and replica, table. */
-import { isSoftwareGl, make, onTheme } from '../ranks/theme.mjs';
-import { placeTip, pointOn } from '../ranks/tip.mjs';
-import { LABEL_OF_KIND, readTheme } from '../timeline/theme.mjs';
-import { layoutOf, pieceAt, placeAt, sums, WAITING, WORLDS } from './lanes.mjs';
+/** One step as it ran and without stragglers: canvas, choice of step and replica, table. */
+import { onTheme } from '../lib/canvas/canvas_theme.mjs';
+import { LABEL_OF_KIND, readTheme } from '../lib/canvas/kind_colours.mjs';
+import { isSoftwareGl } from '../lib/canvas/software_gl.mjs';
+import { placeTip, pointOn } from '../lib/canvas/tooltip.mjs';
+import { make } from '../lib/dom.mjs';
+import { cellRanks, ranksText, ratio, seconds } from './messages.mjs';
 import { draw, timeOf } from './replay_draw.mjs';
+import { layoutOf, pieceAt, placeAt, sums, WAITING, WORLDS } from './replay_lanes.mjs';
 import { rankLink } from './summary.mjs';
-import { cellRanks, ranksText, ratio, seconds } from './words.mjs';
 
 const CLOSER = 0.7;
 const SHORTEST_S = 1e-5;
 
 export class ReplayView {
   constructor(element, app) {
-    Object.assign(this, { element, app, ops: null, told: null, window: null, drawn: null });
+    Object.assign(this, { element, app, ops: null, result: null, window: null, drawn: null });
     this.#build();
     this.context = this.canvas.getContext('2d', { willReadFrequently: isSoftwareGl() });
-    this.ends = [onTheme(() => this.draw())];
+    this.stopTheme = onTheme(() => this.draw());
     this.resizing = new ResizeObserver(() => this.draw());
     this.resizing.observe(this.stage);
   }
 
   destroy() {
     this.resizing.disconnect();
-    this.ends.forEach((end) => end());
+    this.stopTheme();
   }
 
   #build() {
@@ -36,7 +38,7 @@ export class ReplayView {
     this.replica = make('select', { 'aria-label': 'dp rank whose stages are shown' });
     this.replica.addEventListener('change', () => this.app.set({ rank: Number(this.replica.value) }));
     this.about = make('span', { class: 'quiet', role: 'status' });
-    this.canvas = make('canvas', { tabindex: '0', role: 'img', 'aria-label': 'A step as it was and without stragglers' });
+    this.canvas = make('canvas', { tabindex: '0', role: 'img', 'aria-label': 'A step as it ran and without stragglers' });
     this.tip = make('div', { class: 'map-tip', hidden: '' });
     this.stage = make('div', { class: 'whatif-replay' }, [this.canvas, this.tip]);
     this.legend = make('div', { class: 'tl-legend' });
@@ -45,7 +47,7 @@ export class ReplayView {
       make('header', {}, [
         make('h2', {}, 'One step, with and without stragglers'), this.about,
         make('span', { class: 'whatif-controls' }, [
-          button('‹', 'step before', () => this.#turn(-1)), make('label', {}, ['step ', this.step]), button('›', 'step after', () => this.#turn(1)),
+          button('‹', 'previous step', () => this.#turn(-1)), make('label', {}, ['step ', this.step]), button('›', 'next step', () => this.#turn(1)),
           this.replica, button('+', 'zoom in (w)', () => this.#zoom(CLOSER)), button('−', 'zoom out (s)', () => this.#zoom(1 / CLOSER)),
           button('whole', 'the whole step (f)', () => this.#setWindow(null)),
         ]),
@@ -58,13 +60,13 @@ export class ReplayView {
     this.canvas.addEventListener('keydown', (event) => this.#key(event));
   }
 
-  /** @param {Object} told numbers @param {import('./lanes.mjs').Ops} ops */
-  show(told, ops) {
+  /** @param {Object} result numbers @param {import('./replay_lanes.mjs').Ops} ops */
+  show(result, ops) {
     const isOther = this.ops?.meta.step !== ops.meta.step;
-    Object.assign(this, { told, ops, window: isOther ? null : this.window });
+    Object.assign(this, { result, ops, window: isOther ? null : this.window });
     const { meta } = ops;
     this.step.value = String(meta.step);
-    [this.step.min, this.step.max] = [told.steps[0], told.steps[told.steps.length - 1]].map(String);
+    [this.step.min, this.step.max] = [result.steps[0], result.steps[result.steps.length - 1]].map(String);
     this.about.textContent = `step ${meta.step}: ${seconds(meta.T_base_s)} measured, ${seconds(meta.T_s)} replayed, ${seconds(meta.T_ideal_s)} without stragglers`;
     this.#showReplicas(meta);
     this.#showTable();
@@ -72,7 +74,7 @@ export class ReplayView {
     this.draw();
   }
 
-  /** What of this view a link has to say. */
+  /** View state that a link needs to show the same step. */
   state() {
     if (!this.ops) return {};
     const { step: replay, dp, lanes } = this.ops.meta;
@@ -80,7 +82,7 @@ export class ReplayView {
   }
 
   #showReplicas({ dp }) {
-    const { S_dp: slow, rank } = this.told;
+    const { S_dp: slow, rank } = this.result;
     this.replica.hidden = dp === null || slow.length < 2;
     if (this.replica.hidden) return;
     this.replica.replaceChildren(...slow.map((value, i) => make('option', { value: rank[0][i], selected: i === dp ? '' : null }, `dp rank ${i} · ${ratio(value)} x`)));
@@ -181,8 +183,8 @@ export class ReplayView {
 
   #turn(by) {
     if (!this.ops) return;
-    const at = this.told.steps.indexOf(this.ops.meta.step) + by;
-    if (at >= 0 && at < this.told.steps.length) this.#go(this.told.steps[at]);
+    const index = this.result.steps.indexOf(this.ops.meta.step) + by;
+    if (index >= 0 && index < this.result.steps.length) this.#go(this.result.steps[index]);
   }
 
   #go(step) {
@@ -210,7 +212,7 @@ export class ReplayView {
     const what = piece.kind === WAITING ? `waiting ${seconds(piece.end - piece.begin)} before it` : `takes ${of(own)}`;
     return [
       `${optypes[arrays.type[piece.op]]} ${arrays.seq[piece.op]}`, `stage ${stage}, ${ranksText(ranks)}; ${what}`,
-      `own time: ${of('own_s')} as it was, ${of('ideal_own_s')} ideal`,
+      `own time: ${of('own_s')} as it ran, ${of('ideal_own_s')} ideal`,
     ];
   }
 }

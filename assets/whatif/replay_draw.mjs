@@ -1,10 +1,10 @@
 /** Draws a replayed step: the real lanes, below them the ideal ones, on one time axis. */
-import { patternOf } from '../timeline/theme.mjs';
-import { ticks } from '../timeline/scale.mjs';
-import { pieces, rowBox, WAITING } from './lanes.mjs';
-import { cellRanks, seconds } from './words.mjs';
+import { patternOf } from '../lib/canvas/kind_colours.mjs';
+import { ticks } from '../lib/canvas/time_scale.mjs';
+import { cellRanks, seconds } from './messages.mjs';
+import { pieces, rowBox, WAITING } from './replay_lanes.mjs';
 
-const TITLES = { real: 'as it was, replayed', ideal: 'without stragglers' };
+const TITLES = { real: 'as it ran, replayed', ideal: 'without stragglers' };
 
 /** x of a time. @param {{begin: number, end: number}} window s */
 export const xOf = (layout, window, time) => layout.left
@@ -13,7 +13,7 @@ export const xOf = (layout, window, time) => layout.left
 export const timeOf = (layout, window, x) => window.begin
   + (x - layout.left) * (window.end - window.begin) / Math.max(1, layout.width - layout.left);
 
-/** @returns {{real: import('./lanes.mjs').Piece[], ideal: import('./lanes.mjs').Piece[]}} what was drawn */
+/** @returns {{real: import('./replay_lanes.mjs').Piece[], ideal: import('./replay_lanes.mjs').Piece[]}} what was drawn */
 export function draw(ctx, ops, layout, window, theme) {
   ctx.clearRect(0, 0, layout.width, layout.height);
   ctx.font = `11px ${theme.font}`;
@@ -72,7 +72,7 @@ function drawPiece(ctx, piece, layout, window, world, theme) {
   }
 }
 
-/** Where the step ends in both worlds, across both blocks. */
+/** Lines where the step ends in both worlds, across both blocks. */
 function ends(ctx, { meta }, layout, window, theme) {
   ctx.textBaseline = 'middle';
   for (const [world, time] of [['real', meta.T_s], ['ideal', meta.T_ideal_s]]) {
@@ -81,6 +81,6 @@ function ends(ctx, { meta }, layout, window, theme) {
     ctx.fillStyle = world === 'real' ? theme.ink.fault : theme.ink.link;
     ctx.fillRect(Math.min(Math.round(x), layout.width - 1.5), layout.axis, 1.5, layout.height);
     ctx.textAlign = x > layout.width - 120 ? 'right' : 'left';
-    ctx.fillText(`${world === 'real' ? 'T' : 'T ideal'} ${seconds(time)}`, x + (ctx.textAlign === 'right' ? -5 : 5), layout.tops[world] - 9);
+    ctx.fillText(`takes ${seconds(time)}`, x + (ctx.textAlign === 'right' ? -5 : 5), layout.tops[world] - 9);
   }
 }

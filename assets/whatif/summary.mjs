@@ -1,6 +1,6 @@
 /** The numbers of the what-if page: headline, tiles, tables with bars, causes. */
-import { make } from '../ranks/theme.mjs';
-import { bars, headline, notesOf, percent, ratio, seconds, stepsSaid, tiles } from './words.mjs';
+import { make } from '../lib/dom.mjs';
+import { bars, headline, notesOf, percent, ratio, seconds, replayedSteps, tiles } from './messages.mjs';
 
 const MOST_ROWS = 12;
 const MOST_LINKS = 8;
@@ -23,13 +23,13 @@ function rankLinks(app, ranks) {
 }
 
 /** Headline, tiles and notes. */
-export function showHead(element, app, told) {
-  const notes = notesOf(told);
+export function showHead(element, app, result) {
+  const notes = notesOf(result);
   element.replaceChildren(
-    make('header', {}, [make('h2', { class: 'whatif-headline' }, headline(told)), make('span', { class: 'quiet' }, stepsSaid(told.steps))]),
-    make('dl', { class: 'whatif-tiles' }, tiles(told).map((tile) => make('div', { class: tile.warns ? 'warns' : null }, [
-      make('dt', {}, tile.label), make('dd', { class: 'whatif-value' }, tile.value),
-      make('dd', { class: 'quiet' }, tile.ranks ? [`${tile.detail} `, ...rankLinks(app, tile.ranks)] : tile.detail),
+    make('header', {}, [make('h2', { class: 'whatif-headline' }, headline(result)), make('span', { class: 'quiet' }, replayedSteps(result.steps))]),
+    make('dl', { class: 'whatif-tiles' }, tiles(result).map((tile) => make('div', { class: tile.warns ? 'warns' : null }, [
+      make('dt', { title: tile.symbol }, tile.label), make('dd', { class: 'whatif-value' }, tile.value),
+      make('dd', { class: 'quiet' }, tile.ranks ? [`${tile.detail} `, ...rankLinks(app, tile.ranks), ` ${tile.afterRanks}`] : tile.detail),
     ]))),
     ...notes.warning.map((text) => make('p', { class: 'note' }, text)),
     ...(notes.plain.length ? [make('details', { class: 'whatif-notes' }, [
@@ -41,9 +41,9 @@ export function showHead(element, app, told) {
 
 /**
  * A table of slowdowns with bars.
- * @param {{title: string, hint: string, first: string, entries: [string, number, ?number][]}} what
+ * @param {{title: string, symbol: string, hint: string, first: string, entries: [string, number, ?number][]}} content
  */
-export function showBars(element, app, { title, hint, first, entries }) {
+export function showBars(element, app, { title, symbol, hint, first, entries }) {
   const { rows, left } = bars(entries, MOST_ROWS);
   const cell = (row) => {
     const bar = make('i', { 'aria-hidden': 'true', class: row.value < NOISE ? 'noise' : null });
@@ -51,7 +51,7 @@ export function showBars(element, app, { title, hint, first, entries }) {
     return make('td', { class: 'whatif-bar' }, bar);
   };
   element.replaceChildren(
-    make('header', {}, [make('h2', {}, title), make('span', { class: 'quiet' }, hint)]),
+    make('header', {}, [make('h2', { title: symbol }, title), make('span', { class: 'quiet' }, hint)]),
     make('table', {}, [
       make('caption', { class: 'visually-hidden' }, `${title}: ${hint}`),
       make('thead', {}, make('tr', {}, [make('th', { scope: 'col' }, first), make('th', { scope: 'col', class: 'number' }, 'slowdown'), make('th', { 'aria-hidden': 'true' })])),
@@ -64,7 +64,7 @@ export function showBars(element, app, { title, hint, first, entries }) {
   );
 }
 
-/** Causes with what they cost. @param {?Object} answer of what-if/causes; null: still at work */
+/** Causes and their costs. @param {?Object} answer of what-if/causes; null: still computing */
 export function showCauses(element, app, answer) {
   const head = make('header', {}, [make('h2', {}, 'Causes'), make('span', { class: 'quiet' }, 'medians compared, costs by replay')]);
   if (!answer) return element.replaceChildren(head, make('p', { class: 'quiet', role: 'status' }, 'Replaying without each suspect.'));

@@ -1,9 +1,9 @@
-/** The what-if page: asks for the numbers, hands them to its parts, follows steps and news. */
+/** The what-if page: loads the numbers, passes them to its parts, follows selected steps and new data. */
+import { make } from '../lib/dom.mjs';
 import { makeFetcher, throttled } from '../lib/fetcher.mjs';
-import { make } from '../ranks/theme.mjs';
-import { WorkerMap } from './heat.mjs';
 import { ReplayView } from './replay.mjs';
 import { showBars, showCauses, showHead } from './summary.mjs';
+import { WorkerMap } from './worker_map.mjs';
 
 const NEWS_MS = 5000;
 const FOLLOW_MS = 300;
@@ -13,12 +13,12 @@ export function mount(element, app) {
   return { destroy: () => view.destroy() };
 }
 
-/** FIRST..LAST as the server takes it; null: all steps. */
-const stepsAsked = ({ steps }) => steps && `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}`;
+/** FIRST..LAST in the form of the server's parameter; null: all steps. */
+const stepsParameter = ({ steps }) => steps && `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}`;
 
 class WhatIfView {
   constructor(element, app) {
-    Object.assign(this, { element, app, told: null });
+    Object.assign(this, { element, app, result: null });
     this.status = make('p', { class: 'panel sentence', role: 'status' }, 'Replaying the steps.');
     element.replaceChildren(this.status);
     this.fetcher = makeFetcher((signal) => this.#fetch(signal), NEWS_MS);
@@ -36,7 +36,7 @@ class WhatIfView {
     this.fetcher.stop();
     this.follow.cancel();
     this.replayRequest?.abort();
-    this.#takeDown();
+    this.#clear();
     for (const [name, listener] of Object.entries(this.listeners)) this.app.removeEventListener(name, listener);
   }
 
@@ -46,30 +46,30 @@ class WhatIfView {
   }
 
   #followView() {
-    if (this.app.view.page !== 'what-if') return;  // about to be taken down
+    if (this.app.view.page !== 'what-if') return;  // this view is about to be destroyed
     const [numbers, replay] = this.#viewKeys();
     const [numbersBefore, replayBefore] = this.keys;
     this.keys = [numbers, replay];
     if (numbers !== numbersBefore) this.follow();
-    else if (replay !== replayBefore && this.told) this.#fetchReplay();
+    else if (replay !== replayBefore && this.result) this.#fetchReplay();
   }
 
-  #asked() {
-    return { attempt: this.app.view.attempt, steps: stepsAsked(this.app.view) };
+  #params() {
+    return { attempt: this.app.view.attempt, steps: stepsParameter(this.app.view) };
   }
 
   async #fetch(signal) {
-    const asked = this.#asked();
+    const params = this.#params();
     try {
-      const told = await this.app.json(this.app.api('what-if', asked), signal);
-      if (told.is_outdated) this.fetcher.news();
-      if (told.reason) return this.#say(`No what-if analysis: ${told.reason}.`);
-      this.#show(told);
+      const result = await this.app.json(this.app.api('what-if', params), signal);
+      if (result.is_outdated) this.fetcher.news();
+      if (result.reason) return this.#showMessage(`No what-if analysis: ${result.reason}.`);
+      this.#show(result);
       await this.#fetchReplay();
-      const causes = await this.app.json(this.app.api('what-if/causes', asked), signal);
+      const causes = await this.app.json(this.app.api('what-if/causes', params), signal);
       if (!signal.aborted && !causes.reason && this.parts) showCauses(this.parts.causes, this.app, causes);
     } catch (error) {
-      if (error.name !== 'AbortError') this.#say(error.message, true);
+      if (error.name !== 'AbortError') this.#showMessage(error.message, true);
     }
     return undefined;
   }
@@ -79,25 +79,25 @@ class WhatIfView {
     const { signal } = this.replayRequest = new AbortController();
     const { rank, replay: step } = this.app.view;
     try {
-      const ops = await this.app.arrays(this.app.api('what-if/replay', { ...this.#asked(), rank, step }), signal);
-      if (!signal.aborted && !ops.meta.reason) this.replay?.show(this.told, ops);
+      const ops = await this.app.arrays(this.app.api('what-if/replay', { ...this.#params(), rank, step }), signal);
+      if (!signal.aborted && !ops.meta.reason) this.replay?.show(this.result, ops);
     } catch (error) {
-      if (error.name !== 'AbortError') this.#say(error.message, true);
+      if (error.name !== 'AbortError') this.#showMessage(error.message, true);
     }
   }
 
-  /** A sentence in place of everything. */
-  #say(text, isError = false) {
-    this.#takeDown();
+  /** Show a sentence instead of everything. */
+  #showMessage(text, isError = false) {
+    this.#clear();
     this.status.textContent = text;
     this.status.classList.toggle('failed', isError);
     this.element.replaceChildren(this.status);
   }
 
-  #takeDown() {
+  #clear() {
     this.map?.destroy();
     this.replay?.destroy();
-    Object.assign(this, { map: null, replay: null, parts: null, told: null });
+    Object.assign(this, { map: null, replay: null, parts: null, result: null });
   }
 
   #build() {
@@ -110,24 +110,24 @@ class WhatIfView {
     this.element.replaceChildren(head, causes, map, replay, make('div', { class: 'whatif-tables' }, Object.values(tables)));
   }
 
-  #show(told) {
+  #show(result) {
     if (!this.parts) this.#build();
-    this.told = told;
+    this.result = result;
     const { parts, app } = this;
-    showHead(parts.head, app, told);
+    showHead(parts.head, app, result);
     showBars(parts.types, app, {
-      title: 'By type of operation', hint: 'S_t: only this type real, all else ideal', first: 'operation', entries: Object.entries(told.S_t),
+      title: 'By type of operation', symbol: 'S_t', hint: 'only this type as measured, all else ideal', first: 'operation', entries: Object.entries(result.S_t),
     });
-    this.map.show(told);
-    const hasStages = told.S_stage.length > 1;
+    this.map.show(result);
+    const hasStages = result.S_stage.length > 1;
     parts.stages.hidden = !hasStages;
     if (hasStages) {
       showBars(parts.stages, app, {
-        title: 'By stage', hint: 'S_stage: only this stage real', first: 'stage', entries: told.S_stage.map((value, stage) => [`stage ${stage}`, value]),
+        title: 'By stage', symbol: 'S_stage', hint: 'only this stage as measured', first: 'stage', entries: result.S_stage.map((value, stage) => [`stage ${stage}`, value]),
       });
     }
     showBars(parts.dps, app, {
-      title: 'By dp rank', hint: 'S_dp: only this dp rank real', first: 'dp rank', entries: told.S_dp.map((value, dp) => [`dp rank ${dp}`, value, told.rank[0][dp]]),
+      title: 'By dp rank', symbol: 'S_dp', hint: 'only this dp rank as measured', first: 'dp rank', entries: result.S_dp.map((value, dp) => [`dp rank ${dp}`, value, result.rank[0][dp]]),
     });
   }
 }

@@ -166,7 +166,8 @@ def _evidence(
     quiet_s = round(one.quiet_ms / 1e3, 1)
     return (
         Evidence(
-            f"Its last heartbeat is {quiet_s} s older than those of most ranks; they come each second.",
+            f"Its last heartbeat is {quiet_s} s older than those of most ranks, "
+            "which come each second.",
             quiet_s,
             "s",
             "last_signs",

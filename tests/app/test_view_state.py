@@ -1,4 +1,4 @@
-"""The view state: the same in Python and in the browser (tests/js/view_state.test.mjs)."""
+"""The view state: the same in Python and in the browser (tests/js/lib/view_state.test.mjs)."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_a_layout_is_corrected_by_keys_and_other_tabs_follow(
         one.wait_for_selector('.topbar .layout:has-text("dp 2 tp 4")')
     assert page.locator('[data-part="layout"]').get_attribute("open") is not None
     tab.wait_for("document.activeElement?.closest('[data-part=layout]') !== null")
-    page.click(".layout-form >> text=Back to as imported")
+    page.click(".layout-form >> text=Restore imported layout")
     page.wait_for_selector('.about-run summary:has-text("layout unknown")')
     other.page.wait_for_selector('.about-run summary:has-text("layout unknown")')
 

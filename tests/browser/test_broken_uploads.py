@@ -83,7 +83,7 @@ def test_a_reload_is_gone_on_with_by_the_same_files(shaky: Tab, line: CutLine, b
     tab.page.goto("about:blank")
     line.is_down = False
     tab.open()
-    wait_for_text(tab, "have come")
+    wait_for_text(tab, "received")
     assert "Choose or drop the same files again" in told(tab)
     with tab.page.expect_file_chooser() as chooser:
         tab.page.get_by_role("button", name="Choose files").click()
@@ -132,7 +132,7 @@ def test_what_has_come_may_be_discarded(
     line.is_down = False
     tab.open()
     tab.page.get_by_role("button", name="Discard").click()
-    wait_for_text(tab, "nothing of it was kept")
+    wait_for_text(tab, "the server kept nothing of it")
     tab.settle()
     assert unfinished(server) == []
     tab.open()
@@ -154,7 +154,7 @@ def test_sending_can_be_cancelled(tab: Tab, server: Server, big: Path) -> None:
     assert tab.page.get_by_role("button", name="Import files").is_disabled()
     tab.page.get_by_role("button", name="Cancel").focus()
     tab.page.keyboard.press("Enter")
-    wait_for_text(tab, "nothing of it was kept")
+    wait_for_text(tab, "the server kept nothing of it")
     assert unfinished(server) == []
 
 

@@ -165,7 +165,7 @@ def test_sql_of_an_address_runs_when_somebody_presses_run(tab: Tab) -> None:
     asked = []
     tab.page.on("request", lambda request: asked.append(request.url))
     tab.open(View("slow_rank", "query", sql="SELECT 41 + 1 AS answer").url())
-    tab.page.get_by_text("This SQL came with the address").wait_for()
+    tab.page.get_by_text("This SQL came with the link").wait_for()
     tab.page.wait_for_timeout(500)
     assert not [url for url in asked if "/api/" in url and "/query" in url]
     with tab.page.expect_response(re.compile(r"/query/ready\??$")) as ready:
@@ -182,7 +182,7 @@ def test_sql_that_is_wrong_or_forbidden_is_one_sentence(tab: Tab) -> None:
     tab.problems.allow("status 400|status of 400")
     for sql in ("SELEC 1", "COPY steps TO '/tmp/stolen'", "SELECT * FROM read_text('/etc/passwd')"):
         tab.open(View("slow_rank", "query", sql=sql).url())
-        tab.page.get_by_text("This SQL came with the address").wait_for()
+        tab.page.get_by_text("This SQL came with the link").wait_for()
         tab.page.get_by_role("button", name="Run", exact=True).click()
         tab.page.wait_for_selector(".query-main .fault, .query-main .failed")
         text = tab.page.locator(".query-main").inner_text()

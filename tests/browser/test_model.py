@@ -158,11 +158,11 @@ def test_heads_are_opened_pinned_and_compared_over_steps(tab: Tab, watched_run: 
     tab.page.keyboard.press("ArrowDown")
     said = tab.page.locator(".matrix [role=status]").first.inner_text()
     assert said.startswith('query 1 "t1" → key 0 "t0"')
-    tab.page.get_by_role("button", name="step before").click()
+    tab.page.get_by_role("button", name="previous step").click()
     tab.wait_for("document.querySelector('.model-steps output').textContent === 'step 20'")
-    tab.page.get_by_label("less step").select_option(str(STEPS[0]))
+    tab.page.get_by_label("compare with step").select_option(str(STEPS[0]))
     tab.wait_for(
-        "document.querySelector('.model-full header').innerText.includes('step 20 less step 10')"
+        "document.querySelector('.model-full header').innerText.includes('step 20 minus step 10')"
     )
     tab.page.locator('[data-act="copy-link"]').click()
     link = tab.page.evaluate("navigator.clipboard.readText()")
@@ -170,7 +170,7 @@ def test_heads_are_opened_pinned_and_compared_over_steps(tab: Tab, watched_run: 
     tab.page.wait_for_selector(".matrix canvas")
     tab.settle()
     assert titles.all_inner_texts() == shown
-    assert "step 20 less step 10" in tab.page.locator(".model-full header").first.inner_text()
+    assert "step 20 minus step 10" in tab.page.locator(".model-full header").first.inner_text()
     tab.assert_sound()
 
 
@@ -219,11 +219,11 @@ def test_next_tokens_other_runs_and_other_axes_are_drawn(
     tab.open(View(tokens, "model").url())
     tab.page.get_by_label("Tensor").select_option("attention")
     for other, less, where in (
-        ("attempt 0", str(STEPS[0]), f"less step {STEPS[0]} of attempt 0"),
-        (watched_run, str(STEPS[1]), f"less step {STEPS[1]} of run {watched_run}"),
+        ("attempt 0", str(STEPS[0]), f"minus step {STEPS[0]} of attempt 0"),
+        (watched_run, str(STEPS[1]), f"minus step {STEPS[1]} of run {watched_run}"),
     ):
-        tab.page.get_by_label("of run").select_option(label=other)
-        tab.page.get_by_label("less step").select_option(less)
+        tab.page.get_by_label("compare with run").select_option(label=other)
+        tab.page.get_by_label("compare with step").select_option(less)
         tab.wait_for(f"({about}).includes('{where}')")
         tab.settle()
         assert tab.num_colours(tab.page.locator(".matrix canvas")) > 10

@@ -76,7 +76,7 @@ def test_steps_narrow_it_and_a_link_opens_the_same_step(tab: Tab, straggler_run:
     assert "4 steps, 2 to 5" in tab.page.locator(".whatif-head").inner_text()
     step = tab.page.locator(".whatif-step")
     before = int(step.input_value())
-    tab.page.get_by_role("button", name="step after" if before < 5 else "step before").click()
+    tab.page.get_by_role("button", name="next step" if before < 5 else "previous step").click()
     wanted = before + 1 if before < 5 else before - 1
     tab.wait_for(f"document.querySelector('.whatif-step').value === '{wanted}'")
     tab.page.locator(f"{REPLAY} select").select_option(index=3)

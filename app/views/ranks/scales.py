@@ -6,7 +6,7 @@ One byte per value, ordered so that the greatest byte of a block is its greatest
 
 A deviation is against the peers: slowdown - 1, or (value - peers' median) / the job's step time.
 The colour is full at `Metric.full`, fixed per metric. Noise is `noise_factor` times the
-spread (MAD) of the peers; assets/lib/colour.mjs turns the bytes into colours.
+spread (MAD) of the peers; assets/lib/canvas/colour.mjs turns the bytes into colours.
 
 Shape suffixes: R rank, S step; ... any shape.
 """

@@ -1,7 +1,7 @@
 """A tile of the timeline as the browser gets it: rectangles, and the spans and waits they are of.
 
-assets/timeline/tile.mjs reads it. Times are relative to the window's begin, ns. Shape suffixes: R
-rectangles, S spans.
+assets/timeline/lanes/tile.mjs reads it. Times are relative to the window's begin, ns. Shape
+suffixes: R rectangles, S spans.
 """
 
 from __future__ import annotations

@@ -1,0 +1,63 @@
+/** Sentences about a heat map and about the block under the pointer. Pure. */
+import { IN_NOISE, NO_DATA } from '../lib/canvas/colour.mjs';
+import { stepCount } from '../lib/canvas/step_axis.mjs';
+import { formatValue, stepsText } from '../lib/value_text.mjs';
+import { NO_RANK } from './geometry.mjs';
+
+const plural = (count, noun) => `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
+
+/** What a map shows, and how. */
+export function aboutMap(data) {
+  if (data.kind === 'hosts') {
+    return `${plural(data.count, 'host')}${data.allSteps ? `, ${stepsText(data.allSteps)}` : ''}${
+      data.height < data.count ? ', each pixel its furthest rank' : ''}`;
+  }
+  const steps = stepCount(data);
+  if (data.isPart) return `the newest ${steps} steps; loading the others`;
+  if (data.isCut) return `${plural(data.count, 'rank')} × ${plural(steps, 'step')}: too many to show all at once; choose others in the strip above`;
+  if (!steps) return plural(data.count, 'rank');
+  const pooled = data.height < data.count || data.width < steps;
+  return `${plural(data.count, 'rank')} × ${plural(steps, 'step')}${pooled ? ', each pixel its furthest cell' : ''}`;
+}
+
+/** Why the map is empty, or ''. */
+export function emptyMap(data) {
+  if (data.kind === 'hosts' ? !data.allSteps : !data.width) return data.nothing ?? 'No finished step yet.';
+  const isNothing = data.code.every((code) => code === NO_DATA);
+  return isNothing ? `${data.legend.metric.title} was not recorded in this run.` : '';
+}
+
+const isOne = ({ rows, steps }) => rows[0] === rows[1] && steps[0] === steps[1];
+
+function title(data, block) {
+  const { ranks, rows, steps } = block;
+  if (data.kind === 'hosts') {
+    const host = rows[0] === rows[1] ? data.hosts[rows[0]] || 'host unknown'
+      : `hosts ${data.hosts[rows[0]]} to ${data.hosts[rows[1]]}`;
+    return `${host}, ${ranks[0] === NO_RANK ? `no rank in slot ${steps[0]}` : `rank ${ranks[0]}`}`;
+  }
+  if (isOne(block)) return `rank ${ranks[0]}, step ${steps[0]}`;
+  const rankText = rows[0] === rows[1] ? `rank ${ranks[0]}`
+    : `${rows[1] - rows[0] + 1} ranks, ${ranks[0]} to ${ranks[1]}`;
+  return `${rankText}; ${stepsText(steps)}`;
+}
+
+/**
+ * Lines of the tooltip; the first is its title.
+ * @param {Object} block blockAt() @param {?Object} cell the cell that gives the block its colour, if known
+ */
+export function blockSentences(data, block, cell) {
+  const lines = [title(data, block)];
+  if (block.code === NO_DATA) return [...lines, 'not recorded'];
+  if (!cell) return lines;
+  const { metric } = data.legend;
+  if (!isOne(block)) lines.push(`furthest: rank ${cell.rank}, step ${cell.step}`);
+  lines.push(`${metric.title} ${formatValue(cell.value, metric)}`);
+  if (Number.isFinite(cell.peers_ms)) {
+    lines.push(metric.unit === 'x'
+      ? `peers' median ${formatValue(cell.peers_ms, { unit: 'ms', decimals: 1 })} of compute`
+      : `peers' median ${formatValue(cell.peers_ms, metric)}`);
+  }
+  if (block.code === IN_NOISE) lines.push('within noise');
+  return lines;
+}

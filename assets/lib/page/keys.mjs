@@ -1,0 +1,87 @@
+/**
+ * Keys that work on every page. Pure: finds the action of a key; page_controls.mjs carries it out.
+ * A view with the focus has keys of its own and calls preventDefault for those.
+ */
+
+const GO_MS = 1200;
+const PAGES = { o: 'overview', t: 'timeline', r: 'ranks', q: 'query', w: 'what-if', m: 'model' };
+
+/** Contents of the help dialog: [group, [[keys, what they do], ...]]. */
+export const HELP = [
+  ['Everywhere', [
+    ['j  k', 'next, previous finding'],
+    ['e', 'evidence: open or close the drawer'],
+    ['g then o t r q w m', 'go to overview, timeline, ranks, query, what-if, model'],
+    ['c', 'copy link to exactly this view'],
+    ['?', 'this help'],
+    ['Esc', 'close, clear'],
+  ]],
+  ['Timeline', [
+    ['w  s  or wheel + ctrl', 'zoom in, out'],
+    ['a  d  or shift + drag', 'pan left, right'],
+    ['drag', 'select an area: its sums appear below'],
+    ['f', 'fit the selection'],
+    ['[  ]', 'follow a flow back and forth'],
+    [',  .', 'previous and next slice'],
+    ['m', 'mark'],
+    ['/', 'search'],
+    ['p', 'pin a track'],
+    ['shift + g', 'show the median DP peer in the lane, to compare'],
+    ['click, double-click', 'details, zoom to it'],
+  ]],
+  ['Step-time strip', [
+    ['drag', 'choose steps for every view'],
+    ['left  right', 'move the chosen steps; with shift: widen them'],
+    ['double-click, Esc', 'all steps again'],
+  ]],
+  ['Grid and heat map', [
+    ['drag, wheel', 'turn or pan, zoom'],
+    ['arrows', 'move the cursor'],
+    ['Enter, click', 'select a rank'],
+  ]],
+  ['Model', [
+    ['arrows, Enter', 'move in a map, choose the marked cell'],
+    ['shift + click', 'pin a head next to the others'],
+  ]],
+];
+
+/** Whether an event comes from a field that takes text. */
+export function isTyping(target) {
+  const name = target?.tagName;
+  return name === 'INPUT' || name === 'TEXTAREA' || name === 'SELECT' || !!target?.isContentEditable;
+}
+
+export class Keys {
+  #goPressedMs = -Infinity;
+
+  /**
+   * @param {{key: string, ctrlKey?: boolean, metaKey?: boolean, altKey?: boolean,
+   *   defaultPrevented?: boolean, target?: any}} event
+   * @param {number} now ms
+   * @returns {?{act: string, page?: string}}
+   */
+  action(event, now) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return null;
+    if (event.key === 'Escape') return { act: 'escape' };
+    if (isTyping(event.target)) return null;
+    const going = now - this.#goPressedMs < GO_MS;
+    this.#goPressedMs = -Infinity;
+    if (going && PAGES[event.key]) return { act: 'page', page: PAGES[event.key] };
+    if (event.key === 'g') this.#goPressedMs = now;
+    const act = {
+      j: 'finding-next', k: 'finding-previous', e: 'drawer', c: 'copy-link', '?': 'help',
+    }[event.key];
+    return act ? { act } : null;
+  }
+}
+
+/**
+ * Id of the finding `by` after `current`, wrapping around; null if there are no findings.
+ * @param {string[]} ids @param {?string} current @param {1|-1} by
+ */
+export function findingAfter(ids, current, by) {
+  if (!ids.length) return null;
+  const index = ids.indexOf(current);
+  if (index < 0) return by > 0 ? ids[Math.min(1, ids.length - 1)] : ids[ids.length - 1];
+  return ids[(index + by + ids.length) % ids.length];
+}

@@ -1,0 +1,33 @@
+/** Entry of a shared file: theme, timeline and heat map, drawn from the data that the file contains. */
+import { OfflineApp } from './lib/offline_app.mjs';
+import { mountHeat } from './heat/offline_heat.mjs';
+import { mount as mountTimeline } from './timeline/view.mjs';
+
+const root = document.documentElement;
+const prefersLight = matchMedia('(prefers-color-scheme: light)');
+const followSystem = () => { root.dataset.theme = prefersLight.matches ? 'light' : 'dark'; };
+followSystem();
+prefersLight.addEventListener('change', followSystem);
+document.getElementById('theme').addEventListener('click', () => {
+  prefersLight.removeEventListener('change', followSystem);
+  root.dataset.theme = root.dataset.theme === 'dark' ? 'light' : 'dark';
+});
+
+const data = JSON.parse(document.getElementById('shared-data').textContent);
+const app = new OfflineApp(data);
+
+/** Draw one picture. If it fails it shows why, and the others are still drawn. */
+function picture(id, draw) {
+  const element = document.getElementById(id);
+  if (!element) return;
+  try {
+    draw(element);
+  } catch (error) {
+    element.textContent = `This picture could not be drawn: ${error.message}`;
+    element.classList.add('failed');
+    console.error(error);
+  }
+}
+
+picture('shared-timeline', (element) => mountTimeline(element, app, { data: data.tile }));
+picture('shared-heat', (element) => mountHeat(element, app, data));

@@ -1,9 +1,0 @@
-/** The timeline of a finding: its lanes and steps, until the address says others. */
-import { withDefaults } from '../lib/with_defaults.mjs';
-import { mount as mountTimeline } from '../timeline/view.mjs';
-
-/** @param {{ranks?: number[], steps?: [number, number], rank?: number, attempt?: number}} options */
-export function mount(element, app, options) {
-  const { ranks = [], steps = null, rank = null, attempt = null, ...rest } = options;
-  return mountTimeline(element, withDefaults(app, { ranks, steps, rank, attempt }), rest);
-}

@@ -1,0 +1,18 @@
+/** Sentences about the steps of the strip. Pure. */
+
+/** Sentences about a point and the marks and stretches at it, for the tooltip and screen readers. */
+export function pointSentences(points, index, marks, stretches) {
+  const [first, last, step] = [points.first[index], points.last[index], points.step[index]];
+  const ms = points.ms[index];
+  const parts = [`Step ${step}: ${Number.isNaN(ms) ? 'not finished' : milliseconds(ms)}`];
+  if (last > first) parts[0] += `, the slowest of ${first} to ${last}`;
+  for (const mark of marks) parts.push(mark.step === step ? mark.text : `Step ${mark.step}: ${mark.text}`);
+  for (const stretch of stretches) if (stretch.first <= step && step <= stretch.last) parts.push(stretch.text);
+  return parts;
+}
+
+/** "1,077 ms", "12.3 s" */
+export function milliseconds(ms) {
+  if (ms >= 10000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${ms >= 10 ? Math.round(ms).toLocaleString('en') : ms.toFixed(1)} ms`;
+}

@@ -1,0 +1,9 @@
+/** The timeline of a finding: its lanes and steps, unless the URL names others. */
+import { withDefaults } from '../lib/with_defaults.mjs';
+import { mount as mountTimeline } from './view.mjs';
+
+/** @param {{ranks?: number[], steps?: [number, number], rank?: number, attempt?: number}} options */
+export function mount(element, app, options) {
+  const { ranks = [], steps = null, rank = null, attempt = null, ...rest } = options;
+  return mountTimeline(element, withDefaults(app, { ranks, steps, rank, attempt }), rest);
+}

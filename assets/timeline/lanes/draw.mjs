@@ -1,0 +1,352 @@
+/**
+ * Draws the lanes of a timeline. Needs only a 2D context and data, no app, requests or other DOM, so that
+ * the same function draws the live page, the overview and a shared file.
+ *
+ * @typedef {Object} Shown what is drawn over the lanes; every part may be missing
+ * @property {?number} rank selected rank: its lane is marked, waits for it are in the fault colour
+ * @property {boolean} isCulprit a finding names the selected rank: its mark has the fault colour
+ * @property {?{rank: number, begin: number, end: number}} selected the slice with the details
+ * @property {?{rank: number, begin: number, end: number, row: number}} hover
+ * @property {?{begin: number, end: number, lanes: [number, number]}} area
+ * @property {number[]} marks times marked by the user
+ * @property {?{rank: number, peer: number, tile: ?import('./tile.mjs').Tile}} ghost
+ * @property {?Set<number>} highlightedNames names that match the search (indices into meta.names)
+ */
+import { inkOn, patternOf } from '../../lib/canvas/kind_colours.mjs';
+import { formatNs } from '../../lib/canvas/time_scale.mjs';
+import { drawAxes, drawLabels, drawStepBorders } from './draw_axes.mjs';
+import { lanesInSight, laneTop, rowBox, xOf } from './geometry.mjs';
+import { COMM, COMPUTE, HOST, IDLE, NO_REF, WAIT } from './tile.mjs';
+
+const HATCH_FROM_PX = 5;
+const GHOST_SHARE = 0.42;
+const TEXT_FROM_PX = 20;
+
+/**
+ * @param {CanvasRenderingContext2D} ctx already scaled to CSS pixels
+ * @param {?import('./tile.mjs').Tile} tile
+ * @param {import('./geometry.mjs').Geometry} geometry
+ * @param {import('../../lib/canvas/kind_colours.mjs').Theme} theme
+ * @param {Shown} shown
+ */
+export function draw(ctx, tile, geometry, theme, shown = {}) {
+  ctx.fillStyle = theme.ink.panel;
+  ctx.fillRect(0, 0, geometry.width, geometry.height);
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(geometry.left, geometry.top, geometry.width - geometry.left, geometry.height - geometry.top);
+  ctx.clip();
+  drawLaneBacks(ctx, geometry, theme, shown);
+  if (tile) {
+    const [first, last] = lanesInSight(geometry);
+    for (let lane = first; lane <= last; lane++) {
+      const number = tile.laneOfRank.get(geometry.ranks[lane]);
+      if (number === undefined) continue;
+      const lanePart = { ctx, tile, geometry, theme, shown, number, y: laneTop(geometry, lane) };
+      drawIdle(lanePart);
+      drawRow(lanePart, COMPUTE);
+      drawMicrobatches(lanePart);
+      drawGhost(lanePart);
+      drawRow(lanePart, COMM);
+      drawWaits(lanePart);
+      drawRow(lanePart, HOST);
+    }
+  }
+  if (tile) drawStepBorders(ctx, tile, geometry, theme);
+  drawSelection(ctx, geometry, theme, shown);
+  ctx.restore();
+  drawAxes(ctx, tile, geometry, theme, shown);
+  drawLabels(ctx, tile, geometry, theme, shown);
+}
+
+function drawLaneBacks(ctx, geometry, theme, shown) {
+  const [first, last] = lanesInSight(geometry);
+  for (let lane = first; lane <= last; lane++) {
+    const y = laneTop(geometry, lane);
+    if (geometry.ranks[lane] === shown.rank) {
+      ctx.fillStyle = theme.ink.raised;
+      ctx.fillRect(geometry.left, y - 2, geometry.width - geometry.left, geometry.laneHeight);
+    }
+    ctx.fillStyle = theme.ink.line;
+    ctx.globalAlpha = 0.55;
+    ctx.fillRect(geometry.left, y + geometry.laneHeight - 3, geometry.width - geometry.left, 1);
+    ctx.globalAlpha = 1;
+  }
+}
+
+/** x and width of a rectangle, at least a pixel wide; null if it is out of sight. */
+function extentOf({ tile, geometry }, i) {
+  const { start, dur } = tile.arrays;
+  const x = xOf(geometry, tile.from + start[i]);
+  const end = xOf(geometry, tile.from + start[i] + dur[i]);
+  if (end < geometry.left || x > geometry.width) return null;
+  const from = Math.max(x, geometry.left - 2);
+  return [from, Math.max(Math.min(end, geometry.width + 2) - from, 1)];
+}
+
+function* rectsOf(lanePart, row, level = 0) {
+  const [first, last] = lanePart.tile.range(lanePart.number, row, level);
+  for (let i = first; i < last; i++) {
+    const extent = extentOf(lanePart, i);
+    if (extent) yield [i, ...extent];
+  }
+}
+
+function drawRow(lanePart, row) {
+  const { ctx, tile, theme, geometry, shown } = lanePart;
+  const { kind, count, busy, dur, ref, span_name: names, span_open: open } = tile.arrays;
+  const { kinds } = tile.meta;
+  const box = rowBox(geometry.laneHeight, row, geometry.onlyComm);
+  const levels = tile.levels[row];
+  const height = Math.max(box.height / levels, 2);
+  for (let level = 0; level < levels; level++) {
+    const y = lanePart.y + box.y + level * height;
+    if (level * height >= box.height) break;
+    for (const [i, x, width] of rectsOf(lanePart, row, level)) {
+      const colour = theme.kind[kinds[kind[i]]] ?? theme.ink.faint;
+      const share = count[i] > 1 ? Math.min(busy[i] / Math.max(dur[i], 1), 1) : 1;
+      const isDimmed = shown.highlightedNames && !(ref[i] !== NO_REF && shown.highlightedNames.has(names[ref[i]]));
+      const isOpen = ref[i] !== NO_REF && open?.[ref[i]] === 1;
+      ctx.globalAlpha = (0.4 + 0.6 * share) * (isDimmed ? 0.18 : 1) * (isOpen ? 0.45 : 1);
+      ctx.fillStyle = colour;
+      const inset = levels > 1 && height > 5 ? 1 : 0;
+      const gap = width > 4 ? 0.5 : 0;
+      ctx.fillRect(x, y, width - gap, height - inset);
+      if (row === COMM && width >= HATCH_FROM_PX) {
+        ctx.fillStyle = patternOf(ctx, theme, 'hatch', theme.ink.panel);
+        ctx.globalAlpha *= 0.45;
+        ctx.fillRect(x, y, width - gap, height - inset);
+      }
+      ctx.globalAlpha = 1;
+      if (isOpen) {  // it begins here, and its end was not recorded
+        ctx.fillStyle = colour;
+        ctx.fillRect(x, y, Math.min(width, 2), height - inset);
+      }
+      if ((levels > 1 || geometry.onlyComm) && height >= 10 && width > 34 && ref[i] !== NO_REF) {
+        const name = tile.meta.names[names[ref[i]]];
+        const text = isOpen ? name.split(',')[0] : name + (level === 0 ? microbatchOf(tile, ref[i]) : '');
+        const from = Math.max(x, geometry.left);
+        drawText(ctx, theme, text, from, y, x + width - from, height - 1, isOpen ? theme.ink.text : inkOn(colour));
+      }
+    }
+  }
+}
+
+const microbatchOf = (tile, s) => (tile.arrays.span_microbatch[s] >= 0
+  ? ` ${tile.arrays.span_microbatch[s]}` : '');
+
+/** Left-aligned text, cut to a box; nothing if even a part would not be readable. */
+function drawText(ctx, theme, text, x, y, width, height, colour) {
+  const size = Math.min(11, Math.floor(height));
+  if (size < 8) return;
+  setFont(ctx, theme, size);
+  ctx.fillStyle = colour;
+  ctx.fillText(fitting(ctx, text, size, width - 6), x + 4, y + height / 2 + 0.5);
+}
+
+function setFont(ctx, theme, size) {
+  const font = `${size}px ${theme.font}`;
+  if (ctx.font !== font) ctx.font = font;
+  ctx.textBaseline = 'middle';
+  ctx.textAlign = 'left';
+}
+
+const widths = new Map();  // cached: measuring takes longer than drawing
+
+function widthOf(ctx, text, size) {
+  const key = `${size} ${text}`;
+  if (!widths.has(key)) {
+    if (widths.size > 5000) widths.clear();
+    widths.set(key, ctx.measureText(text).width);
+  }
+  return widths.get(key);
+}
+
+/** The part of a text that fits, estimated from its mean letter width: clipping each box would be slow. Empty rather than one or two letters. */
+function fitting(ctx, text, size, room) {
+  const width = widthOf(ctx, text, size);
+  if (width <= room) return text;
+  const letters = Math.floor(text.length * room / width) - 2;
+  return letters < 3 ? '' : `${text.slice(0, letters)}\u2026`;
+}
+
+/** Micro-batch numbers in forward and backward spans, and a thin line where each begins. */
+function drawMicrobatches(lanePart) {
+  const { ctx, tile, theme, geometry, number, y } = lanePart;
+  if (tile.levels[COMPUTE] > 1) return;  // nested spans have their names in the boxes
+  const box = rowBox(geometry.laneHeight, COMPUTE, geometry.onlyComm);
+  const { frame, span_lane: lanes, span_start: starts, span_dur: durs, span_kind: kinds,
+    span_microbatch: microbatches } = tile.arrays;
+  for (const s of microbatchesOf(tile, frame, lanes, number)) {
+    const x = xOf(geometry, tile.from + starts[s]);
+    const end = xOf(geometry, tile.from + starts[s] + durs[s]);
+    if (end < geometry.left || x > geometry.width || end - x < 3) continue;
+    ctx.fillStyle = theme.ink.panel;
+    ctx.fillRect(x - 0.5, y + box.y, 1, box.height);
+    if (end - x < TEXT_FROM_PX || box.height < 9) continue;
+    drawNumber(lanePart, String(microbatches[s]), Math.max(x, geometry.left), y + box.y, box.height,
+      theme.kind[tile.meta.kinds[kinds[s]]] ?? theme.ink.faint);
+  }
+}
+
+/** The compute row of another rank, in the lower part of this rank's row, below a line. */
+function drawGhost(lanePart) {
+  const { ctx, geometry, theme, shown } = lanePart;
+  const { ghost } = shown;
+  if (!ghost?.tile || lanePart.tile.meta.lanes[lanePart.number].rank !== ghost.rank) return;
+  const box = rowBox(geometry.laneHeight, COMPUTE, geometry.onlyComm);
+  const height = Math.round(box.height * GHOST_SHARE);
+  const y = lanePart.y + box.y + box.height - height;
+  ctx.fillStyle = theme.ink.panel;
+  ctx.fillRect(geometry.left, y - 1, geometry.width - geometry.left, height + 1);
+  const { kind, level } = ghost.tile.arrays;
+  for (const [i, x, width] of rectsOf({ ...lanePart, tile: ghost.tile, number: 0 }, COMPUTE)) {
+    if (level[i] > 0) continue;
+    ctx.globalAlpha = 0.75;
+    ctx.fillStyle = theme.kind[ghost.tile.meta.kinds[kind[i]]] ?? theme.ink.faint;
+    ctx.fillRect(x, y + 1, width - (width > 4 ? 0.5 : 0), height - 1);
+    ctx.globalAlpha = 1;
+  }
+  ctx.fillStyle = theme.ink.text;
+  ctx.fillRect(geometry.left, y - 1, geometry.width - geometry.left, 1);
+  setFont(ctx, theme, 10);
+  const text = `peer r${ghost.peer}`;
+  ctx.fillStyle = theme.ink.panel;
+  ctx.fillRect(geometry.left + 1, y + 1, widthOf(ctx, text, 10) + 6, Math.min(height - 1, 13));
+  ctx.fillStyle = theme.ink.text;
+  ctx.fillText(text, geometry.left + 4, y + 1 + Math.min(height - 1, 13) / 2);
+}
+
+const microbatchesByLane = new WeakMap();
+
+/** Micro-batch spans of a lane; they are sorted into lanes once per tile. */
+function microbatchesOf(tile, frame, lanes, number) {
+  if (!microbatchesByLane.has(tile)) {
+    const sorted = new Map();
+    for (const s of frame) {
+      if (!sorted.has(lanes[s])) sorted.set(lanes[s], []);
+      sorted.get(lanes[s]).push(s);
+    }
+    microbatchesByLane.set(tile, sorted);
+  }
+  return microbatchesByLane.get(tile).get(number) ?? [];
+}
+
+/** A micro-batch number on a background of its kind's colour, as the spans below may be cut into pieces. */
+function drawNumber({ ctx, theme }, text, x, y, height, colour) {
+  const size = Math.min(11, height);
+  setFont(ctx, theme, size);
+  const width = widthOf(ctx, text, size) + 6;
+  ctx.fillStyle = colour;
+  ctx.fillRect(x + 0.5, y, width, height);
+  ctx.fillStyle = inkOn(colour);
+  ctx.fillText(text, x + 3.5, y + height / 2 + 0.5);
+}
+
+function drawIdle(lanePart) {
+  const { ctx, tile, theme, geometry, y } = lanePart;
+  const box = rowBox(geometry.laneHeight, COMPUTE, geometry.onlyComm);
+  for (const [i, x, width] of rectsOf(lanePart, IDLE)) {
+    const kind = tile.meta.kinds[tile.arrays.kind[i]];
+    if (kind === 'not_visible') {
+      if (width < 3) continue;
+      ctx.fillStyle = patternOf(ctx, theme, 'dots', theme.ink.faint);
+      ctx.fillRect(x, y + box.y, width, box.height);
+    } else if (kind === 'bubble') {
+      ctx.globalAlpha = 0.75;
+      ctx.fillStyle = theme.ink.bubble;
+      ctx.fillRect(x, y + box.y, width, box.height);
+      ctx.globalAlpha = 1;
+    } else {
+      drawWaiting(lanePart, i, x, width, box, kind === 'upstream');
+    }
+  }
+}
+
+/** Communication that only waits loses its fill; the outline names the rank it waits for. */
+function drawWaits(lanePart) {
+  const { ctx, tile, theme, geometry, y } = lanePart;
+  const box = rowBox(geometry.laneHeight, COMM, geometry.onlyComm);
+  const isNested = tile.levels[COMPUTE] > 1;  // whole spans hide the reason, which is drawn behind compute
+  for (const [i, x, width] of rectsOf(lanePart, WAIT)) {
+    if (width < 2) continue;
+    ctx.fillStyle = theme.ink.panel;
+    ctx.globalAlpha = 0.72;
+    ctx.fillRect(x, y + box.y + 1, width, box.height - 2);
+    ctx.globalAlpha = 1;
+    if (isNested && width > 26) {
+      drawWaiting(lanePart, i, x, width, box, tile.meta.kinds[tile.arrays.kind[i]] === 'upstream');
+    }
+  }
+}
+
+function drawWaiting(lanePart, i, x, width, box, isUpstream) {
+  const { ctx, tile, theme, shown, y } = lanePart;
+  const ref = tile.arrays.ref[i];
+  const rank = ref === NO_REF ? -1 : tile.arrays.wait_rank[ref];
+  const isSelected = rank >= 0 && rank === shown.rank;
+  const colour = isSelected ? theme.ink.fault : theme.ink.quiet;
+  const top = y + box.y + 0.5;
+  const height = box.height - 1;
+  if (isUpstream) {
+    ctx.globalAlpha = 0.4;
+    ctx.fillStyle = theme.ink.bubble;
+    ctx.fillRect(x, top, width, height);
+  }
+  ctx.globalAlpha = isSelected ? 0.75 : isUpstream ? 0.4 : 0.6;
+  ctx.fillStyle = patternOf(ctx, theme, 'back', colour);
+  ctx.fillRect(x, top, width, height);
+  ctx.globalAlpha = 1;
+  if (width < 3) return;
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = 1;
+  ctx.setLineDash(isUpstream ? [3, 3] : []);
+  ctx.strokeRect(x + 0.5, top, Math.max(width - 1.5, 1), height);
+  ctx.setLineDash([]);
+  if (rank < 0 || width < 26 || height < 9) return;
+  const text = `r${rank}`;
+  const size = Math.min(11, height);
+  setFont(ctx, theme, size);
+  const room = widthOf(ctx, text, size) + 6;
+  if (room > width - 2) return;
+  ctx.fillStyle = theme.ink.panel;
+  ctx.fillRect(x + 2, top + 1.5, room, height - 3);
+  drawText(ctx, theme, text, x + 1, top, room + 4, height, isSelected ? theme.ink.fault : theme.ink.text);
+}
+
+function drawSelection(ctx, geometry, theme, shown) {
+  for (const [slice, colour, width] of [[shown.hover, theme.ink.text, 1], [shown.selected, theme.ink.text, 2]]) {
+    if (!slice) continue;
+    const lane = geometry.ranks.indexOf(slice.rank);
+    if (lane < 0) continue;
+    const box = rowBox(geometry.laneHeight, slice.row ?? 0, geometry.onlyComm);
+    const x = Math.max(xOf(geometry, slice.begin), geometry.left - 4);
+    const end = Math.min(xOf(geometry, slice.end), geometry.width + 4);
+    if (end < geometry.left || x > geometry.width) continue;
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = width;
+    const height = box.height / (slice.levels ?? 1);
+    ctx.strokeRect(x - 0.5, laneTop(geometry, lane) + box.y + (slice.level ?? 0) * height - 0.5,
+      Math.max(end - x, 2) + 1, height + 1);
+  }
+  if (shown.area) {
+    const { begin, end, lanes } = shown.area;
+    const x = xOf(geometry, begin);
+    const y = laneTop(geometry, lanes[0]);
+    const height = (lanes[1] - lanes[0] + 1) * geometry.laneHeight;
+    ctx.fillStyle = theme.ink.link;
+    ctx.globalAlpha = 0.12;
+    ctx.fillRect(x, y - 1, xOf(geometry, end) - x, height);
+    ctx.globalAlpha = 1;
+    ctx.strokeStyle = theme.ink.link;
+    ctx.lineWidth = 1;
+    ctx.strokeRect(x + 0.5, y - 0.5, xOf(geometry, end) - x, height - 1);
+    const text = formatNs(end - begin);
+    ctx.font = `600 11px ${theme.font}`;
+    ctx.fillStyle = theme.ink.panel;
+    ctx.fillRect(x + 1, y, ctx.measureText(text).width + 10, 15);
+    ctx.fillStyle = theme.ink.link;
+    ctx.textBaseline = 'middle';
+    ctx.fillText(text, x + 6, y + 8);
+  }
+}

@@ -1,0 +1,148 @@
+/** Heading, choice of lanes, search and zoom buttons above the canvas, and the legend below. */
+import { LABEL_OF_KIND } from '../../lib/canvas/kind_colours.mjs';
+import { formatNs } from '../../lib/canvas/time_scale.mjs';
+import { make } from '../../lib/dom.mjs';
+import { button } from './dom.mjs';
+
+const NOTE_MS = 6000;
+const CHOICES = [
+  ['', 'choose lanes'], ['default', 'pipeline + TP peers'], ['pipeline', 'pipeline group'],
+  ['tp', 'TP group'], ['dp', 'DP group'], ['all', 'all ranks'],
+];
+
+/** `5`, `0-3,8` as ranks, null if the text is not a list of ranks. Pure. */
+export function ranksOf(text, most = 4096) {
+  const ranks = new Set();
+  for (const part of text.split(',').map((piece) => piece.trim()).filter(Boolean)) {
+    const match = /^(\d{1,6})(?:\s*-\s*(\d{1,6}))?$/.exec(part);
+    if (!match) return null;
+    const [low, high] = [Number(match[1]), Number(match[2] ?? match[1])];
+    if (high < low || ranks.size + high - low >= most) return null;
+    for (let rank = low; rank <= high; rank++) ranks.add(rank);
+  }
+  return ranks.size ? [...ranks] : null;
+}
+
+/** Sentence about the accuracy of the lanes' clocks. Pure. */
+export function clockSentence(meta) {
+  if (meta.clock === 'per_step_relative') {
+    return `times count from the start of step ${meta.relative_step}: one step at a time, who waited for whom is unknown`;
+  }
+  const unknown = meta.lanes.filter((lane) => !lane.aligned).length;
+  if (unknown) return `${unknown} of ${meta.lanes.length} clocks not aligned: do not compare those lanes by time`;
+  const errors = meta.lanes.map((lane) => lane.err_ns).filter((error) => error !== null);
+  if (errors.length === meta.lanes.length && Math.max(...errors) === 0) return 'one clock';
+  return errors.length === meta.lanes.length ? `clocks within ${formatNs(Math.max(...errors))}`
+    : 'clocks aligned, error unknown';
+}
+
+/** Number of lanes, length of the window, accuracy of the clocks. */
+function makeNote(timeline) {
+  const note = make('span', { class: 'quiet tl-note' });
+  const update = () => {
+    const { tile } = timeline;
+    if (!tile) return;
+    const unknown = tile.meta.unknown.length ? ` \u00B7 no rank ${tile.meta.unknown.slice(0, 5).join(', ')} here` : '';
+    note.textContent = `${timeline.geometry.ranks.length} of ${tile.meta.num_ranks.toLocaleString('en')} rank${tile.meta.num_ranks === 1 ? '' : 's'} \u00B7 `
+      + `${formatNs(timeline.window.end - timeline.window.begin)} \u00B7 ${clockSentence(tile.meta)}${unknown}`;
+  };
+  timeline.addEventListener('tile', update);
+  timeline.addEventListener('window', update);
+  return note;
+}
+
+/** Heading of a timeline on another page, with a link to the timeline page. */
+export function makeHeading(timeline) {
+  const open = make('a', { href: timeline.app.link({ page: 'timeline' }) }, 'Open');
+  open.addEventListener('click', (event) => {
+    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    timeline.app.open({ page: 'timeline', ...(timeline.following ? {} : timeline.linkPatch()) });
+  });
+  return make('header', { class: 'tl-head' }, make('h2', {}, 'Timeline'), makeNote(timeline), open);
+}
+
+/** @returns {{element: HTMLElement, search: HTMLInputElement}} */
+export function makeToolbar(timeline, actions) {
+  const { app } = timeline;
+  const follow = button('Follow', () => timeline.follow(), { hidden: true, class: 'primary', title: 'Show the newest steps as they come' });
+  const problem = make('span', { class: 'tl-problem', role: 'status' });
+  const choice = make('select', { 'aria-label': 'Lanes', on: { change: () => chooseLanes(app, choice, problem) } },
+    ...CHOICES.map(([value, text]) => make('option', { value }, text)));
+  const typed = make('input', {
+    placeholder: 'ranks: 0-3,8', 'aria-label': 'Ranks to show', size: 11,
+    on: { change: () => {
+      const ranks = ranksOf(typed.value);
+      problem.textContent = ranks || !typed.value ? '' : 'not a list of ranks such as 0-3,8';
+      if (ranks) app.set({ ranks }, { push: true });
+    } },
+  });
+  const search = make('input', { type: 'search', placeholder: 'Search names  /', 'aria-label': 'Search spans by name', size: 14 });
+  const hits = make('span', { class: 'quiet', role: 'status' });
+  actions.search(search, hits);
+  const element = make('header', { class: 'tl-toolbar' },
+    make('h2', {}, 'Timeline'), makeNote(timeline),
+    make('span', { class: 'tl-tools' }, problem, choice, typed, search, hits,
+      button('-', () => timeline.zoom(1.6), { 'aria-label': 'Zoom out', title: 'Zoom out (S)' }),
+      button('+', () => timeline.zoom(1 / 1.6), { 'aria-label': 'Zoom in', title: 'Zoom in (W)' }),
+      button('Fit', () => timeline.fit(), { title: 'Fit the selection or everything (F)' }), actions.capture, follow));
+  timeline.addEventListener('note', ({ detail }) => {
+    problem.textContent = detail;
+    setTimeout(() => {
+      if (problem.textContent === detail) problem.textContent = '';
+    }, NOTE_MS);
+  });
+  const update = () => {
+    const { tile } = timeline;
+    if (tile) follow.hidden = timeline.following || tile.meta.state === 'finished';
+  };
+  timeline.addEventListener('tile', update);
+  timeline.addEventListener('window', update);
+  return { element, search };
+}
+
+async function chooseLanes(app, choice, problem) {
+  const lanes = choice.value;
+  problem.textContent = '';
+  if (!lanes) return;
+  try {
+    const { ranks } = await app.json(app.api('timeline/lanes', { lanes, rank: app.view.rank, attempt: app.view.attempt }));
+    app.set({ ranks }, { push: true });
+  } catch (error) {
+    problem.textContent = error.message;
+  }
+  choice.value = '';
+}
+
+/** What the level of detail leaves out, as text; empty if nothing. Pure. */
+export function detailNote(meta) {
+  const spans = meta.num_spans.toLocaleString('en');
+  if (meta.detail === 'steps') {
+    const what = meta.pool > 1 ? `${meta.pool} steps together` : 'each step as one';
+    return `${spans} spans: ${what}, in the colour of the kind that took longest; zoom in for the times`;
+  }
+  if (!meta.merged) return '';
+  return `${spans} spans, ${meta.merged.toLocaleString('en')} merged box${meta.merged === 1 ? '' : 'es'}: zoom in`;
+}
+
+/** The kinds on screen, each with colour and pattern. */
+export function makeLegend(timeline) {
+  const element = make('div', { class: 'tl-legend', 'aria-label': 'Legend' });
+  const update = () => {
+    const { tile } = timeline;
+    const parts = tile.kindsShown().map((kind) => {
+      const swatch = make('span', { class: `swatch ${/_comm$/.test(kind) ? 'comm' : kind}` });
+      if (timeline.theme.kind[kind]) swatch.style.setProperty('--c', timeline.theme.kind[kind]);
+      return make('span', {}, swatch, LABEL_OF_KIND[kind] ?? kind);
+    });
+    if (tile.arrays.span_open?.includes(1)) {
+      parts.push(make('span', {}, make('span', { class: 'swatch open' }), 'not completed'));
+    }
+    const note = detailNote(tile.meta);
+    if (note) parts.push(make('span', { class: 'faint' }, note));
+    element.replaceChildren(...parts);
+  };
+  timeline.addEventListener('tile', update);
+  timeline.addEventListener('theme', () => timeline.tile && update());
+  return element;
+}
