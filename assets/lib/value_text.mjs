@@ -3,6 +3,13 @@
 /** 'step 4' or 'steps 4 to 9'. */
 export const stepsText = ([first, last]) => (first === last ? `step ${first}` : `steps ${first} to ${last}`);
 
+/** A text of at most `most` letters, cut in its middle: names differ at their ends. Empty rather than one or two letters. */
+export function cutInMiddle(text, most) {
+  if (text.length <= most) return text;
+  const kept = most - 1;
+  return kept < 3 ? '' : `${text.slice(0, Math.ceil(kept / 2))}\u2026${text.slice(text.length - Math.floor(kept / 2))}`;
+}
+
 /** A value in the metric's unit: '1.41 x', '12.3 ms', 'not recorded'. */
 export function formatValue(value, metric) {
   if (value === null || value === undefined || Number.isNaN(value)) return 'not recorded';

@@ -1,6 +1,6 @@
 /** The map of the workers on a canvas, with its scale and a table of the worst. */
 import { CanvasView } from '../lib/canvas/canvas_view.mjs';
-import { colourTable, cssColour } from '../lib/canvas/colour.mjs';
+import { colourTable, cssColour, inkOn } from '../lib/canvas/colour.mjs';
 import { make } from '../lib/dom.mjs';
 import { ratio } from './messages.mjs';
 import { rankLink } from './summary.mjs';
@@ -65,7 +65,7 @@ export class WorkerMap extends CanvasView {
       context.fillStyle = cssColour(table, code);
       context.fillRect(box.x, box.y, box.w - gap, box.h - (box.h > 8 ? 2 : 0));
       if (box.w > 44 && box.h > 15) {
-        context.fillStyle = inkOn(table, code);
+        context.fillStyle = inkOn([...table.subarray(4 * code, 4 * code + 3)]);
         context.fillText(block.value.toFixed(2), box.x + (box.w - gap) / 2, box.y + box.h / 2 - 1);
       }
       if (number === this.hovered?.number) {
@@ -125,10 +125,4 @@ export class WorkerMap extends CanvasView {
   choose({ number }) {
     this.app.open({ page: 'timeline', rank: this.map.blocks[number].rank, ranks: [] });
   }
-}
-
-/** Black or white, whichever is easier to read on a colour of the table. */
-function inkOn(table, code) {
-  const [r, g, b] = table.subarray(4 * code, 4 * code + 3);
-  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? '#0B0D11' : '#FFFFFF';
 }

@@ -13,12 +13,32 @@ export const IN_NOISE = 1;
 export const STRONGEST = 127;
 const FAINTEST = 0.12;  // the first step out of the grey is visible
 
+/** @param {string} hex '#RRGGBB' @returns {number[]} sRGB 0..255 */
+export const rgbOf = (hex) => [1, 3, 5].map((digit) => parseInt(hex.slice(digit, digit + 2), 16));
+
+/** @param {number[]} rgb sRGB 0..255 @returns {number[]} linear light 0..1 */
+const linear = (rgb) => rgb.map((channel) => {
+  const c = channel / 255;
+  return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+});
+
+/** Contrast of two sRGB colours, 1..21, by WCAG 2.2; text needs 4.5. */
+export function contrast(one, other) {
+  const [low, high] = [one, other].map((rgb) => {
+    const [r, g, b] = linear(rgb);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  }).sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+
+/** Black or white, whichever contrasts more with an sRGB colour: on any colour that is 4.58 or more. */
+export function inkOn(rgb) {
+  return contrast(rgb, [0, 0, 0]) > contrast(rgb, [255, 255, 255]) ? '#000000' : '#FFFFFF';
+}
+
 /** @param {string} hex '#RRGGBB' @returns {number[]} OKLab */
 export function toOklab(hex) {
-  const [r, g, b] = [1, 3, 5].map((digit) => {
-    const c = parseInt(hex.slice(digit, digit + 2), 16) / 255;
-    return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
-  });
+  const [r, g, b] = linear(rgbOf(hex));
   const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
   const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
   const s = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);

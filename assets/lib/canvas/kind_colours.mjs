@@ -1,6 +1,6 @@
 /** Colours, labels and patterns of the kinds of spans; colours come from the page's CSS variables. */
 
-const COLOUR_OF_KIND = {
+export const COLOUR_OF_KIND = {
   forward: '--forward', backward: '--backward', wgrad: '--wgrad', optimizer: '--optimizer',
   kernel: '--kernel', tp_comm: '--tp', pp_comm: '--pp', dp_comm: '--dp', ep_comm: '--ep',
   other_comm: '--other-comm', data_fetch: '--data', data_wait: '--data', checkpoint: '--checkpoint',
@@ -34,12 +34,6 @@ export function readTheme(element) {
     ink[name] = value(`--${name}`) || '#888888';
   }
   return { kind, ink, font: style.fontFamily || 'sans-serif' };
-}
-
-/** Black or white, whichever is easier to read on a #RRGGBB colour. */
-export function inkOn(colour) {
-  const [r, g, b] = [1, 3, 5].map((digit) => parseInt(colour.slice(digit, digit + 2), 16) / 255);
-  return 0.299 * r + 0.587 * g + 0.114 * b > 0.55 ? '#0B0D11' : '#FFFFFF';
 }
 
 const patterns = new WeakMap();

@@ -12,8 +12,10 @@
  * @property {?{rank: number, peer: number, tile: ?import('./tile.mjs').Tile}} ghost
  * @property {?Set<number>} highlightedNames names that match the search (indices into meta.names)
  */
-import { inkOn, patternOf } from '../../lib/canvas/kind_colours.mjs';
+import { inkOn, rgbOf } from '../../lib/canvas/colour.mjs';
+import { patternOf } from '../../lib/canvas/kind_colours.mjs';
 import { formatNs } from '../../lib/canvas/time_scale.mjs';
+import { cutInMiddle } from '../../lib/value_text.mjs';
 import { drawAxes, drawLabels, drawStepBorders } from './draw_axes.mjs';
 import { lanesInSight, laneTop, rowBox, xOf } from './geometry.mjs';
 import { COMM, COMPUTE, HOST, IDLE, NO_REF, WAIT } from './tile.mjs';
@@ -126,7 +128,7 @@ function drawRow(lanePart, row) {
         const name = tile.meta.names[names[ref[i]]];
         const text = isOpen ? name.split(',')[0] : name + (level === 0 ? microbatchOf(tile, ref[i]) : '');
         const from = Math.max(x, geometry.left);
-        drawText(ctx, theme, text, from, y, x + width - from, height - 1, isOpen ? theme.ink.text : inkOn(colour));
+        drawText(ctx, theme, text, from, y, x + width - from, height - 1, isOpen ? theme.ink.text : inkOn(rgbOf(colour)), row === COMM && !isOpen && !isDimmed ? colour : null);
       }
     }
   }
@@ -135,13 +137,18 @@ function drawRow(lanePart, row) {
 const microbatchOf = (tile, s) => (tile.arrays.span_microbatch[s] >= 0
   ? ` ${tile.arrays.span_microbatch[s]}` : '');
 
-/** Left-aligned text, cut to a box; nothing if even a part would not be readable. */
-function drawText(ctx, theme, text, x, y, width, height, colour) {
+/** Left-aligned text, cut to a box; nothing if even a part would not be readable. `back` covers a pattern below it. */
+function drawText(ctx, theme, text, x, y, width, height, colour, back = null) {
   const size = Math.min(11, Math.floor(height));
   if (size < 8) return;
   setFont(ctx, theme, size);
+  const shown = fitting(ctx, text, size, width - 6);
+  if (back && shown) {
+    ctx.fillStyle = back;
+    ctx.fillRect(x + 2, y + 1, Math.min(widthOf(ctx, shown, size) + 4, width - 3), height - 2);
+  }
   ctx.fillStyle = colour;
-  ctx.fillText(fitting(ctx, text, size, width - 6), x + 4, y + height / 2 + 0.5);
+  ctx.fillText(shown, x + 4, y + height / 2 + 0.5);
 }
 
 function setFont(ctx, theme, size) {
@@ -166,8 +173,7 @@ function widthOf(ctx, text, size) {
 function fitting(ctx, text, size, room) {
   const width = widthOf(ctx, text, size);
   if (width <= room) return text;
-  const letters = Math.floor(text.length * room / width) - 2;
-  return letters < 3 ? '' : `${text.slice(0, letters)}\u2026`;
+  return cutInMiddle(text, Math.floor(text.length * room / width) - 1);
 }
 
 /** Micro-batch numbers in forward and backward spans, and a thin line where each begins. */
@@ -239,7 +245,7 @@ function drawNumber({ ctx, theme }, text, x, y, height, colour) {
   const width = widthOf(ctx, text, size) + 6;
   ctx.fillStyle = colour;
   ctx.fillRect(x + 0.5, y, width, height);
-  ctx.fillStyle = inkOn(colour);
+  ctx.fillStyle = inkOn(rgbOf(colour));
   ctx.fillText(text, x + 3.5, y + height / 2 + 0.5);
 }
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { inkOn } from '../../../assets/lib/canvas/kind_colours.mjs';
 import { nextMember } from '../../../assets/timeline/flows.mjs';
 import { medianRank } from '../../../assets/timeline/ghost.mjs';
 import { labelEvery, originOf } from '../../../assets/timeline/lanes/draw_axes.mjs';
@@ -205,11 +204,6 @@ test('the axis counts from the first step that begins in sight', () => {
   assert.equal(originOf(steps, { begin: 20, end: 60 }), 0);
   assert.equal(originOf([], { begin: 20, end: 60 }), 20);
   assert.equal(originOf([], { begin: 20, end: 60 }, 5), 5, 'without steps: the begin of the record');
-});
-
-test('text on light colours is dark and on dark ones light', () => {
-  assert.equal(inkOn('#FFF0A3'), '#0B0D11');
-  assert.equal(inkOn('#123F8C'), '#FFFFFF');
 });
 
 test('labels of steps keep apart', () => {
