@@ -1,4 +1,4 @@
-"""Diagnosis of a run of the store: asks the questions the detectors read, keeps the answer."""
+"""Diagnosis of a run of the store: asks the questions the detectors read, caches the answer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from app.runs.hub import Hub
+from app.runs.policies import STALE_WHILE_REVALIDATE
 from diagnosis.detectors import Detector, detectors, diagnose, late_arrival
 from diagnosis.detectors import against_baseline as baseline
 from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Verdict
@@ -36,9 +37,13 @@ _LISTED = "The ready question outstanding lists them."
 def diagnosis_of(
     hub: Hub, name: str, attempt: int | None = None, stop: Stop | None = None
 ) -> Diagnosis:
-    """Diagnosis of an attempt (default: the newest); seconds old while the run has news."""
-    return hub.paced(
-        name, ("diagnosis", attempt), lambda run, stop: diagnose_run(run, attempt, stop), stop
+    """Diagnosis of an attempt (default: the newest); some seconds old while the run has news."""
+    return hub.cache.get(
+        name,
+        ("diagnosis", attempt),
+        lambda run, stop: diagnose_run(run, attempt, stop),
+        STALE_WHILE_REVALIDATE,
+        stop,
     )
 
 
@@ -55,8 +60,8 @@ def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None)
     found = diagnose(tables_of(run, wanted, steps.within(steps.num_ranks), stop), wanted)
     if not found.judged and steps.num_ranks == 0 and run.state == "finished":
         open_ones = standing(run.ask("outstanding", attempt=wanted, stop=stop))
-        said = (_NO_STEPS,) if open_ones is None else (_NO_STEPS, open_ones, _LISTED)
-        return _unjudged("steps", " ".join(said))
+        sentences = (_NO_STEPS,) if open_ones is None else (_NO_STEPS, open_ones, _LISTED)
+        return _unjudged("steps", " ".join(sentences))
     return found.with_findings(lambda finding: _from_its_onset(run, finding, steps, stop))
 
 
@@ -93,7 +98,7 @@ def _asked(run: Run, name: str, given: Mapping[str, int | None], stop: Stop | No
 
 
 def against_baseline(run: Run, attempt: int, good: Run, stop: Stop | None = None) -> Verdict:
-    """What a run that is known to be good (its newest attempt) tells of an attempt; UserError."""
+    """What an attempt looks like against a run that is known to be good; raises UserError."""
     tables = []
     for one, chosen in ((run, attempt), (good, good.newest_attempt)):
         steps = _steps(one, chosen)
@@ -112,7 +117,7 @@ class _Steps:
     num_ranks: int
 
     def within(self, num_ranks: int) -> tuple[int, int]:
-        """The newest steps of so many ranks that fit MOST_CELLS.
+        """The newest steps of this many ranks that fit MOST_CELLS.
 
         The first of them moves in strides, so that what has been wrong since before then keeps its
         first step, and with it its name, for a while.
@@ -134,7 +139,7 @@ def _steps(run: Run, attempt: int) -> _Steps:
 
 
 def _from_its_onset(run: Run, finding: Finding, steps: _Steps, stop: Stop | None) -> Finding:
-    """The finding as its stage alone tells it, looked at further back if need be."""
+    """The finding as its stage alone shows it, looked at further back if need be."""
     begins, _ = steps.within(steps.num_ranks)
     if finding.first_step > begins or begins <= steps.first:
         return finding

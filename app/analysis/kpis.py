@@ -6,6 +6,7 @@ import time
 
 from app.analysis.diagnosis import diagnosis_of
 from app.runs.hub import Hub
+from app.runs.policies import PREFETCH, max_age
 from app.view_state import View
 from app.views.run.kpis import Kpi, Scope, measured, with_heard
 from diagnosis.findings import Diagnosis
@@ -28,18 +29,20 @@ def kpis_of(
 ) -> tuple[Kpi, ...]:
     """Tiles of a view's run; raises UserError.
 
-    What was measured is kept until the run has news. Who is heard depends on the time as well, and
-    just when a job hangs there is no news: that is asked again each second.
+    What was measured is cached until the run has news. Which ranks are heard depends on the clock
+    as well, and just when a job hangs there is no news: that is read again each second.
     """
     assert view.run is not None
     scope = scope_of(diagnosis_of(hub, view.run, view.attempt, stop), view)
     key = ("kpis", view.attempt, scope)
-    kept = hub.followed(view.run, key, lambda run: measured(run, view.attempt, scope))
+    known = hub.cache.get(
+        view.run, key, lambda run, _: measured(run, view.attempt, scope), PREFETCH
+    )
     if now_ns is not None:
-        return with_heard(hub.run(view.run), view.attempt, kept, now_ns)
-    return hub.recent(
+        return with_heard(hub.run(view.run), view.attempt, known, now_ns)
+    return hub.cache.get(
         view.run,
-        ("tiles", view.attempt, scope),
-        lambda run: with_heard(run, view.attempt, kept, time.time_ns()),
-        HEARD_EVERY_S,
+        ("kpis with heartbeats", view.attempt, scope),
+        lambda run, _: with_heard(run, view.attempt, known, time.time_ns()),
+        max_age(HEARD_EVERY_S),
     )

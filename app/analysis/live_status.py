@@ -12,8 +12,8 @@ _NS = 1e9
 
 
 @dataclass(frozen=True)
-class Pulse:
-    """What the browser is told of a run; None: unknown."""
+class LiveStatus:
+    """What the live socket sends about a run; None: unknown."""
 
     run: str
     version: int
@@ -36,16 +36,16 @@ class Pulse:
         return {**asdict(self), "server_ns": str(self.server_ns)}
 
 
-def pulse(hub: Hub, name: str, now_ns: int | None = None) -> Pulse:
-    """The run's pulse; asks the index once per version.
+def live_status(hub: Hub, name: str, now_ns: int | None = None) -> LiveStatus:
+    """The status of a run; asks the index once per version.
 
     Raises UserError for an unknown run, and at once for one whose first index is not there yet.
     """
     version = hub.version(name, wait_s=0)
-    card = hub.cached(name, "card", card_of)
+    card = hub.cache.get(name, "card", lambda run, _: card_of(run))
     now_ns = time.time_ns() if now_ns is None else now_ns
     heard_ns = activity_ns(card)
-    return Pulse(
+    return LiveStatus(
         run=name,
         version=version,
         state=live_state(card, now_ns),

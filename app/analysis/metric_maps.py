@@ -1,4 +1,4 @@
-"""Whole maps of metrics, kept with the other answers made of a run: what grids are cut out of."""
+"""Whole maps of metrics, cached: what grids and heat maps are cut out of."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Maps:
     def part(
         self, run: str, metric: Metric, attempt: int | None, stop: Stop | None = None
     ) -> Cells | None:
-        """The newest steps of a map that takes seconds and is not kept yet; else None."""
-        if self.hub.kept(run, _key(metric, attempt, None)) is not None:
+        """The newest steps of a map that takes seconds and is not cached yet; else None."""
+        if self.hub.cache.peek(run, _key(metric, attempt, None)) is not None:
             return None
         steps = newest_part(self.hub.run(run), attempt, _AT_ONCE)
         return None if steps is None else self._read(run, metric, attempt, steps, stop)
@@ -40,10 +40,10 @@ class Maps:
     def some(
         self, run: str, metric: Metric, attempt: int | None, steps: Steps, stop: Stop | None = None
     ) -> Cells:
-        """Some steps: cut out of the whole map where it is small or kept already, else read."""
-        whole = self.hub.kept(run, _key(metric, attempt, None))
+        """Some steps: cut out of the whole map where it is small or cached already, else read."""
+        whole = self.hub.cache.peek(run, _key(metric, attempt, None))
         if not isinstance(whole, Cells) and self._is_small(run, attempt):
-            whole = self._kept(run, metric, attempt, None, stop)
+            whole = self._cached(run, metric, attempt, None, stop)
         if isinstance(whole, Cells):
             return whole.window(steps)
         return self._read(run, metric, attempt, steps, stop)
@@ -61,36 +61,38 @@ class Maps:
         """
         held = self._fitting(run, attempt, None)
         if held is None:
-            return self._kept(run, metric, attempt, None, stop), False
+            return self._cached(run, metric, attempt, None, stop), False
         if steps is None or (held[0] <= steps[0] and steps[1] <= held[1]):
-            return self._kept(run, metric, attempt, held, stop), True
+            return self._cached(run, metric, attempt, held, stop), True
         fitting = self._fitting(run, attempt, steps) or steps
-        return self._kept(run, metric, attempt, fitting, stop), True
+        return self._cached(run, metric, attempt, fitting, stop), True
 
     def _is_small(self, run: str, attempt: int | None) -> bool:
         """Whether all of a map is read as quickly as a part of it."""
         key = "small map", attempt
-        return self.hub.cached(run, key, lambda run: newest_part(run, attempt, _SMALL) is None)
+        return self.hub.cache.get(
+            run, key, lambda run, _: newest_part(run, attempt, _SMALL) is None
+        )
 
     def _fitting(self, run: str, attempt: int | None, steps: Steps | None) -> Steps | None:
         key = "steps that fit", attempt, steps
-        return self.hub.cached(run, key, lambda run: (fitting_part(run, attempt, steps),))[0]
+        return self.hub.cache.get(run, key, lambda run, _: (fitting_part(run, attempt, steps),))[0]
 
-    def _kept(
+    def _cached(
         self, run: str, metric: Metric, attempt: int | None, steps: Steps | None, stop: Stop | None
     ) -> Cells:
-        def compute(_run: Run) -> Cells:
+        def compute(_run: Run, stop: Stop | None) -> Cells:
             found = self._read(run, metric, attempt, steps, stop)
             _ = found.code_RS  # computed once, here
             return found
 
-        return self.hub.cached(run, _key(metric, attempt, steps), compute)
+        return self.hub.cache.get(run, _key(metric, attempt, steps), compute, stop=stop)
 
     def _read(
         self, run: str, metric: Metric, attempt: int | None, steps: Steps | None, stop: Stop | None
     ) -> Cells:
-        step_ms = self.hub.cached(
-            run, ("median step time", attempt), lambda run: job_step_ms(run, attempt)
+        step_ms = self.hub.cache.get(
+            run, ("median step time", attempt), lambda run, _: job_step_ms(run, attempt)
         )
         return cells(self.hub.run(run), metric, attempt, steps, stop, step_ms)
 

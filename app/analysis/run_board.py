@@ -34,14 +34,14 @@ from ingest.stopping import Stop
 LOOK_EVERY_S = 1.0
 """The folders are looked at this often at most, however many browsers ask."""
 _IDLE_S = 30.0
-"""Without requests for so long the thread ends."""
+"""Without requests for this long the thread ends."""
 _FIRST_WAIT_S = 0.4
-"""The first request waits so long for cards that are read fast."""
+"""The first request waits this long for cards that are read fast."""
 _RETRY_S = 10.0
-"""A damaged run is looked at again after so long."""
+"""A damaged run is looked at again after this long."""
 _CLOSE_S = 10.0
 _JUDGE_EVERY_S = 15.0
-"""A run that goes on is diagnosed again after so long at the earliest."""
+"""A live run is diagnosed again after this long at the earliest."""
 
 _Key = tuple[str, int]
 
@@ -99,7 +99,7 @@ class RunBoard:
                     if time.monotonic() - self._asked_s > _IDLE_S:
                         self._thread = None
                         return
-        finally:  # also after a bug: whoever asks next starts another one
+        finally:  # also after a bug: the next request starts another one
             with self._wake:
                 if self._thread is threading.current_thread():
                     self._thread = None
@@ -119,7 +119,7 @@ class RunBoard:
             self._judge(folder)
 
     def _judge(self, folder: Path) -> None:
-        """Put into the card what the diagnosis says, unless it has been judged as it is."""
+        """Put the diagnosis into the card, unless this state of the run has been judged."""
         held, last = self._cards.get(folder), self._judged.get(folder)
         if self._closed or held is None or held[1].facts is None:
             return

@@ -250,7 +250,7 @@ def about_of(hub: Hub, view: View) -> AboutRun:
     """What is known of the run and the attempt in view; raises UserError."""
     assert view.run is not None
     attempt = view.attempt
-    return hub.cached(view.run, ("about", attempt), lambda run: about_run(run, attempt))
+    return hub.cache.get(view.run, ("about", attempt), lambda run, _: about_run(run, attempt))
 
 
 def register(dash: Dash, hub: Hub, base: str) -> None:

@@ -18,7 +18,7 @@ def breakdown(hub: Hub, view: View, theme: str) -> tuple[Component, str]:
     """Chart and table, and what is shown in words; raises UserError."""
     assert view.run is not None
     key = ("breakdown", view.attempt, view.steps)
-    table, steps, all_known = hub.cached(view.run, key, lambda run: _table(run, view))
+    table, steps, all_known = hub.cache.get(view.run, key, lambda run, _: _table(run, view))
     if table.empty:
         return html.P("No step is finished yet.", className="quiet"), ""
     said = f"mean of steps {steps[0]} to {steps[1]}"

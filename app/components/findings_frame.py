@@ -88,7 +88,7 @@ def register(dash: Dash, hub: Hub, base: str) -> None:
 
 
 def _clocks_of(hub: Hub, name: str, attempt: int | None) -> Clocks:
-    return hub.cached(name, ("clocks", attempt), lambda run: clocks_of(run, attempt))
+    return hub.cache.get(name, ("clocks", attempt), lambda run, _: clocks_of(run, attempt))
 
 
 def view_at(address: Address, pathname: str | None, search: str | None, base: str) -> View:

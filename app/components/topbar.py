@@ -30,7 +30,7 @@ def topbar(hub: Hub, view: View, base: str) -> Component:
         tools = html.Div([_theme(), _help()], className="right")
         return html.Header([brand, tools], className="topbar")
     run = hub.run(view.run)
-    card = hub.cached(view.run, "card", card_of)
+    card = hub.cache.get(view.run, "card", lambda run, _: card_of(run))
     right = [*_chips(run, view), *_tools()]
     return html.Header(
         [brand, _tabs(hub, view, base), html.Div(right, className="right")],
@@ -42,8 +42,10 @@ def topbar(hub: Hub, view: View, base: str) -> Component:
 def _tabs(hub: Hub, view: View, base: str) -> Component:
     assert view.run is not None
     tells: dict[str, Callable[[str], bool]] = {
-        "what-if": lambda run: hub.cached(run, "can tell what-if", can_tell),
-        "model": lambda run: has_model(hub.run(run)),
+        "what-if": lambda name: hub.cache.get(
+            name, "can tell what-if", lambda run, _: can_tell(run)
+        ),
+        "model": lambda name: has_model(hub.run(name)),
     }
     tabs = [
         html.A(

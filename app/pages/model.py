@@ -15,7 +15,7 @@ from app.views.model.recorded import first_view
 def render(hub: Hub, view: View) -> Component:
     """The page for a view; assets/model/view.mjs asks for the numbers and draws them."""
     assert view.run is not None
-    options = {"first": hub.cached(view.run, "first model view", first_view)}
+    options = {"first": hub.cache.get(view.run, "first model view", lambda run, _: first_view(run))}
     return html.Div(
         [
             html.H1("Model", className="visually-hidden"),

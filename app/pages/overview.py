@@ -137,7 +137,7 @@ def _beside(hub: Hub, view: View) -> tuple[bool, Component | None]:
     """Whether the run has steps or may get some, and what stands beside the grid."""
     assert view.run is not None
     key = ("instead of steps", view.attempt)
-    found = hub.cached(view.run, key, lambda run: _instead(run, view))
+    found = hub.cache.get(view.run, key, lambda run, _: _instead(run, view))
     if found is None:
         return True, _picture("heat", "Slowdown, rank x step", {"compact": True})
     return False, outstanding(found, view)
@@ -172,7 +172,7 @@ def _breakdown_place() -> Component:
 def _timeline(hub: Hub, diagnosis: Diagnosis, view: View) -> Component:
     """Lanes of the culprit's pipeline group at its first slow steps; a new one per finding."""
     assert view.run is not None
-    if not hub.cached(view.run, ("has rows", view.attempt), lambda run: _has_rows(run, view)):
+    if not hub.cache.get(view.run, ("has rows", view.attempt), lambda run, _: _has_rows(run, view)):
         text = "The lanes of the ranks appear here with the first span."
         return html.Section(
             html.P(text, className="sentence"), id="timeline-of-nothing", className="panel picture"

@@ -9,7 +9,7 @@ from starlette.routing import Route
 from app.analysis.diagnosis import diagnosis_of
 from app.analysis.not_identifiable import whole_answer
 from app.runs.hub import Hub
-from app.web.answers import answer_followed
+from app.web.answers import answer_prefetched
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop
@@ -23,12 +23,12 @@ def routes(hub: Hub) -> list[Route]:
     async def findings(request: Request) -> Response:
         name, given = request.path_params["run"], request.query_params.get("attempt")
 
-        def compute(run: Run, stop: Stop) -> bytes:
+        def compute(run: Run, stop: Stop | None) -> bytes:
             attempt = attempt_of(given)
             found = diagnosis_of(hub, name, attempt, stop)
             return bytes(JSONResponse(whole_answer(found, run, attempt)).body)
 
-        return await answer_followed(request, hub, "findings", compute, "application/json")
+        return await answer_prefetched(request, hub, "findings", compute, "application/json")
 
     return [Route("/api/run/{run}/findings", findings)]
 

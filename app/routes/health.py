@@ -39,7 +39,7 @@ def routes(hub: Hub, places: Sequence[Turns]) -> list[Route]:
             ("index_failures_total", "Passes that failed", hub.passes.failed, "counter"),
             ("runs_open", "Runs open and followed", hub.num_open, "gauge"),
             ("runs_behind", "Runs that cannot be indexed now", len(hub.problems()), "gauge"),
-            ("kept_answer_bytes", "Answers kept in memory", hub.answers.num_bytes, "gauge"),
+            ("kept_answer_bytes", "Answers kept in memory", hub.cache.num_bytes, "gauge"),
             ("resident_bytes", "Memory of the process", resident_bytes(), "gauge"),
             ("uptime_seconds", "Since the server began", METRICS.uptime_s, "gauge"),
         ):

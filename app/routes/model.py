@@ -27,6 +27,7 @@ from starlette.routing import Route
 
 from app.routes.ranks import Asked
 from app.runs.hub import Hub
+from app.runs.policies import STALE_WHILE_REVALIDATE
 from app.settings import Role
 from app.views.model import frames, hidden_states
 from app.views.model.recorded import recorded
@@ -77,10 +78,11 @@ class _Answers:
             now = axis and step_axes(run, attempt, stop)[axis.name]
             return pack_arrays(*histogram(run, found.tensor, row, attempt, steps, width, now, stop))
 
-        content = self._hub.paced(
+        content = self._hub.cache.get(
             asked.run,
             ("tensor histogram", found.tensor, key, attempt, steps, width, axis and axis.name),
             compute,
+            STALE_WHILE_REVALIDATE,
             stop,
         )
         return Response(content, media_type=MEDIA_TYPE)
@@ -91,8 +93,12 @@ class _Answers:
 
     def _axes(self, asked: Asked, stop: Stop) -> dict[str, Axis]:
         attempt = asked.whole("attempt")
-        return self._hub.paced(
-            asked.run, ("step axes", attempt), lambda run, stop: step_axes(run, attempt, stop), stop
+        return self._hub.cache.get(
+            asked.run,
+            ("step axes", attempt),
+            lambda run, stop: step_axes(run, attempt, stop),
+            STALE_WHILE_REVALIDATE,
+            stop,
         )
 
     def _axis(self, asked: Asked, stop: Stop) -> Axis | None:
@@ -103,10 +109,11 @@ class _Answers:
 
     def frames(self, asked: Asked, stop: Stop) -> Response:
         attempt = asked.whole("attempt")
-        found = self._hub.paced(
+        found = self._hub.cache.get(
             asked.run,
             ("frames", attempt),
             lambda run, stop: frames.frame_index(run, attempt, stop),
+            STALE_WHILE_REVALIDATE,
             stop,
         )
         return JSONResponse(found, headers=_NO_STORE)
@@ -124,10 +131,11 @@ class _Answers:
         wanted, unit = replace(_wanted(asked), layer=None), bool(asked.text("unit"))
         kind = asked.text("axes", "first")
         step = wanted.step if kind == "own" else None
-        axes = self._hub.paced(
+        axes = self._hub.cache.get(
             asked.run,
-            ("axes", kind, wanted.attempt, wanted.what, wanted.sample, step, unit),
+            ("hidden-state axes", kind, wanted.attempt, wanted.what, wanted.sample, step, unit),
             lambda run, stop: hidden_states.axes_of(run, wanted, kind, unit, stop),
+            STALE_WHILE_REVALIDATE,
             stop,
         )
         made = hidden_states.projection(self._hub.run(asked.run), wanted, axes, unit, stop)
@@ -137,10 +145,11 @@ class _Answers:
         tensor, attempt, steps = asked.text("tensor"), asked.whole("attempt"), asked.pair("steps")
         if tensor not in (*TENSORS, HEADS):
             raise UserError(f"tensor is {tensor[:40]!r}; give one of {', '.join(TENSORS)}, {HEADS}")
-        return self._hub.paced(
+        return self._hub.cache.get(
             asked.run,
             ("tensor map", tensor, attempt, steps),
             lambda run, stop: tensor_map(run, tensor, attempt, steps, stop),
+            STALE_WHILE_REVALIDATE,
             stop,
         )
 

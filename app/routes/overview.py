@@ -12,7 +12,7 @@ from app.analysis.diagnosis import diagnosis_of
 from app.routes.findings import attempt_of
 from app.runs.hub import Hub
 from app.views.run.strip import Strip, strip_of
-from app.web.answers import answer_followed
+from app.web.answers import answer_prefetched
 from app.web.arrays import MEDIA_TYPE, pack_arrays
 from ingest.run import Run
 from ingest.stopping import Stop
@@ -24,11 +24,11 @@ def routes(hub: Hub) -> list[Route]:
     async def strip(request: Request) -> Response:
         name, given = request.path_params["run"], request.query_params.get("attempt")
 
-        def compute(run: Run, stop: Stop) -> bytes:
+        def compute(run: Run, stop: Stop | None) -> bytes:
             attempt = attempt_of(given)
             return packed(strip_of(run, diagnosis_of(hub, name, attempt, stop), attempt, stop))
 
-        return await answer_followed(request, hub, "strip", compute, MEDIA_TYPE)
+        return await answer_prefetched(request, hub, "strip", compute, MEDIA_TYPE)
 
     return [Route("/api/run/{run}/strip", strip)]
 

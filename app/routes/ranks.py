@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from app.analysis.metric_maps import Maps
 from app.runs.hub import Hub
+from app.runs.policies import max_age
 from app.views.ranks import grid as grids
 from app.views.ranks import heat_map as heat_maps
 from app.views.ranks import host_map as host_maps
@@ -30,14 +31,14 @@ from app.views.ranks import rank_table as tables
 from app.views.ranks.metric_matrix import Cells, Steps, last_steps
 from app.views.ranks.rank_places import places
 from app.views.ranks.scales import DEFAULT, METRICS, Metric, metric_of
-from app.web.answers import answer, answer_followed
+from app.web.answers import answer, answer_prefetched
 from app.web.arrays import MEDIA_TYPE, pack_arrays
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop
 
 Pair = tuple[int, int]
-Compute = Callable[["Asked", Stop], Any]
+Compute = Callable[["Asked", Stop | None], Any]
 
 _PATH = "/api/run/{run}/ranks/"
 _STATES_EVERY_S = 1.0
@@ -136,11 +137,12 @@ class _Answers:
         attempt = asked.whole("attempt")
         steps = self._steps(asked, attempt)
 
-        def compute(run: Run) -> Any:
+        def compute(run: Run, stop: Stop | None) -> Any:
             slow = self._values(asked, METRICS[DEFAULT], stop)
             return tables.rank_rows(run, attempt, steps, slow, stop)
 
-        rows = self._hub.cached(asked.run, ("rank table", attempt, steps), compute)
+        key = ("rank table", attempt, steps)
+        rows = self._hub.cache.get(asked.run, key, compute, stop=stop)
         return tables.page(
             rows,
             self._states(asked.run),
@@ -152,7 +154,9 @@ class _Answers:
         ) | {"steps": None if steps == NO_STEPS else list(steps)}
 
     def _states(self, run: str) -> dict[int, str]:
-        return self._hub.recent(run, "rank states", lambda run: run.rank_states(), _STATES_EVERY_S)
+        return self._hub.cache.get(
+            run, "rank states", lambda run, _: run.rank_states(), max_age(_STATES_EVERY_S)
+        )
 
     def metrics(self, _asked: Asked, _stop: Stop) -> Any:
         return {"metrics": [metric.to_json() for metric in METRICS.values()]}
@@ -161,10 +165,11 @@ class _Answers:
         attempt = asked.whole("attempt")
         steps = self._steps(asked, attempt)
 
-        def compute(_run: Run) -> grids.Grid:
+        def compute(_run: Run, stop: Stop | None) -> grids.Grid:
             return grids.grid(self._maps.some(asked.run, metric, attempt, steps, stop))
 
-        return self._hub.cached(asked.run, ("grid of ranks", metric.name, attempt, steps), compute)
+        key = ("grid of ranks", metric.name, attempt, steps)
+        return self._hub.cache.get(asked.run, key, compute, stop=stop)
 
     def _steps(self, asked: Asked, attempt: int | None) -> Steps:
         return asked.pair("steps") or last_steps(self._hub.run(asked.run), attempt) or NO_STEPS
@@ -178,19 +183,19 @@ class _Answers:
 def routes(hub: Hub) -> list[Route]:
     """The routes of this module."""
     answers = _Answers(hub)
-    followed = (answers.layout, answers.grid, answers.heat, answers.hosts)
+    prefetched = (answers.layout, answers.grid, answers.heat, answers.hosts)
     plain = (answers.cell, answers.worst, answers.table, answers.metrics)
     return [
-        *(_followed(hub, compute.__name__, compute) for compute in followed),
+        *(_prefetched(hub, compute.__name__, compute) for compute in prefetched),
         *(_plain(compute.__name__, compute) for compute in plain),
     ]
 
 
-def _followed(hub: Hub, name: str, compute: Callable[[Asked, Stop], bytes]) -> Route:
+def _prefetched(hub: Hub, name: str, compute: Callable[[Asked, Stop], bytes]) -> Route:
     async def handle(request: Request) -> Response:
         if request.query_params.get("quick"):  # a part, until the whole is there
             return await answer(request, lambda stop: compute(Asked(request), stop), _arrays)
-        return await answer_followed(
+        return await answer_prefetched(
             request,
             hub,
             f"ranks/{name}",

@@ -5,8 +5,8 @@ what-if/causes    who costs how much, beyond the paper
 what-if/replay    one step as it is replayed and without stragglers, as arrays
 
 All take `attempt` and `steps=FIRST..LAST`; replay also `step` and `rank`. While a run has news they
-are made anew every NEW_EVERY_S at most, more seldom where that takes long; the numbers say whether
-there is newer data.
+are computed again every NEW_EVERY_S at most, less often where that takes long; the numbers say
+whether there is newer data.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.routes.ranks import Asked
-from app.runs.held_answers import Made, Steady
+from app.runs.answer_store import Cached
 from app.runs.hub import Hub
+from app.runs.policies import min_age
 from app.views.whatif.analysis import Answer, Refusal, Steps, stop_here, whatif_or_why_not
 from app.views.whatif.answer import causes_told, cell_of, numbers, replayed
 from app.web.answers import answer
@@ -39,27 +40,30 @@ class _Answers:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._steady = Steady(hub, NEW_EVERY_S)
 
     def numbers(self, asked: Asked, stop: Stop) -> Response:
-        made = self._made(asked, stop)
-        told = _refused(made.value) if isinstance(made.value, Refusal) else numbers(made.value)
-        return JSONResponse(told | {"is_outdated": self._steady.is_outdated(asked.run, made)})
+        cached = self._analysis(asked, stop)
+        found = cached.value
+        shown = _refused(found) if isinstance(found, Refusal) else numbers(found)
+        is_outdated = self._hub.version(asked.run) > cached.version
+        return JSONResponse(shown | {"is_outdated": is_outdated})
 
     def causes(self, asked: Asked, stop: Stop) -> Response:
-        made = self._made(asked, stop)
-        found = made.value
+        cached = self._analysis(asked, stop)
+        found = cached.value
         if isinstance(found, Refusal):
             return JSONResponse(_refused(found))
-        named = self._steady.get(
+        named = self._hub.cache.get(
             asked.run,
-            ("causes", made.version, _scope(asked)),
-            lambda _run: causes(found.prepared, lambda: stop_here(stop)),
+            ("what-if causes", cached.version, _scope(asked)),
+            lambda _run, stop: causes(found.prepared, lambda: stop_here(stop)),
+            min_age(NEW_EVERY_S),
+            stop,
         )
-        return JSONResponse(causes_told(named.value, found))
+        return JSONResponse(causes_told(named, found))
 
     def replay(self, asked: Asked, stop: Stop) -> Response:
-        found = self._made(asked, stop).value
+        found = self._analysis(asked, stop).value
         if isinstance(found, Refusal):
             return Response(pack_arrays({}, _refused(found)), media_type=MEDIA_TYPE)
         cell = cell_of(self._hub.run(asked.run), found, asked.whole("rank"))
@@ -67,12 +71,14 @@ class _Answers:
         made = replayed(found, asked.whole("step"), cell)
         return Response(pack_arrays(made.arrays, made.meta), media_type=MEDIA_TYPE)
 
-    def _made(self, asked: Asked, stop: Stop) -> Made[Answer | Refusal]:
+    def _analysis(self, asked: Asked, stop: Stop) -> Cached[Answer | Refusal]:
         attempt, steps = _scope(asked)
-        return self._steady.get(
+        return self._hub.cache.fetch(
             asked.run,
-            ("numbers", attempt, steps),
-            lambda run: whatif_or_why_not(run, attempt, steps, stop),
+            ("what-if", attempt, steps),
+            lambda run, stop: whatif_or_why_not(run, attempt, steps, stop),
+            min_age(NEW_EVERY_S),
+            stop,
         )
 
 

@@ -1,1 +1,1 @@
-"""Runs that a server holds open: the hub, its cache of answers, threads that follow indexes."""
+"""Runs that a server holds open: the hub, the threads that follow indexes, the cache of answers."""

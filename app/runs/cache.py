@@ -1,161 +1,185 @@
-"""Answers made of runs, kept while they are true: computed once at a time, least used ones dropped.
+"""The cache of answers about runs: requests, the live socket and diagnosis all ask here.
 
-An answer that was interrupted is not kept, and who waited for it computes it himself: one browser
-that leaves takes nothing from another.
+`get` computes an answer or serves a stored one, as its policy says (app.runs.policies has them, and
+a table of all cached answers). The hub calls `prefetch`, `drop_outdated` and `revalidate` when a
+run has news, and `forget` when it is closed.
 """
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from ingest.stopping import Interrupted, Stop
+from app.runs.answer_store import MOST_BYTES, AnswerStore, Cached
+from app.runs.open_run import OpenRun
+from app.runs.policies import FRESH, PREFETCH, STALE_WHILE_REVALIDATE, Policy
+from app.runs.prefetch import Compute
+from app.runs.revalidation import Decision, Revalidation
+from ingest.errors import UserError
+from ingest.stopping import Stop
 
-MOST_BYTES = 256 << 20
-"""What all kept answers may have together."""
-_MOST_ANSWERS = 4096
-_LOOK_EVERY_S = 0.05
-_DEEPEST = 4
+T = TypeVar("T")
 
-asked_by: ContextVar[Stop | None] = ContextVar("asked_by", default=None)
-"""What says that whoever asked has left; set by app.web.answers for each request."""
+MOST_IN_BACKGROUND = 2
+"""Answers that are computed at once in the background."""
 
-
-@dataclass(frozen=True)
-class _Answer:
-    version: int
-    value: Any
-    num_bytes: int
+_upcoming: ContextVar[int] = ContextVar("upcoming", default=0)
+"""The version that a follower's thread prefetches answers about, before it is announced."""
 
 
-@dataclass
-class _Flight:
-    """One key being computed, and how many want it."""
+class RunCache:
+    """Answers about the runs of one hub; safe from many threads.
 
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    wanted: int = 0
+    `open_run` opens a run where needed and raises UserError; `find_open_run` waits for nothing.
+    """
 
+    def __init__(
+        self,
+        open_run: Callable[[str], OpenRun],
+        find_open_run: Callable[[str], OpenRun | None],
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._open_run = open_run
+        self._find_open_run = find_open_run
+        self._store = AnswerStore(most_bytes)
+        self._background = ThreadPoolExecutor(MOST_IN_BACKGROUND, "revalidate")
 
-class Answers:
-    """A cache with a budget in bytes; safe from many threads."""
-
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self.num_bytes = 0
-        self._most_bytes = most_bytes
-        self._kept: OrderedDict[Hashable, _Answer] = OrderedDict()
-        self._flights: dict[Hashable, _Flight] = {}
-        self._lock = threading.Lock()
-
-    def get(self, key: Hashable, version: Callable[[], int], compute: Callable[[], Any]) -> Any:
-        """A kept answer as new as the version at this moment, else `compute()`; raises Interrupted
-        for who has left.
-
-        The version is taken before computing: an answer may be newer than it says, never older.
-        Who waited for his turn takes what was computed meanwhile, even where the version has gone
-        up again: on a live run everybody who waits would otherwise compute once more.
-        """
-        asked = version()
-        found = self._found(key, asked)
-        if found is not None:
-            return found.value
-        with self._flight(key):
-            found = self._found(key, asked)
-            if found is None:
-                now = version()
-                value = compute()
-                found = _Answer(now, value, size_of(key) + size_of(value))
-                self._keep(key, found)
-            return found.value
-
-    def kept(self, key: Hashable, version: int) -> Any:
-        """The answer of this version where it is kept, else None; computes nothing."""
-        found = self._found(key, version)
-        return None if found is None else found.value
-
-    def newest(self, key: Hashable) -> tuple[int, Any] | None:
-        """Version and value of what is kept, however old it is."""
-        found = self._found(key, -1)
-        return None if found is None else (found.version, found.value)
-
-    def drop(self, key: Hashable) -> None:
-        """Forget one answer."""
-        with self._lock:
-            old = self._kept.pop(key, None)
-            self.num_bytes -= old.num_bytes if old else 0
-
-    def forget(self, wanted: Callable[[Hashable], bool], before: int | None = None) -> None:
-        """Drop the answers whose key `wanted` accepts (with `before`: those of older versions)."""
-        with self._lock:
-            old = [k for k, a in self._kept.items() if before is None or a.version < before]
-            for key in filter(wanted, old):
-                self.num_bytes -= self._kept.pop(key).num_bytes
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all stored answers."""
+        return self._store.num_bytes
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._store)
 
-    def _found(self, key: Hashable, least_version: int) -> _Answer | None:
-        with self._lock:
-            found = self._kept.get(key)
-            if found is None or found.version < least_version:
-                return None
-            self._kept.move_to_end(key)
-            return found
+    def get(
+        self,
+        name: str,
+        key: Hashable,
+        compute: Compute[T],
+        policy: Policy = FRESH,
+        stop: Stop | None = None,
+    ) -> T:
+        """`compute(run, stop)` about the run of that name, or a stored answer that the policy
+        serves; computed once at a time. Raises UserError, Interrupted.
 
-    def _keep(self, key: Hashable, answer: _Answer) -> None:
-        with self._lock:
-            old = self._kept.pop(key, None)
-            self.num_bytes -= old.num_bytes if old else 0
-            if answer.num_bytes > self._most_bytes:
-                return  # all others would have to go, and it with them
-            self.num_bytes += answer.num_bytes
-            self._kept[key] = answer
-            while self.num_bytes > self._most_bytes or len(self._kept) > _MOST_ANSWERS:
-                self.num_bytes -= self._kept.popitem(last=False)[1].num_bytes
+        `compute` gets `stop` where the caller waits for it and None in the background. Then it must
+        read everything again: what it closes over may be about an older version.
+        """
+        return self.fetch(name, key, compute, policy, stop).value
 
-    @contextmanager
-    def _flight(self, key: Hashable) -> Iterator[None]:
-        with self._lock:
-            flight = self._flights.setdefault(key, _Flight())
-            flight.wanted += 1
+    def fetch(
+        self,
+        name: str,
+        key: Hashable,
+        compute: Compute[T],
+        policy: Policy = FRESH,
+        stop: Stop | None = None,
+    ) -> Cached[T]:
+        """As `get`, with the version that the answer is about."""
+        opened = self._open_run(name)
+        if policy is STALE_WHILE_REVALIDATE:
+            return self._stale_while_revalidate(opened, key, compute, stop)
+        if policy is PREFETCH:
+            compute = opened.prefetch.requested(key, compute)
+        return self._newest(opened, key, compute, policy, stop)
+
+    def peek(self, name: str, key: Hashable) -> Any:
+        """What is stored about the newest version of an open run, else None; waits for nothing."""
+        opened = self._find_open_run(name)
+        if opened is None:
+            return None
+        stored = self._store.newest((opened.run, key))
+        if stored is None or stored.version < opened.version:
+            return None
+        opened.prefetch.served(key)
+        return stored.value
+
+    def prefetch(self, opened: OpenRun, upcoming: int) -> None:
+        """Compute what many ask for, about a version that nobody has been notified of yet."""
+        token = _upcoming.set(upcoming)
         try:
-            _acquire(flight.lock)
-            try:
-                yield
-            finally:
-                flight.lock.release()
+            for key, compute in opened.prefetch.due():
+                with suppress(UserError):  # the next request gets it
+                    self._newest(opened, key, compute, PREFETCH, None)
         finally:
-            with self._lock:
-                flight.wanted -= 1
-                if not flight.wanted:
-                    del self._flights[key]
+            _upcoming.reset(token)
+
+    def drop_outdated(self, opened: OpenRun) -> None:
+        """Drop what no policy serves any more, now that the run has a new version."""
+        self._store.drop(lambda key: _is_about(key, opened), outdated_by=opened.version)
+
+    def forget(self, opened: OpenRun) -> None:
+        """Drop all answers about a run."""
+        self._store.drop(lambda key: _is_about(key, opened))
+
+    def revalidate(self, opened: OpenRun) -> bool:
+        """Compute in the background what is due; whether listeners should be notified of an answer
+        that is newer than what somebody was served.
+        """
+        is_unannounced = False
+        for key, revalidation in opened.revalidations.items():
+            stored = self._store.newest((opened.run, key))
+            if stored is None:
+                continue
+            if revalidation.is_due(stored.version):
+                self._in_background(opened, key, revalidation)
+            is_unannounced |= revalidation.is_unannounced(stored.version, opened.notified_s)
+        return is_unannounced
+
+    def close(self) -> None:
+        """Compute nothing more in the background."""
+        self._background.shutdown(wait=False, cancel_futures=True)
+
+    def _newest(
+        self,
+        opened: OpenRun,
+        key: Hashable,
+        compute: Compute[T],
+        policy: Policy,
+        stop: Stop | None,
+    ) -> Cached[T]:
+        return self._store.get(
+            (opened.run, key),
+            lambda: max(opened.version, _upcoming.get()),
+            lambda: compute(opened.run, stop),
+            policy,
+        )
+
+    def _stale_while_revalidate(
+        self, opened: OpenRun, key: Hashable, compute: Compute[T], stop: Stop | None
+    ) -> Cached[T]:
+        revalidation = opened.revalidations.of(key, compute)
+        stored = self._store.newest((opened.run, key))
+        version = None if stored is None else stored.version
+        decision = revalidation.decide(version, opened.index_version)
+        if decision is Decision.SERVE_AND_REVALIDATE:
+            self._in_background(opened, key, revalidation)
+        if stored is None or decision is Decision.COMPUTE:
+            return self._revalidated(opened, key, revalidation, stop)
+        return stored
+
+    def _revalidated(
+        self,
+        opened: OpenRun,
+        key: Hashable,
+        revalidation: Revalidation,
+        stop: Stop | None = None,
+    ) -> Cached[Any]:
+        return self._store.get(
+            (opened.run, key),
+            lambda: opened.index_version,
+            lambda: revalidation.compute(opened.run, stop),
+            STALE_WHILE_REVALIDATE,
+        )
+
+    def _in_background(self, opened: OpenRun, key: Hashable, revalidation: Revalidation) -> None:
+        with suppress(RuntimeError):  # the server is stopping
+            self._background.submit(self._revalidated, opened, key, revalidation)
 
 
-def _acquire(lock: threading.Lock) -> None:
-    """Wait for the lock, no longer than somebody waits for us."""
-    stop = asked_by.get()
-    while not lock.acquire(timeout=_LOOK_EVERY_S if stop else -1):
-        if stop and stop.called:
-            raise Interrupted("the question was given up before its turn came")
-
-
-def size_of(value: Any, depth: int = 0) -> int:
-    """Bytes of an answer, roughly: buffers exactly, small objects by their shallow size."""
-    num_bytes = getattr(value, "nbytes", None)
-    if isinstance(num_bytes, int):  # numpy arrays, Arrow tables, memory views
-        return num_bytes
-    size = sys.getsizeof(value)
-    if depth >= _DEEPEST or isinstance(value, str | bytes | int | float):
-        return size
-    if isinstance(value, Mapping):
-        return size + sum(size_of(one, depth + 1) for one in value.values())
-    if isinstance(value, list | tuple | set | frozenset):
-        return size + sum(size_of(one, depth + 1) for one in value)
-    if is_dataclass(value):
-        return size + sum(size_of(getattr(value, one.name), depth + 1) for one in fields(value))
-    return size
+def _is_about(key: Hashable, opened: OpenRun) -> bool:
+    return isinstance(key, tuple) and key[0] is opened.run

@@ -1,9 +1,9 @@
 """Keeps one run's index up to date while it grows, in a thread of its own.
 
-The thread owns the index (ingest.index.indexer); where another process does, it watches for what
-that one publishes. Looking is cheap (time stamps of three folders); a pass follows only where one
-changed. A run at rest is looked at seldom and its index let go of. Nothing ends the thread but
-`close`, or the run being deleted: what goes wrong becomes `problem`, and is tried again.
+The thread owns the index (ingest.index.indexer); where another process does, it follows what that
+one publishes. Looking is cheap (time stamps of three folders); a pass follows only where one
+changed. A run at rest is looked at seldom and its index is closed. Nothing ends the thread but
+`ask_to_stop`, or the run being deleted: an error becomes `problem`, and the pass is tried again.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ LOOK_EVERY_S = 0.1
 REST_S = {"finished": 5.0, "lost": 1.0}
 """How often those of a run at rest are."""
 PASS_GAP_S = 0.7
-"""Between two passes: readers make everything anew after each, and nobody reads news that come more
-than once a second."""
+"""Between two passes: pages ask for everything again after each, and nobody reads news that come
+more than once a second."""
 PASS_EVERY_S = 5.0
 """A pass is made this often in any case: to merge, and where time stamps are not to be trusted."""
 MERGE_EVERY_S = 2.0
 MERGE_MOST_S = 0.25
 """Small files are merged at least so often, for so long at a time: news wait no longer."""
 OWN_EVERY_S = 1.0
-"""How often a run that another process indexes is tried to be owned."""
+"""How often the thread tries to own an index that another process owns."""
 RETRY_S = 2.0
 """Pause after something went wrong."""
 _SETTLED_NS = 50_000_000
@@ -54,18 +54,18 @@ class Passes:
 
 
 class Follower:
-    """Indexes one run; `changed` is called, from the thread, when there is something new: True, or
-    when that was asked for: False.
+    """Indexes one run; `on_news` is called from the thread: with True when the index has something
+    new, with False after `announce_again`.
     """
 
     def __init__(
-        self, run: Run, changed: Callable[[bool], None], passes: Passes, keep: Keep = KEEP_ALL
+        self, run: Run, on_news: Callable[[bool], None], passes: Passes, keep: Keep = KEEP_ALL
     ) -> None:
         self.run = run
         self._keep = keep
         self.problem: str | None = None
         self.gone = False
-        self._changed = changed
+        self._on_news = on_news
         self._passes = passes
         self._stop = threading.Event()
         self._awake = threading.Event()
@@ -79,29 +79,29 @@ class Follower:
         )
 
     def start(self) -> None:
-        """Begin; `wait_ready` tells when the run can be asked."""
+        """Begin; `wait_ready` waits until the run can be queried."""
         self._thread.start()
 
     def wait_ready(self, timeout_s: float) -> bool:
-        """Whether the run can be asked, or it is known why not, after at most timeout_s."""
+        """Whether the run can be queried, or it is known why not, after at most timeout_s."""
         return self._ready.wait(timeout_s)
 
     @property
     def has_snapshot(self) -> bool:
-        """Whether there is anything to ask."""
+        """Whether there is anything to query."""
         return current_snapshot(index_folder(self.run.folder)) is not None
 
     def catch_up(self, timeout_s: float) -> bool:
         """Wait until all that has been written before this call is indexed; whether it is."""
-        asked_s = time.monotonic()
+        called_s = time.monotonic()
         self._awake.set()
-        while self._caught_up_s < asked_s and self._thread.is_alive():
-            if time.monotonic() - asked_s > timeout_s or self._stop.wait(LOOK_EVERY_S / 2):
+        while self._caught_up_s < called_s and self._thread.is_alive():
+            if time.monotonic() - called_s > timeout_s or self._stop.wait(LOOK_EVERY_S / 2):
                 return False
         return not self.gone
 
-    def tell_again(self) -> None:
-        """Have the thread tell of news soon, though nothing was written."""
+    def announce_again(self) -> None:
+        """Have the thread announce news soon, though nothing was written."""
         self._again.set()
         self._awake.set()
 
@@ -122,26 +122,26 @@ class Follower:
                 self._one_turn()
             except Busy:
                 self._watch()
-            except Exception as error:  # noqa: BLE001 - the thread's edge: told, and tried again
+            except Exception as error:  # noqa: BLE001 - the thread's edge: shown, and tried again
                 if self._exists():
                     self._passes.failed += 1
-                    is_told = isinstance(error, UserError)
-                    self._tell(str(error) if is_told else f"{type(error).__name__}: {error}")
+                    kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+                    self._announce(f"{kind}{error}")
                     self._stop.wait(RETRY_S)
         self._ready.set()
 
     def _one_turn(self) -> None:
-        """Rest where nothing is to be done, else own the index until it is so."""
+        """Rest where nothing is to be done, else own the index until nothing is."""
         folder = self.run.folder
         if not self._exists():
             return
-        self._tell_if_asked()
+        self._announce_if_asked()
         looked_s = time.monotonic()
         if is_up_to_date(index_folder(folder), folder):
             self._caught_up_s = looked_s
             self._see_state()
             if not self._ready.is_set() or self.problem:
-                self._tell(None)  # what went wrong holds no longer
+                self._announce(None)  # what went wrong holds no longer
             if self._rest_s is not None:
                 self._awake.wait(self._rest_s)
                 self._awake.clear()
@@ -153,18 +153,18 @@ class Follower:
         """Refresh until stopped, or until the run is at rest and all of it is published."""
         seen, passed_s, merged_s, merged = None, 0.0, time.monotonic(), False
         while not self._stop.is_set() and self._exists():
-            self._tell_if_asked()
+            self._announce_if_asked()
             looked_s, cpu_s, now = time.monotonic(), time.thread_time(), _look(self.run.folder)
             is_due = time.monotonic() - passed_s >= PASS_EVERY_S
             if now != seen or is_due or not merged:
-                # merging waits for a quiet moment, but not for ever: some runs have none
+                # merging waits for a quiet moment, but not forever: some runs have none
                 merge = now == seen or time.monotonic() - merged_s >= MERGE_EVERY_S
                 result = self._pass(indexer, merge)
                 merged = merge and not result.merged_files  # else more may be due
                 merged_s = time.monotonic() if merge else merged_s
                 seen = now if _is_settled(now) else None
                 if result.published or not self._ready.is_set() or self.problem:
-                    self._tell(None)
+                    self._announce(None)
                 passed_s = time.monotonic()
                 self._see_state()
             self._caught_up_s = looked_s
@@ -190,25 +190,25 @@ class Follower:
             now = current_snapshot(folder)
             if now is not None and now != self._published:
                 self._published = now
-                self._tell(None)
+                self._announce(None)
             self._stop.wait(LOOK_EVERY_S)
 
-    def _tell(self, problem: str | None) -> None:
-        """Note what is wrong (None: nothing) and that there is news."""
+    def _announce(self, problem: str | None) -> None:
+        """Note what is wrong (None: nothing) and announce news."""
         self.problem = problem
         self._ready.set()
-        self._changed(True)
+        self._on_news(True)
 
-    def _tell_if_asked(self) -> None:
+    def _announce_if_asked(self) -> None:
         if self._again.is_set():
             self._again.clear()
-            self._changed(False)
+            self._on_news(False)
 
     def _exists(self) -> bool:
-        """Whether the run is still there; otherwise all is told that it has gone."""
+        """Whether the run is still there; if not, announces that it has gone."""
         if not is_run_folder(self.run.folder):
             self.gone = True
-            self._tell(None)
+            self._announce(None)
         return not self.gone
 
     def _see_state(self) -> None:
@@ -227,9 +227,9 @@ def _look(run_folder: Path) -> dict[str, int]:
 
 
 def _rest_s(took_s: float, cpu_s: float) -> float:
-    """Rest after a pass and what was made to tell of it: as long as they took, so that they never
-    have more than half of a core. Where the cores are full of others' work most of that was waiting
-    for one, and twice their computing is rest enough.
+    """Rest after a pass and the prefetching after it: as long as they took, so that they never have
+    more than half of a core. Where the cores are full of others' work most of that was waiting for
+    one, and twice their CPU time is rest enough.
     """
     return max(PASS_GAP_S, min(took_s, 2 * cpu_s))
 

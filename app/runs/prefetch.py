@@ -1,4 +1,6 @@
-"""Which answers of a run people watch: what pages ask for again and again while it is live."""
+"""Which answers of a run many pages ask for at each piece of news: they are computed before the
+news are announced.
+"""
 
 from __future__ import annotations
 
@@ -9,87 +11,92 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ingest.run import Run
+from ingest.stopping import Stop
 
-WATCHED_S = 4.0
-"""An answer is watched for so long after it was asked for; pages ask each second or two."""
-MOST = 64
-"""Answers watched at once; the ones asked for least recently are let go of."""
-SHARED = 3
-"""So many askings of an answer since the last news: below that it is made for whoever asks first,
-who then need not wait for those of others.
+REQUESTED_WITHIN_S = 4.0
+"""An answer that nobody asked for in this time is not prefetched; pages ask every second or two."""
+MOST_KEYS = 64
+"""Answers of a run that may be prefetched; those asked for least recently are dropped."""
+LEAST_REQUESTS = 3
+"""Requests since the last news that make an answer worth prefetching. Below that the first request
+computes it, and need not wait for the answers of others.
 """
 MOST_EACH_S = 0.8
-"""An answer that takes longer keeps nobody waiting: it is made when it is asked for."""
+"""An answer that takes longer is not prefetched: it would delay the news."""
 MOST_ALL_S = 1.2
-"""All of them together: news are told no later than that."""
+"""All of them together: news are delayed by no more."""
 
-Compute = Callable[[Run], Any]
 T = TypeVar("T")
+Compute = Callable[[Run, Stop | None], T]
 
 
 @dataclass
-class _Watch:
-    compute: Compute
-    asked_s: float
+class _Requested:
+    compute: Compute[Any]
+    requested_s: float
     took_s: float
-    times: int
-    """asked for since it was due last"""
+    num_requests: int
+    """since the last news"""
 
 
-class Watched:
-    """The watched answers of one run; safe from many threads."""
+class Prefetch:
+    """The answers of one run that may be prefetched; safe from many threads."""
 
     def __init__(self) -> None:
-        self._found: dict[Hashable, _Watch] = {}
+        self._requested: dict[Hashable, _Requested] = {}
         self._lock = threading.Lock()
 
-    def asked(self, key: Hashable, compute: Compute) -> None:
-        """Note that somebody asked for `key`, which `compute` makes."""
+    def requested(self, key: Hashable, compute: Compute[T]) -> Compute[T]:
+        """Count a request for `key`; returns `compute`, which then notes how long it takes."""
         with self._lock:
-            known = self._found.pop(key, None)
-            took_s, times = (known.took_s, known.times) if known else (0.0, 0)
-            self._found[key] = _Watch(compute, time.monotonic(), took_s, times + 1)
-            while len(self._found) > MOST:
-                del self._found[next(iter(self._found))]
+            known = self._requested.pop(key, None)
+            took_s, num_requests = (known.took_s, known.num_requests) if known else (0.0, 0)
+            self._requested[key] = _Requested(compute, time.monotonic(), took_s, num_requests + 1)
+            while len(self._requested) > MOST_KEYS:
+                del self._requested[next(iter(self._requested))]
+        return self._timed(key, compute)
 
-    def asked_again(self, key: Hashable) -> None:
-        """Note that somebody asked for `key` and got what is kept."""
+    def served(self, key: Hashable) -> None:
+        """Count a request for `key` that the cache has answered."""
         with self._lock:
-            known = self._found.pop(key, None)
+            known = self._requested.pop(key, None)
             if known is not None:
-                known.asked_s = time.monotonic()
-                known.times += 1
-                self._found[key] = known
+                known.requested_s = time.monotonic()
+                known.num_requests += 1
+                self._requested[key] = known
 
-    def timed(self, key: Hashable, compute: Callable[[Run], T]) -> Callable[[Run], T]:
-        """`compute`, which notes how long it took."""
-
-        def make(run: Run) -> T:
-            begun_s = time.monotonic()
-            value = compute(run)
-            with self._lock:
-                if key in self._found:
-                    self._found[key].took_s = time.monotonic() - begun_s
-            return value
-
-        return make
-
-    def due(self) -> Iterator[tuple[Hashable, Compute]]:
-        """What many ask for and is to be made anew now, most recently asked for first, within
-        MOST_ALL_S.
-        """
+    def due(self) -> Iterator[tuple[Hashable, Compute[Any]]]:
+        """What is to be computed now, most recently asked for first, within MOST_ALL_S."""
         begun_s = time.monotonic()
-        with self._lock:
-            for key in [k for k, w in self._found.items() if begun_s - w.asked_s > WATCHED_S]:
-                del self._found[key]
-            due = [
-                (key, watch)
-                for key, watch in reversed(self._found.items())
-                if watch.took_s <= MOST_EACH_S and watch.times >= SHARED
-            ]
-            for watch in self._found.values():
-                watch.times = 0
-        for key, watch in due:
+        for key, compute in self._worth_it(begun_s):
             if time.monotonic() - begun_s > MOST_ALL_S:
                 return
-            yield key, watch.compute
+            yield key, self._timed(key, compute)
+
+    def _worth_it(self, now_s: float) -> list[tuple[Hashable, Compute[Any]]]:
+        with self._lock:
+            for key in [
+                key
+                for key, known in self._requested.items()
+                if now_s - known.requested_s > REQUESTED_WITHIN_S
+            ]:
+                del self._requested[key]
+            chosen = [
+                (key, known.compute)
+                for key, known in reversed(self._requested.items())
+                if known.took_s <= MOST_EACH_S and known.num_requests >= LEAST_REQUESTS
+            ]
+            for known in self._requested.values():
+                known.num_requests = 0
+        return chosen
+
+    def _timed(self, key: Hashable, compute: Compute[T]) -> Compute[T]:
+        def timed(run: Run, stop: Stop | None) -> T:
+            begun_s = time.monotonic()
+            value = compute(run, stop)
+            with self._lock:
+                if key in self._requested:
+                    self._requested[key].took_s = time.monotonic() - begun_s
+            return value
+
+        return timed

@@ -1,6 +1,6 @@
-"""Content of runs that nobody looks at goes in time, too: a thread of the server sees to it.
+"""Enforces retention for runs that are not open, in a thread of the server.
 
-Of runs that are open their followers do, which own the indexes.
+The followers of open runs do so for those: they own the indexes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _look_after(hub: Hub, stop: threading.Event) -> None:
 
 def let_old_go(run_folder: Path, keep: Keep) -> None:
     """Bring one run's content within bounds, unless another owner of its index does so."""
-    with suppress(Busy, UserError, OSError):  # who opens the run is told what is wrong with it
+    with suppress(Busy, UserError, OSError):  # opening the run says what is wrong with it
         is_due = keep.too_much(content_files(run_folder), time.time_ns())
         if is_due and index_folder(run_folder).parent == run_folder:  # it is ours to write
             with Indexer(run_folder, keep) as indexer:

@@ -21,9 +21,10 @@ from app.views.ranks.scales import metric_of
 from app.views.run.kpis import Kpi
 from app.views.run.without_steps import Front, recorded
 from app.views.timeline.lanes import Place, choose, known
-from app.views.timeline.meta import attempt_for, tile_meta, window_for
+from app.views.timeline.query import places_of
 from app.views.timeline.tile import tile
-from app.views.timeline.window import extent
+from app.views.timeline.tile_arrays import tile_meta
+from app.views.timeline.window import attempt_for, extent, window_for
 from app.web.arrays import pack_arrays
 from diagnosis.findings import Finding
 from ingest.errors import UserError
@@ -94,7 +95,7 @@ def collect(
     asked = _asked(hub, view, stop)
     run, view, attempt = asked.run, asked.view, asked.attempt
     layout = run.layout(attempt)
-    at: dict[int, Place] = asked.tried(lambda: _places(run, attempt), {})
+    at: dict[int, Place] = asked.tried(lambda: places_of(run, attempt), {})
     lanes: list[int] = asked.tried(lambda: _lanes(at, asked.target), [])
     heat, heat_note = asked.tried(lambda: _kept_heat(hub, asked, detail), (None, None))
     return Shared(
@@ -183,18 +184,22 @@ def _kept_heat(hub: Hub, asked: _Asked, detail: Detail) -> tuple[bytes | None, s
     begins = asked.finding.first_step if asked.finding else None
     metric = metric_of(asked.view.metric).name
     key = ("shared heat", metric, asked.view.attempt, detail.heat, begins)
-    return hub.cached(
-        asked.name, key, lambda run: _heat(run, asked.view, detail, begins, asked.stop)
+    return hub.cache.get(
+        asked.name,
+        key,
+        lambda run, stop: _heat(run, asked.view, detail, begins, stop),
+        stop=asked.stop,
     )
 
 
 def _kept_rows(hub: Hub, asked: _Asked) -> list[RankRow]:
     """Those the finding names first, then the slowest."""
     attempt, steps = asked.view.attempt, asked.steps
-    found = hub.cached(
+    found = hub.cache.get(
         asked.name,
         ("shared rows", attempt, steps),
-        lambda run: _rows(run, attempt, steps, asked.stop),
+        lambda run, stop: _rows(run, attempt, steps, stop),
+        stop=asked.stop,
     )
     named = [place.rank for place in asked.finding.culprits] if asked.finding else []
     return sorted(found, key=lambda row: (row.rank not in named, -(row.slowdown or 0.0), row.rank))
@@ -225,11 +230,6 @@ def _target(view: View, finding: Finding | None) -> View:
     if finding is None or view.ranks or view.t or view.steps or view.rank is not None:
         return view
     return show_me(finding, view)
-
-
-def _places(run: Run, attempt: int) -> dict[int, Place]:
-    rows = run.ask("clock_shifts", attempt=attempt).to_pylist()
-    return {row["rank"]: Place(**row) for row in rows}
 
 
 def _lanes(at: dict[int, Place], view: View) -> list[int]:

@@ -12,8 +12,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.runs.cache import asked_by
+from app.runs.answer_store import request_stop
 from app.runs.hub import Hub
+from app.runs.policies import PREFETCH
 from app.web.caller import Forbidden
 from app.web.request_queue import RETRY_S, Busy, Turns, owner_of
 from ingest.errors import UserError
@@ -24,7 +25,7 @@ T = TypeVar("T")
 _LOOK_EVERY_S = 0.1
 _WORTH_GZIP_BYTES = 500
 BUSY = 503
-"""Status of an answer to somebody for whom there is no place."""
+"""Status of an answer to a request that the queue has no place for."""
 GONE = 499
 """Status of an answer that nobody waits for any more (as nginx logs it)."""
 
@@ -52,7 +53,7 @@ async def answer(
             await asyncio.sleep(_LOOK_EVERY_S)
 
     def computed() -> T:
-        asked_by.set(stop)  # this thread works in a copy of the context
+        request_stop.set(stop)  # this thread works in a copy of the context
         return compute(stop)
 
     watcher = asyncio.create_task(watch())
@@ -89,7 +90,7 @@ async def body_of(request: Request, most_bytes: int, too_long: str) -> bytes:
 
 @dataclass(frozen=True)
 class Body:
-    """An answer as it is sent; kept so, it costs those who come later next to nothing."""
+    """An answer as it is sent; cached like this, it costs later requests next to nothing."""
 
     content: bytes
     media_type: str
@@ -97,13 +98,13 @@ class Body:
 
     @classmethod
     def of(cls, content: bytes, media_type: str) -> Body:
-        """Packed where that is worth it."""
+        """Compressed where that is worth it."""
         if len(content) < _WORTH_GZIP_BYTES:
             return cls(content, media_type, False)
         return cls(gzip.compress(content, compresslevel=1), media_type, True)
 
     def response(self, request: Request) -> Response:
-        """For a browser, or for who takes nothing that is packed."""
+        """For a browser, or for a client that takes nothing compressed."""
         headers, content = {"Vary": "Accept-Encoding"}, self.content
         if self.is_gzip and "gzip" in request.headers.get("accept-encoding", ""):
             headers["Content-Encoding"] = "gzip"
@@ -112,26 +113,29 @@ class Body:
         return Response(content, media_type=self.media_type, headers=headers)
 
 
-async def answer_followed(
+async def answer_prefetched(
     request: Request,
     hub: Hub,
     route: str,
-    compute: Callable[[Run, Stop], bytes],
+    compute: Callable[[Run, Stop | None], bytes],
     media_type: str,
 ) -> Response:
-    """As `answer`, for what pages of a live run ask for at each piece of news (Hub.followed).
+    """As `answer`, for what pages of a live run ask for at each piece of news (PREFETCH).
 
-    Kept per run and query; `compute` must ask for everything anew.
+    Cached per run and query; `compute` must read everything again.
     """
     name, key = request.path_params["run"], (route, request.url.query)
-    kept = hub.at_hand(name, key)
-    if isinstance(kept, Body):
-        return kept.response(request)
+    stored = hub.cache.peek(name, key)
+    if isinstance(stored, Body):
+        return stored.response(request)
 
-    def asked(stop: Stop) -> Body:
-        return hub.followed(name, key, lambda run: Body.of(compute(run, stop), media_type))
+    def packed(run: Run, stop: Stop | None) -> Body:
+        return Body.of(compute(run, stop), media_type)
 
-    return await answer(request, asked, lambda body: body.response(request))
+    def cached(stop: Stop) -> Body:
+        return hub.cache.get(name, key, packed, PREFETCH, stop)
+
+    return await answer(request, cached, lambda body: body.response(request))
 
 
 def stop_all() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from app.analysis.live_status import pulse
+from app.analysis.live_status import live_status
 from app.analysis.run_board import RunBoard
 from app.live.claims import Claims
 from app.live.connected_rank import Hello
@@ -62,7 +62,7 @@ def test_a_run_that_could_not_be_indexed_is(disk: Disk, hub: Hub, is_finished: b
     run = two_rank_run(disk.folder / "job")
     client = Client(make_app(hub))
     hub.run("job", wait_s=WAIT_S)
-    assert pulse(hub, "job").last_step == 2
+    assert live_status(hub, "job").last_step == 2
     grow(run, is_finished)
     disk.fill()
     wait_until(hub.problems)
@@ -70,8 +70,8 @@ def test_a_run_that_could_not_be_indexed_is(disk: Disk, hub: Hub, is_finished: b
     assert client.get("/healthz").json()["status"] == "degraded"
     disk.make_room()
     wait_until(lambda: not hub.problems())
-    wait_until(lambda: pulse(hub, "job").last_step == 42)
-    assert pulse(hub, "job").problem is None
+    wait_until(lambda: live_status(hub, "job").last_step == 42)
+    assert live_status(hub, "job").problem is None
     assert client.get("/healthz").json()["status"] == "ok"
 
 
@@ -82,7 +82,7 @@ def test_a_first_index_that_had_no_room_is_made(disk: Disk, hub: Hub) -> None:
         hub.run("job", wait_s=WAIT_S)
     disk.make_room()
     wait_until(lambda: not hub.problems())
-    assert pulse(hub, "job").last_step == 2
+    assert live_status(hub, "job").last_step == 2
 
 
 def test_the_list_of_runs_goes_on(disk: Disk, hub: Hub) -> None:

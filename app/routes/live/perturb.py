@@ -22,6 +22,7 @@ from app.live.connected_rank import LiveRank
 from app.live.jobs import LiveJobs
 from app.routes.ranks import Asked
 from app.runs.hub import Hub
+from app.runs.policies import STALE_WHILE_REVALIDATE
 from app.settings import Role
 from app.view_state import format_ranks
 from app.views.model.losses import logged_losses, losses
@@ -44,7 +45,8 @@ def routes(hub: Hub, jobs: LiveJobs) -> list[BaseRoute]:
 
     def perturbed(asked: Asked, stop: Stop) -> Response:
         run = hub.run(asked.run)
-        found = told(hub.paced(asked.run, "perturbations", recorded, stop), run)
+        marks = hub.cache.get(asked.run, "perturbations", recorded, STALE_WHILE_REVALIDATE, stop)
+        found = told(marks, run)
         said = {"perturbations": found, "attempts": run.attempts, "state": run.state}
         return JSONResponse(said, headers=_NO_STORE)
 
@@ -60,10 +62,11 @@ def routes(hub: Hub, jobs: LiveJobs) -> list[BaseRoute]:
         attempt, width = asked.whole("attempt"), asked.whole("width", 1200) or 0
         if not 0 < width <= _MOST_WIDE:
             raise UserError(f"width is {width}; give 1 to {_MOST_WIDE}")
-        logged = hub.paced(
+        logged = hub.cache.get(
             asked.run,
             ("losses", attempt),
             lambda run, stop: logged_losses(run, attempt, stop),
+            STALE_WHILE_REVALIDATE,
             stop,
         )
         made = pack_arrays(*losses(logged, asked.pair("steps"), width))

@@ -1,7 +1,7 @@
-"""The live socket: tells a browser at once that a run has news, and each second how old data is.
+"""The live socket: sends a browser each piece of news at once, and each second how old the data is.
 
-`{base}/api/live?run=NAME` sends app.analysis.live_status.Pulse as JSON; without a run it sends
-{version} whenever a run has come, gone or changed. What is sent is made when it is sent: a slow
+`{base}/api/live?run=NAME` sends app.analysis.live_status.LiveStatus as JSON; without a run it sends
+{version} whenever a run has come, gone or changed. A message is made when it is sent: a slow
 browser gets the newest state only, and nothing queues up.
 """
 
@@ -17,7 +17,7 @@ from anyio.to_thread import run_sync
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app.analysis.live_status import pulse
+from app.analysis.live_status import live_status
 from app.runs.hub import Hub, Indexing
 from app.web.metrics import METRICS
 from ingest.errors import UserError
@@ -26,17 +26,17 @@ HEARTBEAT_S = 1.0
 SHORTEST_S = 0.05
 """Pause between two messages, so that a run that changes all the time does not flood."""
 AWAITED_S = 1.5
-"""A socket waits so long for a first index: less than the page, so that one that was told there is
-nothing yet hears the same here, and looks again when there is.
+"""How long a socket waits for a first index: less than the page, so that a page that has nothing
+yet gets the same answer here, and looks again when there is something.
 """
 SPREAD_S = 0.04
 MOST_SPREAD_S = 0.8
-"""News are told to one socket after the other so far apart, all within the latter: every page asks
-for what it shows when it hears of them, and whoever came last would wait for all the others.
+"""News are sent to one socket after the other, this far apart and all within the latter: every page
+asks for what it shows when it gets them, and the last would wait for all the others.
 """
 NUM_THREADS = 4
 SEND_LIMIT_S = 20.0
-"""A browser that takes nothing for so long is let go of."""
+"""A browser that takes nothing for this long is disconnected."""
 UNKNOWN = 4404
 """Close code: there is no such run (yet); the reason says why."""
 _LONGEST_REASON = 120
@@ -55,15 +55,15 @@ def routes(hub: Hub) -> list[WebSocketRoute]:
         limiter = limiter or CapacityLimiter(NUM_THREADS)
         await websocket.accept()
         with METRICS.open_socket(), _place(places) as place:
-            told = websocket.query_params.get("run")
-            await _serve(hub, websocket, told, limiter, min(place * SPREAD_S, MOST_SPREAD_S))
+            name = websocket.query_params.get("run")
+            await _serve(hub, websocket, name, limiter, min(place * SPREAD_S, MOST_SPREAD_S))
 
     return [WebSocketRoute("/api/live", live)]
 
 
 @contextmanager
 def _place(taken: set[int]) -> Iterator[int]:
-    """The first place in the queue that nobody has, while the block runs."""
+    """The first free place in the queue, while the block runs."""
     place = next(number for number in count() if number not in taken)
     taken.add(place)
     try:
@@ -75,20 +75,22 @@ def _place(taken: set[int]) -> Iterator[int]:
 async def _serve(
     hub: Hub, websocket: WebSocket, name: str | None, limiter: CapacityLimiter, pause_s: float
 ) -> None:
-    """Tell one socket; its turn comes `pause_s` after there are news."""
+    """Send news to one socket; its turn comes `pause_s` after there are any."""
     news = asyncio.Event()
     loop = asyncio.get_running_loop()
-    told = 0  # of all runs
+    num_news = 0  # of all runs
 
     def heard(run: str, _version: int) -> None:
-        nonlocal told
+        nonlocal num_news
         if name is None or run == name:
-            told += 1
+            num_news += 1
             with suppress(RuntimeError):  # the loop is closing
                 loop.call_soon_threadsafe(news.set)
 
     def message() -> dict[str, object]:
-        return {"run": None, "version": told} if name is None else pulse(hub, name).as_json()
+        if name is None:
+            return {"run": None, "version": num_news}
+        return live_status(hub, name).as_json()
 
     async def made() -> dict[str, object]:
         until_s = loop.time() + AWAITED_S
@@ -116,7 +118,7 @@ async def _serve(
         end()
         sender.cancel()
         receiver.cancel()
-        # a send that fails while it is cancelled would be told by asyncio as an error nobody saw
+        # else asyncio logs a send that fails while it is cancelled as an error nobody handled
         await asyncio.gather(sender, receiver, return_exceptions=True)
 
 
@@ -137,7 +139,7 @@ async def _send(
 
 
 async def _wait_for_end(websocket: WebSocket) -> None:
-    """Read and drop what the browser says, until it leaves."""
+    """Read and drop what the browser sends, until it leaves."""
     while True:
         if (await websocket.receive())["type"] == "websocket.disconnect":
             return

@@ -9,8 +9,8 @@ import numpy as np
 
 from app.views.timeline.lanes import MOST_AT_ONCE, Place
 from app.views.timeline.lod import owned
+from app.views.timeline.query import LaneQuery
 from app.views.timeline.span_table import Instances, SpanTable, StepWindows
-from app.views.timeline.tile import cut_windows, load
 from app.views.timeline.waits import IDLE_KINDS, idle
 from app.views.timeline.window import Extent, Window
 from ingest.errors import UserError
@@ -32,8 +32,8 @@ def area(
 ) -> dict[str, Any]:
     """Sums of `sums` for a window, as JSON: {ranks, kinds, time_ns, count, waited_for}."""
     lanes = lanes[:MOST_AT_ONCE]
-    loaded = load(run, attempt, lanes, window, have, stop)
-    made = sums(*loaded, window, len(lanes))
+    recorded = LaneQuery(run, attempt, lanes, window, have, stop).recorded()
+    made = sums(*recorded, window, len(lanes))
     return {"ranks": [place.rank for place in lanes], "kinds": [*KINDS, *IDLE_KINDS], **made}
 
 
@@ -58,7 +58,7 @@ def sums(
     count = np.zeros_like(time)
     begun = (spans.begin_S >= window.begin_ns) & (spans.begin_S < window.end_ns)
     np.add.at(count, (spans.lane_S[begun], spans.kind_S[begun]), 1)
-    empty = idle(spans, segments, cut_windows(windows, window), instances)
+    empty = idle(spans, segments, windows.clipped(window.begin_ns, window.end_ns), instances)
     idle_begin = np.maximum(empty.begin_E, window.begin_ns)
     idle_ns = np.maximum(np.minimum(empty.end_E, window.end_ns) - idle_begin, 0)
     np.add.at(time, (empty.lane_E, empty.kind_E), idle_ns)
@@ -103,11 +103,11 @@ def found(
     """
     if not text.strip():
         raise UserError("the name to search for is empty")
-    alone = [rank for rank in ranks if rank in have.alone]
-    others = [rank for rank in ranks if rank not in have.alone]
+    without_spans = [rank for rank in ranks if rank in have.only_collectives]
+    others = [rank for rank in ranks if rank not in have.only_collectives]
     parts = [
         _search(run, attempt, others, text, stop),
-        _search(run, attempt, alone, text, stop, "collective_search"),
+        _search(run, attempt, without_spans, text, stop, "collective_search"),
     ]
     rows = sorted(chain(*parts), key=lambda row: (row["begin_ns"], row["rank"]))
     t0_ns = run.info["created_ns"]

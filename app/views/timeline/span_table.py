@@ -20,6 +20,7 @@ _Columns = TypeVar("_Columns", "SpanTable", "StepWindows", "Instances")
 
 NO_STEP = -2
 """Number of the window of a lane of which no step is known."""
+_NONE = np.iinfo(np.int64).min
 
 
 def lane_of(rank: Ints, ranks: tuple[int, ...]) -> Ints:
@@ -112,6 +113,41 @@ class SpanTable:
         )
 
     @classmethod
+    def from_collectives(
+        cls, rows: pa.Table, ranks: tuple[int, ...], t0_ns: int, until_ns: int
+    ) -> SpanTable:
+        """Rows of sql/window_collectives.sql, each group a track; what has not ended lasts to
+        `until_ns` (since t0).
+        """
+        begin_S, end_S = ints(rows, "begin_ns") - t0_ns, ints(rows, "end_ns", _NONE)
+        open_S = end_S == _NONE
+        end_S = np.maximum(np.where(open_S, until_ns, end_S - t0_ns), begin_S + 1)
+        kind_S, kinds = dictionary(rows, "kind")
+        name_S, names = dictionary(rows, "name")
+        group_S, groups = dictionary(rows, "group_id")
+        unknown_S = np.full(begin_S.size, UNKNOWN, dtype=np.int64)
+        return cls(
+            lane_of(ints(rows, "rank"), ranks),
+            begin_S,
+            end_S,
+            unknown_S,
+            np.array([KINDS.index(kind) for kind in kinds] or [0])[kind_S],
+            name_S,
+            group_S,
+            ints(rows, "step"),
+            unknown_S,
+            unknown_S,
+            np.zeros(begin_S.size, dtype=np.bool_),
+            group_S,
+            ints(rows, "seq"),
+            ints(rows, "peer"),
+            ints(rows, "num_bytes"),
+            open_S,
+            names,
+            groups,
+        )
+
+    @classmethod
     def none(cls) -> SpanTable:
         """No span at all."""
         empty, no = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
@@ -159,13 +195,38 @@ class StepWindows:
             ints(rows, "num_spans", 0),
         )
 
+    @classmethod
+    def of_records(
+        cls, counts: list[tuple[int, int]], record: tuple[int, int], seen: tuple[int, int]
+    ) -> StepWindows:
+        """One window per lane of `counts` (lane, collectives): all of its record (begin, end). Its
+        number of spans is about that of the collectives in the part that is seen.
+        """
+        lane_C = np.array([lane for lane, _ in counts], dtype=np.int64)
+        begin_ns, end_ns = record
+        seen_ns = min(seen[1], end_ns) - max(seen[0], begin_ns)
+        share = min(max(seen_ns / max(end_ns - begin_ns, 1), 0), 1)
+        return cls(
+            lane_C,
+            np.full(lane_C.size, NO_STEP),
+            np.full(lane_C.size, begin_ns),
+            np.full(lane_C.size, end_ns),
+            np.zeros(lane_C.size, dtype=np.bool_),
+            np.array([int(count * share) for _, count in counts], dtype=np.int64),
+        )
+
+    def clipped(self, begin_ns: int, end_ns: int) -> StepWindows:
+        """The windows as far as they lie between two times."""
+        return replace(
+            self,
+            begin_C=np.clip(self.begin_C, begin_ns, end_ns),
+            end_C=np.clip(self.end_C, begin_ns, end_ns),
+        )
+
     def joined(self, other: StepWindows) -> StepWindows:
         """The windows of both."""
         pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         return StepWindows(*(np.concatenate(pair) for pair in pairs))
-
-
-_NONE = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,19 @@ suffixes: R rectangles, S spans.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from app.views.timeline.lanes import Place
 from app.views.timeline.lod import Rectangles
 from app.views.timeline.span_table import NO_STEP, Instances, SpanTable, StepWindows, take
 from app.views.timeline.waits import IDLE_KINDS
+from app.views.timeline.window import Extent, Window
 from ingest.intervals import Ints
+from ingest.run import Run
 from trace_hooks.schema import KINDS
 
 ROWS = ("compute", "comm", "host", "idle", "wait")
@@ -35,6 +39,35 @@ class Tile:
 
     arrays: dict[str, np.ndarray]
     meta: dict[str, Any]
+
+
+def tile_meta(
+    run: Run, attempt: int, lanes: Sequence[Place], window: Window, have: Extent
+) -> dict[str, Any]:
+    """What a tile says apart from what is drawn: window, attempt, clock and lanes."""
+    shown_extent = {key: value for key, value in asdict(have).items() if key != "only_collectives"}
+    return {
+        "from": window.begin_ns,
+        "to": window.end_ns,
+        "relative_step": window.step,
+        "lanes": [_described(place) for place in lanes],
+        "attempt": attempt,
+        "t0_ns": str(run.info["created_ns"]),
+        "clock": run.info["clock"],
+        "extent": shown_extent,
+        "only_comm": all(place.rank in have.only_collectives for place in lanes),
+    }
+
+
+def _described(place: Place) -> dict[str, Any]:
+    return {
+        "rank": place.rank,
+        "label": place.label,
+        "host": place.host,
+        "err_ns": place.err_ns,
+        "aligned": place.shift_min_ns is not None,
+        "place": [place.pp, place.dp, place.cp, place.tp],
+    }
 
 
 def made_of(

@@ -4,8 +4,8 @@ Rules of the metric `bubble` where a lane is in communication: inside a step win
 that is no compute, no data and no transfer is bubble. The metric also counts gc, checkpoints, host
 code and copies (`bubble_other_ns`); here they are no idle time, for their own spans show them.
 While the lane waits in communication for a late last arriver it waits for that rank; where that
-rank sits on another pipeline stage it may only follow the schedule, so it is told apart. Other
-waiting in communication is the schedule's. What no span covers is not visible, never bubble.
+rank sits on another pipeline stage it may only follow the schedule, so that is a kind of its own.
+Other waiting in communication is the schedule's. What no span covers is not visible, never bubble.
 Communication without a verdict (members missing, clocks not aligned) is neither; so is all of a
 lane of which no instance has one.
 
@@ -45,8 +45,8 @@ _KERNEL = KINDS.index("kernel")
 
 @dataclass(frozen=True)
 class Idle:
-    """Pieces of time of lanes; kind one of the four numbers above; instance: who is waited for
-    stands there, -1 none.
+    """Pieces of time of lanes; kind one of the four numbers above; instance: which collective it
+    waits in, -1 none.
     """
 
     lane_E: Ints

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.analysis.diagnosis import diagnosis_of
-from app.analysis.live_status import pulse
+from app.analysis.live_status import live_status
 from app.analysis.not_identifiable import not_identifiable
 from app.components.banner import banner, chosen, show_me
 from app.components.drawer import MOST_LISTED, drawer
@@ -325,10 +325,12 @@ def test_the_top_bar_follows_a_restart(tmp_path: Path) -> None:
         assert first is not None
         bar = first["topbar"]["children"]
         assert bar["props"]["data-attempt"] == "1"
-        assert bar["props"]["data-bar"] == pulse(hub, "again").bar  # left alone while they agree
+        assert (
+            bar["props"]["data-bar"] == live_status(hub, "again").bar
+        )  # left alone while they agree
         builder.rank_files(attempt=2)
         assert hub.catch_up("again", 20)
-        told = pulse(hub, "again").bar
+        told = live_status(hub, "again").bar
         assert told != bar["props"]["data-bar"]
         after = call(server, "topbar.children", "bar.data", bar__data=told, **at)
         assert after is not None

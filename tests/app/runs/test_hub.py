@@ -1,4 +1,4 @@
-"""The runs of a server: noticed, followed, told of, let go of; nothing ends a follower silently."""
+"""The runs of a server: noticed, followed, announced, closed; nothing ends a follower silently."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.analysis.live_status import pulse
+from app.analysis.live_status import live_status
 from app.runs import index_follower
 from app.runs.hub import ALL_RUNS, Awaited, Hub
 from ingest.errors import UserError
@@ -39,7 +39,7 @@ def more(run: RunBuilder, step: int) -> None:
 
 def last_step(hub: Hub, name: str) -> int | None:
     hub.run(name)
-    return pulse(hub, name).last_step
+    return live_status(hub, name).last_step
 
 
 def test_a_new_file_is_told_before_a_pass_is_due(
@@ -70,12 +70,12 @@ def test_answers_are_kept_until_there_is_news(hub: Hub, tmp_path: Path) -> None:
     counted: list[int] = []
 
     def count() -> int:
-        return hub.cached("job", "count", lambda run: counted.append(1) or len(counted))
+        return hub.cache.get("job", "count", lambda _run, _: counted.append(1) or len(counted))
 
     assert (count(), count()) == (1, 1)
     more(run, 3)
     wait_until(lambda: hub.version("job") > version)
-    assert len(hub.answers) == 0  # what was true before takes no memory
+    assert len(hub.cache) == 0  # what was true before takes no memory
     assert count() == 2
 
 
@@ -146,7 +146,7 @@ def test_a_first_index_that_takes_long_is_awaited(
         hub.run("job", wait_s=0.1)
     begun_s = time.monotonic()
     with pytest.raises(Awaited):
-        pulse(hub, "job")
+        live_status(hub, "job")
     assert time.monotonic() - begun_s < WAIT_S / 2  # no socket's thread waits
     go_on.set()
     assert hub.run("job", wait_s=WAIT_S).newest_attempt == 0
@@ -174,7 +174,7 @@ def test_an_error_becomes_a_problem_and_is_got_over(
     monkeypatch.setattr(Indexer, "refresh", failing)
     more(run, 3)
     wait_until(lambda: hub.problems() == ["job: RuntimeError: the disk is on fire"])
-    assert pulse(hub, "job").problem == "RuntimeError: the disk is on fire"
+    assert live_status(hub, "job").problem == "RuntimeError: the disk is on fire"
     assert last_step(hub, "job") == 2  # what was published is still shown
     assert hub.passes.failed > 0
     monkeypatch.setattr(Indexer, "refresh", refresh)
@@ -218,7 +218,7 @@ def test_the_snapshots_of_another_owner_are_followed(hub: Hub, tmp_path: Path) -
 def test_a_finished_run_is_at_rest_and_its_index_free(hub: Hub, tmp_path: Path) -> None:
     shutil.copytree(RECORDED / "healthy", tmp_path / "healthy")
     hub.run("healthy")
-    assert pulse(hub, "healthy").state == "finished"
+    assert live_status(hub, "healthy").state == "finished"
 
     def is_free() -> bool:
         with OwnerLock(index_folder(tmp_path / "healthy")) as lock:
@@ -237,11 +237,13 @@ def test_a_finished_run_that_starts_again_is_followed_again(
     run = two_rank_run(tmp_path / "job")
     run.rank_files(end={"ts_ns": 5, "status": "finished", "error": None})
     hub.run("job")
-    wait_until(lambda: pulse(hub, "job").state == "finished")
+    wait_until(lambda: live_status(hub, "job").state == "finished")
     run.step(0, 3, 300, 400, attempt=1)
     run.rank_files(attempt=1)
     run.publish()
-    wait_until(lambda: pulse(hub, "job").state == "silent")  # rank 1 has not been heard of again
+    wait_until(
+        lambda: live_status(hub, "job").state == "silent"
+    )  # rank 1 has not been heard of again
     assert hub.run("job").newest_attempt == 1
 
 
@@ -254,7 +256,7 @@ def test_only_so_many_runs_stay_open(tmp_path: Path) -> None:
             hub.run(f"job{number}")
         assert hub.num_open == 2
         held = hub.run("job2")
-        hub.cached("job2", "x", lambda _: 1)
+        hub.cache.get("job2", "x", lambda _run, _: 1)
         hub.run("job0")
         hub.run("job1")
         assert held.ask("steps").num_rows == 3  # who still has it may ask on
@@ -313,8 +315,8 @@ def test_states_are_those_of_the_store(hub: Hub, tmp_path: Path) -> None:
     for end in (None, {"ts_ns": 5, "status": "finished", "error": None}):
         run.rank_files(end=end)
         hub.catch_up("job", WAIT_S)
-        assert pulse(hub, "job").state == hub.run("job").state
+        assert live_status(hub, "job").state == hub.run("job").state
     RunBuilder(tmp_path / "empty")
     hub.run("empty")
-    assert pulse(hub, "empty").state == hub.run("empty").state == "lost"
-    assert pulse(hub, "empty").last_step is None
+    assert live_status(hub, "empty").state == hub.run("empty").state == "lost"
+    assert live_status(hub, "empty").last_step is None

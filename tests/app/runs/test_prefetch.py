@@ -1,10 +1,10 @@
-"""What pages watch is made before the news are told; what nobody watches is not."""
+"""What many pages ask for is computed before the news are announced; other answers are not."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,9 +12,11 @@ import pytest
 
 from app.runs import prefetch
 from app.runs.hub import Hub
-from app.runs.prefetch import Watched
+from app.runs.policies import PREFETCH
+from app.runs.prefetch import Compute, Prefetch
 from ingest.errors import UserError
 from ingest.run import Run
+from ingest.stopping import Interrupted, Stop
 from tests.runs_builder import RunBuilder, two_rank_run
 
 WAIT_S = 60.0
@@ -29,7 +31,7 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 
 def next_version(hub: Hub, run: RunBuilder, step: int) -> int:
-    """Write a step; the version with which it is told."""
+    """Write a step; the version that announces it."""
     heard = threading.Event()
     before = hub.version("job")
     end = hub.listen(lambda _name, version: heard.set() if version > before else None)
@@ -40,15 +42,19 @@ def next_version(hub: Hub, run: RunBuilder, step: int) -> int:
     return hub.version("job")
 
 
-def newest_step(run: Run) -> int:
+def newest_step(run: Run, _stop: Stop | None = None) -> int:
     return int(run.index_rows("SELECT max(step) AS step FROM step_rollup")[0]["step"])
 
 
-def many(hub: Hub, key: str, compute: Callable[[Run], T]) -> T:
-    """As many askings as make an answer worth preparing."""
-    for _ in range(prefetch.SHARED - 1):
-        hub.followed("job", key, compute)
-    return hub.followed("job", key, compute)
+def prefetched(hub: Hub, key: str, compute: Compute[T]) -> T:
+    return hub.cache.get("job", key, compute, PREFETCH)
+
+
+def many(hub: Hub, key: str, compute: Compute[T]) -> T:
+    """As many requests as make an answer worth prefetching."""
+    for _ in range(prefetch.LEAST_REQUESTS - 1):
+        prefetched(hub, key, compute)
+    return prefetched(hub, key, compute)
 
 
 def settled(hub: Hub) -> None:
@@ -57,65 +63,65 @@ def settled(hub: Hub) -> None:
     time.sleep(0.3)  # the merge after the first pass
 
 
-def test_a_watched_answer_is_there_when_the_news_are(hub: Hub, tmp_path: Path) -> None:
+def test_an_answer_that_many_ask_for_is_there_when_the_news_are(hub: Hub, tmp_path: Path) -> None:
     run = two_rank_run(tmp_path / "job", num_steps=3)
     settled(hub)
-    makers: list[str] = []
+    threads: list[str] = []
 
-    def compute(opened: Run) -> int:
-        makers.append(threading.current_thread().name)
+    def compute(opened: Run, _stop: Stop | None) -> int:
+        threads.append(threading.current_thread().name)
         return newest_step(opened)
 
     assert many(hub, "newest", compute) == 2
-    told: list[object] = []
-    hub.listen(lambda name, _version: told.append(hub.at_hand(name, "newest")))
+    announced: list[object] = []
+    hub.listen(lambda name, _version: announced.append(hub.cache.peek(name, "newest")))
     next_version(hub, run, 3)
-    assert told[0] == 3
-    assert makers[0] == threading.current_thread().name
-    assert set(makers[1:]) == {"follow job"}
-    assert hub.followed("job", "newest", compute) == 3
+    assert announced[0] == 3
+    assert threads[0] == threading.current_thread().name
+    assert set(threads[1:]) == {"follow job"}
+    assert prefetched(hub, "newest", compute) == 3
 
 
-def test_what_it_is_made_of_is_made_anew_as_well(hub: Hub, tmp_path: Path) -> None:
+def test_what_it_is_made_of_is_computed_again_as_well(hub: Hub, tmp_path: Path) -> None:
     run = two_rank_run(tmp_path / "job", num_steps=3)
     settled(hub)
 
-    def compute(_run: Run) -> str:
-        return f"step {hub.cached('job', 'inner', newest_step)}"
+    def compute(_run: Run, _stop: Stop | None) -> str:
+        return f"step {hub.cache.get('job', 'inner', newest_step)}"
 
     assert many(hub, "outer", compute) == "step 2"
     next_version(hub, run, 3)
-    assert hub.at_hand("job", "outer") == "step 3"
+    assert hub.cache.peek("job", "outer") == "step 3"
 
 
-def test_what_nobody_asked_for_lately_is_not_made(
+def test_what_nobody_asked_for_lately_is_not_prefetched(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = two_rank_run(tmp_path / "job", num_steps=3)
     settled(hub)
-    monkeypatch.setattr(prefetch, "WATCHED_S", 0.0)
+    monkeypatch.setattr(prefetch, "REQUESTED_WITHIN_S", 0.0)
     many(hub, "newest", newest_step)
     next_version(hub, run, 3)
-    assert hub.at_hand("job", "newest") is None
-    assert hub.followed("job", "newest", newest_step) == 3
+    assert hub.cache.peek("job", "newest") is None
+    assert prefetched(hub, "newest", newest_step) == 3
 
 
-def test_what_takes_long_keeps_no_news_waiting(
+def test_what_takes_long_delays_no_news(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = two_rank_run(tmp_path / "job", num_steps=3)
     settled(hub)
     monkeypatch.setattr(prefetch, "MOST_EACH_S", 0.05)
 
-    def slow(opened: Run) -> int:
+    def slow(opened: Run, _stop: Stop | None) -> int:
         time.sleep(0.1)
         return newest_step(opened)
 
     many(hub, "slow", slow)
     many(hub, "quick", newest_step)
     next_version(hub, run, 3)
-    assert hub.at_hand("job", "slow") is None
-    assert hub.at_hand("job", "quick") == 3
+    assert hub.cache.peek("job", "slow") is None
+    assert hub.cache.peek("job", "quick") == 3
 
 
 def test_one_that_fails_stops_neither_the_others_nor_the_news(hub: Hub, tmp_path: Path) -> None:
@@ -123,55 +129,55 @@ def test_one_that_fails_stops_neither_the_others_nor_the_news(hub: Hub, tmp_path
     settled(hub)
     fails = False
 
-    def sometimes(opened: Run) -> int:
+    def sometimes(opened: Run, _stop: Stop | None) -> int:
         if fails:
             raise UserError("not now")
         return newest_step(opened)
 
     many(hub, "newest", newest_step)
-    many(hub, "sometimes", sometimes)  # asked for last: made first
+    many(hub, "sometimes", sometimes)  # asked for last: computed first
     fails = True
     next_version(hub, run, 3)
-    assert hub.at_hand("job", "newest") == 3
-    assert hub.at_hand("job", "sometimes") is None
+    assert hub.cache.peek("job", "newest") == 3
+    assert hub.cache.peek("job", "sometimes") is None
     with pytest.raises(UserError, match="not now"):
-        hub.followed("job", "sometimes", sometimes)
+        prefetched(hub, "sometimes", sometimes)
 
 
-def test_no_more_are_watched_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefetch, "MOST", 2)
-    one = Watched()
+def test_the_answers_that_may_be_prefetched_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefetch, "MOST_KEYS", 2)
+    run_answers = Prefetch()
     for key in ("a", "b", "c"):
-        one.asked(key, newest_step)
-    for _ in range(prefetch.SHARED):
-        one.asked_again("c")
-        one.asked_again("b")
-        one.asked_again("a")  # let go of: it is not known how to make it
-    assert [key for key, _ in one.due()] == ["b", "c"]
-    assert list(one.due()) == []  # nobody has asked since
+        run_answers.requested(key, newest_step)
+    for _ in range(prefetch.LEAST_REQUESTS):
+        run_answers.served("c")
+        run_answers.served("b")
+        run_answers.served("a")  # dropped: it is not known how to compute it
+    assert [key for key, _ in run_answers.due()] == ["b", "c"]
+    assert list(run_answers.due()) == []  # nobody has asked since
 
 
-def test_what_one_browser_asks_for_keeps_its_news_from_waiting(hub: Hub, tmp_path: Path) -> None:
+def test_what_one_browser_asks_for_is_not_prefetched(hub: Hub, tmp_path: Path) -> None:
     run = two_rank_run(tmp_path / "job", num_steps=3)
     settled(hub)
-    hub.followed("job", "newest", newest_step)
+    prefetched(hub, "newest", newest_step)
     next_version(hub, run, 3)
-    assert hub.at_hand("job", "newest") is None
-    assert hub.followed("job", "newest", newest_step) == 3
+    assert hub.cache.peek("job", "newest") is None
+    assert prefetched(hub, "newest", newest_step) == 3
 
 
-def test_what_depends_on_the_time_is_made_again(hub: Hub, tmp_path: Path) -> None:
-    two_rank_run(tmp_path / "job", num_steps=3)
+def test_a_request_that_was_stopped_stops_no_prefetching(hub: Hub, tmp_path: Path) -> None:
+    run = two_rank_run(tmp_path / "job", num_steps=3)
     settled(hub)
-    made: list[int] = []
+    stop = Stop()
 
-    def compute(_run: Run) -> int:
-        made.append(len(made))
-        return made[-1]
+    def stoppable(opened: Run, stop: Stop | None) -> int:
+        if stop is not None and stop.called:
+            raise Interrupted("the browser has left")
+        return newest_step(opened)
 
-    def ask(seconds: float) -> int:
-        return hub.recent("job", "states", compute, seconds)
-
-    assert [ask(60.0), ask(60.0)] == [0, 0]
-    time.sleep(0.02)
-    assert [ask(0.01), ask(60.0)] == [1, 1]
+    for _ in range(prefetch.LEAST_REQUESTS):
+        hub.cache.get("job", "newest", stoppable, PREFETCH, stop)
+    stop()
+    next_version(hub, run, 3)
+    assert hub.cache.peek("job", "newest") == 3

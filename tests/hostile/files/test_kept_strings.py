@@ -10,13 +10,16 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 from starlette.types import ASGIApp
 
-from app.runs import cache
-from app.runs.hub import MOST_PACED, Hub
+from app.runs.answer_store import MOST_ANSWERS
+from app.runs.hub import Hub
+from app.runs.policies import STALE_WHILE_REVALIDATE
+from app.runs.revalidation import MOST_KEYS
 from app.server import make_app
 from app.settings import Settings
 from app.web.assets import assets_version
 from app.web.page_cache import MOST, KeptPages
 from ingest.run import Run
+from ingest.stopping import Stop
 from tests.app.server.asgi import Client
 from tests.runs_builder import two_rank_run
 
@@ -130,27 +133,31 @@ def test_scripts_asked_for_under_many_names_do_not_crowd_out_the_others() -> Non
     assert len(client.app._kept) == MOST  # type: ignore[attr-defined]
 
 
-def test_paces_of_answers_that_nobody_asks_for_any_more_go(hub: Hub) -> None:
+def test_rates_of_answers_that_nobody_asks_for_any_more_go(hub: Hub) -> None:
+    def diagnosis(attempt: int, value: int) -> int:
+        key = ("diagnosis", attempt)
+        return hub.cache.get("job", key, lambda _run, _stop: value, STALE_WHILE_REVALIDATE)
+
     for attempt in range(NUM):
-        hub.paced("job", ("diagnosis", attempt), lambda _run, _stop: 0)
-    assert len(hub._opened["job"].paces) == MOST_PACED
-    assert hub.paced("job", ("diagnosis", NUM - 1), lambda _run, _stop: 1) == 0
-    assert hub.paced("job", ("diagnosis", 0), lambda _run, _stop: 2) in (0, 2)
+        diagnosis(attempt, 0)
+    assert len(hub._opened["job"].revalidations) == MOST_KEYS
+    assert diagnosis(NUM - 1, 1) == 0
+    assert diagnosis(0, 2) in (0, 2)
 
 
-def test_long_addresses_count_as_part_of_what_is_kept(
+def test_long_addresses_count_as_part_of_the_bound(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name of 60,000 characters is more than most answers."""
-    hub.answers.forget(lambda _key: True)
-    monkeypatch.setattr(hub.answers, "_most_bytes", 10 << 20)
+    hub.cache.forget(hub._opened["job"])
+    monkeypatch.setattr(hub.cache._store, "most_bytes", 10 << 20)
 
-    def nothing(_run: Run) -> int:
+    def nothing(_run: Run, _stop: Stop | None) -> int:
         return 0
 
     for n in range(1_000):
-        hub.cached("job", ("timeline", f"{n}".rjust(60_000)), nothing)
-    assert len(hub.answers) < 200
-    assert hub.answers.num_bytes <= 10 << 20
-    assert cache._MOST_ANSWERS == 4096
-    hub.answers.forget(lambda _key: True)
+        hub.cache.get("job", ("timeline", f"{n}".rjust(60_000)), nothing)
+    assert len(hub.cache) < 200
+    assert hub.cache.num_bytes <= 10 << 20
+    assert MOST_ANSWERS == 4096
+    hub.cache.forget(hub._opened["job"])

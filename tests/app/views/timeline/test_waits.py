@@ -9,7 +9,7 @@ import pytest
 
 from app.views.timeline.lanes import Place
 from app.views.timeline.lod import owned
-from app.views.timeline.tile import cut_windows, load
+from app.views.timeline.query import LaneQuery
 from app.views.timeline.waits import BUBBLE, NOT_VISIBLE, UPSTREAM, WAITING, idle, waits
 from app.views.timeline.window import Window, extent, window_of_steps
 from ingest.run import open_run
@@ -23,13 +23,13 @@ US = 1_000
 def loaded(run, window):
     lanes = [Place(**row) for row in run.ask("clock_shifts").to_pylist()]
     have = extent(run, 0, [place.rank for place in lanes])
-    return load(run, 0, lanes, window, have, None)
+    return LaneQuery(run, 0, lanes, window, have).recorded()
 
 
 def found(run, window):
     """{(lane, kind): [(begin us, end us, late rank)]} of the idle pieces."""
     spans, instances, windows = loaded(run, window)
-    made = idle(spans, owned(spans), cut_windows(windows, window), instances)
+    made = idle(spans, owned(spans), windows.clipped(window.begin_ns, window.end_ns), instances)
     rows = {}
     for lane, begin, end, kind, instance in zip(
         made.lane_E.tolist(),
@@ -139,7 +139,7 @@ def test_the_picture_has_the_waiting_that_the_index_counts(tmp_path):
     with open_run(folder) as run:
         window = window_of_steps(run, 0, list(range(8)), (8, 9))
         spans, instances, windows = loaded(run, window)
-        exact = cut_windows(windows, window)
+        exact = windows.clipped(window.begin_ns, window.end_ns)
         inside = (exact.step_C >= 8) & (exact.step_C <= 9)
         exact = type(exact)(*(getattr(exact, n)[inside] for n in exact.__dataclass_fields__))
         made = idle(spans, owned(spans), exact, instances)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,7 @@ import pytest
 import yaml
 
 from app.components.topbar import topbar
-from app.runs.held_answers import Steady
 from app.runs.hub import Hub
-from app.runs.refresh_policy import REST
 from app.server import make_app
 from app.view_state import View
 from app.views.whatif.analysis import can_tell, stop_here, whatif_of
@@ -30,7 +27,6 @@ from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
 from sample_traces.generate.write import generate
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
-from tests.runs_builder import two_rank_run
 
 SLOW = MegatronJob(pp=3, dp=4, tp=2, num_steps=6, slow=((1, 2, 1.6),))
 ONE_STAGE = MegatronJob(pp=1, dp=40, num_steps=3, slow=((0, 7, 1.5),))
@@ -221,54 +217,3 @@ def test_the_tab_is_there_where_it_can_say_something(site: Site) -> None:
         assert ("what-if" in shown) == wanted, run
     page = View("sums", "what-if")  # opened by its link it is a tab, and says why not
     assert "what-if" in json.dumps(topbar(site.hub, page, "").to_plotly_json(), default=repr)
-
-
-def test_what_took_long_to_make_stays_longer(tmp_path: Path) -> None:
-    run = two_rank_run(tmp_path / "live", num_steps=3)
-    hub = Hub(tmp_path)
-    try:
-        steady = Steady(hub, 0.0)
-
-        def slowly(_run: object) -> str:
-            time.sleep(0.5)
-            return "old"
-
-        made = steady.get("live", "key", slowly)
-        assert made.took_s >= 0.5
-        run.step(0, 3, 300, 400)
-        run.publish()
-        while not steady.is_outdated("live", made):
-            time.sleep(0.05)
-        is_resting = time.monotonic() - made.made_s < 0.9 * REST * made.took_s
-        again = steady.get("live", "key", lambda _run: "new")
-        assert again.value == "old" or not is_resting
-        while time.monotonic() - made.made_s < REST * made.took_s:
-            time.sleep(0.05)
-        assert steady.get("live", "key", lambda _run: "new").value == "new"
-    finally:
-        hub.close()
-
-
-def test_news_are_taken_in_every_few_seconds_not_at_once(tmp_path: Path) -> None:
-    run = two_rank_run(tmp_path / "live", num_steps=3)
-    hub = Hub(tmp_path)
-    try:
-        made = []
-        quick, slow = Steady(hub, 0.0), Steady(hub, 60.0)
-        for steady in (quick, slow):
-            made.append(steady.get("live", "key", lambda run: run.newest_attempt + len(made)))
-        assert slow.get("live", "key", lambda _run: "new").value == 1
-        assert quick.get("live", "key", lambda _run: "new").value == 0, "there is no news"
-        run.step(0, 3, 300, 400)
-        run.publish()
-        deadline = time.monotonic() + 10
-        while hub.version("live") == made[0].version:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        while time.monotonic() - made[0].made_s < REST * made[0].took_s:
-            time.sleep(0.05)
-        assert slow.is_outdated("live", made[1])
-        assert slow.get("live", "key", lambda _run: "new").value == 1
-        assert quick.get("live", "key", lambda _run: "new").value == "new"
-    finally:
-        hub.close()

@@ -61,7 +61,7 @@ def test_the_extent_is_that_of_the_collectives_and_leaves_room_for_what_is_open(
     have = extent(run, 0, [0, 1, 2])
     assert (have.begin_ns, have.end_ns) == (10 * US, 94 * US + 1)
     assert (have.first_step, have.last_step, have.finished_step) == (-1, -1, None)
-    assert have.alone == {0: 3, 1: 2, 2: 0}
+    assert have.only_collectives == {0: 3, 1: 2, 2: 0}
     assert extent(run, 0, [2]) is None
     assert default_window(run, 0, [0, 1, 2], have) == Window(have.begin_ns, have.end_ns)
 
@@ -144,7 +144,7 @@ def test_a_rank_with_spans_is_drawn_as_ever(tmp_path):
     builder.publish()
     with open_run(builder.folder) as run:
         have = extent(run, 0, [0, 1, 2])
-        assert have.alone == {2: 1}
+        assert have.only_collectives == {2: 1}
         drawn = boxes(made(run, Window(0, 100 * US)), row=COMM)
         names = found(run, 0, [0, 1, 2], "all_reduce", have)
     assert drawn == [
