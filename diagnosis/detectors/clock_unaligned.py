@@ -27,10 +27,11 @@ import pyarrow as pa
 from diagnosis.clocks.alignment import LARGEST_ERR_NS
 from diagnosis.clocks.offset_graph import Ties, largest_part, least_squares
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
-from diagnosis.statistics.peers import Floats, Ints, Ranks, placed
+from diagnosis.statistics.rank_tables import Floats, Ints, Ranks, placed
 from diagnosis.statistics.shared_location import place_of
 
 NAME = "clock_unaligned"
+KINDS = ("clock_unaligned",)
 QUESTIONS = ("end_lateness", "clock_error", "rank_places")
 
 LEAST_MS = 1.0
@@ -220,13 +221,15 @@ def _evidence(
         ("ranks", (shown,)),
         ("steps", (steps[0], min(steps[0] + 1, steps[1]))),
     )
-    return Evidence(
-        f"{host} sees collectives end {abs(most_ms):,.2f} ms "
-        f"{'earlier' if most_ms > 0 else 'later'} than most hosts of its groups; "
-        f"{clocks.allowed_H[worst]:.2f} ms would be within transfer and stated error.",
-        round(most_ms, 4),
-        "ms",
-        "end_lateness",
-        asked,
-        link,
+    return (
+        Evidence(
+            f"{host} sees collectives end {abs(most_ms):,.2f} ms "
+            f"{'earlier' if most_ms > 0 else 'later'} than most hosts of its groups; "
+            f"{clocks.allowed_H[worst]:.2f} ms would be within transfer and stated error.",
+            round(most_ms, 4),
+            "ms",
+            "end_lateness",
+            asked,
+            link,
+        ),
     )
