@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.analysis.diagnosis import diagnosis_of
-from app.components.banner import chosen
+from app.analysis.finding_links import chosen_finding
 from app.runs.hub import Hub
 from app.share.page import shared_page
 from app.view_state import PAGES, View, parse_url
@@ -30,7 +30,7 @@ def shown_finding(hub: Hub, view: View) -> str | None:
     """Id of the finding that the file of a view shows, None where the view names none."""
     if view.run is None or view.finding is None:
         return None
-    finding = chosen(diagnosis_of(hub, view.run, view.attempt), view.finding)
+    finding = chosen_finding(diagnosis_of(hub, view.run, view.attempt), view.finding)
     return finding.id if finding else None
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from app.analysis.diagnosis import diagnosis_of
+from app.analysis.finding_links import chosen_finding, finding_view, stale_link_note
+from app.analysis.headline import Headline, headline
 from app.analysis.kpis import kpis_of
-from app.components.banner import Headline, chosen, headline, missing, show_me
 from app.components.outstanding import open_fronts
 from app.runs.hub import Hub
 from app.view_state import View, explain
@@ -158,8 +159,8 @@ def _asked(hub: Hub, view: View, stop: Stop | None) -> _Asked:
     if notes:
         view = _possible(view, run)
     diagnosis = diagnosis_of(hub, name, view.attempt)
-    finding = chosen(diagnosis, view.finding)
-    if (gone := missing(diagnosis, view.finding)) is not None:
+    finding = chosen_finding(diagnosis, view.finding)
+    if (gone := stale_link_note(diagnosis, view.finding)) is not None:
         notes.append(gone)
     target = _target(view, finding)
     if target.t is not None and target.t[0] == target.t[1]:
@@ -224,7 +225,7 @@ def _target(view: View, finding: Finding | None) -> View:
     """What the timeline shows: the view's own lanes and window, else the finding's."""
     if finding is None or view.ranks or view.t or view.steps or view.rank is not None:
         return view
-    return show_me(finding, view)
+    return finding_view(finding, view)
 
 
 def _places(run: Run, attempt: int) -> dict[int, Place]:

@@ -203,7 +203,7 @@ def test_the_file_is_named_after_what_it_shows(hub, asked):
     shown = Parsed(answer.text).text
     assert "Rank 5 is slow" in shown
     is_other = "-3-" in asked  # the first step alone may move
-    assert ("no longer there; shown is: Rank 5 is slow." in shown) == is_other
+    assert ("no longer exists. The page shows instead: Rank 5 is slow." in shown) == is_other
 
 
 def test_export_writes_the_file(runs, tmp_path, capsys):

@@ -8,8 +8,9 @@ from html import escape
 import pytest
 
 from app.analysis.diagnosis import diagnosis_of
+from app.analysis.headline import headline
 from app.analysis.run_board import judgement
-from app.components.banner import banner, headline
+from app.components.banner import banner
 from app.runs.hub import Hub
 from app.share.page import shared_page
 from app.view_state import View
