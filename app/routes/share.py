@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.analysis.diagnosis import diagnosis_of
-from app.analysis.finding_links import chosen_finding
 from app.runs.hub import Hub
-from app.share.page import shared_page
-from app.view_state import PAGES, View, parse_url
+from app.share.shared_file import SharedFile, shared_file
+from app.view_state import PAGES, parse_url
 from app.web.answers import answer
 from app.web.request_queue import Turns
 from ingest.stopping import Stop
-
-_NOT_IN_NAMES = re.compile(r"[^\w.-]+", re.ASCII)
-
-
-def file_name(run: str, finding: str | None) -> str:
-    """Name of the file for a run and what it shows."""
-    name = f"{run}-{finding}" if finding else run
-    return f"rankscope-{_NOT_IN_NAMES.sub('-', name).strip('-')[:120]}.html"
-
-
-def shown_finding(hub: Hub, view: View) -> str | None:
-    """Id of the finding that the file of a view shows, None where the view names none."""
-    if view.run is None or view.finding is None:
-        return None
-    finding = chosen_finding(diagnosis_of(hub, view.run, view.attempt), view.finding)
-    return finding.id if finding else None
 
 
 def routes(hub: Hub, turns: Turns, public_url: str = "") -> list[Route]:
@@ -43,15 +23,13 @@ def routes(hub: Hub, turns: Turns, public_url: str = "") -> list[Route]:
         view, _ = parse_url(f"/run/x/{page if page in PAGES else PAGES[0]}", request.url.query)
         view = view.to(run=name)
 
-        def compute(stop: Stop) -> tuple[str, bytes]:
-            content = shared_page(hub, view, public_url, stop)
-            return file_name(name, shown_finding(hub, view)), content
+        def compute(stop: Stop) -> SharedFile:
+            return shared_file(hub, view, public_url, stop)
 
-        def respond(made: tuple[str, bytes]) -> Response:
-            named, content = made
-            disposition = f'attachment; filename="{named}"'
+        def respond(file: SharedFile) -> Response:
+            disposition = f'attachment; filename="{file.name}"'
             headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
-            return Response(content, media_type="text/html", headers=headers)
+            return Response(file.content, media_type="text/html", headers=headers)
 
         return await answer(request, compute, respond, turns)
 
