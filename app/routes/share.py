@@ -6,21 +6,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.runs.hub import Hub
+from app.routes.context import RouteContext
 from app.share.shared_file import SharedFile, shared_file
-from app.view_state import PAGES, parse_url
+from app.view_state import PAGE_NAMES, parse_url
 from app.web.answers import answer
-from app.web.request_queue import Turns
 from ingest.stopping import Stop
 
 
-def routes(hub: Hub, turns: Turns, public_url: str = "") -> list[Route]:
+def routes(context: RouteContext) -> list[Route]:
     """GET api/run/RUN/share?page=...&<fields of the view>: the file as a download."""
+    hub, turns, public_url = context.hub, context.shares, context.public_root
 
     async def share(request: Request) -> Response:
         name = request.path_params["run"]
-        page = request.query_params.get("page", PAGES[0])
-        view, _ = parse_url(f"/run/x/{page if page in PAGES else PAGES[0]}", request.url.query)
+        page = request.query_params.get("page", PAGE_NAMES[0])
+        view, _ = parse_url(
+            f"/run/x/{page if page in PAGE_NAMES else PAGE_NAMES[0]}", request.url.query
+        )
         view = view.to(run=name)
 
         def compute(stop: Stop) -> SharedFile:

@@ -1,5 +1,5 @@
 /** The help dialog and the toast. Text only ever goes in as text. */
-import { HELP } from './keys.mjs';
+import { help } from './keys.mjs';
 
 const TOAST_MS = 2600;
 
@@ -10,8 +10,8 @@ function element(name, text = '', className = '') {
   return made;
 }
 
-/** Open the help dialog, or close it when it is open. */
-export function toggleHelp() {
+/** Open the help dialog, or close it when it is open. @param {import('./keys.mjs').Page[]} pages */
+export function toggleHelp(pages) {
   const found = document.getElementById('help-dialog');
   if (found) return found.open ? found.close() : found.showModal();
   const dialog = element('dialog');
@@ -22,7 +22,7 @@ export function toggleHelp() {
   const head = element('header');
   head.append(element('h2', 'Keys'), close);
   const columns = element('div', '', 'columns');
-  for (const [title, rows] of HELP) {
+  for (const [title, rows] of help(pages)) {
     const part = element('section');
     const list = element('dl');
     for (const [keys, does] of rows) list.append(element('dt', keys), element('dd', does));

@@ -17,6 +17,7 @@ from app.components.banner import banner
 from app.components.drawer import MOST_LISTED, drawer
 from app.components.topbar import findings_button, topbar
 from app.dash_shell import make_dash
+from app.pages import tabs
 from app.runs.hub import Hub
 from app.server import make_app
 from app.view_state import View, parse_url
@@ -292,7 +293,7 @@ def test_the_top_bar_of_a_run_with_restarts(tmp_path: Path) -> None:
     builder.publish()
     hub = Hub(tmp_path)
     try:
-        bar = topbar(hub, View("again"), "")
+        bar = topbar(hub, View("again"), "", tabs(hub, View("again")))
         assert [option.value for option in having(bar) if type(option).__name__ == "Option"] == [
             "",
             "0",

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from app.components.topbar import topbar
+from app.pages import tabs
 from app.runs.held_answers import Steady
 from app.runs.hub import Hub
 from app.runs.refresh_policy import REST
@@ -217,10 +218,15 @@ def test_who_leaves_ends_the_replays(site: Site) -> None:
 def test_the_tab_is_there_where_it_can_say_something(site: Site) -> None:
     for run, wanted in (("slow_rank", True), (site.slow, True), ("sums", False)):
         assert can_tell(site.hub.run(run)) == wanted, run
-        shown = json.dumps(topbar(site.hub, View(run), "").to_plotly_json(), default=repr)
+        shown = json.dumps(
+            topbar(site.hub, View(run), "", tabs(site.hub, View(run))).to_plotly_json(),
+            default=repr,
+        )
         assert ("what-if" in shown) == wanted, run
     page = View("sums", "what-if")  # opened by its link it is a tab, and says why not
-    assert "what-if" in json.dumps(topbar(site.hub, page, "").to_plotly_json(), default=repr)
+    assert "what-if" in json.dumps(
+        topbar(site.hub, page, "", tabs(site.hub, page)).to_plotly_json(), default=repr
+    )
 
 
 def test_what_took_long_to_make_stays_longer(tmp_path: Path) -> None:
