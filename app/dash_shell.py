@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from types import ModuleType
+from dataclasses import asdict
 
 from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
@@ -11,22 +11,13 @@ from flask import Flask
 
 from app.components import findings_frame
 from app.components.topbar import topbar
-from app.pages import model, overview, query, ranks, runs, timeline, whatif
+from app.pages import page_module, runs, tabs
 from app.runs.hub import Awaited, Hub
 from app.share.bundle import from_folder, modules
-from app.view_state import View, explain, parse_url
+from app.view_state import PAGES, View, explain, parse_url
 from app.web.assets import STYLE, assets_folder, assets_version
 from app.web.dash_requests import refuse_malformed
 from ingest.errors import UserError
-
-PAGES: dict[str, ModuleType] = {
-    "overview": overview,
-    "timeline": timeline,
-    "ranks": ranks,
-    "query": query,
-    "what-if": whatif,
-    "model": model,
-}
 
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
@@ -67,7 +58,8 @@ def make_dash(hub: Hub, base: str) -> Dash:
         f'<link rel="modulepreload" href="{assets}/{path}">'
         for path in modules("main.mjs", from_folder(assets_folder()))
     ]
-    config = json.dumps({"base": base}).replace("<", "\\u003c")
+    pages = [asdict(page) for page in PAGES]
+    config = json.dumps({"base": base, "pages": pages}).replace("<", "\\u003c")
     dash.index_string = (
         _INDEX.replace("LINKS", "\n".join(links))
         .replace("CONFIG", config)
@@ -76,8 +68,9 @@ def make_dash(hub: Hub, base: str) -> Dash:
     dash.layout = _frame
     refuse_malformed(dash)
     _register(dash, hub, base)
-    for page in (runs, *PAGES.values()):
-        page.register(dash, hub)
+    runs.register(dash, hub)
+    for page in PAGES:
+        page_module(page.name).register(dash, hub)
     return dash
 
 
@@ -117,7 +110,7 @@ def _register(dash: Dash, hub: Hub, base: str) -> None:
                 return html.Div([*notes, runs.render(hub, view)]), "page", None
             notes += [html.P(said, className="note") for said in explain(view, hub.run(view.run))]
             strip = html.Div(className="strip", **{"data-view": "strip"})
-            return html.Div([*notes, PAGES[view.page].render(hub, view)]), "page", strip
+            return html.Div([*notes, page_module(view.page).render(hub, view)]), "page", strip
         except UserError as error:
             return _sentence(error, base), "page", None
 
@@ -130,9 +123,9 @@ def _register(dash: Dash, hub: Hub, base: str) -> None:
     def show_topbar(pathname: str, _bar: str | None, search: str | None) -> Component:
         view, _ = parse_url(pathname or "/", search or "", base)
         try:
-            return topbar(hub, view, base)
+            return topbar(hub, view, base, tabs(hub, view))
         except UserError:
-            return topbar(hub, View(), base)
+            return topbar(hub, View(), base, ())
 
     findings_frame.register(dash, hub, base)
 

@@ -20,22 +20,8 @@ from starlette.routing import BaseRoute, Mount, Route
 from app.access.auth import Everybody, Guard, Prefix
 from app.access.sessions import Sessions
 from app.dash_shell import make_dash
-from app.live.jobs import LiveJobs
-from app.routes import (
-    findings,
-    health,
-    layout,
-    model,
-    overview,
-    query,
-    ranks,
-    runs,
-    share,
-    timeline,
-    uploads,
-    whatif,
-)
-from app.routes.live import agents, perturb, status, watch
+from app.routes import ROUTES
+from app.routes.context import RouteContext
 from app.runs.hub import Hub
 from app.settings import Settings
 from app.web.answers import Body
@@ -44,7 +30,6 @@ from app.web.caller import Forbidden
 from app.web.metrics import Measured
 from app.web.page_cache import KeptPages
 from app.web.request_limits import RequestLimits
-from app.web.request_queue import Turns
 from app.web.security_headers import SafeHeaders
 from app.web.whole_bodies import WholeBodies
 from ingest.errors import UserError
@@ -67,27 +52,10 @@ def make_app(
     pages.config["MAX_CONTENT_LENGTH"] = _MOST_POSTED
     public_origin = settings.public_origin if settings else ""
     public_root = f"{public_origin}{settings.base}" if settings and public_origin else ""
-    questions, sql = Turns("saved questions"), Turns("SQL")
-    shares, whatifs = Turns("shared files"), Turns("what-if")
-    jobs = LiveJobs()
+    context = RouteContext(hub, public_root)
     routes: list[BaseRoute] = [
         Route("/assets/{version}/{path:path}", _Assets().answer),
-        *health.routes(hub, [questions, sql, shares, whatifs]),
-        *status.routes(hub),
-        *agents.routes(jobs, hub.store.folder),
-        *watch.routes(jobs),
-        *runs.routes(hub),
-        *uploads.routes(hub),
-        *share.routes(hub, shares, public_root),
-        *query.routes(hub, questions, sql),
-        *ranks.routes(hub),
-        *layout.routes(hub),
-        *findings.routes(hub),
-        *overview.routes(hub),
-        *timeline.routes(hub),
-        *whatif.routes(hub, whatifs),
-        *model.routes(hub),
-        *perturb.routes(hub, jobs),
+        *(route for module in ROUTES for route in module.routes(context)),
         Route("/api/{path:path}", _unknown, methods=_METHODS),
         Mount("/", KeptPages(WholeBodies(WSGIMiddleware(pages, workers=8), _MOST_POSTED))),
     ]
@@ -123,7 +91,9 @@ def _as_sentence(_request: Request, error: Exception) -> Response:
 
 
 def _unknown(request: Request) -> Response:
-    return JSONResponse({"error": f"There is no {request.url.path}; is the page older?"}, 404)
+    return JSONResponse(
+        {"error": f"There is no {request.url.path}. Reload: this page is out of date."}, 404
+    )
 
 
 def _failed(_request: Request, _error: Exception) -> Response:

@@ -17,8 +17,32 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 if TYPE_CHECKING:
     from ingest.run import Run
 
-PAGES = ("overview", "timeline", "ranks", "query", "what-if", "model")
-"""Tabs of a run, in order; the first one opens by default."""
+
+@dataclass(frozen=True)
+class Page:
+    """One tab of a run. `key`: after g, it opens the page."""
+
+    name: str
+    title: str
+    key: str
+
+    @property
+    def module(self) -> str:
+        """Of app/pages/."""
+        return self.name.replace("-", "")
+
+
+PAGES = (
+    Page("overview", "Overview", "o"),
+    Page("timeline", "Timeline", "t"),
+    Page("ranks", "Ranks", "r"),
+    Page("query", "Query", "q"),
+    Page("what-if", "What-if", "w"),
+    Page("model", "Model", "m"),
+)
+"""Tabs of a run, in order; the first one opens by default. The browser gets them with each page."""
+
+PAGE_NAMES = tuple(page.name for page in PAGES)
 
 _MOST_RANKS = 4096
 _LONGEST = 4000
@@ -84,10 +108,10 @@ def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[s
     if len(parts) < 2 or parts[0] != "run":
         return View(), []
     problems = []
-    page = parts[2] if len(parts) > 2 else PAGES[0]
-    if page not in PAGES:
+    page = parts[2] if len(parts) > 2 else PAGE_NAMES[0]
+    if page not in PAGE_NAMES:
         problems.append(f"There is no page {page[:40]!r}; this is the overview.")
-        page = PAGES[0]
+        page = PAGE_NAMES[0]
     values: dict[str, Any] = {"run": unquote(parts[1]), "page": page}
     arguments: dict[str, dict[str, str]] = {prefix: {} for prefix in _ARGUMENTS}
     for name, text in parse_qsl(search.removeprefix("?"), keep_blank_values=False):

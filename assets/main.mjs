@@ -7,19 +7,11 @@ import { App } from './lib/app.mjs';
 import { Live } from './lib/live.mjs';
 import { PageControls } from './lib/page/page_controls.mjs';
 
+/** Views that do not lie in NAME/view.mjs. */
 const VIEWS = {
-  about: () => import('./about/view.mjs'),
-  grid: () => import('./grid/view.mjs'),
-  heat: () => import('./heat/view.mjs'),
-  model: () => import('./model/view.mjs'),
   'metric-picker': () => import('./ranks/metric_picker.mjs'),
   'rank-table': () => import('./ranks/rank_table.mjs'),
-  runs: () => import('./runs/view.mjs'),
-  query: () => import('./query/view.mjs'),
-  share: () => import('./share/view.mjs'),
-  timeline: () => import('./timeline/view.mjs'),
   'finding-timeline': () => import('./timeline/finding_timeline.mjs'),
-  strip: () => import('./strip/view.mjs'),
   'what-if': () => import('./whatif/view.mjs'),
   'when-seen': () => import('./lib/page/when_seen.mjs'),
 };
@@ -33,8 +25,9 @@ app.pageControls = new PageControls(app);
 const mounted = new Map();
 
 async function mount(element) {
-  const load = VIEWS[element.dataset.view];
-  if (!load || mounted.has(element)) return;
+  if (mounted.has(element)) return;
+  const name = element.dataset.view;
+  const load = VIEWS[name] ?? (() => import(`./${name}/view.mjs`));
   mounted.set(element, null);
   try {
     const { mount: mountView } = await load();

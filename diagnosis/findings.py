@@ -15,56 +15,13 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-KINDS = (
-    "slow_worker",
-    "slow_op",
-    "jit_spikes",
-    "dead_rank",
-    "slow_node_link",
-    "slow_host",
-    "silent_host",
-    "link_flap",
-    "slow_link",
-    "slow_dp_network",
-    "comm_regression",
-    "missing_rank",
-    "mismatched_op",
-    "mismatched_size",
-    "mismatched_dtype",
-    "group_order_deadlock",
-    "data_loader",
-    "data_stalled",
-    "gc_pauses",
-    "launch_bound",
-    "allocator_stalls",
-    "sequence_imbalance",
-    "slow_stage",
-    "expert_imbalance",
-    "slow_checkpoint",
-    "host_contention",
-    "host_memory_pressure",
-    "memory_leak",
-    "nonfinite",
-    "silent_corruption",
-    "loss_spike",
-    "dead_units",
-    "launch_skew",
-    "monitor_overhead",
-    "clock_unaligned",
-    "data_gaps",
-    "hung_rank",
-    "many_hosts_slow",
-    "step_regression",
-    "attention_entropy_collapse",
-    "logit_growth",
-    "stalled_updates",
-)
-"""The closed list of what a finding can be."""
-
 SEVERITIES = ("urgent", "warning", "past")
 """urgent: acts now and costs the job; warning: acts now, small; past: it is over."""
 
 CONFIDENCES = ("high", "medium", "low")
+
+_KIND = re.compile(r"[a-z]+(_[a-z]+)*")
+"""Which kinds there are, the registry of detectors knows (diagnosis/detectors/__init__.py)."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +111,9 @@ class Finding:
     cause: str = ""
 
     def __post_init__(self) -> None:
+        if not _KIND.fullmatch(self.kind):
+            raise ValueError(f"a finding's kind is {self.kind!r}; give words joined by _")
         for name, value, known in (
-            ("kind", self.kind, KINDS),
             ("severity", self.severity, SEVERITIES),
             ("confidence", self.confidence, CONFIDENCES),
         ):

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from app.runs.hub import Hub
 from app.runs.policies import STALE_WHILE_REVALIDATE
-from diagnosis.detectors import Detector, detectors, diagnose, late_arrival
+from diagnosis.detectors import DETECTORS, Detector, diagnose, late_arrival
 from diagnosis.detectors import against_baseline as baseline
 from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Verdict
-from diagnosis.statistics import cells
 from diagnosis.statistics.episodes import MIN_VOTES
 from diagnosis.statistics.open_collectives import standing
+from diagnosis.statistics.straggler_cells import CELLS
 from ingest.query.questions import question
 from ingest.readers import straggler_analysis
 from ingest.run import Run
@@ -75,18 +75,17 @@ def tables_of(
     steps: tuple[int, int],
     stop: Stop | None = None,
     pp: int | None = None,
-    chosen: Sequence[Detector] | None = None,
+    chosen: Sequence[Detector] = DETECTORS,
 ) -> dict[str, pa.Table]:
     """Answers of the questions of detectors (default: all), over steps (both included), of one
     stage. Questions that read every collective are asked of few steps only, operations of
     StragglerAnalysis traces of those only.
     """
-    asked = detectors() if chosen is None else chosen
-    names = sorted({name for detector in asked for name in detector.questions})
+    names = sorted({name for detector in chosen for name in detector.questions})
     if steps[1] - steps[0] + 1 >= MIN_VOTES:
         names = [name for name in names if name != late_arrival.COUNTS]
     if run.info["source"] != straggler_analysis.NAME:
-        names = [name for name in names if name != cells.CELLS]
+        names = [name for name in names if name != CELLS]
     given = {"step_min": steps[0], "step_max": steps[1], "attempt": attempt, "pp": pp}
     return {name: _asked(run, name, given, stop) for name in names}
 
@@ -152,7 +151,7 @@ def _from_its_onset(run: Run, finding: Finding, steps: _Steps, stop: Stop | None
         pp=pp,
     )
     further = steps.within(of_stage[0]["ranks"])
-    telling = [detector for detector in detectors() if finding.kind in detector.kinds]
+    telling = [detector for detector in DETECTORS if finding.kind in detector.kinds]
     tables = tables_of(run, finding.attempt, further, stop, pp, telling)
     same = [
         one

@@ -15,9 +15,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.analysis.imports import open_any
-from app.routes.share import file_name, shown_finding
 from app.runs.hub import Hub
-from app.share.page import shared_page
+from app.share.shared_file import file_name, shared_file
 from app.view_state import View, explain, parse_url
 from ingest.errors import UserError, printable
 from ingest.exports.perfetto import write_perfetto
@@ -58,13 +57,13 @@ def run(arguments: argparse.Namespace) -> int:
         folder = opened.folder
     hub = Hub(folder)
     try:
-        content = shared_page(hub, view)
-        out = arguments.out or Path(file_name(folder.name, shown_finding(hub, view)))
+        made = shared_file(hub, view)
     finally:
         hub.close()
+    out = arguments.out or Path(made.name)
     with published(out) as file:
-        file.write(content)
-    print(printable(f"{out} ({len(content) / 1e6:.2f} MB)"))
+        file.write(made.content)
+    print(printable(f"{out} ({len(made.content) / 1e6:.2f} MB)"))
     return 0
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
+from app.analysis.finding_links import chosen_finding, evidence_view, finding_view
 from app.analysis.not_identifiable import not_identifiable
-from app.components.banner import chosen, link_of, show_me
 from app.view_state import View, format_ranks
 from app.views.run.about_run import Clocks
 from diagnosis.findings import Diagnosis, Evidence, Finding
@@ -20,7 +20,7 @@ MOST_LISTED = 100
 
 def drawer(diagnosis: Diagnosis, view: View, base: str, clocks: Clocks | None = None) -> Component:
     """Contents of the drawer; the chosen finding is open, the others folded."""
-    selected = chosen(diagnosis, view.finding)
+    selected = chosen_finding(diagnosis, view.finding)
     parts: list[Component] = [
         html.Header(
             [
@@ -93,7 +93,7 @@ def _finding(finding: Finding, view: View, base: str, is_open: bool) -> Componen
         rows.append(
             ("Waiting for it", f"ranks {shown}" + (f" and {more} more" if more > 0 else ""))
         )
-    show = show_me(finding, view).url(base)
+    show = finding_view(finding, view).url(base)
     body = [
         html.P(finding.text),
         html.Dl([part for name, text in rows for part in (html.Dt(name), html.Dd(text))]),
@@ -130,7 +130,7 @@ def _since(finding: Finding) -> str:
 
 
 def _evidence(evidence: Evidence, finding: Finding, view: View, base: str) -> Component:
-    seen = link_of(evidence, view).to(finding=finding.id).url(base)
+    seen = evidence_view(evidence, view).to(finding=finding.id).url(base)
     args = tuple((name, str(value)) for name, value in evidence.params)
     asked = View(view.run, "query", q=evidence.question, args=args).url(base)
     links = [

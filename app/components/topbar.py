@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from dash import html
 from dash.development.base_component import Component
 
 from app.runs.hub import Hub
-from app.view_state import PAGES, View
-from app.views.model.recorded import has_model
+from app.view_state import Page, View
 from app.views.run.runs import card_of
-from app.views.whatif.analysis import can_tell
 from diagnosis.findings import Diagnosis
 from ingest.run import Run
 
 _MARK = "▚"
 
 
-def topbar(hub: Hub, view: View, base: str) -> Component:
+def topbar(hub: Hub, view: View, base: str, tabs: Sequence[Page]) -> Component:
     """Brand, tabs, run, layout, live state and tools; raises UserError for an unknown run."""
     brand = html.A(
         [html.Span(_MARK, className="mark", **{"aria-hidden": "true"}), "rankscope"],
@@ -33,30 +31,25 @@ def topbar(hub: Hub, view: View, base: str) -> Component:
     card = hub.cache.get(view.run, "card", lambda run, _: card_of(run))
     right = [*_chips(run, view), *_tools()]
     return html.Header(
-        [brand, _tabs(hub, view, base), html.Div(right, className="right")],
+        [brand, _tabs(view, base, tabs), html.Div(right, className="right")],
         className="topbar",
         **{"data-attempt": str(run.newest_attempt), "data-bar": card.bar},
     )
 
 
-def _tabs(hub: Hub, view: View, base: str) -> Component:
-    assert view.run is not None
-    tells: dict[str, Callable[[str], bool]] = {
-        "what-if": lambda name: hub.cache.get(
-            name, "can tell what-if", lambda run, _: can_tell(run)
-        ),
-        "model": lambda name: has_model(hub.run(name)),
-    }
-    tabs = [
+def _tabs(view: View, base: str, tabs: Sequence[Page]) -> Component:
+    links = [
         html.A(
-            page.capitalize(),
-            href=View(view.run, page).url(base),
-            **{"data-page": page, "aria-current": "page" if page == view.page else "false"},
+            page.title,
+            href=View(view.run, page.name).url(base),
+            **{
+                "data-page": page.name,
+                "aria-current": "page" if page.name == view.page else "false",
+            },
         )
-        for page in PAGES
-        if page == view.page or page not in tells or tells[page](view.run)
+        for page in tabs
     ]
-    return html.Nav(tabs, **{"aria-label": "pages"})
+    return html.Nav(links, **{"aria-label": "pages"})
 
 
 def _chips(run: Run, view: View) -> list[Component]:

@@ -9,7 +9,12 @@ from dash.development.base_component import Component
 
 from app.runs.hub import Hub
 from app.view_state import View
-from app.views.model.recorded import first_view
+from app.views.model.recorded import first_view, has_model
+
+
+def has_data(hub: Hub, run: str) -> bool:
+    """Whether a run records something of its model."""
+    return has_model(hub.run(run))
 
 
 def render(hub: Hub, view: View) -> Component:

@@ -9,9 +9,9 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from app.analysis.diagnosis import diagnosis_of
+from app.analysis.finding_links import chosen_finding, finding_view
 from app.analysis.kpis import kpis_of
 from app.components import about_run
-from app.components.banner import chosen, show_me
 from app.components.findings_frame import Address, view_at
 from app.components.kpi_tiles import tiles
 from app.components.outstanding import outstanding
@@ -178,9 +178,9 @@ def _timeline(hub: Hub, diagnosis: Diagnosis, view: View) -> Component:
             html.P(text, className="sentence"), id="timeline-of-nothing", className="panel picture"
         )
     options: dict[str, Any] = {"compact": True}
-    finding = chosen(diagnosis, view.finding)
+    finding = chosen_finding(diagnosis, view.finding)
     if finding is not None:
-        target = show_me(finding, view)
+        target = finding_view(finding, view)
         options |= {
             "ranks": list(target.ranks),
             "steps": target.steps,

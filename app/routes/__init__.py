@@ -1,1 +1,41 @@
-"""Routes of the server that answer with data: one module per view."""
+"""Routes of the server that answer with data: one module per subject, listed in ROUTES.
+
+Each has routes(context), which make_app adds in this order.
+"""
+
+from __future__ import annotations
+
+from app.routes import (
+    findings,
+    health,
+    layout,
+    model,
+    overview,
+    query,
+    ranks,
+    runs,
+    share,
+    timeline,
+    uploads,
+    whatif,
+)
+from app.routes.live import agents, perturb, status, watch
+
+ROUTES = (
+    health,
+    status,
+    agents,
+    watch,
+    runs,
+    uploads,
+    share,
+    query,
+    ranks,
+    layout,
+    findings,
+    overview,
+    timeline,
+    whatif,
+    model,
+    perturb,
+)

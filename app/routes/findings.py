@@ -8,17 +8,18 @@ from starlette.routing import Route
 
 from app.analysis.diagnosis import diagnosis_of
 from app.analysis.not_identifiable import whole_answer
-from app.runs.hub import Hub
+from app.routes.context import RouteContext
 from app.web.answers import answer_prefetched
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop
 
 
-def routes(hub: Hub) -> list[Route]:
+def routes(context: RouteContext) -> list[Route]:
     """GET api/run/{run}/findings[?attempt=N]: what `rankscope diagnose --json` prints, but for the
     order of findings: the most urgent come first.
     """
+    hub = context.hub
 
     async def findings(request: Request) -> Response:
         name, given = request.path_params["run"], request.query_params.get("attempt")

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from app.runs.hub import Hub
+from app.routes.context import RouteContext
 from app.web.caller import ROLE
 from app.web.metrics import METRICS, gauge, resident_bytes
-from app.web.request_queue import Turns
 
 
-def routes(hub: Hub, places: Sequence[Turns]) -> list[Route]:
+def routes(context: RouteContext) -> list[Route]:
     """GET /healthz (answers without a token) and /metrics."""
+    hub, queues = context.hub, context.queues
 
     async def healthz(request: Request) -> Response:
         problems = hub.problems()
-        full = [turns.kind for turns in places if turns.is_full]
+        full = [turns.kind for turns in queues if turns.is_full]
         health: dict[str, object] = {
             "status": "degraded" if problems or full else "ok",
             "uptime_s": round(METRICS.uptime_s, 1),

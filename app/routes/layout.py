@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from app.routes.context import RouteContext
 from app.runs.hub import Hub
 from app.settings import Role
 from app.views.ranks.layout_preview import layout_preview
@@ -37,12 +38,13 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True):
     order: str = ORDER
 
 
-def routes(hub: Hub) -> list[Route]:
+def routes(context: RouteContext) -> list[Route]:
     """GET, POST and DELETE api/run/RUN/layout; GET ?tp=2&dp=4&order=dp-tp says what it would mean.
 
     POST takes {"sizes": {axis: size}, "order": axes slowest first}; it and DELETE, which takes the
     correction back, need the role uploader.
     """
+    hub = context.hub
     of = _Layouts(hub)
     path = "/api/run/{run}/layout"
     return [

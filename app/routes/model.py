@@ -25,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from app.routes.context import RouteContext
 from app.routes.ranks import Asked
 from app.runs.hub import Hub
 from app.runs.policies import STALE_WHILE_REVALIDATE
@@ -179,8 +180,9 @@ def _width(asked: Asked) -> int:
     return min(asked.whole("width", 1200) or 0, _MOST_WIDE)
 
 
-def routes(hub: Hub) -> list[Route]:
+def routes(context: RouteContext) -> list[Route]:
     """The routes of this module."""
+    hub = context.hub
     answers = _Answers(hub)
     statistics = (answers.recorded, answers.health, answers.histogram, answers.axes)
     content = (answers.frames, answers.tiles, answers.frame, answers.states)

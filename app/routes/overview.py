@@ -9,8 +9,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.analysis.diagnosis import diagnosis_of
+from app.routes.context import RouteContext
 from app.routes.findings import attempt_of
-from app.runs.hub import Hub
 from app.views.run.strip import Strip, strip_of
 from app.web.answers import answer_prefetched
 from app.web.arrays import MEDIA_TYPE, pack_arrays
@@ -18,8 +18,9 @@ from ingest.run import Run
 from ingest.stopping import Stop
 
 
-def routes(hub: Hub) -> list[Route]:
+def routes(context: RouteContext) -> list[Route]:
     """GET api/run/{run}/strip[?attempt=N]: app.views.run.strip.Strip as binary arrays."""
+    hub = context.hub
 
     async def strip(request: Request) -> Response:
         name, given = request.path_params["run"], request.query_params.get("attempt")

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from app.routes.context import RouteContext
 from app.routes.tickets import Tickets
 from app.runs.hub import Hub
 from app.views.run.query import CSV_LIMIT_S, Query, answered, csv_pieces, prepared
@@ -40,10 +41,11 @@ _BY_ADDRESS = (
 )
 
 
-def routes(hub: Hub, questions: Turns, sql: Turns) -> list[Route]:
+def routes(context: RouteContext) -> list[Route]:
     """Saved questions by GET api/run/RUN/query and query.csv, ?q=NAME&q.KEY=VALUE; SQL that people
     write by POST to the same, {"sql": SELECT}; a link to its CSV by POST query.csv/ticket.
     """
+    hub, questions, sql = context.hub, context.questions, context.sql
     tickets = Tickets()
 
     async def saved(request: Request) -> Response:

@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.analysis.metric_maps import Maps
+from app.routes.context import RouteContext
 from app.runs.hub import Hub
 from app.runs.policies import max_age
 from app.views.ranks import grid as grids
@@ -180,8 +181,9 @@ class _Answers:
         return self._maps.whole(asked.run, metric, attempt, steps, stop)
 
 
-def routes(hub: Hub) -> list[Route]:
+def routes(context: RouteContext) -> list[Route]:
     """The routes of this module."""
+    hub = context.hub
     answers = _Answers(hub)
     prefetched = (answers.layout, answers.grid, answers.heat, answers.hosts)
     plain = (answers.cell, answers.worst, answers.table, answers.metrics)

@@ -9,12 +9,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.analysis.run_board import board_of
-from app.runs.hub import Hub
+from app.routes.context import RouteContext
 from app.web.answers import answer
 
 
-def routes(hub: Hub) -> list[Route]:
+def routes(context: RouteContext) -> list[Route]:
     """GET api/runs: {"runs": [app.views.run.runs.RunRow, ...]}, newest activity first."""
+    hub = context.hub
 
     async def listing(request: Request) -> Response:
         return await answer(

@@ -2,56 +2,36 @@
 
 from __future__ import annotations
 
-import re
-
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.analysis.diagnosis import diagnosis_of
-from app.components.banner import chosen
-from app.runs.hub import Hub
-from app.share.page import shared_page
-from app.view_state import PAGES, View, parse_url
+from app.routes.context import RouteContext
+from app.share.shared_file import SharedFile, shared_file
+from app.view_state import PAGE_NAMES, parse_url
 from app.web.answers import answer
-from app.web.request_queue import Turns
 from ingest.stopping import Stop
 
-_NOT_IN_NAMES = re.compile(r"[^\w.-]+", re.ASCII)
 
-
-def file_name(run: str, finding: str | None) -> str:
-    """Name of the file for a run and what it shows."""
-    name = f"{run}-{finding}" if finding else run
-    return f"rankscope-{_NOT_IN_NAMES.sub('-', name).strip('-')[:120]}.html"
-
-
-def shown_finding(hub: Hub, view: View) -> str | None:
-    """Id of the finding that the file of a view shows, None where the view names none."""
-    if view.run is None or view.finding is None:
-        return None
-    finding = chosen(diagnosis_of(hub, view.run, view.attempt), view.finding)
-    return finding.id if finding else None
-
-
-def routes(hub: Hub, turns: Turns, public_url: str = "") -> list[Route]:
+def routes(context: RouteContext) -> list[Route]:
     """GET api/run/RUN/share?page=...&<fields of the view>: the file as a download."""
+    hub, turns, public_url = context.hub, context.shares, context.public_root
 
     async def share(request: Request) -> Response:
         name = request.path_params["run"]
-        page = request.query_params.get("page", PAGES[0])
-        view, _ = parse_url(f"/run/x/{page if page in PAGES else PAGES[0]}", request.url.query)
+        page = request.query_params.get("page", PAGE_NAMES[0])
+        view, _ = parse_url(
+            f"/run/x/{page if page in PAGE_NAMES else PAGE_NAMES[0]}", request.url.query
+        )
         view = view.to(run=name)
 
-        def compute(stop: Stop) -> tuple[str, bytes]:
-            content = shared_page(hub, view, public_url, stop)
-            return file_name(name, shown_finding(hub, view)), content
+        def compute(stop: Stop) -> SharedFile:
+            return shared_file(hub, view, public_url, stop)
 
-        def respond(made: tuple[str, bytes]) -> Response:
-            named, content = made
-            disposition = f'attachment; filename="{named}"'
+        def respond(file: SharedFile) -> Response:
+            disposition = f'attachment; filename="{file.name}"'
             headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
-            return Response(content, media_type="text/html", headers=headers)
+            return Response(file.content, media_type="text/html", headers=headers)
 
         return await answer(request, compute, respond, turns)
 

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.analysis.timelines import Timelines
-from app.runs.hub import Hub
+from app.routes.context import RouteContext
 from app.view_state import SAFEST, View, parse_url
 from app.views.timeline.area_sums import area, found, members
 from app.views.timeline.lanes import choose
@@ -24,8 +24,9 @@ _GREATEST_HASH = 2**63
 """Groups are named by a hash, the one number that is beyond what browsers count exactly."""
 
 
-def routes(hub: Hub) -> list[Route]:
+def routes(context: RouteContext) -> list[Route]:
     """Routes of the timeline."""
+    hub = context.hub
     timelines = Timelines(hub)
 
     async def timeline(request: Request) -> Response:

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.runs.hub import Hub
+from app.routes.context import RouteContext
 from app.settings import Role
 from app.uploads.errors import Stopping, TooBig, UploadError, WrongOffset, WrongType, WrongVersion
 from app.uploads.files import MAX_LIST_BYTES, limit_bytes, parse_body
@@ -40,8 +40,9 @@ _DRAIN_S = 10.0
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def routes(hub: Hub) -> list[Route]:
+def routes(context: RouteContext) -> list[Route]:
     """POST api/uploads; HEAD, PATCH, GET and DELETE api/uploads/ID."""
+    hub = context.hub
     answers = _Answers(uploads_of(hub))
     one = "/api/uploads/{id}"
     return [

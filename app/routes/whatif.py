@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from app.routes.context import RouteContext
 from app.routes.ranks import Asked
 from app.runs.answer_store import Cached
 from app.runs.hub import Hub
@@ -25,7 +26,6 @@ from app.views.whatif.analysis import Answer, Refusal, Steps, stop_here, whatif_
 from app.views.whatif.answer import causes_told, cell_of, numbers, replayed
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE, pack_arrays
-from app.web.request_queue import Turns
 from diagnosis.whatif.causes import causes
 from ingest.stopping import Stop
 
@@ -91,8 +91,9 @@ def _refused(found: Refusal) -> dict[str, object]:
     return {"reason": found.reason}
 
 
-def routes(hub: Hub, turns: Turns) -> list[Route]:
+def routes(context: RouteContext) -> list[Route]:
     """The routes of this module, worked on in turns."""
+    hub, turns = context.hub, context.whatifs
     answers = _Answers(hub)
 
     def route(path: str, compute: Compute) -> Route:

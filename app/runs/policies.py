@@ -111,7 +111,7 @@ USES: dict[str, Use] = {
     "strip": _prefetch("pages ask for it at each piece of news", "routes/overview.py"),
     "about": _fresh("one read per attempt, for a panel and its notes", "components/about_run.py"),
     "clocks": _fresh("one read per attempt, for the drawer", "components/findings_frame.py"),
-    "can tell what-if": _fresh("whether there is a tab, on every page", "components/topbar.py"),
+    "can tell what-if": _fresh("whether there is a tab, on every page", "pages/whatif.py"),
     "has rows": _fresh("whether there is anything to draw", "pages/overview.py"),
     "instead of steps": _fresh("what a run without steps shows", "pages/overview.py"),
     "breakdown": _fresh("one table per attempt and steps", "components/breakdown.py"),
@@ -155,7 +155,11 @@ USES: dict[str, Use] = {
     ),
     "what-if causes": _min_age("one replay per cause", "routes/whatif.py"),
     # shared files
-    "shared heat": _fresh("a coarser try of the same file reads nothing again", "share/content.py"),
-    "shared rows": _fresh("a coarser try of the same file reads nothing again", "share/content.py"),
+    "shared heat": _fresh(
+        "a coarser try of the same file reads nothing again", "share/collected_view.py"
+    ),
+    "shared rows": _fresh(
+        "a coarser try of the same file reads nothing again", "share/collected_view.py"
+    ),
 }
 """Kind of answer (first part of its key) -> policy, who asks, why."""

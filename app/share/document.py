@@ -7,11 +7,13 @@ import hashlib
 import json
 from functools import cache
 
+from markupsafe import Markup
+
 from app.components.kpi_tiles import line_svg, pooled
 from app.components.outstanding import HEAD, MOST_GROUPS, apart_said, front_texts
 from app.share.bundle import bundle, from_folder
-from app.share.content import Shared
-from app.share.markup import Markup, joined, tag
+from app.share.collected_view import CollectedView
+from app.share.markup import joined, tag
 from app.views.ranks.rank_table import RankRow
 from app.views.run.kpis import Kpi
 from app.web.assets import assets_folder
@@ -44,33 +46,33 @@ def _style() -> str:
     return "\n".join(texts).replace("</style", "<\\/style")
 
 
-def document(shared: Shared, reduced: bool = False) -> str:
-    """The whole file; `reduced`: say that detail was left out to keep it small."""
-    notes = list(shared.notes)
-    if reduced:
+def document(collected: CollectedView, is_reduced: bool = False) -> str:
+    """The whole file; `is_reduced`: a note says that detail was left out to keep it small."""
+    notes = list(collected.notes)
+    if is_reduced:
         notes.append("Map and timeline are coarser than on the live page, to keep this file small.")
     head = joined(
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=_policy()),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="referrer", content="no-referrer"),
-        tag("title", f"{_title(shared)} \u00b7 {shared.run}"),
+        tag("title", f"{_title(collected)} \u00b7 {collected.run}"),
         tag("style", Markup(_style())),
     )
-    below = [_pictures(shared), _table(shared)]
+    below = [_pictures(collected), _table(collected)]
     body = joined(
-        _top(shared),
+        _top(collected),
         tag(
             "main",
-            _banner(shared),
-            tag("div", *[_tile(kpi) for kpi in shared.kpis], class_="shared-kpis", role="list"),
-            *(reversed(below) if shared.fronts else below),  # what is open in a dump comes first
+            _banner(collected),
+            tag("div", *[_tile(kpi) for kpi in collected.kpis], class_="shared-kpis", role="list"),
+            *(reversed(below) if collected.fronts else below),  # what is open in a dump comes first
             tag("section", *[tag("p", note) for note in notes], class_="quiet shared-notes")
             if notes
             else None,
             class_="page shared-page",
         ),
-        tag("script", Markup(_data(shared)), type="application/json", id="shared-data"),
+        tag("script", Markup(_data(collected)), type="application/json", id="shared-data"),
         tag("script", Markup(_script())),
     )
     page = tag("html", tag("head", head), tag("body", body, class_="shared"), lang="en")
@@ -88,23 +90,27 @@ def _policy() -> str:
     )
 
 
-def _title(shared: Shared) -> str:
-    return shared.finding.title if shared.finding else "rankscope"
+def _title(collected: CollectedView) -> str:
+    return collected.finding.title if collected.finding else "rankscope"
 
 
-def _top(shared: Shared) -> Markup:
-    steps = f", steps {shared.steps[0]} to {shared.steps[1]}" if shared.steps else ""
+def _top(collected: CollectedView) -> Markup:
+    steps = f", steps {collected.steps[0]} to {collected.steps[1]}" if collected.steps else ""
     return tag(
         "header",
         tag("span", "rankscope", class_="brand"),
-        tag("span", shared.run, class_="chip run-name"),
-        tag("span", shared.layout, class_="chip") if shared.layout else None,
-        tag("span", shared.state, class_=f"chip state {shared.state}"),
+        tag("span", collected.run, class_="chip run-name"),
+        tag("span", collected.layout, class_="chip") if collected.layout else None,
+        tag("span", collected.state, class_=f"chip state {collected.state}"),
         tag(
             "span",
-            tag("span", f"attempt {shared.attempt}{steps}, as of {shared.made_at}", class_="quiet"),
-            tag("a", "Open live", href=shared.live_url, class_="button", rel="noreferrer")
-            if shared.live_url
+            tag(
+                "span",
+                f"attempt {collected.attempt}{steps}, as of {collected.made_at}",
+                class_="quiet",
+            ),
+            tag("a", "Open live", href=collected.live_url, class_="button", rel="noreferrer")
+            if collected.live_url
             else None,
             tag(
                 "button",
@@ -120,10 +126,10 @@ def _top(shared: Shared) -> Markup:
     )
 
 
-def _banner(shared: Shared) -> Markup:
-    finding = shared.finding
+def _banner(collected: CollectedView) -> Markup:
+    finding = collected.finding
     if finding is None:
-        said = shared.headline
+        said = collected.headline
         return tag(
             "section",
             tag("p", tag("strong", f"{said.title}."), " ", said.text),
@@ -173,9 +179,13 @@ def _tile(kpi: Kpi) -> Markup:
     )
 
 
-def _pictures(shared: Shared) -> Markup:
-    lanes = len(shared.shown_ranks)
-    of = f"{lanes} of {shared.num_ranks} ranks" if lanes < shared.num_ranks else f"{lanes} ranks"
+def _pictures(collected: CollectedView) -> Markup:
+    lanes = len(collected.shown_ranks)
+    of = (
+        f"{lanes} of {collected.num_ranks} ranks"
+        if lanes < collected.num_ranks
+        else f"{lanes} ranks"
+    )
     hint = "drag or A, D to move; Ctrl + wheel or W, S to zoom; F all"
     timeline = tag(
         "section",
@@ -192,22 +202,22 @@ def _pictures(shared: Shared) -> Markup:
         "section",
         tag(
             "header",
-            tag("h2", f"{shared.metric}, rank \u00d7 step"),
+            tag("h2", f"{collected.metric}, rank \u00d7 step"),
             tag("span", id="heat-said", class_="quiet", role="status"),
         ),
         tag("div", id="shared-heat"),
         class_="panel",
     )
-    return joined(timeline if shared.tile else None, heat if shared.heat else None)
+    return joined(timeline if collected.tile else None, heat if collected.heat else None)
 
 
-def _table(shared: Shared) -> Markup:
-    if not shared.rows or shared.row_steps is None:
-        return _fronts(shared)
-    left = shared.num_ranks - len(shared.rows)
-    about = f"means over steps {shared.row_steps[0]} to {shared.row_steps[1]}"
+def _table(collected: CollectedView) -> Markup:
+    if not collected.rows or collected.row_steps is None:
+        return _fronts(collected)
+    left = collected.num_ranks - len(collected.rows)
+    about = f"means over steps {collected.row_steps[0]} to {collected.row_steps[1]}"
     if left > 0:
-        about += f"; the {len(shared.rows)} slowest, {left:,} more on the live page"
+        about += f"; the {len(collected.rows)} slowest, {left:,} more on the live page"
     head = tag(
         "tr",
         tag("th", "Rank", scope="col"),
@@ -215,9 +225,9 @@ def _table(shared: Shared) -> Markup:
         tag("th", "Host", scope="col"),
         *[tag("th", f"{c[0]}, {c[2]}", scope="col", class_="number") for c in _COLUMNS],
     )
-    named = {place.rank for place in shared.finding.culprits} if shared.finding else set()
-    victims = set(shared.finding.victims) if shared.finding else set()
-    rows = [_row(row, named, victims) for row in shared.rows]
+    named = {place.rank for place in collected.finding.culprits} if collected.finding else set()
+    victims = set(collected.finding.victims) if collected.finding else set()
+    rows = [_row(row, named, victims) for row in collected.rows]
     table = tag("table", tag("thead", head), tag("tbody", *rows))
     return tag(
         "section",
@@ -227,15 +237,15 @@ def _table(shared: Shared) -> Markup:
     )
 
 
-def _fronts(shared: Shared) -> Markup:
+def _fronts(collected: CollectedView) -> Markup:
     """What a run without steps has instead of the table of its ranks."""
-    if not shared.fronts:
-        over = shared.state == "finished"
+    if not collected.fronts:
+        over = collected.state == "finished"
         said = "No step times were recorded." if over else "No step is finished yet."
         return tag("section", tag("p", said), class_="panel quiet")
     head = tag("tr", *[tag("th", text, scope="col") for text in HEAD])
     rows = []
-    for front in shared.fronts[:MOST_GROUPS]:
+    for front in collected.fronts[:MOST_GROUPS]:
         name, *texts = front_texts(front)
         cells = [tag("td", text) for text in texts]
         rows.append(
@@ -247,7 +257,7 @@ def _fronts(shared: Shared) -> Markup:
             )
         )
     table = tag("table", tag("thead", head), tag("tbody", *rows))
-    about = tag("span", apart_said(shared.fronts), class_="quiet")
+    about = tag("span", apart_said(collected.fronts), class_="quiet")
     title = "Where each group stands"
     return tag(
         "section",
@@ -274,17 +284,17 @@ def _row(row: RankRow, culprits: set[int], victims: set[int]) -> Markup:
     return tag("tr", number, tag("td", place or NONE), tag("td", row.host or NONE), *cells)
 
 
-def _data(shared: Shared) -> str:
+def _data(collected: CollectedView) -> str:
     def text(content: bytes | None) -> str | None:
         return None if content is None else base64.b64encode(content).decode()
 
-    finding = shared.finding
+    finding = collected.finding
     data = {
-        "tile": text(shared.tile),
-        "heat": text(shared.heat),
-        "rank": shared.rank,
-        "steps": shared.steps,
-        "ranks": list(shared.shown_ranks),
+        "tile": text(collected.tile),
+        "heat": text(collected.heat),
+        "rank": collected.rank,
+        "steps": collected.steps,
+        "ranks": list(collected.shown_ranks),
         "culprits": [place.rank for place in finding.culprits] if finding else [],
         "victims": list(finding.victims) if finding else [],
     }

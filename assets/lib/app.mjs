@@ -9,10 +9,11 @@ const PUBLISH_MS = 150;
 const WRITE_URL_MS = 120;
 
 export class App extends EventTarget {
-  /** @param {{base: string}} config */
+  /** @param {{base: string, pages: {name: string, title: string, key: string}[]}} config */
   constructor(config) {
     super();
     this.base = config.base;
+    this.pages = config.pages;
     this.view = emptyView();
     this.readUrl();
     window.addEventListener('popstate', () => this.readUrl());
@@ -20,7 +21,7 @@ export class App extends EventTarget {
 
   /** Read the view state from the address bar. */
   readUrl() {
-    this.view = parseUrl(location.pathname, location.search, this.base);
+    this.view = parseUrl(location.pathname, location.search, this.base, this.pages);
     this.#announceView();
   }
 

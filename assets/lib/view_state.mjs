@@ -19,14 +19,13 @@
  * @property {Object<string, string>} model what the page Model shows, see model/shared/model_state.mjs
  */
 
-export const PAGES = ['overview', 'timeline', 'ranks', 'query', 'what-if', 'model'];
 const MOST_RANKS = 4096;
 const LONGEST = 4000;
 
 /** @returns {View} */
 export function emptyView() {
   return {
-    run: null, page: PAGES[0], attempt: null, rank: null, ranks: [], steps: null, t: null,
+    run: null, page: 'overview', attempt: null, rank: null, ranks: [], steps: null, t: null,
     replay: null, metric: null, finding: null, q: null, sql: null, args: {}, model: {},
   };
 }
@@ -92,14 +91,16 @@ const cut = (text) => (text.length <= LONGEST ? text : [...text].slice(0, LONGES
 
 /**
  * View of a URL. A malformed field gets its default, an unknown path is the start page.
+ * @param {string} path @param {string} search @param {string} base
+ * @param {{name: string}[]} pages those of the page's configuration
  * @returns {View}
  */
-export function parseUrl(path, search = '', base = '') {
+export function parseUrl(path, search, base, pages) {
   const view = emptyView();
   const parts = (path.startsWith(base) ? path.slice(base.length) : path).split('/').filter(Boolean);
   if (parts.length < 2 || parts[0] !== 'run') return view;
   view.run = unquoted(parts[1]);
-  if (PAGES.includes(parts[2])) view.page = parts[2];
+  if (pages.some((page) => page.name === parts[2])) view.page = parts[2];
   for (const [key, text] of new URLSearchParams(search)) {
     if (text === '') continue;
     const argument = /^([qm])\.([A-Za-z]\w{0,39})$/.exec(key);

@@ -27,7 +27,7 @@ export function mount(element, app) {
     button.textContent = 'Preparing';
     try {
       const link = new URL(app.pageControls ? app.pageControls.link() : app.link());
-      const view = parseUrl(link.pathname, link.search, app.base);
+      const view = parseUrl(link.pathname, link.search, app.base, app.pages);
       const answer = await fetch(shareUrl(view, app.base), { signal: request.signal, credentials: 'same-origin' });
       if (!answer.ok) throw new Error((await answer.json()).error);
       const url = URL.createObjectURL(await answer.blob());

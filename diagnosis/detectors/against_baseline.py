@@ -22,18 +22,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from diagnosis.detectors.slow_worker.evidence import in_ms
 from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES
-from diagnosis.statistics.peers import Floats, Ints, spread_cells
 from diagnosis.statistics.phase_findings import URGENT_SHARE
 from diagnosis.statistics.phase_times import MIN_EXCESS as MIN_RISE
 from diagnosis.statistics.phase_times import middle, middles
+from diagnosis.statistics.rank_tables import Floats, Ints, spread_cells
 from diagnosis.statistics.transfer_times import MIN_EXCESS as MIN_TRANSFER_EXCESS
 from diagnosis.statistics.transfer_times import QUESTIONS as QUESTIONS
 from diagnosis.statistics.transfer_times import Transfers, transfers_of
+from diagnosis.statistics.units import in_ms
 
-NAME = "baseline"
+NAME = "against_baseline"
 KINDS = ("step_regression", "comm_regression")
 
 BEYOND_NOISE = 3.0

@@ -22,12 +22,13 @@ import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS, Episode
-from diagnosis.statistics.peers import Bools, Floats
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
-from diagnosis.statistics.phase_times import MIN_EXCESS, OwnTimes, own_times
+from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, phase_times
+from diagnosis.statistics.rank_tables import Bools, Floats
 from diagnosis.statistics.running_median import running_medians
 
 NAME = "allocator_stalls"
+KINDS = ("allocator_stalls",)
 QUESTIONS = ("allocator_retries", "rank_phases", "rank_places")
 
 FEWEST_RETRIES = 3
@@ -42,7 +43,7 @@ MOST_NAMED = 0.5
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     """Verdict on the steps in `tables`: answers of QUESTIONS; None where no allocator retried."""
-    times = own_times(tables["rank_phases"], tables["rank_places"])
+    times = phase_times(tables)
     retried_RS = retried_steps(tables["allocator_retries"], times)
     if not retried_RS.any():
         return None
@@ -58,7 +59,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     return Verdict(NAME, () if found is None else (found,), None if found else checked)
 
 
-def retried_steps(retries: pa.Table, times: OwnTimes) -> Bools:
+def retried_steps(retries: pa.Table, times: PhaseTimes) -> Bools:
     """Which ranks retried in which steps, (R, S), of the answer of `allocator_retries`."""
     rank_N, step_N = (np.asarray(retries[name].to_numpy(), np.int64) for name in ("rank", "step"))
     known_N = np.isin(rank_N, times.ranks.rank_R) & np.isin(step_N, times.step_S)
@@ -68,7 +69,7 @@ def retried_steps(retries: pa.Table, times: OwnTimes) -> Bools:
     return found_RS
 
 
-def _stalled(times: OwnTimes, retried_RS: Bools) -> Floats:
+def _stalled(times: PhaseTimes, retried_RS: Bools) -> Floats:
     """What each rank stands still in its steps with retries, ms: beyond its steps around."""
     own_RS = np.nansum([times.phases[name] for name in ("compute", "stretch", "rest")], axis=0)
     quiet_RS = np.where(retried_RS, np.nan, own_RS)
@@ -76,7 +77,9 @@ def _stalled(times: OwnTimes, retried_RS: Bools) -> Floats:
     return np.where(retried_RS, np.nan_to_num(np.maximum(longer_RS, 0.0)), 0.0)
 
 
-def _finding(times: OwnTimes, stalled_RS: Floats, rows: list[int], attempt: int) -> Finding | None:
+def _finding(
+    times: PhaseTimes, stalled_RS: Floats, rows: list[int], attempt: int
+) -> Finding | None:
     """The one finding, from the first step that stalls to the last; None where it costs little."""
     worst_S = stalled_RS[rows].max(axis=0)
     columns = np.flatnonzero(worst_S > 0)
@@ -106,7 +109,7 @@ def _finding(times: OwnTimes, stalled_RS: Floats, rows: list[int], attempt: int)
     return replace(found, evidence=(told, *found.evidence))
 
 
-def _words(times: OwnTimes, rows: list[int]) -> Words:
+def _words(times: PhaseTimes, rows: list[int]) -> Words:
     named = ", ".join(str(times.ranks.rank_R[row]) for row in rows)
     who = f"rank{'s' if len(rows) > 1 else ''} {named}" if rows else "the ranks"
     return Words(

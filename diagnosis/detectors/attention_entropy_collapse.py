@@ -27,7 +27,7 @@ from diagnosis.statistics.attention_heads import (
     named_heads,
     off_head,
 )
-from diagnosis.statistics.peers import Floats
+from diagnosis.statistics.rank_tables import Floats
 from diagnosis.statistics.sampled_series import (
     STAYS,
     Series,
@@ -38,6 +38,7 @@ from diagnosis.statistics.sampled_series import (
 )
 
 NAME = "attention_entropy_collapse"
+KINDS = ("attention_entropy_collapse",)
 QUESTIONS = ("attention_health",)
 
 ONE_TOKEN = -(0.99 * math.log(0.99) + 0.01 * math.log(0.01))

@@ -27,10 +27,11 @@ import pyarrow as pa
 from diagnosis.clocks.alignment import LARGEST_ERR_NS
 from diagnosis.clocks.offset_graph import Ties, largest_part, least_squares
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
-from diagnosis.statistics.peers import Floats, Ints, Ranks, placed
+from diagnosis.statistics.rank_tables import Floats, Ints, Ranks, placed
 from diagnosis.statistics.shared_location import place_of
 
 NAME = "clock_unaligned"
+KINDS = ("clock_unaligned",)
 QUESTIONS = ("end_lateness", "clock_error", "rank_places")
 
 LEAST_MS = 1.0

@@ -22,11 +22,12 @@ import pyarrow.compute as pc
 
 from diagnosis.findings import Evidence, Finding, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS
-from diagnosis.statistics.peers import Ints, placed
 from diagnosis.statistics.phase_findings import steps_missing
+from diagnosis.statistics.rank_tables import Ints, placed
 from diagnosis.statistics.shared_location import place_of
 
 NAME = "data_gaps"
+KINDS = ("data_gaps",)
 QUESTIONS = ("data_gaps", "rank_phases", "rank_places")
 
 _MOST_NAMED = 8

@@ -20,20 +20,22 @@ import pyarrow as pa
 
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import Episode, episodes
-from diagnosis.statistics.peers import NOISE_MADS, Floats, level_before, spread_cells
+from diagnosis.statistics.peers import NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import (
     MIN_EXCESS,
     STEADY_SHARE,
     Late,
-    OwnTimes,
+    PhaseTimes,
     late_by_one,
     middle,
-    own_times,
+    phase_times,
     worth_telling,
 )
+from diagnosis.statistics.rank_tables import Floats
 
 NAME = "data_loader"
+KINDS = ("data_loader",)
 QUESTIONS = ("rank_phases", "rank_places")
 
 STARVED = 0.1
@@ -42,10 +44,10 @@ STARVED = 0.1
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
-    times = own_times(tables["rank_phases"], tables["rank_places"])
+    times = phase_times(tables)
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
-    data_RS = spread_cells(tables["rank_phases"])[2]["data_ms"]
+    data_RS = times.phases["data"]
     if not (data_RS > 0).any():
         said = "No wait for data was recorded: a slow loader would show as host time only."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
@@ -60,7 +62,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     return Verdict(NAME, tuple(found), checked, set_aside=tuple(minor))
 
 
-def _of_ranks(times: OwnTimes, lates: list[Late], attempt: int) -> list[Finding]:
+def _of_ranks(times: PhaseTimes, lates: list[Late], attempt: int) -> list[Finding]:
     found = []
     for late in lates:
         lost = Lost((late.row,), late.episode, late.share, late.row)
@@ -69,7 +71,7 @@ def _of_ranks(times: OwnTimes, lates: list[Late], attempt: int) -> list[Finding]
     return found
 
 
-def _of_job(times: OwnTimes, data_RS: Floats, attempt: int) -> list[Finding]:
+def _of_job(times: PhaseTimes, data_RS: Floats, attempt: int) -> list[Finding]:
     """Episodes in which the median rank of those that load is blocked."""
     share_RS = data_RS / times.window_S
     loading = np.nanmedian(share_RS, axis=1) > 0

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, Verdict
-from diagnosis.statistics.peers import placed
+from diagnosis.statistics.rank_tables import placed
 from diagnosis.statistics.shared_location import pipeline_ranks, place_of
 
 NAME = "dead_rank"
@@ -166,8 +166,8 @@ def _evidence(
     quiet_s = round(one.quiet_ms / 1e3, 1)
     return (
         Evidence(
-            f"Its last heartbeat is {quiet_s} s older than those of most ranks, "
-            "which come each second.",
+            f"Its last heartbeat is {quiet_s} s older than those of most ranks; they come each "
+            "second.",
             quiet_s,
             "s",
             "last_signs",

@@ -36,6 +36,7 @@ from diagnosis.statistics.sampled_series import (
 )
 
 NAME = "dead_units"
+KINDS = ("dead_units",)
 QUESTIONS = ("tensor_health",)
 
 DEAD_SHARE = 0.5

@@ -19,13 +19,14 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.findings import Finding, NotEnoughData, Verdict
-from diagnosis.statistics.cells import CELLS
 from diagnosis.statistics.episodes import Episode, episodes
-from diagnosis.statistics.peers import Floats, spread_cells
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
-from diagnosis.statistics.phase_times import MIN_EXCESS, STEADY_SHARE, OwnTimes, own_times
+from diagnosis.statistics.phase_times import MIN_EXCESS, STEADY_SHARE, PhaseTimes, phase_times
+from diagnosis.statistics.rank_tables import Floats
+from diagnosis.statistics.straggler_cells import CELLS
 
 NAME = "gc_pauses"
+KINDS = ("gc_pauses",)
 QUESTIONS = ("rank_phases", "rank_places")
 
 
@@ -35,10 +36,10 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     """
     if CELLS in tables:
         return None
-    times = own_times(tables["rank_phases"], tables["rank_places"])
+    times = phase_times(tables)
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
-    gc_RS = np.nan_to_num(spread_cells(tables["rank_phases"])[2]["gc_ms"])
+    gc_RS = np.nan_to_num(times.phases["gc"])
     if not (gc_RS > 0).any():
         said = "No garbage collection was recorded: its pauses would show as host time only."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
@@ -50,7 +51,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     return Verdict(NAME, found, checked)
 
 
-def _finding(times: OwnTimes, gc_RS: Floats, episode: Episode, attempt: int) -> Finding:
+def _finding(times: PhaseTimes, gc_RS: Floats, episode: Episode, attempt: int) -> Finding:
     in_RS = gc_RS[:, episode.first : episode.last + 1]
     longest_S = in_RS.argmax(axis=0)[in_RS.max(axis=0) > 0]
     row, count = _most_frequent(longest_S)

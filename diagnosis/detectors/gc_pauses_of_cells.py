@@ -20,29 +20,29 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, Verdict
-from diagnosis.statistics.cells import CELLS, prepared_cells
 from diagnosis.statistics.episodes import Episode, episodes
-from diagnosis.statistics.peers import Floats
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
-from diagnosis.statistics.phase_times import MIN_EXCESS, OwnTimes, own_times
+from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, phase_times
+from diagnosis.statistics.rank_tables import Floats
+from diagnosis.statistics.straggler_cells import CELLS, straggler_cells
 from diagnosis.whatif.analysis import Prepared
 from diagnosis.whatif.replay import Scenarios, step_times
-from diagnosis.whatif.uneven_compute import Pauses, pauses
+from diagnosis.whatif.uneven_compute import Pauses
 
-NAME = "cell_pauses"
+NAME = "gc_pauses_of_cells"
+KINDS = ("gc_pauses",)
 QUESTIONS = (CELLS, "rank_phases", "rank_places")
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     """Verdict on the steps in `tables`: answers of QUESTIONS; None of any other run."""
-    times = own_times(tables["rank_phases"], tables["rank_places"])
-    prepared = prepared_cells(tables, times.ranks)
-    if prepared is None:
+    times = phase_times(tables)
+    cells = straggler_cells(tables, times.ranks)
+    if cells is None:
         return None
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
-    paused = pauses(prepared)
-    found = [] if paused is None else _findings(times, prepared, paused, attempt)
+    found = _findings(times, cells.prepared, cells.pauses, attempt) if cells.pauses else []
     checked = (
         f"No {'other ' if found else ''}pauses in forwards of ever other cells that cost "
         f"{100 * MIN_EXCESS:.0f} % of a step."
@@ -50,7 +50,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     return Verdict(NAME, tuple(found), checked)
 
 
-def _findings(times: OwnTimes, prepared: Prepared, paused: Pauses, attempt: int) -> list[Finding]:
+def _findings(times: PhaseTimes, prepared: Prepared, paused: Pauses, attempt: int) -> list[Finding]:
     at_S = np.searchsorted(times.step_S, prepared.ops.step_S)
     window_S = times.window_S[at_S] / 1e3
     longest_S = paused.pause_NSD.max(axis=(0, 2))
@@ -79,7 +79,7 @@ def _lost(prepared: Prepared, paused: Pauses) -> Floats:
 
 
 def _finding(
-    times: OwnTimes, episode: Episode, paused: Pauses, longest_ms: float, attempt: int
+    times: PhaseTimes, episode: Episode, paused: Pauses, longest_ms: float, attempt: int
 ) -> Finding:
     found = finding_of(times, Lost((), episode, episode.excess, 0), attempt, _WORDS)
     more = Evidence(

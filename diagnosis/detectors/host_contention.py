@@ -21,21 +21,21 @@ import pyarrow as pa
 from diagnosis.detectors.launch_skew import BOTH_WAYS, LEAST_SHARE, words_of
 from diagnosis.findings import Finding, Verdict
 from diagnosis.statistics.episodes import Episode, episodes
-from diagnosis.statistics.peers import NOISE_MADS, Floats, Ints, medians_of_others
+from diagnosis.statistics.peers import NOISE_MADS, medians_of_others
 from diagnosis.statistics.phase_findings import Lost, finding_of, steps_missing
-from diagnosis.statistics.phase_times import IDLE, MIN_EXCESS, OwnTimes, middle, own_times
+from diagnosis.statistics.phase_times import IDLE, MIN_EXCESS, PhaseTimes, middle, phase_times
+from diagnosis.statistics.rank_tables import Floats, Ints
 
-NAME = "busy_hosts"
+NAME = "host_contention"
+KINDS = ("host_contention",)
 QUESTIONS = ("rank_phases", "rank_places")
-
-KIND = "host_contention"
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     """Verdict on the steps in `tables`: answers of QUESTIONS; None where no host is by itself in a
     stage, or CPU time is not known.
     """
-    times = own_times(tables["rank_phases"], tables["rank_places"])
+    times = phase_times(tables)
     hosts = _hosts(times)
     alone = [host for host, rows in hosts.items() if _is_alone(times, rows)]
     if not alone or not np.nan_to_num(times.phases["stretch"]).any():
@@ -56,28 +56,28 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     return Verdict(NAME, tuple(found), checked)
 
 
-def _hosts(times: OwnTimes) -> dict[str, Ints]:
+def _hosts(times: PhaseTimes) -> dict[str, Ints]:
     """Rows of the ranks of each known host."""
     names = times.ranks.host_R
     known = sorted({name for name in names if name is not None})
     return {host: np.flatnonzero([name == host for name in names]) for host in known}
 
 
-def _is_alone(times: OwnTimes, rows: Ints) -> bool:
+def _is_alone(times: PhaseTimes, rows: Ints) -> bool:
     """Whether its stages have no rank on another host."""
     pp_R = times.ranks.coords_R["pp"]
     of_its_stages = np.flatnonzero(np.isin(pp_R, pp_R[rows]) & (pp_R >= 0))
     return 1 < rows.size == of_its_stages.size < pp_R.size
 
 
-def _excess(times: OwnTimes, hosts: Mapping[str, Ints]) -> dict[str, Floats]:
+def _excess(times: PhaseTimes, hosts: Mapping[str, Ints]) -> dict[str, Floats]:
     """Share of each step that the quickest rank of a host stands still, beyond the other hosts."""
     still_HS = np.array([_still(times, "stretch", rows) for rows in hosts.values()])
     others_HS = medians_of_others(still_HS, np.ones(len(still_HS), np.bool_))
     return dict(zip(hosts, still_HS - others_HS, strict=True))
 
 
-def _still(times: OwnTimes, name: str, rows: Ints) -> Floats:
+def _still(times: PhaseTimes, name: str, rows: Ints) -> Floats:
     share_NS = times.phases[name][rows] / times.window_S
     least_S = np.where(np.isfinite(share_NS), share_NS, np.inf).min(axis=0)
     return np.where(np.isfinite(least_S), least_S, np.nan)
@@ -90,7 +90,9 @@ def _episodes(excess: Mapping[str, Floats], host: str) -> list[Episode]:
     return [one for one in episodes(excess[host], threshold) if one.excess >= LEAST_SHARE]
 
 
-def _stands_still(times: OwnTimes, hosts: Mapping[str, Ints], host: str, episode: Episode) -> bool:
+def _stands_still(
+    times: PhaseTimes, hosts: Mapping[str, Ints], host: str, episode: Episode
+) -> bool:
     """Whether forwards and backwards are both stretched beyond those of the other hosts."""
     span = slice(episode.first, episode.last + 1)
     more = []
@@ -101,6 +103,6 @@ def _stands_still(times: OwnTimes, hosts: Mapping[str, Ints], host: str, episode
     return bool(np.isfinite(more).all() and min(more) >= BOTH_WAYS * sum(more) > 0)
 
 
-def _finding(times: OwnTimes, host: str, rows: Ints, episode: Episode, attempt: int) -> Finding:
+def _finding(times: PhaseTimes, host: str, rows: Ints, episode: Episode, attempt: int) -> Finding:
     lost = Lost(tuple(rows.tolist()), episode, episode.excess, int(rows[0]), (host,))
-    return finding_of(times, lost, attempt, words_of(times, KIND, lost))
+    return finding_of(times, lost, attempt, words_of(times, KINDS[0], lost))

@@ -26,15 +26,22 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.detectors.allocator_stalls import retried_steps
-from diagnosis.detectors.slow_worker.evidence import in_ms
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import FEWEST_HITS, LEAST_DENSE, Episode
-from diagnosis.statistics.peers import Bools, Floats, Ints
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
-from diagnosis.statistics.phase_times import MIN_EXCESS, STEADY_SHARE, OwnTimes, middle, own_times
+from diagnosis.statistics.phase_times import (
+    MIN_EXCESS,
+    STEADY_SHARE,
+    PhaseTimes,
+    middle,
+    phase_times,
+)
+from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.running_median import running_medians
+from diagnosis.statistics.units import in_ms
 
 NAME = "jit_spikes"
+KINDS = ("jit_spikes",)
 QUESTIONS = ("allocator_retries", "rank_phases", "rank_places")
 
 MIN_SPIKE = MIN_EXCESS
@@ -67,7 +74,7 @@ class _Spikes:
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
-    times = own_times(tables["rank_phases"], tables["rank_places"])
+    times = phase_times(tables)
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
     if times.waits_hidden:
@@ -93,7 +100,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     return Verdict(NAME, (_finding(times, spikes, rows, attempt),))
 
 
-def _spikes(times: OwnTimes, retried_RS: Bools) -> _Spikes | None:
+def _spikes(times: PhaseTimes, retried_RS: Bools) -> _Spikes | None:
     longer_S = times.window_S - running_medians(times.window_S)
     noise = BEYOND_NOISE * middle(np.abs(longer_S - middle(longer_S)))
     least = max(MIN_SPIKE * middle(times.window_S), noise)
@@ -119,7 +126,7 @@ def _spikes(times: OwnTimes, retried_RS: Bools) -> _Spikes | None:
     return _Spikes(long[alike_N], excess_RS[:, long[alike_N]], longer_S)
 
 
-def _own_excess(times: OwnTimes) -> Floats:
+def _own_excess(times: PhaseTimes) -> Floats:
     """What each rank does longer than in the steps around, ms: (R, S)."""
     kinds = ("compute", "stretch", "rest")
     work_RS = np.nan_to_num(np.sum([times.phases[name] for name in kinds], axis=0))
@@ -127,7 +134,7 @@ def _own_excess(times: OwnTimes) -> Floats:
     return excess_RS
 
 
-def _along_pipeline(times: OwnTimes, excess_RS: Floats) -> Floats:
+def _along_pipeline(times: PhaseTimes, excess_RS: Floats) -> Floats:
     """What steps may be longer for that, ms: the rank with most of each stage, all stages."""
     pp_R = times.ranks.coords_R["pp"]
     most_PS = [excess_RS[pp_R == stage].max(axis=0) for stage in np.unique(pp_R)]
@@ -149,7 +156,7 @@ def _come_often(columns: Ints) -> bool:
     return columns.size >= FEWEST_HITS and float(np.median(np.diff(columns))) < 1 / LEAST_DENSE
 
 
-def _finding(times: OwnTimes, spikes: _Spikes, rows: tuple[int, ...], attempt: int) -> Finding:
+def _finding(times: PhaseTimes, spikes: _Spikes, rows: tuple[int, ...], attempt: int) -> Finding:
     columns, num_steps = spikes.columns, times.step_S.size
     first, gap = int(columns[0]), int(np.diff(columns).max())
     last = num_steps - 1 if num_steps - 1 - columns[-1] <= 2 * gap else int(columns[-1])
@@ -162,7 +169,7 @@ def _finding(times: OwnTimes, spikes: _Spikes, rows: tuple[int, ...], attempt: i
     return replace(found, evidence=(_evidence(times, spikes, found), *found.evidence))
 
 
-def _evidence(times: OwnTimes, spikes: _Spikes, found: Finding) -> Evidence:
+def _evidence(times: PhaseTimes, spikes: _Spikes, found: Finding) -> Evidence:
     longer_ms = middle(spikes.longer_S[spikes.columns])
     others_S = np.delete(spikes.longer_S, np.union1d(spikes.columns, np.arange(WARM_UP_STEPS)))
     steps = times.step_S[spikes.columns]
@@ -188,7 +195,7 @@ def _listed(steps: Ints) -> str:
     return named + (", ..." if steps.size > _MOST_LISTED else "")
 
 
-def _words(times: OwnTimes, rows: tuple[int, ...]) -> Words:
+def _words(times: PhaseTimes, rows: tuple[int, ...]) -> Words:
     named = [str(times.ranks.rank_R[row]) for row in rows]
     who = f"rank{'s' if len(named) > 1 else ''} {', '.join(named)}" if named else "all ranks"
     return Words(

@@ -23,13 +23,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from diagnosis.detectors.slow_worker.evidence import in_ms
 from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES
-from diagnosis.statistics.phase_times import MIN_EXCESS, OwnTimes, own_times
+from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, phase_times
 from diagnosis.statistics.shared_location import pipeline_ranks, place_of
+from diagnosis.statistics.units import in_ms
 
 NAME = "late_arrival"
+KINDS = ("slow_worker",)
 COUNTS = "late_counts"
 """Asked of runs of few steps only: it reads every collective."""
 QUESTIONS = (COUNTS, "rank_phases", "rank_places")
@@ -58,7 +59,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     """
     if COUNTS not in tables:
         return None
-    times = own_times(tables["rank_phases"], tables["rank_places"])
+    times = phase_times(tables)
     if times.step_S.size >= MIN_VOTES:
         return None
     counts = tables[COUNTS].to_pylist()
@@ -78,7 +79,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     return Verdict(NAME, (_finding(times, worst, attempt),))
 
 
-def _worst(times: OwnTimes, counts: list[dict[str, Any]]) -> _Counted | None:
+def _worst(times: PhaseTimes, counts: list[dict[str, Any]]) -> _Counted | None:
     worst = max(counts, key=lambda row: row["wait_caused_ms"])
     at = np.flatnonzero(times.ranks.rank_R == worst["rank"])
     total_ms = float(np.nansum(times.window_S)) * times.ranks.rank_R.size
@@ -112,7 +113,7 @@ def _is_late(worst: _Counted) -> bool:
     )
 
 
-def _finding(times: OwnTimes, worst: _Counted, attempt: int) -> Finding:
+def _finding(times: PhaseTimes, worst: _Counted, attempt: int) -> Finding:
     rank = int(times.ranks.rank_R[worst.row])
     first, last = int(times.step_S[0]), int(times.step_S[-1])
     per_step_ms = worst.caused_ms / times.step_S.size

@@ -27,22 +27,23 @@ import pyarrow as pa
 from diagnosis.detectors.rotating_skew import moving
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import Episode
-from diagnosis.statistics.peers import Floats
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import (
     IDLE,
     STEADY_SHARE,
     Late,
-    OwnTimes,
+    PhaseTimes,
     comparable,
     late_by,
     late_by_one,
     middle,
-    own_times,
+    phase_times,
     worth_telling,
 )
+from diagnosis.statistics.rank_tables import Floats
 
-NAME = "late_start"
+NAME = "launch_skew"
+KINDS = ("launch_skew", "host_contention", "slow_worker")
 QUESTIONS = ("rank_phases", "rank_places")
 
 BOTH_WAYS = 0.25
@@ -66,7 +67,7 @@ longer: on shared cores more CPU time brings more standing still with it."""
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
-    times = own_times(tables["rank_phases"], tables["rank_places"])
+    times = phase_times(tables)
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
     if not comparable(times):
@@ -80,7 +81,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     return Verdict(NAME, tuple(found), checked, set_aside=tuple(set_aside))
 
 
-def _findings(times: OwnTimes, attempt: int) -> tuple[list[Finding], list[str]]:
+def _findings(times: PhaseTimes, attempt: int) -> tuple[list[Finding], list[str]]:
     by_kind: dict[str, list[Late]] = {}
     lates = _lates(times)
     parts = {name: times.part(name) for name in ("compute", "stretch", "rest", *IDLE) if lates}
@@ -114,7 +115,7 @@ def _is_part(one: Episode, moving: Episode) -> bool:
     return moving.first <= one.first and one.last <= moving.last
 
 
-def _lates(times: OwnTimes) -> list[Late]:
+def _lates(times: PhaseTimes) -> list[Late]:
     """Who stands still: in forwards alone, which tells most on shared cores, or anywhere."""
     found: list[Late] = []
     in_forward = late_by_one(times, IDLE[0], FORWARD_MADS)
@@ -134,7 +135,7 @@ def _computes_longer(parts: Mapping[str, Floats], late: Late) -> bool:
     return middle(parts["compute"][late.row, span]) > MOST_COMPUTE * late.share
 
 
-def _kind(times: OwnTimes, parts: Mapping[str, Floats], late: Late) -> str:
+def _kind(times: PhaseTimes, parts: Mapping[str, Floats], late: Late) -> str:
     if times.waits_hidden:
         return "slow_worker"
     span = slice(late.episode.first, late.episode.last + 1)
@@ -144,7 +145,7 @@ def _kind(times: OwnTimes, parts: Mapping[str, Floats], late: Late) -> str:
     return "host_contention" if stretched and both else "launch_skew"
 
 
-def _together(times: OwnTimes, lates: Sequence[Late]) -> list[Lost]:
+def _together(times: PhaseTimes, lates: Sequence[Late]) -> list[Lost]:
     """One for all ranks of a host that are late together, else one each."""
     found, left = [], list(lates)
     while left:
@@ -167,7 +168,7 @@ def _overlap(one: Episode, other: Episode) -> bool:
     return shared > max(one.last - one.first, other.last - other.first) / 2
 
 
-def words_of(times: OwnTimes, kind: str, lost: Lost) -> Words:
+def words_of(times: PhaseTimes, kind: str, lost: Lost) -> Words:
     """What is told of a kind of late start."""
     who = f"Host {lost.hosts[0]}" if lost.hosts else f"Rank {times.ranks.rank_R[lost.rows[0]]}"
     loses, why, others, then = _TOLD[kind]

@@ -22,12 +22,11 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.detectors.late_arrival import at_least
-from diagnosis.detectors.slow_worker.evidence import in_ms
 from diagnosis.findings import Cost, Evidence, Finding, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES
-from diagnosis.statistics.peers import Bools, Floats, Ints
 from diagnosis.statistics.phase_findings import URGENT_SHARE
 from diagnosis.statistics.phase_times import middle
+from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.shared_location import place_of
 from diagnosis.statistics.transfer_times import (
     LEAST_COST,
@@ -36,8 +35,10 @@ from diagnosis.statistics.transfer_times import (
     transfers_of,
 )
 from diagnosis.statistics.transfer_times import QUESTIONS as QUESTIONS
+from diagnosis.statistics.units import in_ms
 
 NAME = "link_flap"
+KINDS = ("link_flap",)
 
 TIMES_USUAL = 5.0
 """Beyond the usual longest transfer of a step; transfers vary by less on a network that works."""

@@ -37,6 +37,7 @@ from diagnosis.statistics.sampled_series import (
 )
 
 NAME = "logit_growth"
+KINDS = ("logit_growth",)
 QUESTIONS = ("attention_health",)
 
 DIVERGES = 1e4

@@ -21,9 +21,10 @@ import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS
-from diagnosis.statistics.peers import Bools, Floats, Ints
+from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 
 NAME = "loss_spike"
+KINDS = ("loss_spike",)
 QUESTIONS = ("steps",)
 
 FACTOR = 5.0

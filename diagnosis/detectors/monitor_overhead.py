@@ -22,14 +22,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from diagnosis.detectors.slow_worker.evidence import in_ms
 from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS, Episode, episodes
-from diagnosis.statistics.peers import Floats, Ints, placed, spread_cells
 from diagnosis.statistics.phase_times import middle
+from diagnosis.statistics.rank_tables import Floats, Ints, placed, spread_cells
 from diagnosis.statistics.shared_location import place_of
+from diagnosis.statistics.units import in_ms
 
 NAME = "monitor_overhead"
+KINDS = ("monitor_overhead",)
 QUESTIONS = ("hook_cost", "hook_cost_by_step", "hook_cost_by_source", "rank_phases", "rank_places")
 
 MOST_COST = 0.03

@@ -21,9 +21,10 @@ import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS
-from diagnosis.statistics.peers import Bools, Ints
+from diagnosis.statistics.rank_tables import Bools, Ints
 
 NAME = "nonfinite"
+KINDS = ("nonfinite",)
 QUESTIONS = ("steps", "nonfinite_tensors")
 
 OUTPUTS = ("residual", "attention", "mlp")

@@ -22,18 +22,20 @@ import pyarrow as pa
 
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import Episode, episodes
-from diagnosis.statistics.peers import NOISE_MADS, Floats, Ints, level_before
+from diagnosis.statistics.peers import NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import (
     MIN_EXCESS,
     STEADY_SHARE,
-    OwnTimes,
+    PhaseTimes,
     comparable,
     middle,
-    own_times,
+    phase_times,
 )
+from diagnosis.statistics.rank_tables import Floats, Ints
 
-NAME = "moving_skew"
+NAME = "rotating_skew"
+KINDS = ("launch_skew",)
 QUESTIONS = ("rank_phases", "rank_places")
 
 ALWAYS = 0.05
@@ -51,7 +53,7 @@ _NEXT_TO_NOTHING = 1e-4
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
-    times = own_times(tables["rank_phases"], tables["rank_places"])
+    times = phase_times(tables)
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
     if not comparable(times) or times.waits_hidden:
@@ -66,14 +68,14 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     return Verdict(NAME, found, checked)
 
 
-def moving(times: OwnTimes) -> list[Episode]:
+def moving(times: PhaseTimes) -> list[Episode]:
     """Steps in which ever other ranks lead; those of comparable ranks whose waits are known."""
     rest_RS = _rest(times)
     lead_S, leader_S = _leads(rest_RS)
     return [one for one in _episodes(lead_S) if _moves(rest_RS, lead_S, leader_S, one)]
 
 
-def _rest(times: OwnTimes) -> Floats:
+def _rest(times: PhaseTimes) -> Floats:
     """What ranks spend beyond their peers outside of phases; what a wait for data, a collection or
     a save of the same step brings with it (objects made, cold caches) is of their kinds.
     """
@@ -112,7 +114,7 @@ def _moves(rest_RS: Floats, lead_S: Floats, leader_S: Ints, episode: Episode) ->
     return bool(alternates and beyond_R.max() < STEADY_SHARE)
 
 
-def _finding(times: OwnTimes, episode: Episode, leader_S: Ints, attempt: int) -> Finding:
+def _finding(times: PhaseTimes, episode: Episode, leader_S: Ints, attempt: int) -> Finding:
     leaders = leader_S[episode.first : episode.last + 1]
     lost = Lost((), episode, episode.excess, int(leaders[0]))
     return finding_of(times, lost, attempt, _words(np.unique(leaders).size))

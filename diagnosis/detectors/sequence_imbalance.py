@@ -31,12 +31,13 @@ import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES, Episode, episodes
-from diagnosis.statistics.peers import Floats, Ints
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
-from diagnosis.statistics.phase_times import MIN_EXCESS, OwnTimes, middle, own_times
+from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, middle, phase_times
+from diagnosis.statistics.rank_tables import Floats, Ints
 from diagnosis.statistics.running_median import running_medians
 
 NAME = "sequence_imbalance"
+KINDS = ("sequence_imbalance",)
 QUESTIONS = ("microbatch_work", "rank_phases", "rank_places")
 
 MIN_CORRELATION = 0.9
@@ -79,7 +80,7 @@ class _Batches:
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
-    times = own_times(tables["rank_phases"], tables["rank_places"])
+    times = phase_times(tables)
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
     batches = _batches(tables["microbatch_work"], times)
@@ -105,7 +106,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     return Verdict(NAME, tuple(found), checked)
 
 
-def uneven_since_then(tables: Mapping[str, pa.Table], times: OwnTimes) -> list[Episode]:
+def uneven_since_then(tables: Mapping[str, pa.Table], times: PhaseTimes) -> list[Episode]:
     """Steps, by index, since which micro-batches hold uneven work that held even work before,
     whatever that costs. Where work is drawn anew, its mean and with it all compute may rise.
     """
@@ -121,7 +122,7 @@ def uneven_since_then(tables: Mapping[str, pa.Table], times: OwnTimes) -> list[E
     ]
 
 
-def _batches(table: pa.Table, times: OwnTimes) -> _Batches | None:
+def _batches(table: pa.Table, times: PhaseTimes) -> _Batches | None:
     """Dense arrays of the finished steps; micro-batches that were told apart, else whole steps."""
     columns = {name: _column(table, name) for name in table.column_names}
     keep = np.isin(columns["step"], times.step_S) & np.isin(columns["rank"], times.ranks.rank_R)
@@ -165,7 +166,7 @@ def _of_step(values_RSB: Floats) -> Floats:
     return found_RS
 
 
-def _work(columns: Mapping[str, Floats], name: str, times: OwnTimes) -> Floats:
+def _work(columns: Mapping[str, Floats], name: str, times: PhaseTimes) -> Floats:
     cpu, wall = columns[f"{name}_cpu_ms"], columns[f"{name}_ms"]
     by_cpu = times.ranks.on_cpu and (cpu > 0).sum() >= _KNOWN_SHARE * np.isfinite(wall).sum()
     chosen = cpu if by_cpu else wall
@@ -201,7 +202,7 @@ def _shared_spread(forward_RSB: Floats, backward_RSB: Floats) -> Floats:
 
 
 def _finding(
-    times: OwnTimes, batches: _Batches, relative: list[Floats], episode: Episode, attempt: int
+    times: PhaseTimes, batches: _Batches, relative: list[Floats], episode: Episode, attempt: int
 ) -> Finding | None:
     span = slice(episode.first, episode.last + 1)
     forward, backward = (one[:, span] for one in relative)
@@ -232,7 +233,7 @@ def _correlation(forward_SB: Floats, backward_SB: Floats) -> float:
     return float(np.corrcoef(f, b)[0, 1])
 
 
-def _lost(batches: _Batches, times: OwnTimes) -> tuple[Floats, Ints]:
+def _lost(batches: _Batches, times: PhaseTimes) -> tuple[Floats, Ints]:
     """By step: ms lost to uneven work, and the row of the replica with most of it."""
     level_RS = running_medians(_of_all_places(batches.both_RSB))  # slow for good is not uneven
     stages = max(int(times.ranks.coords_R["pp"].max()) + 1, 1) if batches.told_apart else 1
@@ -296,7 +297,7 @@ def _one_f_one_b(warm_up: int, num: int) -> list[tuple[bool, int]]:
     return order
 
 
-def _wall_per_work(batches: _Batches, times: OwnTimes) -> float:
+def _wall_per_work(batches: _Batches, times: PhaseTimes) -> float:
     """Wall time of compute per ms of work: work may be CPU time."""
     rows = np.searchsorted(times.ranks.rank_R, batches.rank_R)
     busy = times.phases["compute"][rows] + times.phases["stretch"][rows]

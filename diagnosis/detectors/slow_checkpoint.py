@@ -20,21 +20,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from diagnosis.detectors.slow_worker.evidence import in_ms
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import Episode
-from diagnosis.statistics.peers import (
-    MIN_PEERS,
-    NOISE_MADS,
-    Floats,
-    Ints,
-    level_before,
-    spread_cells,
-)
+from diagnosis.statistics.peers import MIN_PEERS, NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
-from diagnosis.statistics.phase_times import STEADY_SHARE, OwnTimes, middle, own_times
+from diagnosis.statistics.phase_times import STEADY_SHARE, PhaseTimes, middle, phase_times
+from diagnosis.statistics.rank_tables import Floats, Ints
+from diagnosis.statistics.units import in_ms
 
 NAME = "slow_checkpoint"
+KINDS = ("slow_checkpoint",)
 QUESTIONS = ("rank_phases", "rank_places")
 
 MOST_SHARE = 0.035
@@ -76,10 +71,10 @@ class _Saves:
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
-    times = own_times(tables["rank_phases"], tables["rank_places"])
+    times = phase_times(tables)
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
-    save_RS = np.nan_to_num(spread_cells(tables["rank_phases"])[2]["checkpoint_ms"])
+    save_RS = np.nan_to_num(times.phases["checkpoint"])
     num_saves = int((save_RS > 0).any(axis=0).sum())
     if num_saves < FEWEST_SAVES:
         said = f"{num_saves or 'No'} save{'' if num_saves == 1 else 's'} of a checkpoint recorded"
@@ -94,7 +89,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     return Verdict(NAME, () if found is None else (found,), None if found else checked)
 
 
-def _saves(times: OwnTimes, save_RS: Floats) -> _Saves:
+def _saves(times: PhaseTimes, save_RS: Floats) -> _Saves:
     longest_S = save_RS.max(axis=0)
     columns = np.flatnonzero(longest_S > 0)
     interval = float(np.median(np.diff(times.step_S[columns])))
@@ -102,7 +97,7 @@ def _saves(times: OwnTimes, save_RS: Floats) -> _Saves:
     return _Saves(columns, save_RS[:, columns], interval, max(usual_ms * interval, 1e-9))
 
 
-def _finding(times: OwnTimes, saves: _Saves, attempt: int) -> Finding | None:
+def _finding(times: PhaseTimes, saves: _Saves, attempt: int) -> Finding | None:
     """The one finding: from the save on since which they are slow, and on whom if it is one."""
     begun = _slow_since(saves.longest_C)
     since = 0 if begun is None else begun
@@ -147,7 +142,7 @@ def _at_fault(saves: _Saves, since: int) -> tuple[int, ...]:
     return tuple(rows) if 2 * len(rows) < savers.size else ()
 
 
-def _evidence(times: OwnTimes, saves: _Saves, since: int, found: Finding) -> tuple[Evidence, ...]:
+def _evidence(times: PhaseTimes, saves: _Saves, since: int, found: Finding) -> tuple[Evidence, ...]:
     view, params = found.evidence[0].view, found.evidence[0].params
     chosen_C = saves.longest_C[since:]
     every = f" every {saves.interval:g} steps" if saves.interval > 1 else " in each step"
@@ -177,7 +172,7 @@ def _evidence(times: OwnTimes, saves: _Saves, since: int, found: Finding) -> tup
     return tuple(told)
 
 
-def _words(times: OwnTimes, saves: _Saves, rows: tuple[int, ...]) -> Words:
+def _words(times: PhaseTimes, saves: _Saves, rows: tuple[int, ...]) -> Words:
     named = ", ".join(str(times.ranks.rank_R[row]) for row in rows)
     who = f" on rank{'s' if len(rows) > 1 else ''} {named}" if rows else ""
     return Words(

@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from diagnosis.detectors.slow_worker.evidence import in_ms
 from diagnosis.findings import Evidence, Finding, Verdict
 from diagnosis.statistics.onsets import (
     Rise,
@@ -32,11 +31,13 @@ from diagnosis.statistics.onsets import (
     rises,
     wall_share,
 )
-from diagnosis.statistics.peers import spread_cells
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of
-from diagnosis.statistics.phase_times import OwnTimes, middle, own_times
+from diagnosis.statistics.phase_times import PhaseTimes, middle, phase_times
+from diagnosis.statistics.rank_tables import spread_cells
+from diagnosis.statistics.units import in_ms
 
 NAME = "slow_op"
+KINDS = ("slow_op",)
 QUESTIONS = ("op_times", "rank_phases", "rank_places")
 
 MAIN_SHARE, LEAST_SHARE = 0.8, 0.5
@@ -57,7 +58,7 @@ class Op:
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
-    times = own_times(tables["rank_phases"], tables["rank_places"])
+    times = phase_times(tables)
     if missing := not_comparable(NAME, times):
         return Verdict(NAME, not_enough=missing)
     behind = [(rise, op_behind(times, tables["op_times"], rise)) for rise in rises(times)]
@@ -68,7 +69,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     return Verdict(NAME, found, checked)
 
 
-def op_behind(times: OwnTimes, op_times: pa.Table, rise: Rise) -> Op | None:
+def op_behind(times: PhaseTimes, op_times: pa.Table, rise: Rise) -> Op | None:
     """The innermost operation that makes up the rise on all ranks looked at; None: no one."""
     steps = times.step_S[[rise.episode.first, rise.episode.last]].tolist()
     ops = [_op(times, op_times, name, steps) for name in pc.unique(op_times["name"]).to_pylist()]
@@ -82,7 +83,7 @@ def op_behind(times: OwnTimes, op_times: pa.Table, rise: Rise) -> Op | None:
     return behind
 
 
-def _op(times: OwnTimes, op_times: pa.Table, name: str, steps: list[int]) -> Op | None:
+def _op(times: PhaseTimes, op_times: pa.Table, name: str, steps: list[int]) -> Op | None:
     """How an operation changed with these steps, and whether it makes up what each rank did."""
     rows = op_times.filter(pc.equal(op_times["name"], name))
     depth = pc.min(rows["depth"]).as_py()
@@ -102,7 +103,7 @@ def _op(times: OwnTimes, op_times: pa.Table, name: str, steps: list[int]) -> Op 
     return Op(name, int(depth), middle(before_R), middle(longer_R), is_behind)
 
 
-def _finding(times: OwnTimes, rise: Rise, op: Op, attempt: int) -> Finding:
+def _finding(times: PhaseTimes, rise: Rise, op: Op, attempt: int) -> Finding:
     lost = Lost((), rise.episode, wall_share(times, rise), 0)
     found = finding_of(times, lost, attempt, _words(op.name))
     ratio = 1 + op.longer_ms / op.before_ms if op.before_ms > 0 else None

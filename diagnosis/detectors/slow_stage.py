@@ -25,20 +25,14 @@ import pyarrow as pa
 
 from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS, Episode, episodes
-from diagnosis.statistics.peers import (
-    NOISE_MADS,
-    Floats,
-    Ints,
-    Work,
-    level_before,
-    medians_of_others,
-    work_of,
-)
+from diagnosis.statistics.peers import NOISE_MADS, Work, level_before, medians_of_others, work_of
 from diagnosis.statistics.phase_findings import URGENT_SHARE, steps_missing
 from diagnosis.statistics.phase_times import middle
+from diagnosis.statistics.rank_tables import Floats, Ints
 from diagnosis.statistics.shared_location import pipeline_ranks
 
 NAME = "slow_stage"
+KINDS = ("slow_stage",)
 QUESTIONS = ("rank_work", "rank_places")
 
 MIN_STAGE_EXCESS = 0.03
@@ -65,7 +59,7 @@ class _Stages:
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
-    work = work_of(tables["rank_work"], tables["rank_places"])
+    work = work_of(tables)
     if missing := steps_missing(NAME, work.step_S.size):
         return Verdict(NAME, not_enough=missing)
     stages = _stages(work)

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from diagnosis.findings import Evidence, Finding, Verdict
-from diagnosis.statistics.peers import Bools, Floats
+from diagnosis.statistics.rank_tables import Bools, Floats
 from diagnosis.statistics.sampled_series import (
     FEWEST_BEFORE,
     STAYS,
@@ -42,6 +42,7 @@ from diagnosis.statistics.sampled_series import (
 )
 
 NAME = "stalled_updates"
+KINDS = ("stalled_updates",)
 QUESTIONS = ("tensor_health", "steps")
 
 USUAL, TOO_LITTLE = 1e-3, 1e-4

@@ -32,15 +32,16 @@ from diagnosis.statistics.onsets import (
     wall_share,
 )
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of
-from diagnosis.statistics.phase_times import OwnTimes, own_times
+from diagnosis.statistics.phase_times import PhaseTimes, phase_times
 
 NAME = "step_regression"
+KINDS = ("step_regression",)
 QUESTIONS = ("microbatch_work", "op_times", "rank_phases", "rank_places")
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
-    times = own_times(tables["rank_phases"], tables["rank_places"])
+    times = phase_times(tables)
     if missing := not_comparable(NAME, times):
         return Verdict(NAME, not_enough=missing)
     by_itself = [
@@ -64,7 +65,7 @@ def _began_with(rise: Rise, uneven: Episode) -> bool:
     return uneven.first <= began + OVER_AFTER_STEPS and began <= uneven.last
 
 
-def _finding(times: OwnTimes, rise: Rise, attempt: int) -> Finding:
+def _finding(times: PhaseTimes, rise: Rise, attempt: int) -> Finding:
     lost = Lost((), rise.episode, wall_share(times, rise), 0)
     found = finding_of(times, lost, attempt, _WORDS)
     return replace(

@@ -23,7 +23,7 @@ from diagnosis.findings import Evidence, Finding, NotEnoughData, Place, Verdict
 from diagnosis.statistics.sampled_series import named
 
 NAME = "weights_diverged"
-KIND = "silent_corruption"
+KINDS = ("silent_corruption",)
 QUESTIONS = ("weight_checksums", "rank_places")
 PART = ("stage", "layer", "name", "shard", "place")
 
@@ -93,7 +93,7 @@ def _finding(diverged: list[_Diverged], places: pa.Table, newest: int, attempt: 
     who = f" Rank {min(odd)} has other values than the rest." if len(odd) == 1 else ""
     ongoing = last == newest
     return Finding(
-        kind=KIND,
+        kind=KINDS[0],
         attempt=attempt,
         severity="urgent" if ongoing else "past",
         confidence="high",

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.findings import Evidence
-from diagnosis.statistics.peers import Floats
+from diagnosis.statistics.rank_tables import Floats
 from diagnosis.statistics.sampled_series import Series, Stretch, named, seen, series_of
 
 

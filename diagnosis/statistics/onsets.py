@@ -14,12 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diagnosis.detectors.slow_worker.evidence import in_ms
 from diagnosis.findings import Evidence, Finding, NotEnoughData
 from diagnosis.statistics.episodes import MIN_VOTES, Episode, episodes
-from diagnosis.statistics.peers import NOISE_MADS, Floats, level_before
+from diagnosis.statistics.peers import NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import steps_missing
-from diagnosis.statistics.phase_times import OwnTimes, kept_from_cores, middle, middles
+from diagnosis.statistics.phase_times import PhaseTimes, kept_from_cores, middle, middles
+from diagnosis.statistics.rank_tables import Floats
+from diagnosis.statistics.units import in_ms
 
 MIN_RISE = 0.05
 """Votes begin at this rise of compute and are full at twice it, where a job counts as straggling.
@@ -42,7 +43,7 @@ class Rise:
     longer_ms: float
 
 
-def not_comparable(name: str, times: OwnTimes) -> tuple[NotEnoughData, ...]:
+def not_comparable(name: str, times: PhaseTimes) -> tuple[NotEnoughData, ...]:
     """What is missing to compare the job with its own past."""
     if missing := steps_missing(name, times.step_S.size):
         return missing
@@ -56,7 +57,7 @@ def not_comparable(name: str, times: OwnTimes) -> tuple[NotEnoughData, ...]:
     return ()
 
 
-def checked_text(times: OwnTimes) -> str:
+def checked_text(times: PhaseTimes) -> str:
     """What was found in order."""
     return (
         f"The job as a whole does not compute longer by {100 * 2 * MIN_RISE:.0f} % since some step "
@@ -64,7 +65,7 @@ def checked_text(times: OwnTimes) -> str:
     )
 
 
-def rises(times: OwnTimes) -> list[Rise]:
+def rises(times: PhaseTimes) -> list[Rise]:
     """Episodes in which all ranks compute longer than in the steps before."""
     work_RS = np.where(times.phases["compute"] > 0, times.phases["compute"], np.nan)
     work_RS = work_RS[np.isfinite(work_RS).any(axis=1), WARM_UP_STEPS:]
@@ -94,7 +95,7 @@ def _risen_least(work_RS: Floats, episode: Episode) -> float:
     return float(np.nanquantile(ratios, LEAST_RISEN)) - 1
 
 
-def wall_share(times: OwnTimes, rise: Rise) -> float:
+def wall_share(times: PhaseTimes, rise: Rise) -> float:
     """Share of a step by which it is longer for the rise: compute may be CPU time."""
     span = slice(rise.episode.first, rise.episode.last + 1)
     compute_RS, stretch_RS = (times.phases[name][:, span] for name in ("compute", "stretch"))
@@ -102,7 +103,7 @@ def wall_share(times: OwnTimes, rise: Rise) -> float:
     return min(rise.longer_ms * per_work / middle(times.window_S[span]), 1.0)
 
 
-def evidence_of(times: OwnTimes, rise: Rise, found: Finding) -> Evidence:
+def evidence_of(times: PhaseTimes, rise: Rise, found: Finding) -> Evidence:
     """How much compute all ranks have now and had before."""
     first = int(times.step_S[rise.episode.first])
     return Evidence(

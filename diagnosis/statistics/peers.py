@@ -13,15 +13,15 @@ Shape suffixes: R ranks, S steps, N members of a group.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from diagnosis.statistics.rank_tables import Bools, Floats, Ints, Ranks, placed, spread_cells
+from diagnosis.statistics.straggler_cells import without_pauses
 
 MIN_PEERS = 3
 NOISE_STEPS = 20
@@ -35,24 +35,6 @@ _MUCH = 0.5
 """Share of the deviation that a split of mere noise never leaves: it leaves nearly all."""
 _MOST_SPLITS = 1000
 """Looking for the greatest change takes time by its square."""
-
-AXES = ("pp", "dp", "cp", "tp", "ep")
-
-
-@dataclass(frozen=True)
-class Ranks:
-    """Ranks that left finished steps, sorted, and where they sit; -1 is an unknown coordinate."""
-
-    rank_R: Ints
-    coords_R: dict[str, Ints]
-    host_R: list[str | None]
-    on_cpu: bool
-    world_size: int
-
-    @property
-    def has_roles(self) -> bool:
-        """Whether the layout is known at all: else peers may have other roles."""
-        return any(bool((index_R >= 0).any()) for index_R in self.coords_R.values())
 
 
 @dataclass(frozen=True)
@@ -75,10 +57,11 @@ class Peers:
     whom_R: npt.NDArray[np.str_]  # dp, stage, own past or all ranks
 
 
-def work_of(rank_work: pa.Table, rank_places: pa.Table) -> Work:
-    """Matrices of the questions `rank_work` and `rank_places`."""
-    rank_R, step_S, cells = spread_cells(rank_work)
-    ranks = placed(rank_R, rank_places)
+def work_of(tables: Mapping[str, pa.Table]) -> Work:
+    """Matrices of the answers `rank_work` and `rank_places`, without pauses counted as compute."""
+    rank_R = np.unique(tables["rank_work"]["rank"].to_numpy()).astype(np.int64)
+    ranks = placed(rank_R, tables["rank_places"])
+    _, step_S, cells = spread_cells(without_pauses(tables["rank_work"], tables, ranks))
     compute_RS, cpu_RS = cells["compute_ms"], cells["cpu_ms"]
     compute_RS[compute_RS <= 0] = np.nan
     known = np.isfinite(compute_RS)
@@ -92,44 +75,6 @@ def work_of(rank_work: pa.Table, rank_places: pa.Table) -> Work:
         cells["wait_caused_ms"],
         "cpu" if by_cpu else "wall",
     )
-
-
-def spread_cells(table: pa.Table) -> tuple[Ints, Ints, dict[str, Floats]]:
-    """Sorted ranks and steps of a table with one row per (rank, step), and its other columns.
-
-    Those are matrices (ranks, steps), NaN where there is no row.
-    """
-    rank_R, row = np.unique(_ints(table, "rank"), return_inverse=True)
-    step_S, column = np.unique(_ints(table, "step"), return_inverse=True)
-    cells = {}
-    for name in table.column_names:
-        if name not in ("rank", "step"):
-            cells[name] = np.full((rank_R.size, step_S.size), np.nan)
-            cells[name][row, column] = _floats(table, name)
-    return rank_R, step_S, cells
-
-
-def placed(rank_R: Ints, places: pa.Table) -> Ranks:
-    """Where the ranks sit, of the question `rank_places`."""
-    rows = {row["rank"]: row for row in places.to_pylist()}
-    found = [rows.get(int(rank), {}) for rank in rank_R]
-    coords_R = {
-        axis: np.array([-1 if row.get(axis) is None else row[axis] for row in found], np.int64)
-        for axis in AXES
-    }
-    world = max((row["world_size"] or 0 for row in rows.values()), default=0)
-    on_cpu = bool(found) and all((row.get("device") or "").startswith("cpu") for row in found)
-    return Ranks(
-        rank_R, coords_R, [row.get("host") for row in found], on_cpu, max(world, len(rows))
-    )
-
-
-def _ints(table: pa.Table, name: str) -> Ints:
-    return np.asarray(table.column(name).to_numpy(), np.int64)
-
-
-def _floats(table: pa.Table, name: str) -> Floats:
-    return np.asarray(table.column(name).cast(pa.float64()).to_numpy(), np.float64)
 
 
 def peers_of(ranks: Ranks) -> Peers:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from diagnosis.detectors.slow_worker.evidence import in_ms
 from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS, Episode
-from diagnosis.statistics.phase_times import OwnTimes, middle
+from diagnosis.statistics.phase_times import PhaseTimes, middle
 from diagnosis.statistics.shared_location import pipeline_ranks, place_of
+from diagnosis.statistics.units import in_ms
 
 URGENT_SHARE = 0.1
 """Jobs at least 1.1 times as long as without stragglers count as straggling (2505.05713)."""
@@ -40,7 +40,7 @@ class Lost:
     hosts: tuple[str, ...] = ()
 
 
-def finding_of(times: OwnTimes, lost: Lost, attempt: int, words: Words) -> Finding:
+def finding_of(times: PhaseTimes, lost: Lost, attempt: int, words: Words) -> Finding:
     """The finding of one episode."""
     episode, ranks = lost.episode, times.ranks
     first, last = int(times.step_S[episode.first]), int(times.step_S[episode.last])
@@ -81,7 +81,7 @@ def steps_missing(name: str, num_steps: int) -> tuple[NotEnoughData, ...]:
     return (NotEnoughData(name, f"{said} {MIN_VOTES:.0f} are needed."),)
 
 
-def _who(times: OwnTimes, lost: Lost) -> str:
+def _who(times: PhaseTimes, lost: Lost) -> str:
     if lost.hosts:
         return f"All ranks of {', '.join(lost.hosts)}"
     named = [str(times.ranks.rank_R[row]) for row in lost.rows]
@@ -90,7 +90,7 @@ def _who(times: OwnTimes, lost: Lost) -> str:
     return f"Rank{'s' if len(named) > 1 else ''} {', '.join(named)}"
 
 
-def _cost(times: OwnTimes, lost: Lost) -> tuple[Cost, float]:
+def _cost(times: PhaseTimes, lost: Lost) -> tuple[Cost, float]:
     """The others stand still meanwhile: in a synchronous job a step is longer by what one loses."""
     span = slice(lost.episode.first, lost.episode.last + 1)
     num_ranks, lost_ms = times.ranks.rank_R.size, lost.share * middle(times.window_S[span])
@@ -99,7 +99,7 @@ def _cost(times: OwnTimes, lost: Lost) -> tuple[Cost, float]:
     return Cost(round(lost_ms * waiting, 3), round(share, 5), round(lost_ms, 3)), lost_ms
 
 
-def _victims(times: OwnTimes, lost: Lost) -> tuple[int, ...]:
+def _victims(times: PhaseTimes, lost: Lost) -> tuple[int, ...]:
     if not lost.rows:
         return ()
     stage_R = times.stage_R == times.stage_R[lost.rows[0]]
@@ -108,7 +108,7 @@ def _victims(times: OwnTimes, lost: Lost) -> tuple[int, ...]:
 
 
 def _evidence(
-    times: OwnTimes, lost: Lost, attempt: int, words: Words, lost_ms: float
+    times: PhaseTimes, lost: Lost, attempt: int, words: Words, lost_ms: float
 ) -> tuple[Evidence, ...]:
     episode = lost.episode
     first, last = int(times.step_S[episode.first]), int(times.step_S[episode.last])

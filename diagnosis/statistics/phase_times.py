@@ -22,7 +22,7 @@ suffixes: see diagnosis/statistics/peers.py.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,17 +36,9 @@ from diagnosis.statistics.episodes import (
     episodes,
     may_be_slow,
 )
-from diagnosis.statistics.peers import (
-    MIN_PEERS,
-    NOISE_MADS,
-    Bools,
-    Floats,
-    Ints,
-    Ranks,
-    medians_of_others,
-    placed,
-    spread_cells,
-)
+from diagnosis.statistics.peers import MIN_PEERS, NOISE_MADS, medians_of_others
+from diagnosis.statistics.rank_tables import Bools, Floats, Ints, Ranks, placed, spread_cells
+from diagnosis.statistics.straggler_cells import CELLS, without_pauses
 
 MIN_EXCESS = 0.03
 """Smallest share of a step: below S = 1.03 attribution means nothing (what-if study, 2505.05713).
@@ -78,13 +70,13 @@ _LOGGED_COMM = 0.02
 
 
 @dataclass(frozen=True)
-class OwnTimes:
+class PhaseTimes:
     """What ranks do outside of communication; NaN unknown. Against peers: only where asked for."""
 
     ranks: Ranks
     step_S: Ints
     window_S: Floats  # ms, median over the ranks
-    own_RS: Floats  # ms, as far as ranks are compared by it
+    self_RS: Floats  # ms, as far as ranks are compared by it
     phases: dict[str, Floats]  # ms
     waits_hidden: bool  # communication is not logged: compute may hold waiting
     stage_R: Ints
@@ -92,7 +84,7 @@ class OwnTimes:
     @cached_property
     def late_RS(self) -> Floats:
         """Own time beyond the median of the peers, share of the job's step."""
-        return self._beyond(self.own_RS)
+        return self._beyond(self.self_RS)
 
     def part(self, name: str) -> Floats:
         """The same of one phase."""
@@ -110,42 +102,44 @@ class OwnTimes:
         return beyond_RS
 
 
-_KNOWN: dict[tuple[int, int], OwnTimes] = {}
-"""By identity of the answers, as long as they live: many detectors ask for the same."""
+_CACHE: dict[tuple[int, ...], PhaseTimes] = {}
+"""By identity of the answers, as long as they live: many detectors read the same."""
 
 
-def own_times(rank_phases: pa.Table, rank_places: pa.Table) -> OwnTimes:
-    """Own times of the questions `rank_phases` and `rank_places`; not to be changed."""
-    key = id(rank_phases), id(rank_places)
-    if key not in _KNOWN:
-        for table in (rank_phases, rank_places):
-            weakref.finalize(table, _KNOWN.pop, key, None)
-        _KNOWN[key] = _own_times(rank_phases, rank_places)
-    return _KNOWN[key]
+def phase_times(tables: Mapping[str, pa.Table]) -> PhaseTimes:
+    """Phases of the answers `rank_phases` and `rank_places`; do not change its arrays."""
+    answers = [tables[name] for name in ("rank_phases", "rank_places", CELLS) if name in tables]
+    key = tuple(map(id, answers))
+    if key not in _CACHE:
+        for answer in answers:
+            weakref.finalize(answer, _CACHE.pop, key, None)
+        _CACHE[key] = _phase_times(tables)
+    return _CACHE[key]
 
 
-def _own_times(rank_phases: pa.Table, rank_places: pa.Table) -> OwnTimes:
-    rank_R, step_S, cells = spread_cells(rank_phases)
-    ranks = placed(rank_R, rank_places)
+def _phase_times(tables: Mapping[str, pa.Table]) -> PhaseTimes:
+    rank_R = np.unique(tables["rank_phases"]["rank"].to_numpy()).astype(np.int64)
+    ranks = placed(rank_R, tables["rank_places"])
+    _, step_S, cells = spread_cells(without_pauses(tables["rank_phases"], tables, ranks))
     window_RS = cells["step_ms"]
     window_S = middles(window_RS)
     window_S[window_S <= 0] = np.nan
     comm_S = middles(cells["comm_ms"])
     logged = step_S.size > 0 and middle(comm_S / window_S) >= _LOGGED_COMM
     hidden = rank_R.size > 1 and not logged
-    own_RS = window_RS - cells["comm_ms"]
+    self_RS = window_RS - cells["comm_ms"]
     phases = _phases(cells, ranks)
     if hidden:
-        own_RS = own_RS - cells["compute_ms"] - cells["host_ms"]
-        phases = {**phases, "compute": np.zeros_like(own_RS), "stretch": np.zeros_like(own_RS)}
-    phases["rest"] = own_RS - sum(phases.values())
+        self_RS = self_RS - cells["compute_ms"] - cells["host_ms"]
+        phases = {**phases, "compute": np.zeros_like(self_RS), "stretch": np.zeros_like(self_RS)}
+    phases["rest"] = self_RS - sum(phases.values())
     if middle(phases["rest"] / window_S) > MOST_UNSEEN:
-        own_RS = own_RS - phases["rest"]
-        phases["rest"] = np.zeros_like(own_RS)
+        self_RS = self_RS - phases["rest"]
+        phases["rest"] = np.zeros_like(self_RS)
     stage_R, mixed = _groups(ranks)
     phases |= {name: cells[name] for name in IDLE}
-    compared_RS = own_RS - phases["compute"] if mixed else own_RS
-    return OwnTimes(ranks, step_S, window_S, compared_RS, phases, hidden, stage_R)
+    compared_RS = self_RS - phases["compute"] if mixed else self_RS
+    return PhaseTimes(ranks, step_S, window_S, compared_RS, phases, hidden, stage_R)
 
 
 def _phases(cells: dict[str, Floats], ranks: Ranks) -> dict[str, Floats]:
@@ -181,7 +175,7 @@ class Late:
     steady: float  # share of the episode's steps in which it does
 
 
-def late_by(times: OwnTimes, phases: Iterable[str]) -> list[Late]:
+def late_by(times: PhaseTimes, phases: Iterable[str]) -> list[Late]:
     """Episodes of ranks that are late because of these phases, in order of ranks and time."""
     reason_RS = np.sum([times.part(name) for name in phases], axis=0)
     excess_RS = np.fmin(reason_RS, times.late_RS)
@@ -199,7 +193,7 @@ def late_by(times: OwnTimes, phases: Iterable[str]) -> list[Late]:
     return found
 
 
-def late_by_one(times: OwnTimes, phase: str, mads: float) -> list[Late]:
+def late_by_one(times: PhaseTimes, phase: str, mads: float) -> list[Late]:
     """The same for one phase that is measured better than lateness is: steps vote by the phase
     alone, against `mads` MAD of it. What else a rank does meanwhile, on shared cores above all
     being kept from them, does not hide it; that it comes late is asked of the whole episode.
@@ -218,7 +212,7 @@ def late_by_one(times: OwnTimes, phase: str, mads: float) -> list[Late]:
     return found
 
 
-def worth_telling(times: OwnTimes, lates: Sequence[Late]) -> tuple[list[Late], list[str]]:
+def worth_telling(times: PhaseTimes, lates: Sequence[Late]) -> tuple[list[Late], list[str]]:
     """Those that go on or took more time than MINOR of the worst, and sentences on the others."""
     newest = times.step_S.size - 1 - OVER_AFTER_STEPS
     spans = [slice(late.episode.first, late.episode.last + 1) for late in lates]
@@ -239,7 +233,7 @@ def worth_telling(times: OwnTimes, lates: Sequence[Late]) -> tuple[list[Late], l
     return told, minor
 
 
-def _thresholds(times: OwnTimes, excess_RS: Floats, mads: float) -> Floats:
+def _thresholds(times: PhaseTimes, excess_RS: Floats, mads: float) -> Floats:
     """`mads` MAD of the ranks of the stage that do not stand out for a while themselves, at least
     MIN_EXCESS; where all do, of its changes from step to step.
     """
@@ -256,7 +250,7 @@ def _thresholds(times: OwnTimes, excess_RS: Floats, mads: float) -> Floats:
     return threshold_R
 
 
-def kept_from_cores(times: OwnTimes) -> str | None:
+def kept_from_cores(times: PhaseTimes) -> str | None:
     """A sentence where ranks that compute on CPUs wait for cores most of the time, None elsewhere.
 
     What the threads of such ranks do, transfers too, takes as long as cores are late; and their
@@ -272,7 +266,7 @@ def kept_from_cores(times: OwnTimes) -> str | None:
     )
 
 
-def comparable(times: OwnTimes) -> bool:
+def comparable(times: PhaseTimes) -> bool:
     """Whether there are ranks and steps enough to say anything of a rank."""
     known_R = np.isfinite(times.late_RS).sum(axis=1) >= MIN_VOTES
     return bool(known_R.any())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from diagnosis.statistics.peers import Floats
+from diagnosis.statistics.rank_tables import Floats
 
 RUNNING_STEPS = 11
 """Odd; up to five long steps of eleven do not move the median."""

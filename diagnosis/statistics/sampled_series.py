@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from diagnosis.findings import NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS
-from diagnosis.statistics.peers import Bools, Floats, Ints
+from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 
 STAYS = int(MIN_VOTES)
 """Looks in a row beyond a level: as many as steps make an episode."""

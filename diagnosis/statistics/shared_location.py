@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diagnosis.findings import Place
-from diagnosis.statistics.peers import AXES, Ints, Ranks
+from diagnosis.statistics.rank_tables import AXES, Ints, Ranks
 
 _SHARED_AXES = {"pp": "pipeline stage", "dp": "replica"}
 

@@ -24,20 +24,10 @@ import pyarrow as pa
 
 from diagnosis.findings import NotEnoughData
 from diagnosis.statistics.episodes import Episode, episodes, may_be_slow
-from diagnosis.statistics.peers import (
-    MIN_PEERS,
-    NOISE_MADS,
-    Bools,
-    Floats,
-    Ints,
-    Ranks,
-    level_before,
-    medians_of_others,
-    placed,
-    spread_cells,
-)
+from diagnosis.statistics.peers import MIN_PEERS, NOISE_MADS, level_before, medians_of_others
 from diagnosis.statistics.phase_findings import steps_missing
-from diagnosis.statistics.phase_times import kept_from_cores, middle, middles, own_times
+from diagnosis.statistics.phase_times import kept_from_cores, middle, middles, phase_times
+from diagnosis.statistics.rank_tables import Bools, Floats, Ints, Ranks, placed, spread_cells
 
 QUESTIONS = ("transfers", "groups", "rank_places", "rank_phases")
 
@@ -346,5 +336,5 @@ def transfers_missing(
         return (NotEnoughData(name, said),)
     if missing := steps_missing(name, found.step_S.size):
         return missing
-    kept = kept_from_cores(own_times(tables["rank_phases"], tables["rank_places"]))
+    kept = kept_from_cores(phase_times(tables))
     return () if kept is None else (NotEnoughData(name, kept),)

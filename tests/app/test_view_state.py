@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.view_state import View, explain, format_ranks, parse_url
+from app.pages import page_module
+from app.view_state import PAGES, View, explain, format_ranks, parse_url
 from ingest.run import open_run
 from tests.runs_builder import T0, RunBuilder, two_rank_run
 
@@ -97,3 +98,12 @@ def test_a_run_without_data_explains_nothing(tmp_path):
     RunBuilder(tmp_path / "a", 2)
     with open_run(tmp_path / "a") as run:
         assert explain(View("a", rank=99, attempt=3), run) == []
+
+
+def test_every_page_has_a_module_a_key_of_its_own_and_a_view_of_that_name():
+    assert len({page.key for page in PAGES}) == len({page.name for page in PAGES}) == len(PAGES)
+    assert PAGES[0].name == View().page
+    for page in PAGES:
+        module = page_module(page.name)
+        assert callable(module.render)
+        assert callable(module.register)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.view_state import PAGES, View
+from app.view_state import PAGE_NAMES, View
 from benchmarks.browser import Server
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
@@ -33,7 +33,7 @@ NAMELESS = """() => [
     .map((e) => e.outerHTML.slice(0, 160))"""
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", PAGE_NAMES)
 def test_every_control_has_a_name_and_tab_reaches_it(tab: Tab, page: str) -> None:
     tab.open(View("slow_rank", page).url())
     tab.settle()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.view_state import PAGES, View
+from app.view_state import PAGE_NAMES, View
 from tests.browser.support.replaying import news, replayed
 from tests.browser.support.tabs import Tab
 
@@ -19,7 +19,7 @@ def live_run(runs: Path) -> Iterator[str]:
         yield name
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", PAGE_NAMES)
 def test_pages_follow_a_run_that_is_written(tab: Tab, live_run: str, page: str) -> None:
     tab.open(View(live_run, page).url())
     first, second, _ = news(tab, 3)  # at the third, what the first brought has been drawn

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.view_state import PAGES, View
+from app.view_state import PAGE_NAMES, View
 from benchmarks.browser import Server
 from tests.browser.conftest import OpenTab
 from tests.browser.support import runs_made
 from tests.browser.support.tabs import DESKTOP, PHONE, Tab
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", PAGE_NAMES)
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_a_recorded_run(tabs: OpenTab, server: Server, page: str, size: tuple[int, int]) -> None:
     tab = tabs(server.url, "dark", size)
@@ -29,7 +29,7 @@ def test_a_recorded_run(tabs: OpenTab, server: Server, page: str, size: tuple[in
 def assert_every_page_sound(tab: Tab, run: str) -> Iterator[str]:
     """Go from page to page, as the links in the top bar do; yields each page once it is drawn."""
     tab.open(View(run).url())
-    for page in PAGES:
+    for page in PAGE_NAMES:
         tab.turn_to(page)
         tab.settle()
         tab.assert_sound()
@@ -37,7 +37,7 @@ def assert_every_page_sound(tab: Tab, run: str) -> Iterator[str]:
 
 
 def test_an_imported_run(tab: Tab, imported_run: str) -> None:
-    assert tuple(assert_every_page_sound(tab, imported_run)) == PAGES
+    assert tuple(assert_every_page_sound(tab, imported_run)) == PAGE_NAMES
 
 
 def test_a_job_that_has_written_nothing_yet(tab: Tab) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.settings import Settings
-from app.view_state import PAGES, View
+from app.view_state import PAGE_NAMES, View
 from tests.app.server.served import served
 from tests.browser.conftest import OpenTab
 from tests.browser.support import runs_made
@@ -42,7 +42,7 @@ def test_every_page_and_the_live_socket(
     tab.open()
     tab.page.get_by_role("link", name="slow_rank").first.click()
     tab.page.wait_for_url(f"{proxy.url}/run/slow_rank/overview")
-    for page in (page for page in PAGES if page != "model"):  # nothing of that was recorded
+    for page in (page for page in PAGE_NAMES if page != "model"):  # nothing of that was recorded
         tab.page.locator(f'.topbar a[data-page="{page}"]').click()
         tab.page.wait_for_url(f"{proxy.url}{View('slow_rank', page).url()}*")
         tab.settle()

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from app.runs.hub import Hub
-from app.share.page import shared_page
+from app.share.shared_file import shared_file
 from app.view_state import View
 from sample_traces import RECORDED
 
@@ -31,7 +31,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shared")
     shutil.copytree(RECORDED / "slow_rank", folder / "runs" / "<script>alert(1)<")
     hub = Hub(folder / "runs")
-    content = shared_page(hub, View(hub.names()[0]))
+    content = shared_file(hub, View(hub.names()[0])).content
     hub.close()
     path = folder / "shared.html"
     path.write_bytes(content)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.analysis.diagnosis import diagnose_run
-from app.components.banner import link_of
+from app.analysis.finding_links import evidence_view
 from app.view_state import View
 from app.views.model.tensor_map import tensor_map
 from diagnosis.findings import Finding
@@ -56,7 +56,7 @@ def test_a_fault_is_told_as_itself_and_its_numbers_can_be_asked_again(
             rows = run.ask(evidence.question, **dict(evidence.params)).to_pylist()
             told = [row[VALUE[evidence.unit]] for row in rows]
             assert pytest.approx(evidence.number, rel=1e-6) in told
-            shown = dict(link_of(evidence, View(run="run")).model)
+            shown = dict(evidence_view(evidence, View(run="run")).model)
             mapped = tensor_map(run, shown["tensor"], 0, None)
             row = [row.key for row in mapped.rows].index(shown["row"])
             series = mapped.values[shown["stat"]][row].tolist()

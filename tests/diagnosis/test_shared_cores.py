@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from diagnosis.detectors import step_regression
-from diagnosis.statistics.phase_times import kept_from_cores, own_times
+from diagnosis.statistics.phase_times import kept_from_cores, phase_times
 from tests.diagnosis.work_tables import Phases, phase_tables
 from trace_hooks.layout import ParallelLayout
 
@@ -23,7 +23,7 @@ def on_cores(cpu_ms: float) -> Phases:
 )
 def test_ranks_wait_for_cores(device: str, cpu_ms: float, kept: bool) -> None:
     tables = phase_tables(PP2_DP2_TP2, 20, on_cores(cpu_ms), device=device)
-    said = kept_from_cores(own_times(tables["rank_phases"], tables["rank_places"]))
+    said = kept_from_cores(phase_times(tables))
     assert (said is not None) == kept
     assert said is None or "80 % of the time" in said
 

@@ -30,6 +30,7 @@ from app.live.frame_cache import key_of
 from app.live.jobs import LiveJobs
 from app.live.segment_check_processes import SegmentChecks
 from app.live.shipped_files import ReceivedFiles
+from app.routes.context import RouteContext
 from app.web.caller import JOB
 from app.web.plain_json import loads
 from ingest.errors import UserError
@@ -77,8 +78,9 @@ class _Disk:
         return await run_sync(function, *given, limiter=limiter)
 
 
-def routes(jobs: LiveJobs, runs: Path) -> list[WebSocketRoute]:
+def routes(context: RouteContext) -> list[WebSocketRoute]:
     """The socket of the ranks of all runs; `runs` is where the files are stored that they send."""
+    jobs, runs = context.jobs, context.hub.store.folder
     disk = _Disk(runs, jobs.ranks.is_connected)
 
     async def agent(websocket: WebSocket) -> None:

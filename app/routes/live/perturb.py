@@ -19,9 +19,8 @@ from starlette.routing import BaseRoute, Route
 
 from app.live.commands import layers_of
 from app.live.connected_rank import LiveRank
-from app.live.jobs import LiveJobs
+from app.routes.context import RouteContext
 from app.routes.ranks import Asked
-from app.runs.hub import Hub
 from app.runs.policies import STALE_WHILE_REVALIDATE
 from app.settings import Role
 from app.view_state import format_ranks
@@ -40,8 +39,9 @@ _MOST_CAPTURES = 200
 _NO_STORE = {"Cache-Control": "no-store"}
 
 
-def routes(hub: Hub, jobs: LiveJobs) -> list[BaseRoute]:
+def routes(context: RouteContext) -> list[BaseRoute]:
     """The routes of this module."""
+    hub, jobs = context.hub, context.jobs
 
     def perturbed(asked: Asked, stop: Stop) -> Response:
         run = hub.run(asked.run)

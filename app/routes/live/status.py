@@ -18,6 +18,7 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.analysis.live_status import live_status
+from app.routes.context import RouteContext
 from app.runs.hub import Hub, Indexing
 from app.web.metrics import METRICS
 from ingest.errors import UserError
@@ -43,8 +44,9 @@ _LONGEST_REASON = 120
 _LEFT = (WebSocketDisconnect, asyncio.TimeoutError)
 
 
-def routes(hub: Hub) -> list[WebSocketRoute]:
+def routes(context: RouteContext) -> list[WebSocketRoute]:
     """The live socket of the runs of `hub`."""
+    hub = context.hub
 
     # own threads: sockets go on while all the others wait for queries
     limiter: CapacityLimiter | None = None

@@ -22,6 +22,7 @@ from app.live.frame_cache import Reader, Wanted
 from app.live.frame_pacing import Rounds
 from app.live.jobs import LiveJobs
 from app.live.prompt import begin_prompt
+from app.routes.context import RouteContext
 from app.settings import Role
 from app.web.answers import body_of
 from app.web.caller import Forbidden, require
@@ -44,8 +45,9 @@ _NO_STORE = {"Cache-Control": "no-store"}
 Answering = Callable[[dict[str, Any], str], Awaitable[dict[str, Any]]]
 
 
-def routes(jobs: LiveJobs) -> list[BaseRoute]:
+def routes(context: RouteContext) -> list[BaseRoute]:
     """Watches, commands and the browsers' socket."""
+    jobs = context.jobs
 
     async def watched(request: Request) -> Response:
         name = _run_of(request)

@@ -1,17 +1,17 @@
 /** The help dialog, the toast, and copying to the clipboard. */
 import { make } from '../dom.mjs';
-import { HELP } from './keys.mjs';
+import { help } from './keys.mjs';
 
 const TOAST_MS = 2600;
 
-/** Open the help dialog, or close it when it is open. */
-export function toggleHelp() {
+/** Open the help dialog, or close it when it is open. @param {import('./keys.mjs').Page[]} pages */
+export function toggleHelp(pages) {
   const existing = document.getElementById('help-dialog');
   if (existing) return existing.open ? existing.close() : existing.showModal();
   const dialog = make('dialog', { id: 'help-dialog', 'aria-label': 'keys' });
   const close = make('button', { on: { click: () => dialog.close() } }, 'Close');
   const columns = make('div', { class: 'columns' });
-  for (const [title, rows] of HELP) {
+  for (const [title, rows] of help(pages)) {
     const list = rows.flatMap(([keys, action]) => [make('dt', {}, keys), make('dd', {}, action)]);
     columns.append(make('section', {}, make('h3', {}, title), make('dl', {}, list)));
   }

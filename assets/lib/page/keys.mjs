@@ -4,14 +4,18 @@
  */
 
 const GO_MS = 1200;
-const PAGES = { o: 'overview', t: 'timeline', r: 'ranks', q: 'query', w: 'what-if', m: 'model' };
 
-/** Contents of the help dialog: [group, [[keys, what they do], ...]]. */
-export const HELP = [
+/**
+ * @typedef {{name: string, title: string, key: string}} Page
+ * Contents of the help dialog: [group, [[keys, what they do], ...]].
+ * @param {Page[]} pages
+ */
+export const help = (pages) => [
   ['Everywhere', [
     ['j  k', 'next, previous finding'],
     ['e', 'evidence: open or close the drawer'],
-    ['g then o t r q w m', 'go to overview, timeline, ranks, query, what-if, model'],
+    [`g then ${pages.map((page) => page.key).join(' ')}`,
+      `go to ${pages.map((page) => page.name).join(', ')}`],
     ['c', 'copy link to exactly this view'],
     ['?', 'this help'],
     ['Esc', 'close, clear'],
@@ -54,6 +58,11 @@ export function isTyping(target) {
 export class Keys {
   #goPressedMs = -Infinity;
 
+  /** @param {Page[]} pages */
+  constructor(pages) {
+    this.pages = pages;
+  }
+
   /**
    * @param {{key: string, ctrlKey?: boolean, metaKey?: boolean, altKey?: boolean,
    *   defaultPrevented?: boolean, target?: any}} event
@@ -66,7 +75,8 @@ export class Keys {
     if (isTyping(event.target)) return null;
     const going = now - this.#goPressedMs < GO_MS;
     this.#goPressedMs = -Infinity;
-    if (going && PAGES[event.key]) return { act: 'page', page: PAGES[event.key] };
+    const page = going && this.pages.find(({ key }) => key === event.key);
+    if (page) return { act: 'page', page: page.name };
     if (event.key === 'g') this.#goPressedMs = now;
     const act = {
       j: 'finding-next', k: 'finding-previous', e: 'drawer', c: 'copy-link', '?': 'help',

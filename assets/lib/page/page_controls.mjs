@@ -48,7 +48,7 @@ export class PageControls {
   /** @param {import('../app.mjs').App} app */
   constructor(app) {
     this.app = app;
-    this.keys = new Keys();
+    this.keys = new Keys(app.pages);
     this.live = { connected: false, paused: false, data_age_s: null, state: null };
     this.liveReceivedMs = performance.now();
     this.hasPendingPage = false;  // a page was requested while the server was away
@@ -90,7 +90,7 @@ export class PageControls {
   act(name) {
     const acts = {
       theme: () => toggleTheme(),
-      help: () => toggleHelp(),
+      help: () => toggleHelp(this.app.pages),
       drawer: () => this.#drawer(),
       'close-drawer': () => this.#drawer(false),
       pause: () => (this.live.paused ? this.app.live?.resume() : this.app.live?.pause()),
@@ -116,7 +116,7 @@ export class PageControls {
   #open(address) {
     const url = new URL(address, location.origin);
     if (window.innerWidth < 900) this.#drawer(false);  // the drawer would cover what it opens
-    this.app.open(parseUrl(url.pathname, url.search, this.app.base));
+    this.app.open(parseUrl(url.pathname, url.search, this.app.base, this.app.pages));
   }
 
   #key(event) {

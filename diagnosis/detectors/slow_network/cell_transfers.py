@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from diagnosis.statistics.cells import CELLS, prepared_cells
-from diagnosis.statistics.peers import Floats, Ranks
+from diagnosis.statistics.rank_tables import Floats, Ranks
+from diagnosis.statistics.straggler_cells import CELLS, straggler_cells
 from diagnosis.statistics.transfer_times import QUESTIONS as OF_COLLECTIVES
 from diagnosis.statistics.transfer_times import Channel, Transfers, alike, steps_of, transfers_of
 from diagnosis.whatif.analysis import Prepared
@@ -27,8 +27,8 @@ def known_transfers(tables: Mapping[str, pa.Table]) -> Transfers:
     found = transfers_of(tables)
     if np.isfinite(found.time_KS).any():
         return found
-    prepared = prepared_cells(tables, found.ranks)
-    return found if prepared is None else _of_cells(tables, found.ranks, prepared)
+    cells = straggler_cells(tables, found.ranks)
+    return found if cells is None else _of_cells(tables, found.ranks, cells.prepared)
 
 
 def _of_cells(tables: Mapping[str, pa.Table], ranks: Ranks, prepared: Prepared) -> Transfers:

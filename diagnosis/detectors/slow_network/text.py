@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from diagnosis.detectors.slow_worker.evidence import in_ms
 from diagnosis.findings import Cost, Evidence, Finding
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS
 from diagnosis.statistics.peers import MIN_PEERS
@@ -13,6 +12,7 @@ from diagnosis.statistics.phase_findings import URGENT_SHARE
 from diagnosis.statistics.phase_times import middle
 from diagnosis.statistics.shared_location import place_of
 from diagnosis.statistics.transfer_times import Channel, SlowChannel, Transfers
+from diagnosis.statistics.units import in_ms
 
 _MOST_LANES = 16
 _MOST_NAMED = 8

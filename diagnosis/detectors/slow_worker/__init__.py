@@ -44,8 +44,6 @@ from diagnosis.statistics.episodes import (
 )
 from diagnosis.statistics.peers import (
     NOISE_STEPS,
-    Bools,
-    Floats,
     Peers,
     Work,
     noises,
@@ -54,9 +52,11 @@ from diagnosis.statistics.peers import (
     step_noises,
     work_of,
 )
+from diagnosis.statistics.rank_tables import Bools, Floats
 from diagnosis.statistics.shared_location import shared_place
 
 NAME = "slow_worker"
+KINDS = ("slow_worker",)
 QUESTIONS = ("rank_work", "rank_places", "waits_by_group")
 
 MIN_EXCESS = 0.03
@@ -81,7 +81,7 @@ class _Judged:
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
-    work = work_of(tables["rank_work"], tables["rank_places"])
+    work = work_of(tables)
     if work.step_S.size < MIN_VOTES:
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, _too_few(work.step_S.size)),))
     judged = _judge(work)

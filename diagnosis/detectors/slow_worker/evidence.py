@@ -8,8 +8,10 @@ import numpy as np
 
 from diagnosis.findings import Evidence
 from diagnosis.statistics.episodes import Episode
-from diagnosis.statistics.peers import Floats, Ints, Work
+from diagnosis.statistics.peers import Work
+from diagnosis.statistics.rank_tables import Floats, Ints
 from diagnosis.statistics.shared_location import pipeline_ranks
+from diagnosis.statistics.units import in_ms
 
 _Link = tuple[tuple[str, object], ...]
 
@@ -64,13 +66,6 @@ class Waits:
     median_ms: float
     is_worst: bool
     place: int  # 1: nobody is waited for more
-
-
-def in_ms(value: float) -> str:
-    """A time in words; s from 10 s on."""
-    return (
-        f"{value / 1000:.1f} s" if value >= 10_000 else f"{value:,.{0 if value >= 10 else 1}f} ms"
-    )
 
 
 def evidence_of(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from diagnosis.detectors.slow_worker.evidence import Suspect, Waits, evidence_of, in_ms
+from diagnosis.detectors.slow_worker.evidence import Suspect, Waits, evidence_of
 from diagnosis.findings import Cost, Finding
 from diagnosis.statistics.episodes import Episode
 from diagnosis.statistics.peers import Work
 from diagnosis.statistics.shared_location import place_of
+from diagnosis.statistics.units import in_ms
 
 URGENT_SLOWDOWN = 1.1
 """Jobs at least 1.1 times as long as without stragglers count as straggling (2505.05713)."""

@@ -13,10 +13,11 @@ import pytest
 from app.analysis.diagnosis import diagnosis_of
 from app.analysis.live_status import live_status
 from app.analysis.not_identifiable import not_identifiable
-from app.components.banner import banner, chosen, show_me
+from app.components.banner import banner
 from app.components.drawer import MOST_LISTED, drawer
 from app.components.topbar import findings_button, topbar
 from app.dash_shell import make_dash
+from app.pages import tabs
 from app.runs.hub import Hub
 from app.server import make_app
 from app.view_state import View, parse_url
@@ -98,7 +99,6 @@ def test_several_findings_are_counted_and_turned(diagnosis: Diagnosis) -> None:
     assert "past" in other.className
     assert "Rank 2 was slow" in text_of(other)
     assert "2 of 2" in text_of(other)
-    assert chosen(both, "no-such-finding") is first  # a damaged link falls back
 
 
 def test_a_finding_whose_first_step_has_moved_is_the_same(diagnosis: Diagnosis) -> None:
@@ -117,11 +117,9 @@ def test_a_finding_whose_first_step_has_moved_is_the_same(diagnosis: Diagnosis) 
         for step in (9, 40)
     )
     said = Diagnosis((Verdict("a", (first, third, later)),))
-    assert chosen(said, "slow_worker-0-3-7") is third
-    assert chosen(said, "slow_worker-0-3-40") is later
     moved = banner(said, VIEW.to(finding="slow_worker-0-3-7"), "")
     assert "Rank 3 was slow from 9" in text_of(moved)
-    assert "no longer there" not in text_of(moved)
+    assert "no longer exists" not in text_of(moved)
 
 
 @pytest.mark.parametrize(
@@ -131,9 +129,9 @@ def test_a_finding_that_is_no_longer_there_is_said(
     hub: Hub, diagnosis: Diagnosis, gone: str
 ) -> None:
     line = banner(diagnosis, VIEW.to(finding=gone), "")
-    assert "no longer there; shown is: Rank 5 is slow." in text_of(line)
+    assert "no longer exists. The page shows instead: Rank 5 is slow." in text_of(line)
     calm = banner(diagnosis_of(hub, "healthy"), View("healthy", finding=gone), "")
-    assert "The finding of this link is no longer there." in text_of(calm)
+    assert "The finding of this link no longer exists." in text_of(calm)
     for named in (None, diagnosis.findings[0].id):
         assert "no longer" not in text_of(banner(diagnosis, VIEW.to(finding=named), ""))
 
@@ -229,13 +227,6 @@ def test_names_stay_text(diagnosis: Diagnosis) -> None:
         assert not [part for part in having(tree) if "dangerously" in str(part.to_plotly_json())]
 
 
-def test_show_me_goes_where_waiting_is_seen(diagnosis: Diagnosis) -> None:
-    finding = diagnosis.findings[0]
-    assert show_me(finding, VIEW).page == "timeline"
-    (elsewhere,) = [e for e in finding.evidence if dict(e.view)["page"] == "ranks"]
-    assert show_me(replace(finding, evidence=(elsewhere,)), VIEW).page == "ranks"
-
-
 def test_the_frame_on_every_page(hub: Hub) -> None:
     server = make_dash(hub, "").server
     ask = "banner-place.children,drawer.children,found.data"
@@ -302,7 +293,7 @@ def test_the_top_bar_of_a_run_with_restarts(tmp_path: Path) -> None:
     builder.publish()
     hub = Hub(tmp_path)
     try:
-        bar = topbar(hub, View("again"), "")
+        bar = topbar(hub, View("again"), "", tabs(hub, View("again")))
         assert [option.value for option in having(bar) if type(option).__name__ == "Option"] == [
             "",
             "0",

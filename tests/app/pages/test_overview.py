@@ -21,7 +21,8 @@ from app.dash_shell import make_dash
 from app.figures.breakdown import COLOURS, MOST_RANKS, PARTS, figure, frame_of
 from app.pages import overview
 from app.runs.hub import Hub
-from app.share.content import DETAILS, collect
+from app.share.collected_view import DETAILS, collect
+from app.share.shown_view import shown_view
 from app.view_state import View
 from app.views.run.kpis import (
     Baseline,
@@ -156,7 +157,7 @@ def test_live_page_and_shared_file_compare_with_the_same_steps(
     )
     view = View("slow_rank", steps=(11, 13))
     assert scope_of(Diagnosis((Verdict("a", (over,)),)), view) == Scope((11, 13), 7)
-    page, file = overview.render(hub, view), collect(hub, view, DETAILS[-1])
+    page, file = overview.render(hub, view), collect(hub, shown_view(hub, view), DETAILS[-1])
     (step_time,) = [kpi for kpi in file.kpis if kpi.key == "step_time"]
     assert step_time.baseline_said == "steps 2 to 6"
     assert step_time.detail in text_of(page)

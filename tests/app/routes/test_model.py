@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from app.components.topbar import topbar
+from app.pages import tabs
 from app.runs.hub import Hub
 from app.server import make_app
 from app.view_state import View
@@ -193,10 +194,15 @@ def test_damaged_parameters_are_explained(
 
 def test_the_tab_is_there_where_something_is_or_may_come(site: Site) -> None:
     for run, wanted in (("health", True), ("plain", True), (site.imported, False)):
-        shown = json.dumps(topbar(site.hub, View(run), "").to_plotly_json(), default=repr)
+        shown = json.dumps(
+            topbar(site.hub, View(run), "", tabs(site.hub, View(run))).to_plotly_json(),
+            default=repr,
+        )
         assert ("'Model'" in shown) == wanted, run
     page = View(site.imported, "model")  # opened by its link it is a tab, and says why not
-    assert "'Model'" in json.dumps(topbar(site.hub, page, "").to_plotly_json(), default=repr)
+    assert "'Model'" in json.dumps(
+        topbar(site.hub, page, "", tabs(site.hub, page)).to_plotly_json(), default=repr
+    )
 
 
 def test_the_worst_of_a_block_is_what_the_statistic_fears() -> None:

@@ -14,10 +14,11 @@ from starlette.responses import JSONResponse, Response
 
 from app.access.auth import Everybody
 from app.routes import query
+from app.routes.context import RouteContext
 from app.routes.tickets import MOST_CHARACTERS, MOST_OF_ONE_SESSION, VALID_S, Kept, Tickets
 from app.runs.hub import Hub
 from app.server import make_app
-from app.web.request_queue import AT_ONCE, Owner, Turns
+from app.web.request_queue import AT_ONCE, Owner
 from ingest.errors import UserError
 from tests.app.in_process import Client
 from tests.runs_builder import two_rank_run
@@ -68,10 +69,10 @@ def test_the_place_of_a_file_is_given_back(tmp_path: Path) -> None:
 def test_a_ticket_is_spent_by_a_file_and_by_nothing_else(tmp_path: Path) -> None:
     two_rank_run(tmp_path / "two")
     with closing(Hub(tmp_path)) as hub:
-        questions, sql = Turns("saved questions"), Turns("SQL")
+        context = RouteContext(hub)
         client = Client(
             Starlette(
-                routes=query.routes(hub, questions, sql),
+                routes=query.routes(context),
                 exception_handlers={UserError: as_sentence},
                 middleware=[Middleware(Everybody)],
             )
@@ -85,10 +86,10 @@ def test_a_ticket_is_spent_by_a_file_and_by_nothing_else(tmp_path: Path) -> None
         assert client.request("HEAD", f"{path}?ticket=unknown").status_code == 400
         others = [Owner(str(number)) for number in range(AT_ONCE)]
         for owner in others:
-            sql.begin_file(owner)
+            context.sql.begin_file(owner)
         assert client.get(link).status_code == 503
         for owner in others:
-            sql.end_file(owner)
+            context.sql.end_file(owner)
         assert client.get(link).text.split() == ["answer", "42"]
         assert client.get(link).status_code == 400
         client.close()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from app.analysis.diagnosis import tables_of
-from diagnosis.detectors import detectors
+from diagnosis.detectors import DETECTORS
 from diagnosis.detectors.clock_unaligned import NAME, detect
 from diagnosis.findings import Verdict
 from ingest.run import open_run
@@ -135,7 +135,7 @@ def test_one_host_alone_has_one_clock() -> None:
 def test_generated_runs(tmp_path: Path, fault: tuple[str, ...], found: int) -> None:
     planted = tuple(map(SyntheticFault.parse, fault))
     generate(SyntheticJob(32, pp=2, tp=2, num_steps=12, faults=planted), tmp_path / "run")
-    own = [detector for detector in detectors() if detector.name == NAME]
+    own = [detector for detector in DETECTORS if detector.name == NAME]
     with open_run(tmp_path / "run") as run:
         verdict = detect(tables_of(run, 0, (0, 100), chosen=own), 0)
     assert verdict is not None

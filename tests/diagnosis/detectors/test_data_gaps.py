@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.analysis.diagnosis import tables_of
-from diagnosis.detectors import detectors
+from diagnosis.detectors import DETECTORS
 from diagnosis.detectors.data_gaps import NAME, detect
 from diagnosis.findings import Verdict
 from ingest.run import open_run
@@ -42,7 +42,7 @@ def recorded(
                     run.collective(rank, step, 7, seq, begin, begin + 50)
     run.rank_files()
     run.publish()
-    own = [detector for detector in detectors() if detector.name == NAME]
+    own = [detector for detector in DETECTORS if detector.name == NAME]
     with open_run(run.folder) as opened:
         return detect(tables_of(opened, 0, (0, STEPS), chosen=own), 0)
 

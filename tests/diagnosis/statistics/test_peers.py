@@ -31,7 +31,7 @@ from trace_hooks.layout import ParallelLayout
 )
 def test_peers_are_replicas_else_the_stage_else_the_own_past(sizes: dict, whom: str) -> None:
     given = tables(ParallelLayout.from_sizes(**sizes), 2, lambda rank, step: 100.0)
-    ranks = work_of(given["rank_work"], given["rank_places"]).ranks
+    ranks = work_of(given).ranks
     assert set(peers_of(ranks).whom_R.tolist()) == {whom}
 
 
@@ -59,7 +59,7 @@ def test_slowdown_and_noise_of_a_known_case() -> None:
     given = tables(
         layout, 30, lambda rank, step: 100 + (rank % 2) * 2 + (50 if rank == 3 else 0), noise=0.0
     )
-    work = work_of(given["rank_work"], given["rank_places"])
+    work = work_of(given)
     peers = peers_of(work.ranks)
     everyone = np.ones(8, np.bool_)
     slow_RS = slowdowns(work, peers, everyone)
@@ -83,7 +83,7 @@ def test_cpu_time_is_the_measure_only_where_the_job_ran_on_cpu_and_recorded_it()
 
     def measure(**given: object) -> str:
         made = tables(layout, 3, lambda rank, step: 100.0, **given)
-        return work_of(made["rank_work"], made["rank_places"]).measure
+        return work_of(made).measure
 
     assert measure(device="cpu", cpu_ms=lambda rank, step: 60.0) == "cpu"
     assert measure(device="cpu") == "wall"
@@ -110,6 +110,6 @@ def test_two_ranks_are_compared_with_what_they_did_before(
         30,
         lambda rank, step: 100.0 * (x if step >= 10 and slow in (rank, None) else 1.0),
     )
-    work = work_of(given["rank_work"], given["rank_places"])
+    work = work_of(given)
     slow_RS = slowdowns(work, peers_of(work.ranks), np.ones(2, np.bool_))
     assert np.flatnonzero(np.median(slow_RS[:, 10:], axis=1) > 1.1).tolist() == told

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from diagnosis.findings import KINDS
+from diagnosis.detectors import KINDS
 from diagnosis.whatif.analysis import prepare
 from diagnosis.whatif.causes import Cause, causes
 from diagnosis.whatif.operations import dense

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import { emptyView, formatRanks, formatUrl, parseUrl } from '../../../assets/lib/view_state.mjs';
 
+const PAGES = ['overview', 'timeline', 'ranks', 'query', 'what-if', 'model'].map((name) => ({ name }));
 const cases = JSON.parse(readFileSync(new URL('../../app/view_cases.json', import.meta.url), 'utf8'));
 
 function viewOf({ view: { ranks_to: last, ...given } }) {
@@ -13,16 +14,16 @@ function viewOf({ view: { ranks_to: last, ...given } }) {
 for (const one of cases) {
   test(`a URL and back: ${one.name}`, () => {
     const base = one.base ?? '';
-    const view = parseUrl(one.path, one.search ?? '', base);
+    const view = parseUrl(one.path, one.search ?? '', base, PAGES);
     assert.deepEqual(view, viewOf(one));
     assert.equal(formatUrl(view, base), one.url);
     const [path, search = ''] = one.url.split('?');
-    assert.deepEqual(parseUrl(path, search, base), view);
+    assert.deepEqual(parseUrl(path, search, base, PAGES), view);
   });
 }
 
 test('long SQL is cut by characters, as Python does', () => {
-  const { sql } = parseUrl('/run/a/query', `?sql=${'%F0%9F%98%80'.repeat(5000)}`);
+  const { sql } = parseUrl('/run/a/query', `?sql=${'%F0%9F%98%80'.repeat(5000)}`, '', PAGES);
   assert.equal(sql, '\u{1f600}'.repeat(4000));
 });
 

@@ -2,8 +2,8 @@
 
 Of each row (token): the TOP greatest logits of the part and their ids, the logarithm of the sum of
 exp of all of the part, and the logit of the true next token on the rank that has it. Who looks puts
-the parts together (assets/model/next_tokens/vocabulary.mjs): probabilities and losses come from all of the
-vocabulary, and nothing is communicated for a watch.
+the parts together (assets/model/next_tokens/vocabulary.mjs): probabilities and losses come from all
+of the vocabulary, and nothing is communicated for a watch.
 
 Shapes: B sequences, R rows, V tokens of the part, K the most probable ones.
 """

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from app.components.topbar import topbar
+from app.pages import tabs
 from app.runs.hub import Hub
 from app.server import make_app
 from app.view_state import View
@@ -151,5 +152,7 @@ def test_captures_and_connected_ranks(client: Client) -> None:
 
 
 def test_a_finished_run_with_marks_alone_has_the_tab_and_opens_with_them(hub: Hub) -> None:
-    assert "'Model'" in json.dumps(topbar(hub, View("job"), "").to_plotly_json(), default=repr)
+    assert "'Model'" in json.dumps(
+        topbar(hub, View("job"), "", tabs(hub, View("job"))).to_plotly_json(), default=repr
+    )
     assert first_view(hub.run("job")) == "perturb"

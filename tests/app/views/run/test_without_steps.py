@@ -7,8 +7,9 @@ import pytest
 from app.components.outstanding import outstanding
 from app.pages import overview
 from app.runs.hub import Hub
-from app.share.content import DETAILS, collect
+from app.share.collected_view import DETAILS, collect
 from app.share.document import document
+from app.share.shown_view import shown_view
 from app.view_state import View
 from app.views.run.kpis import recorded_kpis
 from app.views.run.without_steps import Front, Recorded, ranks_text, recorded
@@ -65,7 +66,7 @@ def test_what_is_open_comes_before_what_is_known_of_the_run(hub):
 
 
 def test_the_shared_file_has_it_before_its_pictures(hub):
-    page = document(collect(hub, View("only"), DETAILS[0]))
+    page = document(collect(hub, shown_view(hub, View("only")), DETAILS[0]))
     assert page.index("<td>all_reduce 1</td>") < page.index('id="shared-timeline"')
     assert "No step is finished yet" not in page
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from app.components.topbar import topbar
+from app.pages import tabs
 from app.runs.hub import Hub
 from app.server import make_app
 from app.view_state import View
@@ -213,7 +214,12 @@ def test_who_leaves_ends_the_replays(site: Site) -> None:
 def test_the_tab_is_there_where_it_can_say_something(site: Site) -> None:
     for run, wanted in (("slow_rank", True), (site.slow, True), ("sums", False)):
         assert can_tell(site.hub.run(run)) == wanted, run
-        shown = json.dumps(topbar(site.hub, View(run), "").to_plotly_json(), default=repr)
+        shown = json.dumps(
+            topbar(site.hub, View(run), "", tabs(site.hub, View(run))).to_plotly_json(),
+            default=repr,
+        )
         assert ("what-if" in shown) == wanted, run
     page = View("sums", "what-if")  # opened by its link it is a tab, and says why not
-    assert "what-if" in json.dumps(topbar(site.hub, page, "").to_plotly_json(), default=repr)
+    assert "what-if" in json.dumps(
+        topbar(site.hub, page, "", tabs(site.hub, page)).to_plotly_json(), default=repr
+    )

@@ -10,7 +10,7 @@ import yaml
 
 from app.analysis.diagnosis import tables_of
 from app.analysis.imports import open_any
-from diagnosis.detectors import detectors
+from diagnosis.detectors import DETECTORS
 from diagnosis.detectors.slow_network import NAME, detect
 from diagnosis.findings import Finding
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
@@ -19,7 +19,7 @@ from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
 def found(folder: Path, job: MegatronJob) -> list[Finding]:
     pq.write_table(straggler_trace(job), folder / "trace-job.parquet")
     (folder / "meta-job.yaml").write_text(yaml.safe_dump(job.metadata))
-    own = [detector for detector in detectors() if detector.name == NAME]
+    own = [detector for detector in DETECTORS if detector.name == NAME]
     with open_any(folder / "trace-job.parquet") as run:
         findings = detect(tables_of(run, 0, (0, 100), chosen=own), 0).findings
         for evidence in (one for finding in findings for one in finding.evidence):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.analysis.diagnosis import tables_of
-from diagnosis.detectors import detectors
+from diagnosis.detectors import DETECTORS
 from diagnosis.detectors.slow_network import NAME, detect
 from diagnosis.findings import Finding, Verdict
 from ingest.run import open_run
@@ -165,7 +165,7 @@ def test_without_transfers_nothing_is_judged() -> None:
 def test_generated_runs(tmp_path: Path, fault: str, kind: str | None, ranks: list[int]) -> None:
     job = SyntheticJob(32, pp=4, tp=2, num_steps=24, faults=(SyntheticFault.parse(fault),))
     generate(job, tmp_path / "run")
-    own = [detector for detector in detectors() if detector.name == NAME]
+    own = [detector for detector in DETECTORS if detector.name == NAME]
     with open_run(tmp_path / "run") as run:
         tables = tables_of(run, 0, (0, 100), chosen=own)
         found = detect(tables, 0).findings

@@ -120,7 +120,7 @@ def test_with_nobody_accused_slowdowns_are_those_of_the_sql_macro(
 ) -> None:
     with generated(tmp_path, sizes, (3,)) as run:
         tables = tables_of(run, 0, (0, STEPS))
-        work = work_of(tables["rank_work"], tables["rank_places"])
+        work = work_of(tables)
         peers = peers_of(work.ranks)
         assert set(peers.whom_R.tolist()) == {whom}
         slow_RS = slowdowns(work, peers, np.ones(len(work.work_RS), np.bool_))

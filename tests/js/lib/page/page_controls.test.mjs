@@ -2,11 +2,15 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { HELP, isTyping, Keys, findingAfter } from '../../../../assets/lib/page/keys.mjs';
+import { help, isTyping, Keys, findingAfter } from '../../../../assets/lib/page/keys.mjs';
 import { age, linkPatch, liveText } from '../../../../assets/lib/page/page_controls.mjs';
 import { otherTheme, toggleTheme } from '../../../../assets/lib/page/theme.mjs';
 import { emptyView } from '../../../../assets/lib/view_state.mjs';
 import { viewWithDefaults } from '../../../../assets/lib/with_defaults.mjs';
+
+const PAGES = [
+  { name: 'overview', title: 'Overview', key: 'o' }, { name: 'timeline', title: 'Timeline', key: 't' },
+];
 
 test('a link names the attempt and the finding that are seen', () => {
   const view = { ...emptyView(), run: 'a' };
@@ -20,7 +24,7 @@ test('a link names the attempt and the finding that are seen', () => {
 });
 
 test('keys', () => {
-  const keys = new Keys();
+  const keys = new Keys(PAGES);
   assert.deepEqual(keys.action({ key: 'j' }, 0), { act: 'finding-next' });
   assert.deepEqual(keys.action({ key: '?' }, 0), { act: 'help' });
   assert.equal(keys.action({ key: 'j', ctrlKey: true }, 0), null);
@@ -31,7 +35,7 @@ test('keys', () => {
 });
 
 test('g, then a page, within a moment', () => {
-  const keys = new Keys();
+  const keys = new Keys(PAGES);
   assert.equal(keys.action({ key: 'g' }, 0), null);
   assert.deepEqual(keys.action({ key: 't' }, 500), { act: 'page', page: 'timeline' });
   assert.equal(keys.action({ key: 't' }, 600), null);
@@ -43,7 +47,8 @@ test('typing', () => {
   assert.ok(isTyping({ tagName: 'TEXTAREA' }));
   assert.ok(isTyping({ tagName: 'DIV', isContentEditable: true }));
   assert.ok(!isTyping({ tagName: 'CANVAS' }));
-  assert.ok(HELP.every(([, rows]) => rows.every((row) => row.length === 2)));
+  assert.deepEqual(help(PAGES)[0][1][2], ['g then o t', 'go to overview, timeline']);
+  assert.ok(help(PAGES).every(([, rows]) => rows.every((row) => row.length === 2)));
 });
 
 test('j and k go around', () => {

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
 import pytest
+from markupsafe import escape
 
 from app.analysis.diagnosis import diagnosis_of
+from app.analysis.headline import headline
 from app.analysis.run_board import judgement
-from app.components.banner import banner, headline
+from app.components.banner import banner
 from app.runs.hub import Hub
-from app.share.page import shared_page
+from app.share.shared_file import shared_file
 from app.view_state import View
 from app.views.run.runs import Card, run_row
 from ingest.stopping import Stop
@@ -49,7 +50,7 @@ def test_a_slow_host_is_calm_nowhere(hub: Hub) -> None:
     assert "No single rank was slow" in said.text
     line = banner(diagnosis, View("slow_host"), "")
     assert line.className == "banner unknown"
-    page = shared_page(hub, View("slow_host")).decode()
+    page = shared_file(hub, View("slow_host")).content.decode()
     assert 'shared-banner unknown"' in page
     assert f"<strong>{said.title}.</strong> {escape(said.text)}" in page
     assert text_of(line).split() == f"{said.title}. {said.text}".split()
@@ -58,7 +59,7 @@ def test_a_slow_host_is_calm_nowhere(hub: Hub) -> None:
 def test_a_healthy_run_is_calm_everywhere(hub: Hub) -> None:
     said = headline(diagnosis_of(hub, "healthy"))
     assert said.tone == "calm"
-    page = shared_page(hub, View("healthy")).decode()
+    page = shared_file(hub, View("healthy")).content.decode()
     assert 'shared-banner calm"' in page
     assert f"<strong>{said.title}.</strong>" in page
 

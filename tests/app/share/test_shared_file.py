@@ -11,8 +11,9 @@ from html.parser import HTMLParser
 from itertools import product
 
 import pytest
+from markupsafe import Markup
 
-import app.share.page
+import app.share.shared_file
 from app.analysis.diagnosis import diagnosis_of
 from app.cli import main
 from app.commands.export import view_of
@@ -20,10 +21,11 @@ from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Settings, Token
 from app.share.bundle import bundle, from_folder
-from app.share.content import DETAILS, collect
+from app.share.collected_view import DETAILS, collect
 from app.share.document import ENTRY, document
-from app.share.markup import Markup, joined, tag
-from app.share.page import MOST_BYTES, shared_page
+from app.share.markup import joined, tag
+from app.share.shared_file import MOST_BYTES, shared_file
+from app.share.shown_view import shown_view
 from app.view_state import View
 from app.web.assets import assets_folder
 from ingest.errors import UserError
@@ -89,7 +91,7 @@ class Parsed(HTMLParser):
 
 
 def page_of(hub, *given, **view):
-    return shared_page(hub, View(**view), *given).decode()
+    return shared_file(hub, View(**view), *given).content.decode()
 
 
 def test_what_the_file_says(hub):
@@ -104,9 +106,15 @@ def test_what_the_file_says(hub):
 
 
 def test_the_view_decides_lanes_and_window(hub):
-    shared = collect(hub, View("slow", "timeline", ranks=(2, 3), steps=(7, 8), rank=3), DETAILS[0])
+    shared = collect(
+        hub,
+        shown_view(hub, View("slow", "timeline", ranks=(2, 3), steps=(7, 8), rank=3)),
+        DETAILS[0],
+    )
     assert (shared.shown_ranks, shared.steps, shared.rank) == ((2, 3), (7, 8), 3)
-    window = collect(hub, View("slow", "timeline", ranks=(2,), t=(10**9, 2 * 10**9)), DETAILS[0])
+    window = collect(
+        hub, shown_view(hub, View("slow", "timeline", ranks=(2,), t=(10**9, 2 * 10**9))), DETAILS[0]
+    )
     size = int.from_bytes(window.tile[:4], "little")
     meta = json.loads(window.tile[4 : 4 + size])
     assert (meta["from"], meta["to"], meta["ranks"]) == (10**9, 2 * 10**9, [2])
@@ -130,7 +138,7 @@ def test_it_asks_for_nothing(hub):
 
 def test_the_link_back_is_there_only_with_a_public_address(hub):
     view = View("slow", "timeline", rank=5)
-    there = Parsed(shared_page(hub, view, "https://hub.example.org/p/").decode())
+    there = Parsed(shared_file(hub, view, "https://hub.example.org/p/").content.decode())
     links = [a["href"] for name, a in there.tags if name == "a"]
     assert links == ["https://hub.example.org/p/run/slow/timeline?rank=5"]
     assert not [1 for name, _ in Parsed(page_of(hub, run="slow")).tags if name == "a"]
@@ -145,14 +153,14 @@ def test_names_are_text(hub):
 
 
 def test_a_big_view_is_coarser_and_says_so(hub):
-    finest = shared_page(hub, View("slow"))
+    finest = shared_file(hub, View("slow")).content
     assert len(finest) < MOST_BYTES
     assert "coarser" not in finest.decode()
-    smaller = shared_page(hub, View("slow"), most=len(finest) - 1000)
+    smaller = shared_file(hub, View("slow"), most=len(finest) - 1000).content
     assert len(smaller) <= len(finest) - 1000
     assert "coarser than on the live page" in smaller.decode()
     with pytest.raises(UserError, match="coarsest"):
-        shared_page(hub, View("slow"), most=1000)
+        shared_file(hub, View("slow"), most=1000)
 
 
 def test_a_run_without_data_is_a_file_with_sentences(hub):
@@ -203,7 +211,7 @@ def test_the_file_is_named_after_what_it_shows(hub, asked):
     shown = Parsed(answer.text).text
     assert "Rank 5 is slow" in shown
     is_other = "-3-" in asked  # the first step alone may move
-    assert ("no longer there; shown is: Rank 5 is slow." in shown) == is_other
+    assert ("no longer exists. The page shows instead: Rank 5 is slow." in shown) == is_other
 
 
 def test_export_writes_the_file(runs, tmp_path, capsys):
@@ -296,19 +304,19 @@ def test_the_script_of_the_file_is_sound(tmp_path):
 
 def test_whatever_is_not_markup_is_escaped():
     made = tag("p", "<b>", Markup("<i>"), title='"&', hidden=True, data_x="1", lang=None)
-    assert made == '<p title="&quot;&amp;" hidden data-x="1">&lt;b&gt;<i></p>'
+    assert made == '<p title="&#34;&amp;" hidden data-x="1">&lt;b&gt;<i></p>'
     assert joined("a", None, "<") == "a&lt;"
 
 
 def test_the_newest_attempt_is_named(hub):
-    shared = collect(hub, View("slow"), DETAILS[-1])
+    shared = collect(hub, shown_view(hub, View("slow")), DETAILS[-1])
     assert shared.attempt == 0
     assert "attempt 0" in Parsed(document(shared)).text
-    assert app.share.page.MOST_BYTES == 2_000_000
+    assert app.share.shared_file.MOST_BYTES == 2_000_000
 
 
 def test_steps_of_before_a_restart_are_shown(hub):
-    shared = collect(hub, View("again", "timeline", steps=(1, 2)), DETAILS[0])
+    shared = collect(hub, shown_view(hub, View("again", "timeline", steps=(1, 2))), DETAILS[0])
     assert shared.attempt == 0
     assert not [note for note in shared.notes if "no step" in note]
     assert shared.tile is not None
@@ -321,7 +329,9 @@ def test_the_tile_in_the_file_is_that_of_the_live_page(hub):
         ("relative", "ranks=0-1&from=0&to=100000", {"ranks": (0, 1), "t": (0, 100_000)}),
     ):
         live = meta_of(client.get(f"/api/run/{name}/timeline?{asked}&width=8000").content)
-        kept = meta_of(collect(hub, View(name, "timeline", **view), DETAILS[0]).tile)
+        kept = meta_of(
+            collect(hub, shown_view(hub, View(name, "timeline", **view)), DETAILS[0]).tile
+        )
         for key in ("from", "to", "relative_step", "ranks", "lanes", "attempt", "t0_ns", "clock"):
             assert kept[key] == live[key]
         for key in ("first_step", "last_step", "finished_step", "before_step"):

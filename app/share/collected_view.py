@@ -1,0 +1,230 @@
+"""A view as plain data for one file: finding, figures, heat map, timeline and table of ranks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from app.analysis.headline import Headline
+from app.analysis.kpis import kpis_of
+from app.components.outstanding import open_fronts
+from app.runs.hub import Hub
+from app.share.shown_view import ShownView
+from app.view_state import View
+from app.views.ranks import heat_map as heat_maps
+from app.views.ranks.grid import grid
+from app.views.ranks.metric_matrix import cells, newest_part
+from app.views.ranks.rank_table import RankRow, rank_rows
+from app.views.ranks.scales import metric_of
+from app.views.run.kpis import Kpi
+from app.views.run.without_steps import Front, recorded
+from app.views.timeline.lanes import Place, choose, known
+from app.views.timeline.query import places_of
+from app.views.timeline.tile import tile
+from app.views.timeline.tile_arrays import tile_meta
+from app.views.timeline.window import extent, window_for
+from app.web.arrays import pack_arrays
+from diagnosis.findings import Finding
+from ingest.errors import UserError
+from ingest.run import Run
+from ingest.stopping import Stop
+
+MOST_LANES = 24
+_MOST_CELLS = 500_000
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True)
+class Detail:
+    """How much is drawn: pixels of the timeline, drawn rows and columns of the map, table rows."""
+
+    timeline_px: int
+    heat: tuple[int, int]
+    rows: int
+
+
+DETAILS = (
+    Detail(8000, (400, 1000), 256),
+    Detail(3000, (256, 500), 256),
+    Detail(1200, (128, 300), 128),
+    Detail(400, (64, 150), 64),
+    Detail(120, (32, 60), 32),
+)
+"""Finest first; a coarser one is taken where the file would be too big."""
+
+
+@dataclass(frozen=True)
+class CollectedView:
+    """Everything a shared file shows. Arrays are packed by app.web.arrays."""
+
+    run: str
+    attempt: int
+    state: str
+    layout: str
+    made_at: str
+    """UTC"""
+    finding: Finding | None
+    headline: Headline
+    """what the diagnosis says where there is no finding"""
+    kpis: tuple[Kpi, ...]
+    metric: str
+    heat: bytes | None
+    tile: bytes | None
+    shown_ranks: tuple[int, ...]
+    rank: int | None
+    steps: tuple[int, int] | None
+    rows: tuple[RankRow, ...]
+    row_steps: tuple[int, int] | None
+    num_ranks: int
+    live_url: str | None
+    notes: tuple[str, ...] = field(default=())
+    fronts: tuple[Front, ...] = field(default=())
+    """where each group of a finished run without steps stands"""
+
+
+def collect(
+    hub: Hub, shown: ShownView, detail: Detail, public_url: str = "", stop: Stop | None = None
+) -> CollectedView:
+    """What a view shows, at a level of detail; `notes` name what could not be read, and why."""
+    run, attempt = shown.run, shown.attempt
+    reading = _Reading(list(shown.notes), stop)
+    layout = run.layout(attempt)
+    places: dict[int, Place] = reading.tried(lambda: places_of(run, attempt), {})
+    lanes: list[int] = reading.tried(lambda: _lanes(places, shown.timeline), [])
+    heat, heat_note = reading.tried(lambda: _heat_part(hub, shown, detail, stop), (None, None))
+    if heat_note:
+        reading.notes.append(heat_note)
+    return CollectedView(
+        run=shown.run_name,
+        attempt=attempt,
+        state=run.state,
+        layout=" x ".join(f"{axis} {size}" for axis, size in layout.axes) if layout else "",
+        made_at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        finding=shown.finding,
+        headline=shown.headline,
+        metric=metric_of(shown.view.metric).title,
+        heat=heat,
+        shown_ranks=tuple(lanes),
+        rank=shown.timeline.rank,
+        steps=shown.timeline.steps,
+        rows=tuple(reading.tried(lambda: _rank_rows(hub, shown, stop), ())[: detail.rows]),
+        row_steps=shown.steps,
+        num_ranks=len(places),
+        live_url=f"{public_url.rstrip('/')}{shown.view.url()}" if public_url else None,
+        kpis=reading.tried(lambda: kpis_of(hub, shown.view, stop), ()),
+        tile=reading.tried(lambda: _tile(shown, places, lanes, detail, stop), None),
+        fronts=reading.tried(lambda: _fronts(shown, stop), ()),
+        notes=tuple(reading.notes),
+    )
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Reads the parts of a file; a part that cannot be read becomes a note."""
+
+    notes: list[str]
+    stop: Stop | None
+
+    def tried(self, read: Callable[[], T], otherwise: U) -> T | U:
+        """The part; where it cannot be read, `otherwise` and a note."""
+        try:
+            return read()
+        except UserError as error:
+            if self.stop is not None and self.stop.called:
+                raise
+            self.notes.append(f"{str(error)[0].upper()}{str(error)[1:]}.")
+            return otherwise
+
+
+def _heat_part(
+    hub: Hub, shown: ShownView, detail: Detail, stop: Stop | None
+) -> tuple[bytes | None, str | None]:
+    """The heat map, packed, and a note; cached for the next file of the same finding."""
+    onset = shown.finding.first_step if shown.finding else None
+    metric = metric_of(shown.view.metric).name
+    key = ("shared heat", metric, shown.view.attempt, detail.heat, onset)
+    return hub.cache.get(
+        shown.run_name,
+        key,
+        lambda run, stop: _heat(run, shown.view, detail, onset, stop),
+        stop=stop,
+    )
+
+
+def _rank_rows(hub: Hub, shown: ShownView, stop: Stop | None) -> list[RankRow]:
+    """Ranks that the finding names first, then the slowest."""
+    attempt, steps = shown.view.attempt, shown.steps
+    rows = hub.cache.get(
+        shown.run_name,
+        ("shared rows", attempt, steps),
+        lambda run, stop: _rows(run, attempt, steps, stop),
+        stop=stop,
+    )
+    named = [place.rank for place in shown.finding.culprits] if shown.finding else []
+    return sorted(rows, key=lambda row: (row.rank not in named, -(row.slowdown or 0.0), row.rank))
+
+
+def _fronts(shown: ShownView, stop: Stop | None) -> tuple[Front, ...]:
+    if shown.run.state != "finished" or shown.steps is not None:
+        return ()
+    return tuple(open_fronts(recorded(shown.run, shown.attempt, stop)))
+
+
+def _lanes(places: dict[int, Place], view: View) -> list[int]:
+    if not places:
+        return []
+    ranks = known(places, view.ranks) if view.ranks else choose(places, "default", view.rank)
+    if view.rank in ranks[MOST_LANES:]:  # the selected one is never cut off
+        ranks = [*ranks[: MOST_LANES - 1], view.rank]
+    return ranks[:MOST_LANES]
+
+
+def _rows(
+    run: Run, attempt: int | None, steps: tuple[int, int] | None, stop: Stop | None
+) -> list[RankRow]:
+    if steps is None:
+        return []
+    slowdowns = grid(cells(run, metric_of("slowdown"), attempt, steps, stop))
+    return rank_rows(run, attempt, steps, slowdowns, stop)
+
+
+def _heat(
+    run: Run, view: View, detail: Detail, onset: int | None, stop: Stop | None
+) -> tuple[bytes | None, str | None]:
+    """All steps of a small run; of a large one those around the first step of the finding."""
+    part = newest_part(run, view.attempt, _MOST_CELLS)
+    if part is not None and onset is not None and onset < part[0]:
+        count = part[1] - part[0] + 1
+        first = max(0, onset - count // 4)
+        part = first, first + count - 1
+    matrix = cells(run, metric_of(view.metric), view.attempt, part, stop)
+    if not len(matrix.steps_S):
+        return None, None
+    drawn = heat_maps.heat_map(matrix, "rank", None, None, *detail.heat)
+    packed = pack_arrays(drawn.arrays(), {**drawn.meta(), "legend": matrix.legend})
+    note = f"The heat map shows steps {part[0]} to {part[1]}." if part else None
+    return packed, note
+
+
+def _tile(
+    shown: ShownView,
+    places: dict[int, Place],
+    ranks: list[int],
+    detail: Detail,
+    stop: Stop | None,
+) -> bytes | None:
+    """The same binary answer the timeline's route gives."""
+    run, attempt = shown.run, shown.attempt
+    have = extent(run, attempt, ranks, stop) if ranks else None
+    if have is None:
+        return None
+    window = window_for(run, attempt, ranks, shown.timeline, have, stop)
+    lanes = [places[rank] for rank in ranks]
+    made = tile(run, attempt, lanes, window, detail.timeline_px, have, stop)
+    kept = replace(have, begin_ns=window.begin_ns, end_ns=window.end_ns)  # the file has no more
+    meta = tile_meta(run, attempt, lanes, window, kept)
+    about_run = {"ranks": ranks, "unknown": [], "state": "finished", "num_ranks": len(places)}
+    return pack_arrays(made.arrays, made.meta | meta | about_run)

@@ -1,0 +1,83 @@
+"""Which part of a view a shared file can show: the run may lack the steps and ranks it names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.analysis.diagnosis import diagnosis_of
+from app.analysis.finding_links import chosen_finding, finding_view, stale_link_note
+from app.analysis.headline import Headline, headline
+from app.runs.hub import Hub
+from app.view_state import View, explain
+from app.views.ranks.metric_matrix import last_steps
+from app.views.timeline.window import attempt_for
+from diagnosis.findings import Finding
+from ingest.run import Run
+
+
+@dataclass(frozen=True)
+class ShownView:
+    """A view as far as its run has what it names."""
+
+    run_name: str
+    run: Run
+    view: View
+    attempt: int
+    headline: Headline
+    """what the diagnosis says where there is no finding"""
+    finding: Finding | None
+    timeline: View
+    """what the timeline shows"""
+    steps: tuple[int, int] | None
+    """which the table of ranks sums up"""
+    notes: tuple[str, ...]
+    """what cannot be shown, and why"""
+
+
+def shown_view(hub: Hub, view: View) -> ShownView:
+    """What a shared file shows of a view; raises UserError for an unknown run."""
+    run_name = view.run
+    assert run_name is not None
+    run = hub.run(run_name)
+    notes = explain(view, run)
+    if notes:
+        view = _possible(view, run)
+    diagnosis = diagnosis_of(hub, run_name, view.attempt)
+    finding = chosen_finding(diagnosis, view.finding)
+    if (note := stale_link_note(diagnosis, view.finding)) is not None:
+        notes.append(note)
+    return ShownView(
+        run_name=run_name,
+        run=run,
+        view=view,
+        attempt=attempt_for(run, view),
+        headline=headline(diagnosis),
+        finding=finding,
+        timeline=_timeline(view, finding),
+        steps=view.steps or last_steps(run, view.attempt),
+        notes=tuple(notes),
+    )
+
+
+def _possible(view: View, run: Run) -> View:
+    """The view without what the run does not have; the notes name it."""
+    attempt = view.attempt if view.attempt in run.attempts else None
+    wanted = run.newest_attempt if attempt is None else attempt
+    existing = {info["rank"] for info in run.ranks if info["attempt"] == wanted}
+    return view.to(
+        attempt=attempt,
+        rank=view.rank if view.rank in existing else None,
+        steps=None,
+        t=None,
+        ranks=tuple(rank for rank in view.ranks if rank in existing),
+    )
+
+
+def _timeline(view: View, finding: Finding | None) -> View:
+    """The view's own lanes and window, else the finding's."""
+    if finding is None or view.ranks or view.t or view.steps or view.rank is not None:
+        timeline = view
+    else:
+        timeline = finding_view(finding, view)
+    is_empty = timeline.t is not None and timeline.t[0] == timeline.t[1]
+    return timeline.to(t=None) if is_empty else timeline

@@ -1,0 +1,69 @@
+"""Which finding a link names, and which view shows a finding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.analysis.finding_links import (
+    chosen_finding,
+    evidence_view,
+    finding_view,
+    stale_link_note,
+)
+from app.view_state import View
+from diagnosis.findings import Diagnosis, Evidence, Finding, Place, Verdict
+from tests.diagnosis.test_findings import EVIDENCE, a_finding
+
+VIEW = View("a_run")
+
+
+def past(rank: int, first_step: int) -> Finding:
+    return a_finding(
+        culprits=(Place(rank),),
+        victims=(),
+        first_step=first_step,
+        last_step=99,
+        severity="past",
+        ongoing=False,
+        title=f"Rank {rank} was slow from {first_step}",
+    )
+
+
+URGENT, EARLY, LATE = a_finding(), past(3, 9), past(3, 40)
+DIAGNOSIS = Diagnosis((Verdict("a", (EARLY, URGENT, LATE)),))
+
+
+def test_without_a_link_the_most_urgent_finding_is_chosen() -> None:
+    assert chosen_finding(DIAGNOSIS, None) is URGENT
+    assert chosen_finding(Diagnosis((Verdict("a", checked="fine"),)), None) is None
+
+
+def test_a_finding_whose_first_step_has_moved_is_the_same() -> None:
+    assert chosen_finding(DIAGNOSIS, "slow_worker-0-3-7") is EARLY
+    assert chosen_finding(DIAGNOSIS, LATE.id) is LATE
+    assert stale_link_note(DIAGNOSIS, "slow_worker-0-3-7") is None
+    assert stale_link_note(DIAGNOSIS, None) is None
+
+
+@pytest.mark.parametrize(
+    "gone", ["slow_worker-0-2-5", "slow_worker-1-5-5", "slow_link-0-5-5", "nonsense", "-7", ""]
+)
+def test_a_link_to_no_finding_falls_back_and_says_so(gone: str) -> None:
+    assert chosen_finding(DIAGNOSIS, gone) is URGENT
+    assert stale_link_note(DIAGNOSIS, gone) == (
+        "The finding of this link no longer exists. The page shows instead: Rank 5 is slow."
+    )
+    calm = Diagnosis((Verdict("a", checked="fine"),))
+    assert stale_link_note(calm, gone) == "The finding of this link no longer exists."
+
+
+def test_a_finding_is_seen_on_the_timeline_where_its_evidence_is() -> None:
+    ranks_page = Evidence("Slow.", 2.0, "x", "rank_work", (), (("page", "ranks"), ("rank", 5)))
+    both = replace(URGENT, evidence=(ranks_page, EVIDENCE))
+    assert finding_view(both, VIEW) == View(
+        "a_run", "timeline", ranks=(1, 5), steps=(8, 9), finding=URGENT.id
+    )
+    assert finding_view(replace(URGENT, evidence=(ranks_page,)), VIEW).page == "ranks"
+    assert evidence_view(ranks_page, VIEW) == View("a_run", "ranks", rank=5)
