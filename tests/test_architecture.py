@@ -158,7 +158,7 @@ def test_the_trip_from_a_hook_to_a_pixel_is_there() -> None:
 
 
 RECORDER, DRAIN = "trace_hooks/recording/recorder.py", "trace_hooks/recording/drain_thread.py"
-ROUTE, LOAD = "app/routes/timeline.py", "assets/timeline/load.mjs"
+ROUTE, LOAD = "app/routes/timeline.py", "assets/timeline/lanes/tile_loader.mjs"
 
 
 @pytest.mark.parametrize(

@@ -17,18 +17,15 @@ from tests.guide_examples import DOCS, example
 GUIDE = "adding-a-page.md"
 REPO = DOCS.parent
 LINES = {
-    "app/view_state.py": [('"what-if", "model")', '"what-if", "model", "coverage")')],
-    "assets/lib/view_state.mjs": [("'what-if', 'model']", "'what-if', 'model', 'coverage']")],
-    "app/dash_shell.py": [
-        ("from app.pages import model,", "from app.pages import coverage, model,"),
-        ('"model": model,', '"model": model, "coverage": coverage,'),
+    "app/view_state.py": [
+        (
+            'Page("model", "Model", "m"),',
+            'Page("model", "Model", "m"), Page("coverage", "Coverage", "c"),',
+        ),
     ],
-    "app/server.py": [
+    "app/routes/__init__.py": [
         ("from app.routes import (", "from app.routes import (\n    coverage,"),
-        ("*model.routes(hub),", "*model.routes(hub),\n*coverage.routes(hub),"),
-    ],
-    "assets/main.mjs": [
-        ("const VIEWS = {", "const VIEWS = {\n  coverage: () => import('./coverage/view.mjs'),"),
+        ("    model,\n    perturb,", "    model,\n    coverage,\n    perturb,"),
     ],
 }
 """What the section "The lines" names, as replacements."""
