@@ -21,6 +21,7 @@ import { lanesInSight, laneTop, rowBox, xOf } from './geometry.mjs';
 import { COMM, COMPUTE, HOST, IDLE, NO_REF, WAIT } from './tile.mjs';
 
 const HATCH_FROM_PX = 5;
+const RANK_PX = 32;  // room for the rank that a span waits for
 const GHOST_SHARE = 0.42;
 const TEXT_FROM_PX = 20;
 
@@ -46,12 +47,13 @@ export function draw(ctx, tile, geometry, theme, shown = {}) {
       if (number === undefined) continue;
       const lanePart = { ctx, tile, geometry, theme, shown, number, y: laneTop(geometry, lane) };
       drawIdle(lanePart);
-      drawRow(lanePart, COMPUTE);
+      drawAll(drawRow(lanePart, COMPUTE));
       drawMicrobatches(lanePart);
       drawGhost(lanePart);
-      drawRow(lanePart, COMM);
-      drawWaits(lanePart);
-      drawRow(lanePart, HOST);
+      const names = drawRow(lanePart, COMM);
+      const ranks = drawWaits(lanePart);
+      drawAll([...names, ...ranks]);  // above the waits, which would make the names unreadable
+      drawAll(drawRow(lanePart, HOST));
     }
   }
   if (tile) drawStepBorders(ctx, tile, geometry, theme);
@@ -94,7 +96,11 @@ function* rectsOf(lanePart, row, level = 0) {
   }
 }
 
+const drawAll = (drawings) => drawings.forEach((draw) => draw());
+
+/** Draws the spans of a row and returns what draws their names. */
 function drawRow(lanePart, row) {
+  const drawNames = [];
   const { ctx, tile, theme, geometry, shown } = lanePart;
   const { kind, count, busy, dur, ref, span_name: names, span_open: open } = tile.arrays;
   const { kinds } = tile.meta;
@@ -128,10 +134,14 @@ function drawRow(lanePart, row) {
         const name = tile.meta.names[names[ref[i]]];
         const text = isOpen ? name.split(',')[0] : name + (level === 0 ? microbatchOf(tile, ref[i]) : '');
         const from = Math.max(x, geometry.left);
-        drawText(ctx, theme, text, from, y, x + width - from, height - 1, isOpen ? theme.ink.text : inkOn(rgbOf(colour)), row === COMM && !isOpen && !isDimmed ? colour : null);
+        const end = x + width - (row === COMM && !geometry.onlyComm && width > 2 * RANK_PX ? RANK_PX : 0);
+        const ink = isOpen ? theme.ink.text : inkOn(rgbOf(colour));
+        const back = row === COMM && !isOpen && !isDimmed ? colour : null;
+        drawNames.push(() => drawText(ctx, theme, text, from, y, end - from, height - 1, ink, back));
       }
     }
   }
+  return drawNames;
 }
 
 const microbatchOf = (tile, s) => (tile.arrays.span_microbatch[s] >= 0
@@ -264,15 +274,16 @@ function drawIdle(lanePart) {
       ctx.fillRect(x, y + box.y, width, box.height);
       ctx.globalAlpha = 1;
     } else {
-      drawWaiting(lanePart, i, x, width, box, kind === 'upstream');
+      drawWaiting(lanePart, i, x, width, box, kind === 'upstream')();
     }
   }
 }
 
-/** Communication that only waits loses its fill; the outline names the rank it waits for. */
+/** Communication that only waits loses its fill; returns what draws the ranks that it waits for. */
 function drawWaits(lanePart) {
   const { ctx, tile, theme, geometry, y } = lanePart;
   const box = rowBox(geometry.laneHeight, COMM, geometry.onlyComm);
+  const drawRanks = [];
   const isNested = tile.levels[COMPUTE] > 1;  // whole spans hide the reason, which is drawn behind compute
   for (const [i, x, width] of rectsOf(lanePart, WAIT)) {
     if (width < 2) continue;
@@ -281,12 +292,15 @@ function drawWaits(lanePart) {
     ctx.fillRect(x, y + box.y + 1, width, box.height - 2);
     ctx.globalAlpha = 1;
     if (isNested && width > 26) {
-      drawWaiting(lanePart, i, x, width, box, tile.meta.kinds[tile.arrays.kind[i]] === 'upstream');
+      const isUpstream = tile.meta.kinds[tile.arrays.kind[i]] === 'upstream';
+      drawRanks.push(drawWaiting(lanePart, i, x, width, box, isUpstream, true));
     }
   }
+  return drawRanks;
 }
 
-function drawWaiting(lanePart, i, x, width, box, isUpstream) {
+/** Draws a wait; returns what draws the rank it waits for, at the end of a box whose beginning has a name. */
+function drawWaiting(lanePart, i, x, width, box, isUpstream, isAtEnd = false) {
   const { ctx, tile, theme, shown, y } = lanePart;
   const ref = tile.arrays.ref[i];
   const rank = ref === NO_REF ? -1 : tile.arrays.wait_rank[ref];
@@ -303,21 +317,24 @@ function drawWaiting(lanePart, i, x, width, box, isUpstream) {
   ctx.fillStyle = patternOf(ctx, theme, 'back', colour);
   ctx.fillRect(x, top, width, height);
   ctx.globalAlpha = 1;
-  if (width < 3) return;
+  if (width < 3) return () => {};
   ctx.strokeStyle = colour;
   ctx.lineWidth = 1;
   ctx.setLineDash(isUpstream ? [3, 3] : []);
   ctx.strokeRect(x + 0.5, top, Math.max(width - 1.5, 1), height);
   ctx.setLineDash([]);
-  if (rank < 0 || width < 26 || height < 9) return;
-  const text = `r${rank}`;
-  const size = Math.min(11, height);
-  setFont(ctx, theme, size);
-  const room = widthOf(ctx, text, size) + 6;
-  if (room > width - 2) return;
-  ctx.fillStyle = theme.ink.panel;
-  ctx.fillRect(x + 2, top + 1.5, room, height - 3);
-  drawText(ctx, theme, text, x + 1, top, room + 4, height, isSelected ? theme.ink.fault : theme.ink.text);
+  return () => {
+    if (rank < 0 || width < 26 || height < 9) return;
+    const text = `r${rank}`;
+    const size = Math.min(11, height);
+    setFont(ctx, theme, size);
+    const room = widthOf(ctx, text, size) + 6;
+    if (room > width - 2) return;
+    const left = isAtEnd ? x + width - room - 3 : x + 1;
+    ctx.fillStyle = theme.ink.panel;
+    ctx.fillRect(left + 1, top + 1.5, room, height - 3);
+    drawText(ctx, theme, text, left, top, room + 4, height, isSelected ? theme.ink.fault : theme.ink.text);
+  };
 }
 
 function drawSelection(ctx, geometry, theme, shown) {
