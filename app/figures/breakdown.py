@@ -50,7 +50,7 @@ COLOURS = {
         "ep": "#3C7FC0",
         "other": "#566070",
         "data": "#0F8A78",
-        "fault": "#D6004B",
+        "fault": "#C20043",
         "bubble": "#C4CAD3",
         "optimizer": "#A44FB8",
         "unseen": "#E7EAEE",

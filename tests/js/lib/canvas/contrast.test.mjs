@@ -50,6 +50,14 @@ for (const [theme, colours] of themes()) {
     }
   });
 
+  test(`${theme}: a finding can be read on its own background`, () => {
+    const fault = rgbOf(colours['--fault']);
+    for (const back of ['page', 'panel']) {
+      const mixed = fault.map((channel, i) => 0.09 * channel + 0.91 * rgbOf(colours[`--${back}`])[i]);
+      assert.ok(contrast(fault, mixed) >= READABLE, back);
+    }
+  });
+
   test(`${theme}: the primary button can be read`, () => {
     assert.ok(contrast(rgbOf(colours['--page']), rgbOf(colours['--link'])) >= READABLE);
   });
