@@ -14,9 +14,9 @@ import duckdb
 
 from ingest.cpu_count import num_cores
 from ingest.free_sql.run_file_system import SCHEME, RunFiles
-from ingest.free_sql.sentences import sentence
 from ingest.query.connection import INDEX_TABLES, INDEX_VIEWS, Config, Connection, Database, quoted
 from ingest.query.manifest import Manifest
+from ingest.query.query_errors import sentence
 from trace_hooks.schema import CONTENT_TABLES, TABLES
 
 SHARE_OF_MEMORY = 10

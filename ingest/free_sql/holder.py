@@ -22,8 +22,8 @@ import duckdb
 
 from ingest.free_sql import kernel, wire
 from ingest.free_sql.connection import RunDatabase
-from ingest.free_sql.sentences import sentence
 from ingest.free_sql.statement import rehearse, run_statements
+from ingest.query.query_errors import sentence
 
 _IDLE_S = 600.0
 """Nobody asked for so long: it ends, and is started again when somebody does."""

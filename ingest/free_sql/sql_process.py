@@ -20,8 +20,8 @@ from ingest.errors import UserError
 from ingest.free_sql import wire
 from ingest.free_sql.allow_list import check_text
 from ingest.free_sql.holder_handle import HolderHandle
-from ingest.free_sql.sentences import PROCESS_ENDED, interrupted
 from ingest.free_sql.statement_handle import StatementHandle
+from ingest.query.query_errors import PROCESS_ENDED, interrupted
 from ingest.query.query_timeouts import TimeLimits
 from ingest.stopping import Stop
 

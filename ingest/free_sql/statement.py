@@ -22,10 +22,10 @@ from ingest.free_sql import kernel, wire
 from ingest.free_sql.allow_list import check_text, check_tree, functions
 from ingest.free_sql.connection import NUM_THREADS, ONE_THREAD, RunDatabase, memory_bytes
 from ingest.free_sql.portions import check_schema, portions
-from ingest.free_sql.sentences import sentence
 from ingest.query.connection import SHARED_SQL, Connection
 from ingest.query.index_catalog import own_catalog
 from ingest.query.index_sql import index_sql
+from ingest.query.query_errors import sentence
 
 _BATCH_ROWS = 8192
 _BUFFER_BYTES = 1 << 18

@@ -16,7 +16,8 @@ from typing import Any
 
 from ingest.errors import UserError, disk_error, is_full, printable
 from ingest.limits import limits, variable
-from ingest.readers import GENERIC, Sink, reader_named, reader_of
+from ingest.readers import GENERIC, reader_named, reader_of
+from ingest.readers.base import Sink
 from ingest.readers.parsing.sources import Source, sources
 from ingest.readers.tables.staged_rows import Shelf
 from ingest.readers.unsupported import what_it_is

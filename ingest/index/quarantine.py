@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from ingest.errors import printable
-from ingest.query.manifest import Connection
-from ingest.query.transactions import transaction
+from ingest.index.index_database import IndexDatabase
 from ingest.run_folder.run_paths import read_plain_file, require_no_links
 from trace_hooks.schema import publish_json
 
@@ -63,21 +61,22 @@ class Quarantine:
             sentences.append(f"{num_more} more files of ranks were not what they claimed to be")
         return sentences
 
-    def store(self, connection: Connection, advance: Callable[[], object]) -> None:
-        """Bring the problems of an index up to date; `advance` is called where they change."""
+    def store_problems(self, database: IndexDatabase) -> None:
+        """Bring the problems of an index up to date."""
         stamp = self._stamp()
         if stamp == self._stored:
             return
         sentences = self.sentences()
-        known = connection.execute(
+        known = database.connection.execute(
             "SELECT text FROM problems WHERE source = ? ORDER BY rowid", [FOLDER]
         ).fetchall()
         if [text for (text,) in known] != sentences:
-            with transaction(connection):
-                advance()
-                connection.execute("DELETE FROM problems WHERE source = ?", [FOLDER])
+            with database.transaction():
+                database.connection.execute("DELETE FROM problems WHERE source = ?", [FOLDER])
                 for text in sentences:
-                    connection.execute("INSERT INTO problems VALUES (?, ?)", [FOLDER, text])
+                    database.connection.execute(
+                        "INSERT INTO problems VALUES (?, ?)", [FOLDER, text]
+                    )
         self._stored = stamp
 
     def _has_room(self, num_bytes: int) -> bool:

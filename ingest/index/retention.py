@@ -12,15 +12,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ingest.index.index_database import IndexDatabase
 from ingest.query.manifest import FileEntry, read_entry
-from ingest.query.transactions import transaction
 from ingest.run_folder.run_paths import DATA, listed
 from trace_hooks.schema import CONTENT_TABLES
-
-if TYPE_CHECKING:
-    from ingest.index.indexer import Indexer
 
 FOREVER = "forever"
 _SECONDS = {"h": 3600, "d": 86400, "w": 7 * 86400}
@@ -77,19 +73,18 @@ class Keep:
 KEEP_ALL = Keep()
 
 
-def let_go(owner: Indexer, keep: Keep) -> int:
+def retire_old_content(database: IndexDatabase, keep: Keep) -> int:
     """Retire what is not to be kept longer, to be deleted once readers had time to move on; how
     many files. Raises what the database raises, with nothing done.
     """
     if not keep.is_bounded:
         return 0
     now_ns = time.time_ns()
-    entries = [one for table in CONTENT_TABLES for one in owner.manifest.entries(table)]
+    entries = [one for table in CONTENT_TABLES for one in database.manifest.entries(table)]
     paths = keep.too_much(entries, now_ns)
     if paths:
-        with transaction(owner.connection):
-            owner.advance()
-            owner.manifest.retire(paths, now_ns)
+        with database.transaction():
+            database.manifest.retire(paths, now_ns)
     return len(paths)
 
 

@@ -18,9 +18,9 @@ import duckdb
 import pyarrow as pa
 
 from ingest.errors import UserError
-from ingest.free_sql.sentences import interrupted, sentence
 from ingest.query.connection import Connection, Database
 from ingest.query.manifest import Manifest, Narrowing
+from ingest.query.query_errors import interrupted, sentence
 from ingest.query.query_timeouts import TimeLimits
 from ingest.run_folder.run_paths import DATA, readable
 from ingest.stopping import Stop, interrupt

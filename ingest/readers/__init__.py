@@ -13,14 +13,10 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import pyarrow as pa
-
 from ingest.readers.parsing.sources import Source
-from trace_hooks.schema import RankInfo
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from ingest.readers.base import Reading, Sink
     from ingest.readers.tables.staged_rows import Shelf
 
 FORMATS = (
@@ -39,41 +35,6 @@ FORMATS = (
 
 GENERIC = ("chrome_trace",)
 """Formats that say little of what a file is: among files of another format they are left out."""
-
-
-class Sink(Protocol):
-    """Where a reader puts what it finds; every method may be called many times, in any order."""
-
-    def add_rows(self, table: str, rank: int, rows: pa.Table) -> None:
-        """Rows of one table of the schema, all of one rank."""
-
-    def adopt_rows(self, table: str, rank: int, path: Path) -> None:
-        """Rows that lie in a Parquet file already, which is moved away from there."""
-
-    def add_rank(self, info: RankInfo) -> None:
-        """What a rank is; a second one of the same rank replaces the first."""
-
-    def add_guess(self, text: str) -> None:
-        """Something the files do not say and the reader decided, in a sentence."""
-
-    def add_problem(self, text: str) -> None:
-        """Something that could not be read, with the file's name, in a sentence."""
-
-    def count_events(self, rank: int, num_events: int) -> None:
-        """Elements of a file's list of events, where the format has one; rank -1: not told."""
-
-    def set_clock(self, clock: str) -> None:
-        """What times mean: absolute (the default), per_step_relative or unknown."""
-
-
-class Reading(Protocol):
-    """What was made of the files of one import, put together."""
-
-    def take(self, found: Any) -> None:
-        """What `read` made of one file; files come in their order."""
-
-    def finish(self) -> None:
-        """All files were taken."""
 
 
 class Reader(Protocol):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.parsing.json_events import EventStream, decode_objects, tolerant_object
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.begin_end_pairs import Track, pair_problems

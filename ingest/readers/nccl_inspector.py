@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.limits import limits, variable
-from ingest.readers import Sink
-from ingest.readers.kineto.collectives import op_name
+from ingest.readers.base import Sink
 from ingest.readers.parsing.json_lines import JsonLines, Line, first_objects
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.trace_events import MAX_COUNT, MAX_NS
@@ -27,6 +26,7 @@ from ingest.readers.tables.finished_collectives import (
 from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.span_list import SpanList
 from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.torch_names import op_name
 from ingest.readers.tables.whole_files import add_imported_clock
 from trace_hooks.schema import UNKNOWN
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ingest.readers import Sink
-from ingest.readers.kineto.events import COMM_KERNEL, kind_of_annotation
+from ingest.readers.base import Sink
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.sqlite_file import Database
 from ingest.readers.parsing.trace_events import MAX_NS
 from ingest.readers.tables.gpu_profile import Profile, are_times, is_database, read_profile
 from ingest.readers.tables.process_ranks import Processes
 from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.torch_names import COMM_KERNEL, kind_of_annotation
 from trace_hooks.schema import UNKNOWN
 
 NAME = "nsys"

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from ingest.limits import limits, variable
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.parsing.exact_times import microseconds_to_ns
 from ingest.readers.parsing.json_events import EventStream
 from ingest.readers.parsing.sources import Source

@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from ingest.limits import limits
-from ingest.readers import Sink
-from ingest.readers.flight_recorder.entries import APART
-from ingest.readers.kineto.collectives import op_of_name
-from ingest.readers.kineto.events import DTYPES
+from ingest.readers.base import Sink
 from ingest.readers.parsing.protobuf import Damaged, fields
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.trace_events import MAX_NS
 from ingest.readers.tables.finished_collectives import (
+    UNMATCHED_SEQ,
     Communicator,
     Done,
     Members,
@@ -28,6 +26,7 @@ from ingest.readers.tables.finished_collectives import (
 from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.span_list import SpanList
 from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.torch_names import DTYPES, op_of_name
 from ingest.readers.tables.whole_files import TooLarge, add_imported_clock, all_of
 from trace_hooks.schema import UNKNOWN
 
@@ -238,7 +237,7 @@ def _done(call: _Call, names: dict[int, str]) -> Done:
     is_message = op in ("send", "recv", "send_recv")
     return Done(
         group_id=_group_id(call.comm_hash),
-        seq=APART + call.seq if is_message else call.seq,
+        seq=UNMATCHED_SEQ + call.seq if is_message else call.seq,
         op=op,
         dtype=call.dtype,
         num_bytes=call.num_bytes,
@@ -266,7 +265,7 @@ def _take_kernel(timeline: _Timeline, data: bytes) -> bool:
         num_bytes = _numbers_or_none(parts[10]).get(1, UNKNOWN)
     track = "host" if told.get(11) else f"GPU {kind}"
     comm_hash, seq = nccl.get(3), _number(nccl.get(8, 0))
-    is_known = isinstance(comm_hash, int) and 0 <= seq < APART
+    is_known = isinstance(comm_hash, int) and 0 <= seq < UNMATCHED_SEQ
     side = _SIDES.get(_number(nccl.get(10, 0)), "")
     timeline.spans.add(
         start_ns,

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from typing import Any
 
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.chrome_trace.file import ChromeFile, read_file
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.rows import rank_info

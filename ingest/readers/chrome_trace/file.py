@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ingest.readers import Sink
-from ingest.readers.kineto.events import COMM_KERNEL, STEP_NAME
+from ingest.readers.base import Sink
 from ingest.readers.parsing.exact_times import microseconds_to_ns
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.trace_events import MAX_NS, Event, event_stream
 from ingest.readers.tables.begin_end_pairs import Track, pair_problems
 from ingest.readers.tables.span_list import MAX_STEP, TOLD_BEFORE_FIRST, SpanList
+from ingest.readers.tables.torch_names import COMM_KERNEL, STEP_NAME
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS
 
 _RANK = re.compile(r"\brank[ _-]?(\d{1,7})(?!\d)", re.IGNORECASE)

@@ -12,12 +12,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.flight_recorder.dump import PICKLE, Dump, read_dump
 from ingest.readers.flight_recorder.entries import Numbering
-from ingest.readers.kineto.rows import write_groups
 from ingest.readers.parsing.sources import Source
-from ingest.readers.tables.process_groups import Group
+from ingest.readers.tables.process_groups import Group, write_groups
 from ingest.readers.tables.rows import rank_info, rows
 from ingest.readers.tables.staged_rows import Shelf
 from ingest.readers.tables.whole_files import add_imported_clock

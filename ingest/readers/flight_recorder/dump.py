@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.flight_recorder.entries import Entry, entries_of
 from ingest.readers.parsing.json_events import (
     EventStream,

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from ingest.readers.kineto.collectives import op_name
-from ingest.readers.kineto.events import DTYPES
 from ingest.readers.parsing.trace_events import MAX_COUNT, MAX_NS
+from ingest.readers.tables.finished_collectives import UNMATCHED_SEQ
 from ingest.readers.tables.process_groups import Group
+from ingest.readers.tables.torch_names import DTYPES, op_name
 from trace_hooks.schema import UNKNOWN
 
 _STATES = {"scheduled": "enqueued", "started": "started", "completed": "completed"}
@@ -21,8 +21,6 @@ _PROFILED = re.compile(r"(?:\w+:)?(\w+)(?: (\d{1,9})(?:->|<-)(\d{1,9}))?")
 _LONGEST_OP = 64
 _LONGEST_PROFILED = 256
 _MOST_KEPT = 1024
-APART = 1 << 40
-"""Numbers from here on belong to messages whose number on the other side is not known."""
 
 
 class Entry(NamedTuple):
@@ -170,10 +168,10 @@ class Numbering:
         """Number of the next entry; entries come in the order of their record_id."""
         if not entry.is_p2p:
             seq = entry.collective_seq
-            return seq if seq >= 0 else 2 * APART + max(entry.record_id, 0)
+            return seq if seq >= 0 else 2 * UNMATCHED_SEQ + max(entry.record_id, 0)
         is_recv = entry.op == "recv"
         if not self._is_whole or peer == UNKNOWN:
-            return APART + 2 * max(entry.p2p_seq, 0) + is_recv
+            return UNMATCHED_SEQ + 2 * max(entry.p2p_seq, 0) + is_recv
         pair = (group.group_id, *((peer, rank) if is_recv else (rank, peer)))
         self._seen[pair] += 1
         return self._seen[pair] - 1

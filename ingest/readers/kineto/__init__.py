@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.kineto.events import Window
 from ingest.readers.kineto.file import BLOCK_NS, FileTrace, Written, read_file, write_file
 from ingest.readers.parsing.sources import Source

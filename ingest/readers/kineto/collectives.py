@@ -2,55 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingest.readers.kineto.events import COMM_ANNOTATION, Columns, CommArgs, CommEvent
+from ingest.readers.kineto.events import COMM_ANNOTATION, Columns, CommEvent
 from ingest.readers.parsing.trace_events import MAX_COUNT
 from ingest.readers.tables.process_groups import DistributedInfo, Group, whole
+from ingest.readers.tables.torch_names import CommArgs, op_name, op_of_name
 from trace_hooks.schema import UNKNOWN
-
-_OPS = {
-    "allreduce": "all_reduce",
-    "allgather": "all_gather",
-    "allgatherbase": "all_gather",
-    "allgatherintotensor": "all_gather",
-    "reducescatter": "reduce_scatter",
-    "reducescatterbase": "reduce_scatter",
-    "reducescattertensor": "reduce_scatter",
-    "alltoall": "all_to_all",
-    "alltoallv": "all_to_all",
-    "alltoallbase": "all_to_all",
-    "broadcast": "broadcast",
-    "broadcastoop": "broadcast",
-    "reduce": "reduce",
-    "reduceoop": "reduce",
-    "gather": "gather",
-    "scatter": "scatter",
-    "send": "send",
-    "recv": "recv",
-    "recvanysource": "recv",
-    "barrier": "barrier",
-    "allreducebarrier": "barrier",
-    "sendrecv": "send_recv",
-}
-"""Other names of record_param_comms (wait, init, start and end of coalescing) move no data."""
-
-
-def op_name(text: str) -> str:
-    """The schema's name of an operation; empty for what moves no data."""
-    plain = text.lower().replace("_", "").replace("coalesced", "").replace("symmetric", "")
-    return _OPS.get(plain, "")
-
-
-def op_of_name(name: str) -> str:
-    """Operation in a name such as ncclDevKernel_AllReduce_Sum_f32_RING_LL; empty for none."""
-    for word in re.split(r"[^A-Za-z]+", name)[1:]:
-        if op := op_name(word):
-            return op
-    return ""
 
 
 @dataclass

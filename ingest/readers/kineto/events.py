@@ -20,6 +20,7 @@ from ingest.readers.kineto.flows import Flows
 from ingest.readers.kineto.memory import MemoryEvents
 from ingest.readers.parsing.exact_times import microseconds_to_ns
 from ingest.readers.parsing.trace_events import MAX_COUNT, MAX_NS, Event
+from ingest.readers.tables.torch_names import COMM_KERNEL, STEP_NAME, CommArgs, kind_of_annotation
 from trace_hooks.schema import KINDS, UNKNOWN
 
 KERNEL = frozenset({"kernel", "mtia_ccp_events", "hpu_op"})
@@ -29,65 +30,10 @@ COPY = frozenset({"gpu_memcpy", "gpu_memset", "memcpy", "memset"})
 GPU_WAIT = frozenset({"cuda_sync"})
 NO_SPANS = frozenset({"trace", "gpu_user_annotation", "cpu_instant_event"})
 
-STEP_NAME = re.compile(r"ProfilerStep#\s?(\d{1,18})")
-COMM_KERNEL = re.compile(r"(?:void )?(?:nccl|rccl|hccl|oneccl|msccl|mscclpp)\w*", re.IGNORECASE)
 COMM_CALL = "record_param_comms"
 COMM_ANNOTATION = re.compile(r"(nccl|gloo|ucc|mpi|hccl|xccl):(\w+)")
 
-_KIND_BY_NAME: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"## forward ##|\w*DistributedDataParallel\.forward|FSDP::forward"), "forward"),
-    (re.compile(r"## backward ##"), "backward"),
-    (re.compile(r"Optimizer\.step#|## optimizer ##"), "optimizer"),
-    (re.compile(r"enumerate\(DataLoader\)#"), "data_wait"),
-)
-DTYPES = {
-    "float": ("float32", 4),
-    "double": ("float64", 8),
-    "half": ("float16", 2),
-    "bfloat16": ("bfloat16", 2),
-    "long": ("int64", 8),
-    "int": ("int32", 4),
-    "short": ("int16", 2),
-    "char": ("int8", 1),
-    "byte": ("uint8", 1),
-    "bool": ("bool", 1),
-    "float8_e4m3fn": ("float8_e4m3fn", 1),
-    "float8_e5m2": ("float8_e5m2", 1),
-}
-"""c10's name of a dtype in small letters -> torch's name and bytes of an element."""
-
 _TELLS_COMM = b'"Collective name"'
-
-
-class CommArgs(msgspec.Struct, gc=False):
-    """What PyTorch writes about a collective, on kernels and on record_param_comms."""
-
-    op: Any = msgspec.field(name="Collective name", default=None)
-    in_elements: Any = msgspec.field(name="In msg nelems", default=None)
-    out_elements: Any = msgspec.field(name="Out msg nelems", default=None)
-    group_size: Any = msgspec.field(name="Group size", default=None)
-    dtype_name: Any = msgspec.field(name="dtype", default=None)
-    group_name: Any = msgspec.field(name="Process Group Name", default=None)
-    group_desc: Any = msgspec.field(name="Process Group Description", default=None)
-    group_ranks: Any = msgspec.field(name="Process Group Ranks", default=None)
-    rank_start: Any = msgspec.field(name="Global rank start", default=None)
-    rank_stride: Any = msgspec.field(name="Global rank stride", default=None)
-    source: Any = msgspec.field(name="Src Rank", default=None)
-    destination: Any = msgspec.field(name="Dst Rank", default=None)
-    seq: Any = msgspec.field(name="Seq", default=None)
-
-    @property
-    def dtype(self) -> str:
-        """Torch's name of the dtype, empty where unknown."""
-        return DTYPES.get(str(self.dtype_name).lower(), ("", 0))[0]
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of this member's input, of a recv's output; -1 unknown."""
-        elements = self.out_elements if self.op == "recv" else self.in_elements
-        size = DTYPES.get(str(self.dtype_name).lower(), ("", 0))[1]
-        fits = isinstance(elements, int) and 0 <= elements < MAX_COUNT // 8
-        return elements * size if fits and size else UNKNOWN
 
 
 _COMM_ARGS = msgspec.json.Decoder(CommArgs)
@@ -172,11 +118,6 @@ def _role(cat: str, name: str) -> _Role:
     if COMM_ANNOTATION.fullmatch(name):
         return _Role(host, cpu, "annotation")
     return _Role(KINDS.index(kind_of_annotation(name)), cpu, "", cat in OPERATOR)
-
-
-def kind_of_annotation(name: str) -> str:
-    """Kind of a range on the host by its name; host where the name says nothing."""
-    return next((kind for pattern, kind in _KIND_BY_NAME if pattern.match(name)), "host")
 
 
 class Columns:

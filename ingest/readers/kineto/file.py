@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.kineto.collectives import instances
 from ingest.readers.kineto.events import Columns, Window
 from ingest.readers.kineto.rows import Spans, write_collectives, write_memory, write_steps

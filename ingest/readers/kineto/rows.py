@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.kineto.collectives import Instance
 from ingest.readers.kineto.events import TRACK_KINDS, Columns, Window
 from ingest.readers.kineto.flows import Launches
 from ingest.readers.kineto.memory import MemoryEvents, memory_rows
 from ingest.readers.kineto.recompute import Recomputed
 from ingest.readers.tables.nesting import depths
-from ingest.readers.tables.process_groups import Group
+from ingest.readers.tables.process_groups import write_groups
 from ingest.readers.tables.rows import Coded, rows
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
 
@@ -171,20 +170,6 @@ def write_collectives(
     }
     sink.add_rows("collectives", rank, rows("collectives", len(found), columns))
     write_groups(sink, rank, list(dict.fromkeys(one.group for one in found)))
-
-
-def write_groups(sink: Sink, rank: int, groups: Sequence[Group]) -> None:
-    """A row of `groups` for each of these."""
-    columns = {
-        "rank": rank,
-        "group_id": [group.group_id for group in groups],
-        "name": [group.name for group in groups],
-        "desc": [group.desc for group in groups],
-        "axis": [group.axis for group in groups],
-        "ranks": [list(group.ranks) for group in groups],
-    }
-    if groups:
-        sink.add_rows("groups", rank, rows("groups", len(groups), columns))
 
 
 def write_memory(

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import UserError
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.parsing.sources import Source
 from ingest.readers.straggler_analysis.operations import Operations, with_places, with_times
 from ingest.readers.straggler_analysis.sizes import sizes_beside, sizes_in, sizes_in_metadata

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.limits import limits
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.tables.nesting import depths
 from ingest.readers.tables.rows import Coded, rank_info, rows
 from trace_hooks.layout import ParallelLayout

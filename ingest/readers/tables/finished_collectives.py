@@ -6,9 +6,12 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.tables.rows import rows
 from ingest.readers.tables.span_list import ROWS_AT_ONCE
+
+UNMATCHED_SEQ = 1 << 40
+"""Numbers from here on belong to messages whose number on the other side is not known."""
 
 
 class Done(NamedTuple):

@@ -1,4 +1,4 @@
-"""Process groups of a torch.profiler file: who is in them, along which axis, in which layout."""
+"""Process groups as PyTorch describes them: who is in them, along which axis, in which layout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from functools import cached_property
 from typing import Any
 
 from ingest.limits import limits
-from ingest.readers.kineto.events import CommArgs
+from ingest.readers.base import Sink
+from ingest.readers.tables.rows import rows
+from ingest.readers.tables.torch_names import CommArgs
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import UNKNOWN
 
@@ -50,6 +52,20 @@ class Group:
     def kind(self) -> str:
         """Kind of the spans of its communication."""
         return _KIND_BY_AXIS.get(self.axis, "other_comm")
+
+
+def write_groups(sink: Sink, rank: int, groups: Sequence[Group]) -> None:
+    """A row of `groups` for each of these."""
+    columns = {
+        "rank": rank,
+        "group_id": [group.group_id for group in groups],
+        "name": [group.name for group in groups],
+        "desc": [group.desc for group in groups],
+        "axis": [group.axis for group in groups],
+        "ranks": [list(group.ranks) for group in groups],
+    }
+    if groups:
+        sink.add_rows("groups", rank, rows("groups", len(groups), columns))
 
 
 class DistributedInfo:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.span_list import SpanList, write_steps
 from ingest.readers.tables.whole_files import add_imported_clock

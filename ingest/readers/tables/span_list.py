@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.limits import limits, variable
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.parsing.trace_events import MAX_NS
 from ingest.readers.tables.nesting import depths
 from ingest.readers.tables.rows import Coded, rows

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.run_folder.run_writer import check_rank, tells_start, write_rows
 from trace_hooks.schema import RankInfo
 

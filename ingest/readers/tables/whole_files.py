@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 
 from ingest.limits import MIB, limits, variable
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.rows import rows
 

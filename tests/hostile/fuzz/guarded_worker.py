@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ingest import readers as registry
 from ingest.imports import worker
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.staged_rows import Shelf
 from tests.hostile.fuzz.worker import PLANTS, do_what_is_planted, guard, import_all

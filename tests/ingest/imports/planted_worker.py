@@ -16,7 +16,7 @@ import numpy as np
 from ingest import readers as registry
 from ingest.imports import worker
 from ingest.imports.parts import Part
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.rows import rank_info, rows
 from ingest.readers.tables.staged_rows import Shelf

@@ -16,7 +16,8 @@ import pytest
 from ingest.errors import UserError
 from ingest.imports.importer import import_paths, open_any
 from ingest.limits import limits
-from ingest.readers import FORMATS, Sink, reader_of, readers
+from ingest.readers import FORMATS, reader_of, readers
+from ingest.readers.base import Sink
 from ingest.readers.parsing import sources
 from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.staged_rows import Shelf
