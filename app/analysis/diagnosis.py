@@ -15,7 +15,7 @@ from diagnosis.statistics import cells
 from diagnosis.statistics.episodes import MIN_VOTES
 from diagnosis.statistics.open_collectives import standing
 from ingest.query.questions import question
-from ingest.readers import straggler_analysis
+from ingest.readers import format_facts
 from ingest.run import Run
 from ingest.stopping import Stop
 
@@ -80,7 +80,7 @@ def tables_of(
     names = sorted({name for detector in asked for name in detector.questions})
     if steps[1] - steps[0] + 1 >= MIN_VOTES:
         names = [name for name in names if name != late_arrival.COUNTS]
-    if run.info["source"] != straggler_analysis.NAME:
+    if not format_facts(run.info["source"]).is_operation_trace:
         names = [name for name in names if name != cells.CELLS]
     given = {"step_min": steps[0], "step_max": steps[1], "attempt": attempt, "pp": pp}
     return {name: _asked(run, name, given, stop) for name in names}

@@ -20,14 +20,13 @@ from diagnosis.clocks.alignment import Alignment, MatchedEnds, RankClock, align
 from ingest.errors import UserError
 from ingest.imports import importer
 from ingest.imports.importer import OnFile, OnShown, Progress
+from ingest.readers import format_facts
 from ingest.readers.tables.rows import rows
 from ingest.run_folder.run_writer import RunWriter
 
 if TYPE_CHECKING:
     from ingest.run import Run
 
-OWN_CLOCKS = ("kineto", "flight_recorder", "nccl_inspector", "xpu_timer")
-"""Formats with a file per process; others have one clock in one file, or times of each step."""
 _MATCHING = "ingest.imports.matched_ends"
 """Module that matches collectives: DuckDB, whose loading takes as long as reading a few MB."""
 _MOST_NAMED = 8
@@ -62,7 +61,7 @@ def open_any(
 
 def align_clocks(writer: RunWriter, format_name: str) -> None:
     """Write the clocks table of an import of several ranks, and say what is known of it."""
-    if format_name not in OWN_CLOCKS or len(writer.ranks) < 2:
+    if len(writer.ranks) < 2 or not format_facts(format_name).has_own_clocks:
         return
     found = _alignment(writer)
     writer.remove_rows("clocks")

@@ -16,10 +16,10 @@ from typing import Any
 
 from ingest.errors import UserError, disk_error, is_full, printable
 from ingest.limits import limits, variable
-from ingest.readers import GENERIC, reader_named, reader_of
+from ingest.readers import format_facts, reader_named, reader_of
 from ingest.readers.base import Sink
 from ingest.readers.parsing.sources import Source, sources
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.unsupported import what_it_is
 
 LEFT_OUT = ", left out"
@@ -33,8 +33,8 @@ class Part:
 
     name: str
     format: str
-    """NAME of its reader; empty where none knows it"""
-    shelf: Shelf
+    """name of its reader; empty where none knows it"""
+    staged: StagedRows
     """what was said of it while it was read"""
     value: Any = None
     """what the reader made of it; None where nothing is to be taken"""
@@ -53,20 +53,20 @@ def parts_of(
     """
     for number, source in enumerate(sources([path], on_bytes)):
         if is_mine(number, source.name):
-            yield number, _part_of(source, Shelf(folder))
+            yield number, _part_of(source, StagedRows(folder))
 
 
-def _part_of(source: Source, shelf: Shelf) -> Part:
-    part = Part(source.name, "", shelf)
+def _part_of(source: Source, staged: StagedRows) -> Part:
+    part = Part(source.name, "", staged)
     reader = None
-    with _failures_told(f"{source.name}: the search for its reader", shelf):
+    with _failures_told(f"{source.name}: the search for its reader", staged):
         reader = reader_of(source)
         if reader is None:
-            _refuse(source, shelf)
+            _refuse(source, staged)
     if reader is not None:
-        part.format = reader.NAME
-        with _failures_told(f"{source.name}: the {reader.NAME} reader", shelf):
-            part.value = reader.read(source, shelf)
+        part.format = reader.FORMAT.name
+        with _failures_told(f"{source.name}: the {reader.FORMAT.name} reader", staged):
+            part.value = reader.read(source, staged)
     return part
 
 
@@ -75,17 +75,20 @@ def format_of(found: Iterable[tuple[str, str]]) -> str:
 
     A generic format gives way to one that says what it is. Raises UserError where two do.
     """
-    chosen = generic = ""
-    for name, own in found:
-        if own in GENERIC:
-            generic = own
-        elif own and chosen and own != chosen:
-            raise UserError(
-                f"{name} is a {own} file among {chosen} files; import each format by itself"
-            )
-        else:
-            chosen = own or chosen
-    return chosen or generic
+    firsts: dict[str, str] = {}
+    """format -> first file of it"""
+    for name, format_name in found:
+        if format_name:
+            firsts.setdefault(format_name, name)
+    if len(firsts) < 2:  # as nearly always: no reader has to be imported for its facts
+        return next(iter(firsts), "")
+    chosen, *others = [name for name in firsts if not format_facts(name).is_generic] or firsts
+    if others and not format_facts(chosen).is_generic:
+        other = others[0]
+        raise UserError(
+            f"{firsts[other]} is a {other} file among {chosen} files; import each format by itself"
+        )
+    return chosen
 
 
 def put_together(parts: Iterable[Part], format_name: str, sink: Sink) -> None:
@@ -95,27 +98,27 @@ def put_together(parts: Iterable[Part], format_name: str, sink: Sink) -> None:
     left out where `format_name` is another. Raises UserError.
     """
     reader = reader_named(format_name) if format_name else None
-    reading = None if reader is None else reader.Reading(sink)
+    reading = None if reader is None else reader.Import(sink)
     for part in parts:
-        if part.format in GENERIC and part.format != format_name:
-            part.shelf.drop()
+        if part.format != format_name and format_facts(part.format).is_generic:
+            part.staged.drop()
             among = f"{part.format} file among {format_name} files"
             sink.add_problem(f"{part.name} is a {among}{LEFT_OUT}")
             continue
-        part.shelf.give_to(sink)
+        part.staged.give_to(sink)
         if reader is not None and reading is not None and part.value is not None:
-            with _failures_told(f"{part.name}: the {reader.NAME} reader", sink):
-                reading.take(part.value)
+            with _failures_told(f"{part.name}: the {reader.FORMAT.name} reader", sink):
+                reading.add_file(part.value)
     if reader is not None and reading is not None:
-        with _failures_told(f"what was read: the {reader.NAME} reader", sink):
+        with _failures_told(f"what was read: the {reader.FORMAT.name} reader", sink):
             reading.finish()
 
 
 def put_alone(part: Part, sink: Sink) -> None:
     """Give a sink what one file shows by itself, for a look before all are put together."""
     reader = reader_named(part.format)
-    with _failures_told(f"{part.name}: the {reader.NAME} reader", sink):
-        reader.Reading(sink).take(part.value)
+    with _failures_told(f"{part.name}: the {reader.FORMAT.name} reader", sink):
+        reader.Import(sink).add_file(part.value)
 
 
 @contextmanager

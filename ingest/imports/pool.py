@@ -23,7 +23,7 @@ from ingest.imports.time_zero import Starts
 from ingest.imports.worker import FINDINGS, seconds_allowed
 from ingest.imports.worker_handle import Job, Process
 from ingest.imports.worker_start import worker_command
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.run_folder.run_writer import Findings
 
 _LOOK_EVERY_S = 0.1
@@ -234,10 +234,10 @@ class Pool:
             return  # it ended after the last thing it read, so nothing is missing
         number, name = process.source or (_BEHIND_ALL - job.num_lost, job.order["read"])
         rest = f"; nothing behind it in {job.order['read']} was read"
-        shelf = Shelf(self._folder)
-        shelf.add_problem(f"{name}: {ending}{rest if is_end and job.is_archive else ''}")
+        staged = StagedRows(self._folder)
+        staged.add_problem(f"{name}: {ending}{rest if is_end and job.is_archive else ''}")
         with KeptParts(Path(job.order["into"])) as kept:
-            kept.keep(Part(name, "", shelf), number)
+            kept.keep(Part(name, "", staged), number)
 
     def _part_with(self, process: Process) -> None:
         self._selector.unregister(process)

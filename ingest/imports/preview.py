@@ -28,8 +28,6 @@ UNFINISHED = ".import-"
 """How the folder begins in which an import works."""
 FOUND = "reading"
 """Folder in it: what was read and not put together yet; locked as long as the import goes on."""
-SHOWN_FORMATS = ("kineto", "flight_recorder")
-"""Formats whose readers take a file for what it says itself, whatever other files say."""
 _SHOWN = "shown"
 _PROGRESS = "importing.json"
 _TELL_EVERY_S = 0.5

@@ -11,14 +11,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ingest.imports.parts import Part
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 
 
 def start_of(part: Part) -> int | None:
     """When the first rank of a file began, where its reader says so at once; Unix ns."""
     found = part.value if isinstance(part.value, tuple) else ()
-    shelves = [part.shelf, *(one for one in found if isinstance(one, Shelf))]
-    return next((one.started_ns for one in shelves if one.started_ns is not None), None)
+    all_staged = [part.staged, *(one for one in found if isinstance(one, StagedRows))]
+    return next((one.started_ns for one in all_staged if one.started_ns is not None), None)
 
 
 class _Members:

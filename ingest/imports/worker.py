@@ -40,6 +40,7 @@ from ingest.imports.no_pandas import without_pandas
 from ingest.imports.parts import Part, parts_of, put_alone, put_together
 from ingest.imports.time_zero import start_of
 from ingest.limits import MIB, limits
+from ingest.readers import format_facts
 from ingest.run_folder.run_writer import RunWriter
 from trace_hooks.schema import publish_json
 
@@ -55,9 +56,9 @@ Order = dict[str, Any]
 
 def _show(part: Part, folder: Path) -> bool:
     """Let it be looked at while others are read, where it can be; returns whether it is."""
-    from ingest.imports.preview import SHOWN_FORMATS, EarlyWriter  # small imports do without
+    from ingest.imports.preview import EarlyWriter  # small imports do without
 
-    if part.format not in SHOWN_FORMATS or part.value is None:
+    if part.value is None or not format_facts(part.format).is_previewable:
         return False
     with suppress(OSError, DiskFull):  # a disk without links, or a full one: seen at the end
         early = EarlyWriter(folder)

@@ -1,9 +1,9 @@
-"""Readers of trace files: one module per format, one line here for each.
+"""Readers of trace files: a module or package per format, one line here for each.
 
-A reader module has NAME (the `format` of info), `recognises(source)` that looks at the content of
-one file (never at its name alone), `read(source, shelf)` that makes something of one file, in a
-process of its own, and a class `Reading(sink)` that gets what was made of each file, by
-`take(found)`, and then `finish()`. docs/adding-a-reader.md walks through one.
+A reader has FORMAT (what others need to know about the format), `recognises(source)` that looks at
+the content of one file (never at its name alone), `read(source, staged)` that makes something of
+one file, in a process of its own, and a class `Import(sink)` that gets what was made of each file,
+by `add_file(found)`, and then `finish()`. docs/adding-a-reader.md walks through one.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from ingest.readers.base import Format
 from ingest.readers.parsing.sources import Source
 
 if TYPE_CHECKING:
-    from ingest.readers.base import Reading, Sink
-    from ingest.readers.tables.staged_rows import Shelf
+    from ingest.readers.base import Import, Sink
+    from ingest.readers.tables.staged_rows import StagedRows
 
 FORMATS = (
     "rankscope_trace",
@@ -32,27 +33,25 @@ FORMATS = (
     "rocpd",
     "chrome_trace",
 )
-
-GENERIC = ("chrome_trace",)
-"""Formats that say little of what a file is: among files of another format they are left out."""
+"""Names of the readers, in the order in which they are asked whether a file is theirs."""
 
 
 class Reader(Protocol):
-    """A module of this package."""
+    """A module or package of this package."""
 
-    NAME: str
+    FORMAT: Format
 
     def recognises(self, source: Source) -> bool:
         """Whether the file's content is of this format."""
 
-    def read(self, source: Source, shelf: Shelf) -> Any:
-        """Read one file; returns what Reading.take shall get, or None for nothing.
+    def read(self, source: Source, staged: StagedRows) -> Any:
+        """Read one file; returns what Import.add_file shall get, or None for nothing.
 
-        It can be pickled, and holds rows only where they are small: others lie on a shelf. What
-        is said to `shelf` goes into the run in any case: what is damaged, as a problem.
+        It can be pickled, and holds rows only where they are few: others are staged. What is
+        added to `staged` itself goes into the run in any case: what is damaged, as a problem.
         """
 
-    def Reading(self, sink: Sink) -> Reading:
+    def Import(self, sink: Sink) -> Import:
         """A new import."""
 
 
@@ -75,4 +74,14 @@ def reader_of(source: Source) -> Reader | None:
 
 def reader_named(name: str) -> Reader:
     """The reader of a format."""
-    return next(reader for reader in readers() if name == reader.NAME)
+    return next(reader for reader in readers() if name == reader.FORMAT.name)
+
+
+def format_facts(source: str) -> Format:
+    """Facts about the format of a run's files, by the run's `source`.
+
+    Where no file was read for it (the job recorded it, or it was generated) the name is the title.
+    """
+    if source in FORMATS:
+        return _reader(source).FORMAT
+    return Format(source, source, layout_from="job")

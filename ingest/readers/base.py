@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from trace_hooks.schema import RankInfo
+
+
+@dataclass(frozen=True)
+class Format:
+    """What the rest of rankscope has to know about the files of one format."""
+
+    name: str
+    """name of the reader's module; `source` of its runs, `format` of `rankscope info`"""
+    title: str
+    """in words, for people"""
+    is_generic: bool = False
+    """its files say little of what they are: among files of another format they are left out"""
+    is_previewable: bool = False
+    """the reader takes a file for what it says itself, so that it can be shown before the others"""
+    has_own_clocks: bool = False
+    """a file per process, each with its host's clock, which is compared with the others'"""
+    layout_from: str = "process groups"
+    """what the reader knows a layout from: job, process groups or coordinates"""
+    is_operation_trace: bool = False
+    """spans are whole operations of micro-batches, as the what-if analysis needs them"""
 
 
 class Sink(Protocol):
@@ -29,17 +50,17 @@ class Sink(Protocol):
         """Something that could not be read, with the file's name, in a sentence."""
 
     def count_events(self, rank: int, num_events: int) -> None:
-        """Elements of a file's list of events, where the format has one; rank -1: not told."""
+        """Elements of a file's list of events, where the format has one; rank -1: unknown."""
 
     def set_clock(self, clock: str) -> None:
         """What times mean: absolute (the default), per_step_relative or unknown."""
 
 
-class Reading(Protocol):
-    """What was made of the files of one import, put together."""
+class Import(Protocol):
+    """Puts together what `read` made of the files of one import."""
 
-    def take(self, found: Any) -> None:
+    def add_file(self, found: Any) -> None:
         """What `read` made of one file; files come in their order."""
 
     def finish(self) -> None:
-        """All files were taken."""
+        """All files were added."""

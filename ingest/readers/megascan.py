@@ -15,18 +15,18 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from ingest.readers.base import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.json_events import EventStream, decode_objects, tolerant_object
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.begin_end_pairs import Track, pair_problems
 from ingest.readers.tables.rank_grid import Grid
 from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.span_list import SpanList, write_steps
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.whole_files import add_imported_clock
 from trace_hooks.schema import UNKNOWN
 
-NAME = "megascan"
+FORMAT = Format("megascan", "MegaScan", layout_from="coordinates")
 
 Row = dict[str, Any]
 
@@ -69,27 +69,27 @@ class _Rank:
     num_events: int = 0
 
 
-def read(source: Source, shelf: Shelf) -> tuple[bool, list[_Rank]] | None:
+def read(source: Source, staged: StagedRows) -> tuple[bool, list[_Rank]] | None:
     """Read one file: whether it is a rank's own, and its ranks."""
     of_one_rank = bool(_OF_ONE_RANK.search(source.head))
     stream = EventStream(source.read, decode_objects, tolerant_object)
     file = _OwnFile(source.name) if of_one_rank else _AggregatedFile(source.name)
     for batch in stream:
-        file.take(batch)
+        file.add(batch)
     ranks = file.done()
     for problem in (*source.damages(), *stream.problems):
-        shelf.add_problem(f"{source.name}: {problem}")
+        staged.add_problem(f"{source.name}: {problem}")
     for problem in file.problems:
-        shelf.add_problem(problem)
+        staged.add_problem(problem)
     if not any(len(rank.spans) for rank in ranks):
-        shelf.add_problem(f"{source.name}: no span could be read")
+        staged.add_problem(f"{source.name}: no span could be read")
         return None
     if of_one_rank:
         ranks[0].num_events = stream.num_elements
     return of_one_rank, ranks
 
 
-class Reading:
+class Import:
     """One import: the files of the ranks of a job, or aggregated ones."""
 
     def __init__(self, sink: Sink) -> None:
@@ -97,7 +97,7 @@ class Reading:
         self._ranks: list[_Rank] = []
         self._is_relative: set[bool] = set()
 
-    def take(self, found: tuple[bool, list[_Rank]]) -> None:
+    def add_file(self, found: tuple[bool, list[_Rank]]) -> None:
         """One file: whether it is a rank's own, and its ranks."""
         of_one_rank, ranks = found
         self._is_relative.add(of_one_rank)
@@ -159,7 +159,7 @@ class _OwnFile:
         if match:
             self._rank.coords = dict(zip(("dp", "pp", "tp"), map(int, match.groups()), strict=True))
 
-    def take(self, batch: list[Row]) -> None:
+    def add(self, batch: list[Row]) -> None:
         """Some more rows."""
         for row in batch:
             is_border = row.get("name") == "iteration"
@@ -231,7 +231,7 @@ class _AggregatedFile:
         self._ranks: dict[int, _Rank] = {}
         self._num_bad = 0
 
-    def take(self, batch: list[Row]) -> None:
+    def add(self, batch: list[Row]) -> None:
         """Some more rows."""
         for row in batch:
             pid, ph = row.get("pid"), row.get("ph")

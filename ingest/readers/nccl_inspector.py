@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.limits import limits, variable
-from ingest.readers.base import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.json_lines import JsonLines, Line, first_objects
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.trace_events import MAX_COUNT, MAX_NS
@@ -25,12 +25,12 @@ from ingest.readers.tables.finished_collectives import (
 )
 from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.span_list import SpanList
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.torch_names import op_name
 from ingest.readers.tables.whole_files import add_imported_clock
 from trace_hooks.schema import UNKNOWN
 
-NAME = "nccl_inspector"
+FORMAT = Format("nccl_inspector", "NCCL Inspector", has_own_clocks=True)
 
 
 def recognises(source: Source) -> bool:
@@ -68,7 +68,7 @@ class _Log:
     """calls that tell no times of their own"""
 
 
-def read(source: Source, shelf: Shelf) -> _Log | None:
+def read(source: Source, staged: StagedRows) -> _Log | None:
     """Read one log."""
     lines = JsonLines(source.read)
     log = _Log(source.name)
@@ -84,18 +84,18 @@ def read(source: Source, shelf: Shelf) -> _Log | None:
     if not log.calls:
         problems.append("no collective could be read")
     for problem in problems:
-        shelf.add_problem(f"{source.name}: {problem}")
+        staged.add_problem(f"{source.name}: {problem}")
     return log if log.calls else None
 
 
-class Reading:
+class Import:
     """One import: the logs of a job."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._logs: list[_Log] = []
 
-    def take(self, log: _Log) -> None:
+    def add_file(self, log: _Log) -> None:
         """One log."""
         self._logs.append(log)
 
@@ -224,7 +224,7 @@ class Reading:
             ranks = members.of(comm)
             axis = "world" if len(ranks) == world_size else "unknown"
             comms.append(Communicator(_group_id(comm), comm, axis, ranks))
-        write_collectives(self._sink, rank, NAME, done, comms)
+        write_collectives(self._sink, rank, FORMAT.name, done, comms)
         add_imported_clock(self._sink, rank, begin_ns)
 
 

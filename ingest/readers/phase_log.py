@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.limits import limits, variable
-from ingest.readers.base import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.json_lines import JsonLines, Line, first_objects
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.rows import rank_info, rows
 from ingest.readers.tables.span_list import MAX_STEP, SpanList
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.whole_files import add_imported_clock, rank_of_name
 from trace_hooks.schema import UNKNOWN
 
-NAME = "phase_log"
+FORMAT = Format("phase_log", "phase logs")
 
 PHASES = (
     ("data_ms", "data_wait", "data"),
@@ -58,7 +58,7 @@ class _Log:
     num_longer: int = 0
 
 
-def read(source: Source, shelf: Shelf) -> _Log | None:
+def read(source: Source, staged: StagedRows) -> _Log | None:
     """Read one log."""
     lines = JsonLines(source.read)
     log = _Log(source.name, None)
@@ -75,14 +75,14 @@ def read(source: Source, shelf: Shelf) -> _Log | None:
     if log.num_again:
         problems.append(f"{log.num_again:,} lines of a step that stands there already left out")
     for problem in problems:
-        shelf.add_problem(f"{source.name}: {problem}")
+        staged.add_problem(f"{source.name}: {problem}")
     if len(ranks) > 1 or not log.steps:
         return None
     log.rank = ranks.pop() if ranks else rank_of_name(source.name)
     return log
 
 
-class Reading:
+class Import:
     """One import: the logs of the ranks of a job."""
 
     def __init__(self, sink: Sink) -> None:
@@ -90,7 +90,7 @@ class Reading:
         self._logs: dict[int, _Log] = {}
         self._waiting: list[_Log] = []
 
-    def take(self, log: _Log) -> None:
+    def add_file(self, log: _Log) -> None:
         """One log."""
         if log.rank is None:
             self._waiting.append(log)

@@ -15,17 +15,17 @@ import msgspec
 import numpy as np
 
 from ingest.limits import limits, variable
-from ingest.readers.base import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.exact_times import microseconds_to_ns
 from ingest.readers.parsing.json_events import EventStream
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.trace_events import MAX_NS
 from ingest.readers.tables.rows import rank_info, rows
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import KINDS, MODES, check_version
 
-NAME = "rankscope_trace"
+FORMAT = Format("rankscope_trace", "a trace exported by rankscope", layout_from="job")
 
 _HEAD = re.compile(rb'\s*\{\s*"otherData"\s*:\s*\{\s*"rankscope"\s*:\s*\{')
 _LONGEST_REASON = 200
@@ -141,47 +141,47 @@ def recognises(source: Source) -> bool:
     return _HEAD.match(source.head) is not None
 
 
-_Found = tuple[str, dict[int, Shelf]]
+_Found = tuple[str, dict[int, StagedRows]]
 """A file's name and what it holds of each rank."""
 
 
-def read(source: Source, shelf: Shelf) -> _Found | None:
+def read(source: Source, staged: StagedRows) -> _Found | None:
     """Read one file; one of a newer rankscope, or without a readable head, is a problem."""
     try:
         about = _about_of(source)
-        file = _File(shelf, about)
+        file = _File(staged, about)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         said = " ".join(str(error).split())[:_LONGEST_REASON]
-        shelf.add_problem(f"{source.name}: its otherData.rankscope is of no use ({said})")
+        staged.add_problem(f"{source.name}: its otherData.rankscope is of no use ({said})")
         return None
     stream = EventStream(source.read, _MANY.decode, _ONE.decode)
     for batch in stream:
-        file.take(batch)
+        file.add(batch)
     for problem in (*source.damages(), *stream.problems, *file.close()):
-        shelf.add_problem(f"{source.name}: {problem}")
-    if not file.shelves:
-        shelf.add_problem(f"{source.name}: no event could be read")
-    return source.name, file.shelves
+        staged.add_problem(f"{source.name}: {problem}")
+    if not file.all_staged:
+        staged.add_problem(f"{source.name}: no event could be read")
+    return source.name, file.all_staged
 
 
-class Reading:
+class Import:
     """One import: a file with all its ranks, or several files of different ranks."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._files: dict[int, str] = {}
 
-    def take(self, found: _Found) -> None:
+    def add_file(self, found: _Found) -> None:
         """One file: of each rank the first that shows it."""
-        name, shelves = found
-        for rank, shelf in sorted(shelves.items()):
+        name, all_staged = found
+        for rank, staged in sorted(all_staged.items()):
             if rank in self._files:
                 told = f"shows rank {rank}, as {self._files[rank]} does"
                 self._sink.add_problem(f"{name}: {told}; that rank is left out here")
-                shelf.drop()
+                staged.drop()
             else:
                 self._files[rank] = name
-                shelf.give_to(self._sink)
+                staged.give_to(self._sink)
 
     def finish(self) -> None:
         """Every file was written as it was read."""
@@ -200,11 +200,11 @@ def _about_of(source: Source) -> _About:
 
 
 class _File:
-    """One file: rows of each rank, put on a shelf of its own a piece at a time."""
+    """One file: rows of each rank, staged apart a piece at a time."""
 
-    def __init__(self, shelf: Shelf, about: _About) -> None:
-        self.shelves: dict[int, Shelf] = {}
-        self._shelf = shelf
+    def __init__(self, staged: StagedRows, about: _About) -> None:
+        self.all_staged: dict[int, StagedRows] = {}
+        self._staged = staged
         self._t0_ns = about.t0_ns
         self._layout = None if about.layout is None else ParallelLayout.from_json(about.layout)
         if self._layout is not None and self._layout.world_size > limits().max_ranks:
@@ -219,9 +219,9 @@ class _File:
         self._groups_of: dict[int, list[_Args]] = {}
         self._num_events: dict[int, int] = defaultdict(int)
         self._num_refused = self._num_held = 0
-        shelf.set_clock(about.clock if about.clock in _CLOCKS else "unknown")
+        staged.set_clock(about.clock if about.clock in _CLOCKS else "unknown")
 
-    def take(self, batch: list[_Event]) -> None:
+    def add(self, batch: list[_Event]) -> None:
         """Some more events."""
         whole = []
         for event in batch:
@@ -269,10 +269,10 @@ class _File:
             self._rows[told.table, event.pid].append(told)
             self._num_held += 1
 
-    def _shelf_of(self, rank: int) -> Shelf:
-        if rank not in self.shelves:
-            self.shelves[rank] = self._shelf.another()
-        return self.shelves[rank]
+    def _shelf_of(self, rank: int) -> StagedRows:
+        if rank not in self.all_staged:
+            self.all_staged[rank] = self._staged.another()
+        return self.all_staged[rank]
 
     def _write_held(self) -> None:
         for rank in sorted({*self._spans, *self._steps}):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from ingest.limits import limits
-from ingest.readers.base import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.protobuf import Damaged, fields
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.trace_events import MAX_NS
@@ -25,12 +25,12 @@ from ingest.readers.tables.finished_collectives import (
 )
 from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.span_list import SpanList
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.torch_names import DTYPES, op_of_name
 from ingest.readers.tables.whole_files import TooLarge, add_imported_clock, all_of
 from trace_hooks.schema import UNKNOWN
 
-NAME = "xpu_timer"
+FORMAT = Format("xpu_timer", "DLRover xpu_timer", has_own_clocks=True)
 
 _KINDS = {0: "kernel", 1: "other_comm", 2: "memcpy"}  # matmul, collective, memory
 _SIDES = {1: "send", 2: "recv"}
@@ -109,24 +109,24 @@ class _Names:
     names: dict[int, str]
 
 
-def read(source: Source, shelf: Shelf) -> _Timeline | _Names | None:
+def read(source: Source, staged: StagedRows) -> _Timeline | _Names | None:
     """Read one timeline, or the names of one."""
     try:
         data = all_of(source)
     except TooLarge as error:
-        shelf.add_problem(f"{source.name}: {error}")
+        staged.add_problem(f"{source.name}: {error}")
         return None
     for problem in source.damages():
-        shelf.add_problem(f"{source.name}: {problem}")
+        staged.add_problem(f"{source.name}: {problem}")
     if _is_meta(source):
         return _Names(_META_NAME.sub(".timeline", source.name), _names_in(data))
-    timeline = _timeline(source.name, data, shelf)
+    timeline = _timeline(source.name, data, staged)
     if source.path is not None:
         beside = source.path.with_name(f"{source.path.name}.meta")
         if beside.is_file() and beside.stat().st_size <= _META_BYTES:
             timeline.names = _names_in(beside.read_bytes())
     if not len(timeline.spans):
-        shelf.add_problem(f"{source.name}: no kernel could be read")
+        staged.add_problem(f"{source.name}: no kernel could be read")
         return None
     return timeline
 
@@ -160,7 +160,7 @@ def _timeline(name: str, data: bytes, sink: Sink) -> _Timeline:
     return timeline
 
 
-class Reading:
+class Import:
     """One import: the timelines of a job."""
 
     def __init__(self, sink: Sink) -> None:
@@ -169,7 +169,7 @@ class Reading:
         self._names: dict[str, dict[int, str]] = {}
         self._all_names: dict[int, str] = {}
 
-    def take(self, found: _Timeline | _Names) -> None:
+    def add_file(self, found: _Timeline | _Names) -> None:
         """One timeline, or the names of one."""
         if isinstance(found, _Names):
             self._names[found.timeline] = found.names
@@ -228,7 +228,7 @@ class Reading:
         done = [_done(call, names) for call in timeline.calls]
         hashes = sorted({call.comm_hash for call in timeline.calls})
         comms = [Communicator(_group_id(h), f"{h:#x}", "unknown", members.of(h)) for h in hashes]
-        write_collectives(self._sink, rank, NAME, done, comms)
+        write_collectives(self._sink, rank, FORMAT.name, done, comms)
         add_imported_clock(self._sink, rank, begin_ns)
 
 

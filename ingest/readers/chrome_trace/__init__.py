@@ -11,16 +11,16 @@ import re
 from collections import defaultdict
 from typing import Any
 
-from ingest.readers.base import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.chrome_trace.file import ChromeFile, read_file
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.span_list import write_steps
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.whole_files import add_imported_clock, named_rank
 from trace_hooks.schema import UNKNOWN
 
-NAME = "chrome_trace"
+FORMAT = Format("chrome_trace", "Chrome trace", is_generic=True)
 
 _EVENT = re.compile(rb'"ph"\s*:\s*"[BEXibenCMstfR]"')
 _YEAR_2001_NS = 10**18
@@ -34,12 +34,12 @@ def recognises(source: Source) -> bool:
     return head[:1] in (b"[", b"{") and bool(_EVENT.search(head))
 
 
-def read(source: Source, shelf: Shelf) -> ChromeFile:
+def read(source: Source, staged: StagedRows) -> ChromeFile:
     """Read one file."""
-    return read_file(source, shelf)
+    return read_file(source, staged)
 
 
-class Reading:
+class Import:
     """One import: files of one rank each, or of several that their processes name."""
 
     def __init__(self, sink: Sink) -> None:
@@ -49,7 +49,7 @@ class Reading:
         self._clocks: set[str] = set()
         self._dropped: dict[str, int] = defaultdict(int)
 
-    def take(self, file: ChromeFile) -> None:
+    def add_file(self, file: ChromeFile) -> None:
         """One file."""
         for what, number in file.dropped.items():
             self._dropped[what] += number

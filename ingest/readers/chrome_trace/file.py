@@ -51,7 +51,7 @@ def read_file(source: Source, sink: Sink) -> ChromeFile:
     stream = event_stream(source.read, _ChromeEvent)
     file = ChromeFile(source.name)
     for batch in stream:
-        file.take(batch)
+        file.add(batch)
     for problem in (*source.damages(), *stream.problems, *file.close()):
         sink.add_problem(f"{source.name}: {problem}")
     file.base_ns = _base_ns(stream.header)
@@ -90,7 +90,7 @@ class ChromeFile:
         self._pending: dict[tuple[Any, Any, Any], _Pending] = defaultdict(_Pending)
         self._num_without_time = 0
 
-    def take(self, batch: list[_ChromeEvent]) -> None:
+    def add(self, batch: list[_ChromeEvent]) -> None:
         """Some more events."""
         timed = []
         for event in batch:

@@ -12,17 +12,19 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from ingest.readers.base import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.flight_recorder.dump import PICKLE, Dump, read_dump
 from ingest.readers.flight_recorder.entries import Numbering
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.process_groups import Group, write_groups
 from ingest.readers.tables.rows import rank_info, rows
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.whole_files import add_imported_clock
 from trace_hooks.schema import UNKNOWN
 
-NAME = "flight_recorder"
+FORMAT = Format(
+    "flight_recorder", "PyTorch Flight Recorder", is_previewable=True, has_own_clocks=True
+)
 
 _OF_DUMPS = (b"pg_config", b"profiling_name")
 _WORDS = (
@@ -64,19 +66,19 @@ class _Written:
     """those its pg_config describes"""
 
 
-_Found = tuple[_Written, Shelf] | Dump
+_Found = tuple[_Written, StagedRows] | Dump
 
 
-def read(source: Source, shelf: Shelf) -> _Found | None:
-    """Read one dump; its rows lie on a shelf of their own where its rank and groups are known."""
-    dump = read_dump(source, shelf)
+def read(source: Source, staged: StagedRows) -> _Found | None:
+    """Read one dump; its rows are staged apart where its rank and groups are known."""
+    dump = read_dump(source, staged)
     if dump is None or dump.rank is None or dump.lost_its_groups:
         return dump
-    rows_of_dump = shelf.another()
+    rows_of_dump = staged.another()
     return _write(dump, dump.rank, rows_of_dump), rows_of_dump
 
 
-class Reading:
+class Import:
     """One import: the dumps of a job."""
 
     def __init__(self, sink: Sink) -> None:
@@ -84,7 +86,7 @@ class Reading:
         self._written: dict[int, _Written] = {}
         self._waiting: list[Dump] = []
 
-    def take(self, found: _Found) -> None:
+    def add_file(self, found: _Found) -> None:
         """One dump."""
         if isinstance(found, Dump):
             self._waiting.append(found)
@@ -193,7 +195,7 @@ def _write_collectives(sink: Sink, rank: int, dump: Dump) -> list[Group]:
     }
     for start in range(0, len(dump.entries), _ROWS_AT_ONCE):
         part = {name: values[start : start + _ROWS_AT_ONCE] for name, values in table.items()}
-        columns = {"rank": rank, "source": NAME, **part}
+        columns = {"rank": rank, "source": FORMAT.name, **part}
         sink.add_rows("collectives", rank, rows("collectives", len(part["seq"]), columns))
     return list(others.values())
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ingest.readers.base import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.kineto.events import Window
 from ingest.readers.kineto.file import BLOCK_NS, FileTrace, Written, read_file, write_file
 from ingest.readers.parsing.sources import Source
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from trace_hooks.schema import UNKNOWN
 
-NAME = "kineto"
+FORMAT = Format("kineto", "torch.profiler (Kineto)", is_previewable=True, has_own_clocks=True)
 
 _OWN_KEYS = re.compile(
     rb'"(?:deviceProperties|distributedInfo|baseTimeNanoseconds|schemaVersion)"\s*:'
@@ -54,20 +54,20 @@ def recognises(source: Source) -> bool:
     return b'"schemaVersion"' in head and b'"deviceProperties"' in head
 
 
-_Found = tuple[Written, Shelf] | FileTrace
+_Found = tuple[Written, StagedRows] | FileTrace
 
 
-def read(source: Source, shelf: Shelf) -> _Found | None:
-    """Read one file, and put its rows on a shelf of their own where it tells its rank and times."""
-    trace = read_file(source, shelf)
+def read(source: Source, staged: StagedRows) -> _Found | None:
+    """Read one file; its rows are staged apart where it tells its rank and times."""
+    trace = read_file(source, staged)
     if trace is None or trace.rank is None or trace.lost_its_base:
         return trace
-    rows = shelf.another()
+    rows = staged.another()
     rows.count_events(trace.rank, trace.num_elements)
     return write_file(trace, trace.rank, rows), rows
 
 
-class Reading:
+class Import:
     """One import of any number of files. Those that tell no rank wait for the ranks left over,
     those that lost their base time for that of others.
     """
@@ -83,7 +83,7 @@ class Reading:
         self._other: Written | None = None  # one with a base time
         self._world_size = UNKNOWN
 
-    def take(self, found: _Found) -> None:
+    def add_file(self, found: _Found) -> None:
         """One file; of several that say they are one rank, those that show other steps."""
         if isinstance(found, FileTrace):
             self._waiting.append(found)

@@ -17,14 +17,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import UserError
-from ingest.readers.base import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.sources import Source
 from ingest.readers.straggler_analysis.operations import Operations, with_places, with_times
 from ingest.readers.straggler_analysis.sizes import sizes_beside, sizes_in, sizes_in_metadata
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from trace_hooks.layout import ParallelLayout
 
-NAME = "straggler_analysis"
+FORMAT = Format(
+    "straggler_analysis", "StragglerAnalysis", layout_from="coordinates", is_operation_trace=True
+)
 
 _COLUMNS = ("dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration", "seq_id")
 _OPTIONAL = ("mb_id", "gmc", "mc")
@@ -62,7 +64,7 @@ class _Sizes:
     sizes: dict[str, int]
 
 
-def read(source: Source, shelf: Shelf) -> _Trace | _Sizes:
+def read(source: Source, staged: StagedRows) -> _Trace | _Sizes:
     """Read the operations or the sizes."""
     sizes = sizes_in(source.head)
     if sizes is not None:
@@ -77,13 +79,13 @@ def read(source: Source, shelf: Shelf) -> _Trace | _Sizes:
             trace.table = _arrow_stream(table)
             trace.told_sizes = sizes_in_metadata(file.schema_arrow.metadata or {})
     except (pa.ArrowException, OSError) as error:
-        shelf.add_problem(f"{source.name}: damaged Parquet: {' '.join(str(error).split())}")
+        staged.add_problem(f"{source.name}: damaged Parquet: {' '.join(str(error).split())}")
     if source.path is not None:
         trace.sizes_beside = sizes_beside(source.path)
     return trace
 
 
-class Reading:
+class Import:
     """One import: one Parquet file, and its yaml where the user gave a folder."""
 
     def __init__(self, sink: Sink) -> None:
@@ -91,7 +93,7 @@ class Reading:
         self._traces: list[_Trace] = []
         self._sizes: dict[str, dict[str, int]] = {}
 
-    def take(self, found: _Trace | _Sizes) -> None:
+    def add_file(self, found: _Trace | _Sizes) -> None:
         """The operations or the sizes."""
         if isinstance(found, _Sizes):
             self._sizes[found.name] = found.sizes

@@ -11,7 +11,7 @@ from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.sqlite_file import MAGIC, Database, Unreadable
 from ingest.readers.parsing.trace_events import MAX_NS
 from ingest.readers.tables.process_ranks import Processes
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.whole_files import TooLarge, on_disk
 
 
@@ -76,21 +76,21 @@ def is_database(
 
 
 def read_profile(
-    source: Source, shelf: Shelf, kind: type[Profile], nothing: str
+    source: Source, staged: StagedRows, kind: type[Profile], nothing: str
 ) -> Processes | None:
-    """Read one database; None where it cannot be read, or has `nothing`, which the shelf tells."""
+    """Read one database; None, with a problem, where it cannot be read or is empty."""
     processes = Processes(source.name)
     try:
         with on_disk(source) as path, Database(path) as database:
             profile = kind(database, processes)
             profile.read()
     except (Unreadable, TooLarge) as error:
-        shelf.add_problem(f"{source.name}: {error}")
+        staged.add_problem(f"{source.name}: {error}")
         return None
     for problem in (*source.damages(), *profile.problems):
-        shelf.add_problem(f"{source.name}: {problem}")
+        staged.add_problem(f"{source.name}: {problem}")
     if not processes.ranks():
-        shelf.add_problem(f"{source.name}: holds {nothing}")
+        staged.add_problem(f"{source.name}: holds {nothing}")
         return None
     return processes
 

@@ -36,7 +36,7 @@ def _stack(part: Ints, start_ns: Ints, end_ns: Ints, found: npt.NDArray[np.int16
     lanes = _Lanes()
     for first in range(0, len(part), SPANS_AT_ONCE):
         piece = slice(first, first + SPANS_AT_ONCE)  # Python's integers are large
-        depth = lanes.take(start_ns[piece].tolist(), end_ns[piece].tolist())
+        depth = lanes.add(start_ns[piece].tolist(), end_ns[piece].tolist())
         found[part[piece]] = np.minimum(depth, MAX_DEPTH)
 
 
@@ -47,7 +47,7 @@ class _Lanes:
         self._open_ends: list[int] = []
         self._crossed = False  # some open span outlives the one it began in
 
-    def take(self, starts_ns: list[int], ends_ns: list[int]) -> list[int]:
+    def add(self, starts_ns: list[int], ends_ns: list[int]) -> list[int]:
         """Lane of each of the next spans."""
         lanes: list[int] = []
         open_ends, crossed = self._open_ends, self._crossed

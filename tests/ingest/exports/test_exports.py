@@ -425,7 +425,7 @@ def test_it_is_known_by_its_content_only(tmp_path: Path) -> None:
     (source,) = sources([tmp_path / "trace.bin"], lambda _: None)
     reader = reader_of(source)
     assert reader is not None
-    assert reader.NAME == "rankscope_trace"
+    assert reader.FORMAT.name == "rankscope_trace"
 
 
 def test_damage_costs_what_it_hits(tmp_path: Path) -> None:

@@ -17,14 +17,14 @@ from ingest.imports.importer import import_paths
 from ingest.imports.kept_parts import KeptParts, kept_parts
 from ingest.imports.parts import Part, format_of
 from ingest.imports.time_zero import Starts
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from tests.hostile.files.test_archives import trace
 
 NUM = 50_000
 
 
 def part(name: str) -> Part:
-    return Part(name, "", Shelf(Path("nowhere")))
+    return Part(name, "", StagedRows(Path("nowhere")))
 
 
 def test_parts_come_in_the_order_of_files_and_members(tmp_path: Path) -> None:
