@@ -8,9 +8,7 @@ a rank, its clock counts as unknown and the run says so.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +18,7 @@ from diagnosis.clocks.alignment import Alignment, MatchedEnds, RankClock, align
 from ingest.errors import UserError
 from ingest.imports import importer
 from ingest.imports.importer import OnFile, OnShown, Progress
+from ingest.process_tuning import prepare_meanwhile
 from ingest.readers import format_facts
 from ingest.readers.tables.rows import rows
 from ingest.run_folder.run_writer import RunWriter
@@ -42,14 +41,10 @@ def import_paths(
     on_shown: OnShown | None = None,
 ) -> Path:
     """ingest.imports.importer.import_paths, with clocks aligned."""
-    threading.Thread(target=_get_ready).start()  # while files are read
+    prepare_meanwhile(_MATCHING)
     return importer.import_paths(
         paths, runs_folder, progress, name, align_clocks, on_file, on_shown
     )
-
-
-def _get_ready() -> None:
-    import_module(_MATCHING).get_ready()
 
 
 def open_any(

@@ -9,7 +9,6 @@ read can be looked at meanwhile (ingest.imports.preview).
 from __future__ import annotations
 
 import atexit
-import os
 import re
 import shutil
 import tempfile
@@ -24,7 +23,7 @@ from ingest.imports.parts import LEFT_OUT, format_of, parts_of, put_together
 from ingest.imports.pool import Pool
 from ingest.imports.preview import FOUND, UNFINISHED, ImportProgress, Showing, remove
 from ingest.imports.time_zero import Starts, start_of
-from ingest.imports.worker_start import HERE_VARIABLE
+from ingest.imports.worker_command import reads_here
 from ingest.index.snapshots import OwnerLock
 from ingest.readers import FORMATS
 from ingest.readers.parsing.sources import cut_to_limit, files_of
@@ -173,7 +172,7 @@ class _Import:
         """What was read, all but the files that describe it, and the format's name."""
         files = list(self._files)
         beyond = cut_to_limit(files)
-        if os.environ.get(HERE_VARIABLE) == "1":
+        if reads_here():
             writer, format_name = self._read_here(files, found, folder)
         else:
             with Pool(files, found, self._watch, self._showing) as pool:

@@ -21,8 +21,8 @@ from ingest.imports.parts import Part, format_of
 from ingest.imports.preview import Showing
 from ingest.imports.time_zero import Starts
 from ingest.imports.worker import FINDINGS, seconds_allowed
+from ingest.imports.worker_command import worker_command
 from ingest.imports.worker_handle import Job, Process
-from ingest.imports.worker_start import worker_command
 from ingest.readers.tables.staged_rows import StagedRows
 from ingest.run_folder.run_writer import Findings
 

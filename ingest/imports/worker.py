@@ -20,7 +20,6 @@ together; the process that gives orders opens none of these pickles, and no file
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import queue
@@ -36,10 +35,10 @@ from typing import Any, TextIO
 
 from ingest.errors import DiskFull, UserError, disk_error
 from ingest.imports.kept_parts import KeptParts, kept_parts
-from ingest.imports.no_pandas import without_pandas
 from ingest.imports.parts import Part, parts_of, put_alone, put_together
 from ingest.imports.time_zero import start_of
 from ingest.limits import MIB, limits
+from ingest.process_tuning import tune_worker
 from ingest.readers import format_facts
 from ingest.run_folder.run_writer import RunWriter
 from trace_hooks.schema import publish_json
@@ -48,8 +47,6 @@ FINDINGS = "findings.json"
 OUT_OF_MEMORY = 3
 """Status with which a process ends that no reader can be blamed for having too little memory."""
 _TELL_EVERY_S = 0.05
-_OBJECTS_UNTIL_GC = 100_000
-"""Python's 700 look through a dump again and again while it is built, and find no cycle."""
 
 Order = dict[str, Any]
 
@@ -177,9 +174,7 @@ def main() -> None:
     """Read files on orders from stdin."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="ascii")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody else writes among the answers
-    without_pandas()
-    gc.freeze()  # modules stay: looking through them again and again takes a fifth of the time
-    gc.set_threshold(_OBJECTS_UNTIL_GC)
+    tune_worker()
     _limit_process()
     worker = Worker(answers)
     worker.tell(ready=True)

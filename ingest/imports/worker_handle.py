@@ -14,8 +14,8 @@ from typing import Any
 
 from ingest.errors import printable
 from ingest.imports.worker import OUT_OF_MEMORY
-from ingest.imports.worker_start import start
 from ingest.limits import limits, variable
+from ingest.process_tuning import start
 
 _START_S = 60.0
 _MOST_TOLD = 400

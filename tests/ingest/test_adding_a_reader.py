@@ -14,7 +14,7 @@ import pytest
 import ingest.readers
 from app.analysis.imports import import_paths
 from app.views.run.about_run import about_run
-from ingest.imports.importer import HERE_VARIABLE
+from ingest.imports.worker_command import HERE_VARIABLE
 from ingest.run import open_run
 from ingest.summary import info
 from tests.folders import REPO

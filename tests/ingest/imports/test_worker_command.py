@@ -11,7 +11,8 @@ import pytest
 
 from app.cli import main
 from ingest.imports import pool
-from ingest.imports.worker_start import HERE_VARIABLE, first_started_ahead, start, worker_command
+from ingest.imports.worker_command import HERE_VARIABLE, first_started_ahead, worker_command
+from ingest.process_tuning import start
 from tests.hostile.fuzz.seeds import seeds
 
 
@@ -30,7 +31,7 @@ def _is_alive(pid: int) -> bool:
 
 def test_it_is_started_before_libraries_are_loaded() -> None:
     program = (
-        "import sys; import app.cli, app.commands.import_files, ingest.imports.worker_start\n"
+        "import sys; import app.cli, app.commands.import_files, ingest.imports.worker_command\n"
         "print({'numpy', 'pyarrow', 'duckdb', 'pandas'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""What the server asks of the allocators is heard by the versions that are installed."""
+"""The allocators that are installed follow what the server sets; imports load no pandas."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ print(json.dumps([options, pa.system_memory_pool().max_memory() > 0, left]))
 
 POOL = """
 import json
-from app import allocator
-allocator.settle()
+from ingest import process_tuning
+process_tuning.return_freed_memory()
 import pyarrow as pa
 print(json.dumps(pa.default_memory_pool().backend_name))
 """
 
 GLIBC = """
 import ctypes, json
-from app import allocator
+from ingest import process_tuning
 
 class Told(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in (
@@ -57,7 +57,7 @@ class Told(ctypes.Structure):
 
 glibc = ctypes.CDLL(None)
 if hasattr(glibc, "mallinfo2"):
-    allocator.settle()
+    process_tuning.return_freed_memory()
     glibc.mallinfo2.restype, glibc.malloc.restype = Told, ctypes.c_void_p
     glibc.free.argtypes = [ctypes.c_void_p]
     glibc.free(glibc.malloc(1 << 20))  # after this glibc by itself would map no 200 kB any more
@@ -69,7 +69,7 @@ else:
 """
 
 
-def told(script, *arguments):
+def output_of(script, *arguments):
     environ = {k: v for k, v in os.environ.items() if "MALLOC" not in k and "ARROW" not in k}
     command = [sys.executable, "-c", script, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
@@ -78,7 +78,7 @@ def told(script, *arguments):
 
 @pytest.mark.parametrize("verb", cli.SERVERS)
 def test_threads_keep_nothing_for_themselves_and_what_is_free_goes_back(verb):
-    options, is_arrow_settled, left = told(LOADED, verb)
+    options, is_arrow_settled, left = output_of(LOADED, verb)
     assert is_arrow_settled
     assert left == []
     if options is None:
@@ -95,7 +95,23 @@ def test_what_somebody_has_set_is_left_alone():
 
 
 def test_what_is_large_has_pages_of_its_own():
-    num_mapped = told(GLIBC)
+    num_mapped = output_of(GLIBC)
     if num_mapped is None:
         pytest.skip("this is not glibc, or an older one")
     assert num_mapped == 1
+
+
+WITHOUT_PANDAS = """
+import json, sys
+from ingest.process_tuning import without_pandas
+if sys.argv[1] == "without":
+    without_pandas()
+import pyarrow as pa
+pa.array(["a", None])
+print(json.dumps("pandas" in sys.modules))
+"""
+
+
+def test_pyarrow_loads_no_pandas_where_it_shall_not():
+    assert output_of(WITHOUT_PANDAS, "with") is True
+    assert output_of(WITHOUT_PANDAS, "without") is False
