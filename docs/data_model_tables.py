@@ -18,7 +18,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(PAGE.parents[1]))
 
 from ingest.query.index_sql import index_sql  # noqa: E402
-from ingest.query.questions import all_questions  # noqa: E402
+from ingest.query.saved_queries import saved_queries  # noqa: E402
 from trace_hooks.schema import TABLES  # noqa: E402
 
 
@@ -48,7 +48,7 @@ def index_tables() -> Iterator[str]:
 
 def questions() -> Iterator[str]:
     """Every ready question: meaning, parameters, columns, what an empty answer means."""
-    for asked in all_questions().values():
+    for asked in saved_queries().values():
         yield f"\n### `{asked.name}`\n\n{asked.doc}\n\n"
         for parameter in asked.parameters:
             given = "required" if parameter.required else f"default {parameter.default}"

@@ -41,16 +41,16 @@ def layout_of(sizes: Mapping[str, int], order: str = ORDER) -> ParallelLayout:
     larger = {name: size for name, size in sizes.items() if size > 1}
     try:
         # all of size 1: one rank, whose layout still has to say something
-        found = ParallelLayout.from_sizes(order, **(larger or {"dp": 1}))
+        layout = ParallelLayout.from_sizes(order, **(larger or {"dp": 1}))
     except ValueError as error:
         raise UserError(f"this is no layout: {error}") from None
-    outside = found.size("ep") * found.size("etp")
-    if found.world_size // found.size("pp") % outside:
+    outside = layout.size("ep") * layout.size("etp")
+    if layout.world_size // layout.size("pp") % outside:
         raise UserError(
-            f"ep x etp = {outside} does not divide the {found.world_size // found.size('pp')} "
+            f"ep x etp = {outside} does not divide the {layout.world_size // layout.size('pp')} "
             "ranks of a pipeline stage; experts are spread over the ranks of a stage"
         )
-    return found
+    return layout
 
 
 def check_fits(layout: ParallelLayout, ranks: Sequence[RankInfo]) -> None:
@@ -71,7 +71,7 @@ def check_fits(layout: ParallelLayout, ranks: Sequence[RankInfo]) -> None:
 
 def refusal(run: Run) -> str | None:
     """Why the layout of this run cannot be corrected; None: it can."""
-    if run.is_layout_told:
+    if run.is_layout_recorded:
         return (
             "This run was recorded by hooks, whose job told the layout it ran with: there is "
             "nothing to correct."
@@ -89,9 +89,11 @@ def correct(run: Run, layout: ParallelLayout) -> None:
     if why_not:
         raise UserError(why_not)
     check_fits(layout, run.ranks_as_read)
-    told = LayoutInfo(schema=SCHEMA_VERSION, layout=layout.to_json(), corrected_ns=time.time_ns())
+    correction = LayoutInfo(
+        schema=SCHEMA_VERSION, layout=layout.to_json(), corrected_ns=time.time_ns()
+    )
     try:
-        publish_json(told, run.folder / LAYOUT_FILE)
+        publish_json(correction, run.folder / LAYOUT_FILE)
     except OSError as error:
         raise _unwritable(run.folder, error) from error
 

@@ -83,7 +83,7 @@ def layout_from(run: Run, attempt: int | None = None) -> str | None:
         return None
     if run.is_layout_corrected:
         return "hand"
-    return "job" if run.is_layout_told else format_facts(run.info["source"]).layout_from
+    return "job" if run.is_layout_recorded else format_facts(run.info["source"]).layout_from
 
 
 def _clock(run: Run, num_ranks: int) -> ClockSummary:

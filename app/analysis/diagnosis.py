@@ -14,7 +14,7 @@ from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Verdict
 from diagnosis.statistics import cells
 from diagnosis.statistics.episodes import MIN_VOTES
 from diagnosis.statistics.open_collectives import standing
-from ingest.query.questions import question
+from ingest.query.saved_queries import saved_query
 from ingest.readers import format_facts
 from ingest.run import Run
 from ingest.stopping import Stop
@@ -88,7 +88,7 @@ def tables_of(
 
 def _asked(run: Run, name: str, given: Mapping[str, int | None], stop: Stop | None) -> pa.Table:
     """Answer of a question, with those of the values that it takes."""
-    takes = {parameter.name for parameter in question(name).parameters}
+    takes = {parameter.name for parameter in saved_query(name).parameters}
     return run.ask(name, stop=stop, **{k: value for k, value in given.items() if k in takes})
 
 

@@ -58,16 +58,16 @@ def align_clocks(writer: RunWriter, format_name: str) -> None:
     """Write the clocks table of an import of several ranks, and say what is known of it."""
     if len(writer.ranks) < 2 or not format_facts(format_name).has_own_clocks:
         return
-    found = _alignment(writer)
+    alignment = _alignment(writer)
     writer.remove_rows("clocks")
-    if not found.clocks and _on_one_host(writer):
+    if not alignment.clocks and _on_one_host(writer):
         writer.add_guess("the ranks ran on one host: their clocks are taken as one")
         return
     for rank in sorted(writer.ranks):
-        clock = found.clocks.get(rank)
+        clock = alignment.clocks.get(rank)
         row = _row(clock) if clock else {"ts_ns": writer.ranks[rank]["started_ns"], **_UNKNOWN}
         writer.add_rows("clocks", rank, rows("clocks", 1, {"rank": rank, **row}))
-    _tell(found, writer)
+    _tell(alignment, writer)
 
 
 def _row(clock: RankClock) -> Mapping[str, int | str]:
@@ -91,8 +91,8 @@ def _alignment(writer: RunWriter) -> Alignment:
         return Alignment(None, {}, ranks)
     wanted = ("group_id", "instance", "rank", "end_ns", "spent_ns", "num_missing")
     columns = [table[name].to_numpy().astype(np.int64) for name in wanted]
-    told = np.isin(columns[2], ranks)
-    return align(MatchedEnds(*(column[told] for column in columns)), ranks)
+    is_known = np.isin(columns[2], ranks)
+    return align(MatchedEnds(*(column[is_known] for column in columns)), ranks)
 
 
 def _on_one_host(writer: RunWriter) -> bool:
@@ -100,25 +100,25 @@ def _on_one_host(writer: RunWriter) -> bool:
     return len(hosts) == 1 and "" not in hosts
 
 
-def _tell(found: Alignment, writer: RunWriter) -> None:
-    if found.clocks:
-        writer.add_guess(_aligned(found))
-    if found.unaligned:
+def _tell(alignment: Alignment, writer: RunWriter) -> None:
+    if alignment.clocks:
+        writer.add_guess(_aligned(alignment))
+    if alignment.unaligned:
         writer.add_problem(
-            f"the clocks of {_named(found.unaligned)} are not aligned: no collective that all "
+            f"the clocks of {_named(alignment.unaligned)} are not aligned: no collective that all "
             "members of its group recorded (or three, and half of them), with ends that fit, "
-            f"connects them to the other ranks{_unproven(found)}; nobody is named from their "
+            f"connects them to the other ranks{_unproven(alignment)}; nobody is named from their "
             "timing against others"
         )
-    for misfit in found.misfits:
+    for misfit in alignment.misfits:
         writer.add_problem(
             f"collectives of group {misfit.group}: the ends of rank {misfit.rank} do not fit the "
             f"other members' (by {misfit.residual_ns / 1e6:.1f} ms); left out of the alignment"
         )
 
 
-def _aligned(found: Alignment) -> str:
-    clocks = list(found.clocks.values())
+def _aligned(alignment: Alignment) -> str:
+    clocks = list(alignment.clocks.values())
     offset_ms = max(abs(clock.offset_ns) for clock in clocks) / 1e6
     err_us = max(clock.err_ns for clock in clocks) / 1e3
     drifts = [clock for clock in clocks if clock.drift_err_ppb is not None and clock.drift_ppb]
@@ -128,28 +128,28 @@ def _aligned(found: Alignment) -> str:
         ppm, err_ppm = widest.drift_ppb / 1e3, widest.drift_err_ppb / 1e3
         drift = f"; rank {widest.rank} drifts most, by {ppm:.2f} ppm (error {err_ppm:.2f})"
     return (
-        f"the clocks of {len(clocks)} ranks are aligned to rank {found.reference} by the ends of "
-        f"their collectives: off by up to {offset_ms:.3f} ms, known within {err_us:.1f} µs{drift}"
-        f"{_of_some(found)}"
+        f"the clocks of {len(clocks)} ranks are aligned to rank {alignment.reference} by the ends "
+        f"of their collectives: off by up to {offset_ms:.3f} ms, known within {err_us:.1f} µs"
+        f"{drift}{_of_some(alignment)}"
     )
 
 
-def _of_some(found: Alignment) -> str:
+def _of_some(alignment: Alignment) -> str:
     """That of some groups not all members are here; empty where all are."""
-    if not found.incomplete:
+    if not alignment.incomplete:
         return ""
     return (
-        f"; members of {_counted(found.incomplete, 'group')} are missing, and the ends of the "
+        f"; members of {_counted(alignment.incomplete, 'group')} are missing, and the ends of the "
         "others fit each other only as they are numbered"
     )
 
 
-def _unproven(found: Alignment) -> str:
-    if not found.unproven:
+def _unproven(alignment: Alignment) -> str:
+    if not alignment.unproven:
         return ""
     return (
-        f" (members of {_counted(found.unproven, 'group')} are missing, and the ends of the others "
-        "do not prove that they are numbered alike)"
+        f" (members of {_counted(alignment.unproven, 'group')} are missing, and the ends of the "
+        "others do not prove that they are numbered alike)"
     )
 
 

@@ -213,8 +213,8 @@ class _Walk:
 
     def _any(self, part: Any, scope: Scope) -> None:
         if isinstance(part, list):
-            for one in part:
-                self._any(one, scope)
+            for child in part:
+                self._any(child, scope)
         elif isinstance(part, dict):
             self._dict(part, scope)
 
@@ -292,7 +292,7 @@ class _Walk:
         first, *others = _listed(function, "arguments") or [{}]
         name = _name_given(first.get("expression"))
         is_first = _text(first, "name") in ("", "source")
-        if not name or not is_first or any(_text(one, "name") == "source" for one in others):
+        if not name or not is_first or any(_text(other, "name") == "source" for other in others):
             raise UserError("SQL: histogram needs the name of a table as its first argument")
         # a text with a dot would be read as a schema and a name, or as a file
         if folded(name) not in scope or not name.isidentifier():
@@ -340,7 +340,7 @@ def _listed(node: dict[str, Any], *keys: str) -> list[dict[str, Any]]:
         nodes = nodes.get(key) if isinstance(nodes, dict) else None
     if nodes is None:
         return []
-    if not isinstance(nodes, list) or not all(isinstance(one, dict) for one in nodes):
+    if not isinstance(nodes, list) or not all(isinstance(child, dict) for child in nodes):
         raise UserError(_UNKNOWN_FORM)
     return nodes
 

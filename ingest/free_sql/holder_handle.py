@@ -57,17 +57,19 @@ class HolderHandle:
         self._num_statements = 0
         self._lock = threading.Lock()
         self._asking = threading.Lock()  # one request at a time
-        self._asked_s: float | None = None  # when the request was sent that has no answer yet
+        self._request_sent_s: float | None = (
+            None  # when the request was sent that has no answer yet
+        )
         self._make_room()
 
     def _make_room(self) -> None:
         with HolderHandle._running_lock:
             surplus = max(0, len(HolderHandle._running) + 1 - _MOST_HOLDERS)
-            idle = (one for one in HolderHandle._running if one._is_closed_if_idle())
+            idle = (handle for handle in HolderHandle._running if handle._is_closed_if_idle())
             too_many = list(islice(idle, surplus))
             HolderHandle._running.append(self)
-        for one in too_many:
-            one.close()
+        for handle in too_many:
+            handle.close()
 
     def _is_closed_if_idle(self) -> bool:
         """Whether no statement is under way; from then on it takes none."""
@@ -105,19 +107,19 @@ class HolderHandle:
             if is_over():
                 raise wire.Ended
         try:
-            if self._asked_s is not None:  # by a statement that was stopped while it waited
+            if self._request_sent_s is not None:  # by a statement that was stopped while it waited
                 _, late = self._answer(is_over)
                 if late is not None:
                     late.close()  # with which the process of that statement ends
             self._control.send(json.dumps(request).encode())
-            self._asked_s = time.monotonic()
+            self._request_sent_s = time.monotonic()
             return self._answer(is_over)
         finally:
             self._asking.release()
 
     def _answer(self, is_over: Callable[[], bool]) -> tuple[dict[str, Any], socket.socket | None]:
         """The answer to the request that was sent last."""
-        deadline_s = (self._asked_s or time.monotonic()) + _START_S
+        deadline_s = (self._request_sent_s or time.monotonic()) + _START_S
         while not is_over():
             try:
                 content, files, _, _ = socket.recv_fds(self._control, wire.LONGEST_PACKET, 1)
@@ -127,7 +129,7 @@ class HolderHandle:
                 continue
             if not content:
                 raise wire.Ended
-            self._asked_s = None
+            self._request_sent_s = None
             return json.loads(content), socket.socket(fileno=files[0]) if files else None
         raise wire.Ended
 

@@ -209,7 +209,9 @@ def is_known_machine() -> bool:
 
 def program(pid: int) -> bytes:
     """The filter for the process of this number."""
-    return b"".join(struct.pack("=HBBI", *one) for one in _program(platform.machine(), pid))
+    return b"".join(
+        struct.pack("=HBBI", *instruction) for instruction in _program(platform.machine(), pid)
+    )
 
 
 def install(libc: ctypes.CDLL, packed: bytes) -> None:

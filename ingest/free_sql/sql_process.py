@@ -126,8 +126,8 @@ class SqlProcess:
             self._resting.setdefault(kind, []).append(statement)
             self._resting.move_to_end(kind)
             surplus = self._resting_beyond(0 if self._is_closed else _MOST_RESTING)
-        for one in surplus:
-            one.end()
+        for holder in surplus:
+            holder.end()
 
     def _resting_beyond(self, most: int) -> list[StatementHandle]:
         """Take out those of the oldest kinds until no more than this many rest."""
@@ -190,8 +190,8 @@ class SqlProcess:
             resting = self._resting_beyond(0)
         if holder is not None:
             holder.close()
-        for one in resting:
-            one.end()
+        for idle in resting:
+            idle.end()
 
 
 class _Stops:
@@ -202,12 +202,12 @@ class _Stops:
 
     def are_called(self) -> bool:
         """Whether one of them was."""
-        return any(one.called for one in self.all)
+        return any(stop.called for stop in self.all)
 
     def detach(self) -> None:
         """None of them ends what comes later."""
-        for one in self.all:
-            one.detach()
+        for stop in self.all:
+            stop.detach()
 
 
 def _begin(

@@ -168,14 +168,14 @@ class _Import:
         provenance = [*self._provenance(), f"imported {stamp}"]
         writer.publish(run, format_name, provenance, self._t0_ns)
 
-    def _read(self, found: Path, folder: Path) -> tuple[RunWriter, str]:
+    def _read(self, staged: Path, folder: Path) -> tuple[RunWriter, str]:
         """What was read, all but the files that describe it, and the format's name."""
         files = list(self._files)
         beyond = cut_to_limit(files)
         if reads_here():
-            writer, format_name = self._read_here(files, found, folder)
+            writer, format_name = self._read_here(files, staged, folder)
         else:
-            with Pool(files, found, self._watch, self._showing) as pool:
+            with Pool(files, staged, self._watch, self._showing) as pool:
                 format_name = pool.read()
                 writer = RunWriter(folder, pool.put_together(format_name, folder))
                 self._t0_ns = pool.starts.first_ns
@@ -186,7 +186,7 @@ class _Import:
         self._watch(sum(self._sizes), "")
         return writer, format_name
 
-    def _read_here(self, files: list[Path], found: Path, folder: Path) -> tuple[RunWriter, str]:
+    def _read_here(self, files: list[Path], staged: Path, folder: Path) -> tuple[RunWriter, str]:
         def on_bytes(num_bytes: int) -> None:
             self._watch(self._done + num_bytes, "")
 
@@ -198,9 +198,9 @@ class _Import:
 
         parts, starts = [], Starts([path.stat().st_size for path in files])
         for file, path in enumerate(files):
-            for number, part in parts_of(path, found, on_bytes, is_mine):
+            for number, part in parts_of(path, staged, on_bytes, is_mine):
                 parts.append(part)
-                starts.tell(file, number, start_of(part))
+                starts.note(file, number, start_of(part))
             starts.end(file)
         self._t0_ns = starts.first_ns
         format_name = format_of((part.name, part.format) for part in parts)
@@ -218,16 +218,16 @@ class _Import:
 
     def _show(self, progress: ImportProgress) -> None:
         assert self._showing is not None
-        self._showing.tell(progress)
+        self._showing.note(progress)
         if self._on_shown is not None:
             self._on_shown(self._showing.folder.name)
             self._on_shown = None
 
     def _provenance(self) -> list[str]:
-        told = zip(self._files, self._sizes, self._digests, strict=True)
+        known = zip(self._files, self._sizes, self._digests, strict=True)
         return [
             printable(f"{path} ({size} bytes, blake2b {digest.hex()[:_DIGITS_TOLD]})")
-            for path, size, digest in told
+            for path, size, digest in known
         ]
 
 

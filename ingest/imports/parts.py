@@ -70,14 +70,14 @@ def _part_of(source: Source, staged: StagedRows) -> Part:
     return part
 
 
-def format_of(found: Iterable[tuple[str, str]]) -> str:
+def format_of(files: Iterable[tuple[str, str]]) -> str:
     """The one format of files given as (name, format); empty where no file has any.
 
     A generic format gives way to one that says what it is. Raises UserError where two do.
     """
     firsts: dict[str, str] = {}
     """format -> first file of it"""
-    for name, format_name in found:
+    for name, format_name in files:
         if format_name:
             firsts.setdefault(format_name, name)
     if len(firsts) < 2:  # as nearly always: no reader has to be imported for its facts
@@ -139,8 +139,8 @@ def _failures_told(what: str, sink: Sink) -> Iterator[None]:
         if isinstance(error, OSError) and is_full(error):
             raise disk_error("the import", error) from error
         _LOG.debug("%s failed", what, exc_info=error)
-        said = printable(" ".join(str(error).split()))[:_LONGEST_REASON]
-        reason = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        message = printable(" ".join(str(error).split()))[:_LONGEST_REASON]
+        reason = f"{type(error).__name__}: {message}" if message else type(error).__name__
         sink.add_problem(f"{what} failed on it ({reason})")
 
 

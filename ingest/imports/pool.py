@@ -122,10 +122,10 @@ class Pool:
                     self._give_work(process)
             for key, _ in self._selector.select(_LOOK_EVERY_S):
                 if isinstance(key.fileobj, Process):
-                    self._listen(key.fileobj)
+                    self._read_answers(key.fileobj)
             for process in self._processes:
                 process.look_at_clock()
-            self._tell()
+            self._report()
 
     def _busy(self) -> list[Process]:
         return [process for process in self._processes if process.job is not None]
@@ -157,7 +157,7 @@ class Pool:
         self._looked_at = self._waiting.pop()
         return self._looked_at
 
-    def _listen(self, process: Process) -> None:
+    def _read_answers(self, process: Process) -> None:
         answers = process.answers()
         if answers is None:
             self._lose(process)
@@ -169,9 +169,9 @@ class Pool:
             elif "refused" in answer:
                 raise (DiskFull if answer["disk_full"] else UserError)(answer["refused"])
             elif process.job is not None:
-                self._hear(process, process.job, answer)
+                self._follow(process, process.job, answer)
 
-    def _hear(self, process: Process, job: Job, answer: dict[str, Any]) -> None:
+    def _follow(self, process: Process, job: Job, answer: dict[str, Any]) -> None:
         """What a process tells of its work."""
         if "bytes" in answer:
             job.read_bytes = max(job.read_bytes, min(answer["bytes"], job.num_bytes))
@@ -182,7 +182,7 @@ class Pool:
         elif "part" in answer:
             process.source = None
             job.is_read |= not job.is_archive
-            self.starts.tell(job.number, answer["number"], answer["start_ns"])
+            self.starts.note(job.number, answer["number"], answer["start_ns"])
             self._note_format((job.number, answer["number"]), answer["part"], answer["format"])
         elif "shown" in answer:
             self._shows_something = True
@@ -198,16 +198,16 @@ class Pool:
             self._num_done += 1
             self.starts.end(job.number)
 
-    def _note_format(self, at: tuple[int, int], part: str, name: str) -> None:
+    def _note_format(self, position: tuple[int, int], part: str, name: str) -> None:
         """Formats that do not go together end the import here."""
         known = self._formats.get(name)
-        if known is None or at < known[0]:
-            self._formats[name] = at, part
+        if known is None or position < known[0]:
+            self._formats[name] = position, part
         if known is None:
             self._format()
 
     def _format(self) -> str:
-        firsts = sorted((at, part, name) for name, (at, part) in self._formats.items())
+        firsts = sorted((position, part, name) for name, (position, part) in self._formats.items())
         return format_of((part, name) for _, part, name in firsts)
 
     def _lose(self, process: Process) -> None:
@@ -250,7 +250,7 @@ class Pool:
         if t0_ns is not None:
             showing.begin(self._format(), t0_ns)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._showing is not None and self._shows_something:
             self._begin_to_show(self._showing)
         jobs = {p.job.number: p.job for p in self._processes if p.job and p.job.number != _LAST}

@@ -30,7 +30,7 @@ FOUND = "reading"
 """Folder in it: what was read and not put together yet; locked as long as the import goes on."""
 _SHOWN = "shown"
 _PROGRESS = "importing.json"
-_TELL_EVERY_S = 0.5
+_NOTE_EVERY_S = 0.5
 _REMOVE_TRIES = 50
 _REMOVE_EVERY_S = 0.1
 
@@ -57,7 +57,7 @@ class Showing:
     def __init__(self, unfinished: Path, run: str) -> None:
         self.folder = unfinished / _SHOWN / run
         self.folder.mkdir(parents=True)
-        self._told_s = 0.0
+        self._noted_s = 0.0
 
     @property
     def is_there(self) -> bool:
@@ -79,11 +79,11 @@ class Showing:
         with suppress(OSError):  # the disk is full, which ends the import by itself
             publish_json(info, self.folder / RUN_FILE)
 
-    def tell(self, progress: ImportProgress) -> None:
+    def note(self, progress: ImportProgress) -> None:
         """Note how far the import is, unless that was noted a moment ago."""
         now_s = time.monotonic()
-        if now_s - self._told_s > _TELL_EVERY_S:
-            self._told_s = now_s
+        if now_s - self._noted_s > _NOTE_EVERY_S:
+            self._noted_s = now_s
             with suppress(OSError):  # the disk is full, which ends the import by itself
                 publish_json(asdict(progress), self.folder / _PROGRESS)
 
@@ -114,10 +114,10 @@ class EarlyWriter(RunWriter):
         return bool(claimed)
 
     def _claim(self, rank: int) -> bool:
-        place = self.folder / "claimed"
-        place.mkdir(exist_ok=True)
+        claims = self.folder / "claimed"
+        claims.mkdir(exist_ok=True)
         with suppress(FileExistsError):
-            (place / str(rank)).touch(exist_ok=False)
+            (claims / str(rank)).touch(exist_ok=False)
             return True
         return False
 
@@ -125,8 +125,8 @@ class EarlyWriter(RunWriter):
 def remove(unfinished: Path) -> None:
     """Remove the folder of an import; a server that follows what it shows may still write there."""
     for _ in range(_REMOVE_TRIES):
-        for told in unfinished.glob(f"{_SHOWN}/*/{RUN_FILE}"):
-            told.unlink(missing_ok=True)  # the follower sees by this that the run has gone
+        for run_file in unfinished.glob(f"{_SHOWN}/*/{RUN_FILE}"):
+            run_file.unlink(missing_ok=True)  # the follower sees by this that the run has gone
         shutil.rmtree(unfinished, ignore_errors=True)
         if not unfinished.exists():
             return
@@ -135,15 +135,15 @@ def remove(unfinished: Path) -> None:
 
 def shown_runs(runs: Path) -> list[Path]:
     """Folders of the runs in the making whose imports go on, by name."""
-    found = []
+    folders = []
     for path in runs.glob(f"{UNFINISHED}*/{_SHOWN}/*/{RUN_FILE}"):
         lock = OwnerLock(path.parents[2] / FOUND)
         with suppress(OSError):  # it has just ended
             if lock.acquire():  # whoever had it was killed
                 lock.release()
             else:
-                found.append(path.parent)
-    return sorted(found, key=lambda folder: folder.name)
+                folders.append(path.parent)
+    return sorted(folders, key=lambda folder: folder.name)
 
 
 def is_shown(folder: Path) -> bool:
@@ -154,6 +154,6 @@ def is_shown(folder: Path) -> bool:
 def import_progress(folder: Path) -> ImportProgress:
     """How far the import of a run in the making is; the beginning where that is not told yet."""
     with suppress(OSError, ValueError):  # it has just begun, or ended
-        told = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
-        return ImportProgress(**told)
+        progress = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
+        return ImportProgress(**progress)
     return ImportProgress(0, 0, 0, 0)

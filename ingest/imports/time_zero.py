@@ -16,9 +16,9 @@ from ingest.readers.tables.staged_rows import StagedRows
 
 def start_of(part: Part) -> int | None:
     """When the first rank of a file began, where its reader says so at once; Unix ns."""
-    found = part.value if isinstance(part.value, tuple) else ()
-    all_staged = [part.staged, *(one for one in found if isinstance(one, StagedRows))]
-    return next((one.started_ns for one in all_staged if one.started_ns is not None), None)
+    values = part.value if isinstance(part.value, tuple) else ()
+    all_staged = [part.staged, *(staged for staged in values if isinstance(staged, StagedRows))]
+    return next((staged.started_ns for staged in all_staged if staged.started_ns is not None), None)
 
 
 class _Members:
@@ -30,7 +30,7 @@ class _Members:
         self._waiting: dict[int, int | None] = {}
         self._next = 0
 
-    def tell(self, member: int, start_ns: int | None) -> None:
+    def note(self, member: int, start_ns: int | None) -> None:
         self._waiting[member] = start_ns
         while self._next in self._waiting:
             self._take(self._waiting.pop(self._next))
@@ -54,9 +54,9 @@ class Starts:
         self._files: dict[int, _Members] = defaultdict(_Members)
         self._ended: set[int] = set()
 
-    def tell(self, number: int, member: int, start_ns: int | None) -> None:
+    def note(self, number: int, member: int, start_ns: int | None) -> None:
         """A member of a file was read; of a file that is no archive it is member 0."""
-        self._files[number].tell(member, start_ns)
+        self._files[number].note(member, start_ns)
 
     def end(self, number: int) -> None:
         """Nothing more comes of this file."""

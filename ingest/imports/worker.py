@@ -46,7 +46,7 @@ from trace_hooks.schema import publish_json
 FINDINGS = "findings.json"
 OUT_OF_MEMORY = 3
 """Status with which a process ends that no reader can be blamed for having too little memory."""
-_TELL_EVERY_S = 0.05
+_ANSWER_EVERY_S = 0.05
 
 Order = dict[str, Any]
 
@@ -70,7 +70,7 @@ class Worker:
     def __init__(self, answers: TextIO) -> None:
         self._answers = answers
         self._num_bytes = 0
-        self._told_s = 0.0
+        self._answered_s = 0.0
 
     def obey(self, order: Order) -> None:
         """Carry out one order; the answer is the last line it tells."""
@@ -82,18 +82,18 @@ class Worker:
                 self._read(order, Path(order["into"]))
             else:
                 self._put_together(Path(order["put_together"]), order["format"], order["run"])
-            self.tell(done=True)
+            self.answer(done=True)
         except UserError as error:
-            self.tell(refused=str(error), disk_full=isinstance(error, DiskFull))
+            self.answer(refused=str(error), disk_full=isinstance(error, DiskFull))
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         except OSError as error:  # a full disk; what files raise has become a problem of theirs
             failure = disk_error("the import", error)
-            self.tell(refused=str(failure), disk_full=isinstance(failure, DiskFull))
+            self.answer(refused=str(failure), disk_full=isinstance(failure, DiskFull))
 
-    def tell(self, **answer: Any) -> None:
+    def answer(self, **facts: Any) -> None:
         """One line."""
-        self._answers.write(json.dumps(answer) + "\n")
+        self._answers.write(json.dumps(facts) + "\n")
         self._answers.flush()
 
     def _read(self, order: Order, folder: Path) -> None:
@@ -105,15 +105,15 @@ class Worker:
             def is_mine(number: int, name: str) -> bool:
                 if not kept.claim(number):
                     return False
-                self.tell(source=name, number=number)
+                self.answer(source=name, number=number)
                 return True
 
             for number, part in parts_of(Path(order["read"]), folder, self._on_bytes, is_mine):
                 kept.keep(part, number)
                 start_ns = start_of(part)
-                self.tell(part=part.name, number=number, format=part.format, start_ns=start_ns)
+                self.answer(part=part.name, number=number, format=part.format, start_ns=start_ns)
                 if order["show"] and _show(part, Path(order["show"])):
-                    self.tell(shown=True)
+                    self.answer(shown=True)
 
     def _put_together(self, folder: Path, format_name: str, run: str) -> None:
         writer = RunWriter(Path(run))
@@ -122,9 +122,9 @@ class Worker:
 
     def _on_bytes(self, num_bytes: int) -> None:
         self._num_bytes += num_bytes
-        if time.monotonic() - self._told_s > _TELL_EVERY_S:
-            self._told_s = time.monotonic()
-            self.tell(bytes=self._num_bytes)
+        if time.monotonic() - self._answered_s > _ANSWER_EVERY_S:
+            self._answered_s = time.monotonic()
+            self.answer(bytes=self._num_bytes)
 
 
 def seconds_allowed(num_bytes: int) -> int:
@@ -177,7 +177,7 @@ def main() -> None:
     tune_worker()
     _limit_process()
     worker = Worker(answers)
-    worker.tell(ready=True)
+    worker.answer(ready=True)
     for order in _orders():
         worker.obey(order)
 

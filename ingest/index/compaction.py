@@ -133,7 +133,7 @@ class Compaction:
 
     def _set_damaged_aside(self, batch: list[FileEntry]) -> bool:
         """Whether there was any that cannot be read."""
-        found = False
+        any_damaged = False
         for entry in batch:
             try:
                 pq.read_table(self.database.run_folder / entry.path)
@@ -142,8 +142,8 @@ class Compaction:
                 problem = f"{entry.path} was set aside: {reason}"
                 with self.database.transaction():
                     self.database.manifest.set_aside(entry.path, problem)
-                found = True
-        return found
+                any_damaged = True
+        return any_damaged
 
     def delete_retired(self) -> list[str]:
         """Delete files that were merged away long enough ago; returns their paths."""

@@ -64,24 +64,24 @@ class CorrectedAxes:
 
     def _layout(self) -> ParallelLayout | None:
         try:
-            found = read_correction(self.database.run_folder)
+            correction = read_correction(self.database.run_folder)
         except UserError:  # RankFiles tells it as a problem of the run
             return None
-        return None if found is None else found.layout
+        return None if correction is None else correction.layout
 
     def _correct(self, layout: ParallelLayout) -> None:
         """In the attempts whose ranks follow it."""
-        told = layout.to_json()
+        wanted = layout.to_json()
         connection = self.database.connection
         ranks, _ = self._rank_files.read()
-        attempts = sorted({info["attempt"] for info in ranks if info.get("layout") == told})
+        attempts = sorted({info["attempt"] for info in ranks if info.get("layout") == wanted})
         rows = connection.execute(
             "SELECT attempt, group_id, ranks FROM group_members"
             " WHERE told_axis <> 'ep' AND list_contains(?, attempt)",
             [attempts],
         ).fetchall()
-        found = [(attempt, group, layout.axis_of(ranks or ())) for attempt, group, ranks in rows]
-        fresh = [dict(zip(_FRESH.names, row, strict=True)) for row in found if row[2] != "unknown"]
+        axes = [(attempt, group, layout.axis_of(ranks or ())) for attempt, group, ranks in rows]
+        fresh = [dict(zip(_FRESH.names, row, strict=True)) for row in axes if row[2] != "unknown"]
         connection.register("fresh_axes", pa.Table.from_pylist(fresh, schema=_FRESH))
         connection.execute(
             "UPDATE group_members SET axis = f.axis FROM fresh_axes f"

@@ -80,7 +80,7 @@ class Quarantine:
         self._stored = stamp
 
     def _has_room(self, num_bytes: int) -> bool:
-        sizes = [one.lstat().st_size for one in self._folder.iterdir() if one.name != _SENTENCES]
+        sizes = [path.lstat().st_size for path in self._folder.iterdir() if path.name != _SENTENCES]
         return len(sizes) < MOST_FILES and sum(sizes) + num_bytes <= MOST_BYTES
 
     def _stamp(self) -> tuple[int, int] | None:
@@ -95,7 +95,7 @@ class Quarantine:
             return [], 0
         try:
             noted = json.loads(read_plain_file(self._folder / _SENTENCES, _LONGEST_FILE))
-            sentences = [printable(str(one)) for one in noted["sentences"]]
+            sentences = [printable(str(sentence)) for sentence in noted["sentences"]]
             return sentences[:MOST_FILES], int(noted["more"])
         except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return [], 0

@@ -40,17 +40,17 @@ class Keep:
 
         Raises ValueError, one sentence.
         """
-        found: dict[str, float] = {}
+        bounds: dict[str, float] = {}
         for part in [] if text == FOREVER else text.split(","):
             match = _PART.fullmatch(part.strip())
             name = "seconds" if match and match[2] in _SECONDS else "num_bytes"
-            if match is None or name in found:
+            if match is None or name in bounds:
                 raise ValueError(
                     f"content is to be kept {text[:40]!r}; give an age such as 30d, a size of each "
                     f"run such as 20GB, both with a comma, or {FOREVER}"
                 )
-            found[name] = float(match[1]) * (_SECONDS | _BYTES)[match[2]]
-        return cls(**found)
+            bounds[name] = float(match[1]) * (_SECONDS | _BYTES)[match[2]]
+        return cls(**bounds)
 
     @property
     def is_bounded(self) -> bool:
@@ -61,13 +61,15 @@ class Keep:
         """Paths of those of one run's files that are to go: of too many bytes the oldest."""
         least_ns = -math.inf if self.seconds is None else now_ns - self.seconds * 1e9
         left = math.inf if self.num_bytes is None else self.num_bytes
-        found = []
-        content = [one for one in entries if one.table_name in CONTENT_TABLES]
-        for one in sorted(content, key=lambda one: (one.ts_max or 0, one.path), reverse=True):
-            left -= one.num_bytes
-            if left < 0 or (one.ts_max or 0) < least_ns:
-                found.append(one.path)
-        return found
+        paths = []
+        content = [entry for entry in entries if entry.table_name in CONTENT_TABLES]
+        for entry in sorted(
+            content, key=lambda entry: (entry.ts_max or 0, entry.path), reverse=True
+        ):
+            left -= entry.num_bytes
+            if left < 0 or (entry.ts_max or 0) < least_ns:
+                paths.append(entry.path)
+        return paths
 
 
 KEEP_ALL = Keep()
@@ -80,7 +82,7 @@ def retire_old_content(database: IndexDatabase, keep: Keep) -> int:
     if not keep.is_bounded:
         return 0
     now_ns = time.time_ns()
-    entries = [one for table in CONTENT_TABLES for one in database.manifest.entries(table)]
+    entries = [entry for table in CONTENT_TABLES for entry in database.manifest.entries(table)]
     paths = keep.too_much(entries, now_ns)
     if paths:
         with database.transaction():
@@ -96,5 +98,5 @@ def content_files(run_folder: Path) -> list[FileEntry]:
         with suppress(OSError):
             files = listed(run_folder / folder, ".parquet")
             paths += [f"{folder}/{file.name}" for file in files if file.name.startswith(names)]
-    found = [read_entry(run_folder, path)[0] for path in paths]
-    return [one for one in found if one.problem is None]
+    entries = [read_entry(run_folder, path)[0] for path in paths]
+    return [entry for entry in entries if entry.problem is None]

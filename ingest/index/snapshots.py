@@ -130,14 +130,14 @@ def discard_published(folder: Path) -> None:
 
 def current_snapshot(folder: Path) -> Path | None:
     """The snapshot published last, None before the first."""
-    found = _pointer(folder)
-    return found[0] if found else None
+    pointer = _pointer(folder)
+    return pointer[0] if pointer else None
 
 
 def published_state(folder: Path) -> str | None:
     """The state of the index that was published last, None before the first."""
-    found = _pointer(folder)
-    return found[1] if found else None
+    pointer = _pointer(folder)
+    return pointer[1] if pointer else None
 
 
 _WATCHED = (*DATA, "ranks", "quarantine", "run.json", "layout.json")

@@ -200,8 +200,8 @@ class Manifest:
 
     def pick(self, table: str, narrowing: Narrowing | None = None) -> list[str]:
         """Paths, relative to the run folder, of the files a query over `table` has to open."""
-        asked = narrowing or Narrowing()
-        values = {field.name: getattr(asked, field.name) for field in fields(asked)}
+        bounds = narrowing or Narrowing()
+        values = {field.name: getattr(bounds, field.name) for field in fields(bounds)}
         rows = self.connection.execute(_PICK, {"table": table, **values}).fetchall()
         return [path for (path,) in rows if is_data_path(path)]
 

@@ -44,9 +44,9 @@ def _said(text: str) -> str:
         traced = text.partition("\n\nLINE ")[0].splitlines()
         return _PYTHON_ERROR.sub("", traced[-1].strip())
     hint = next((line for line in lines[1:] if line.startswith(("Did you mean", "Candidate"))), "")
-    found = _POSITION.search(text)
+    position = _POSITION.search(text)
     where = ""
-    if found is not None:
-        column = len(found[3]) - len(f"LINE {found[1]}: ") + 1
-        where = f"(line {found[1]}, character {max(1, column)})"
+    if position is not None:
+        column = len(position[3]) - len(f"LINE {position[1]}: ") + 1
+        where = f"(line {position[1]}, character {max(1, column)})"
     return " ".join(filter(None, (lines[0], hint, where)))

@@ -59,7 +59,7 @@ class Sink(Protocol):
 class Import(Protocol):
     """Puts together what `read` made of the files of one import."""
 
-    def add_file(self, found: Any) -> None:
+    def add_file(self, file: Any) -> None:
         """What `read` made of one file; files come in their order."""
 
     def finish(self) -> None:

@@ -130,43 +130,43 @@ class Import:
 
     def _placed(self, world: _Call) -> dict[int, tuple[_Log, list[_Call]]]:
         """Log and calls of every global rank."""
-        found: dict[int, tuple[_Log, list[_Call]]] = {}
+        by_rank: dict[int, tuple[_Log, list[_Call]]] = {}
         waiting: list[_Log] = []
         for log in self._logs:
             ranks = {call.rank_in_comm for call in log.calls if call.comm == world.comm}
             if not ranks:
                 waiting.append(log)
             elif len(ranks) == 1:
-                self._place(found, ranks.pop(), log, log.calls)
+                self._place(by_rank, ranks.pop(), log, log.calls)
             else:
-                self._place_many(found, sorted(ranks), log, world.comm)
+                self._place_many(by_rank, sorted(ranks), log, world.comm)
         for log in waiting:
-            rank = next(r for r in range(len(found) + 1) if r not in found)
+            rank = next(r for r in range(len(by_rank) + 1) if r not in by_rank)
             self._sink.add_guess(
                 f"{log.name} has nothing of the largest communicator: shown as rank {rank}"
             )
-            found[rank] = (log, log.calls)
-        return found
+            by_rank[rank] = (log, log.calls)
+        return by_rank
 
     def _place(
-        self, found: dict[int, tuple[_Log, list[_Call]]], rank: int, log: _Log, calls: list[_Call]
+        self, by_rank: dict[int, tuple[_Log, list[_Call]]], rank: int, log: _Log, calls: list[_Call]
     ) -> None:
-        if rank in found:
-            earlier = found[rank][0].name
+        if rank in by_rank:
+            earlier = by_rank[rank][0].name
             self._sink.add_problem(
                 f"{log.name}: says it is rank {rank}, as {earlier} does; left out"
             )
         else:
-            found[rank] = (log, calls)
+            by_rank[rank] = (log, calls)
 
     def _place_many(
-        self, found: dict[int, tuple[_Log, list[_Call]]], ranks: list[int], log: _Log, comm: str
+        self, by_rank: dict[int, tuple[_Log, list[_Call]]], ranks: list[int], log: _Log, comm: str
     ) -> None:
         """A process with several GPUs: only the largest communicator tells whose a call is."""
         others = sum(call.comm != comm for call in log.calls)
         for rank in ranks:
             own = [c for c in log.calls if c.comm == comm and c.rank_in_comm == rank]
-            self._place(found, rank, log, own)
+            self._place(by_rank, rank, log, own)
         if others:
             self._sink.add_problem(
                 f"{log.name}: is of {len(ranks)} ranks; {others:,} collectives of smaller "
@@ -270,14 +270,14 @@ def _take(log: _Log, line: Line) -> bool:
 
 def _times(perf: Line) -> tuple[int, int, int] | None:
     """When it was enqueued, began and ended on the GPU; None where that is not told."""
-    told = perf.get("event_trace_ts")
-    if not isinstance(told, dict):
+    times = perf.get("event_trace_ts")
+    if not isinstance(times, dict):
         return None
-    kernels = told.get("kernel_events")
+    kernels = times.get("kernel_events")
     channels = [k for k in kernels if isinstance(k, dict)] if isinstance(kernels, list) else []
     starts = [us for k in channels if (us := _count(k.get("kernel_start_ts"))) > 0]
     stops = [us for k in channels if (us := _count(k.get("kernel_stop_ts"))) > 0]
-    enqueue_us = _count(told.get("coll_start_ts"))
+    enqueue_us = _count(times.get("coll_start_ts"))
     if enqueue_us <= 0 and not starts:
         return None
     start_us = min(starts) if starts else enqueue_us

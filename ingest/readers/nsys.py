@@ -108,18 +108,18 @@ class _Report(Profile):
                 self.processes.host = str(value)[:256]
 
     def _read_gpu(self) -> None:
-        place = ("start", "end", "globalPid", "deviceId", "streamId")
-        for *where, short, long in self.rows(_KERNELS, *place, "shortName", "demangledName"):
+        columns = ("start", "end", "globalPid", "deviceId", "streamId")
+        for *where, short, long in self.rows(_KERNELS, *columns, "shortName", "demangledName"):
             name = self.text(short) or self.text(long) or "kernel"
             kind = "other_comm" if COMM_KERNEL.match(name) else "kernel"
             self._on_gpu(where, kind, name)
-        for *where, num_bytes, copy in self.rows(_COPIES, *place, "bytes", "copyKind"):
+        for *where, num_bytes, copy in self.rows(_COPIES, *columns, "bytes", "copyKind"):
             self._on_gpu(where, "memcpy", f"Memcpy {_COPY_KINDS.get(copy, '')}".rstrip(), num_bytes)
-        for *where, num_bytes in self.rows(_SETS, *place, "bytes"):
+        for *where, num_bytes in self.rows(_SETS, *columns, "bytes"):
             self._on_gpu(where, "memcpy", "Memset", num_bytes)
-        for *where, graph in self.rows(_GRAPHS, *place, "graphId"):
+        for *where, graph in self.rows(_GRAPHS, *columns, "graphId"):
             self._on_gpu(where, "kernel", f"CUDA graph {graph}")
-        for *where, _ in self.rows(_WAITS, *place, "syncType"):
+        for *where, _ in self.rows(_WAITS, *columns, "syncType"):
             self._on_gpu(where, "host", "Stream Sync", suffix=" waits")
 
     def _on_gpu(

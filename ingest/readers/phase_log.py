@@ -51,7 +51,7 @@ class _Log:
     rank: int | None
     world_size: int = UNKNOWN
     host: str = ""
-    times_told: bool = True
+    has_times: bool = True
     spans: SpanList = field(default_factory=SpanList)
     steps: dict[int, dict[str, Any]] = field(default_factory=dict)
     num_again: int = 0
@@ -68,8 +68,8 @@ def read(source: Source, staged: StagedRows) -> _Log | None:
             lines.refuse()
     problems = [*source.damages(), *lines.problems]
     if len(ranks) > 1:
-        told = f"{min(ranks)} and {max(ranks)}"
-        problems.append(f"its lines are of several ranks ({told}); give one file per rank")
+        named = f"{min(ranks)} and {max(ranks)}"
+        problems.append(f"its lines are of several ranks ({named}); give one file per rank")
     elif not log.steps:
         problems.append("no step could be read")
     if log.num_again:
@@ -120,7 +120,7 @@ class Import:
             "(data, compute, communication, wait); compute is forward, backward and optimizer in "
             "one and shown as forward"
         )
-        if all(log.times_told for log in self._logs.values()):
+        if all(log.has_times for log in self._logs.values()):
             self._sink.add_guess("ts is taken as the end of its step")
         else:
             self._sink.add_guess("not every line has a time: every step begins at 0")
@@ -132,16 +132,16 @@ class Import:
             self._write(log, rank)
 
     def _write(self, log: _Log, rank: int) -> None:
-        relative = not all(other.times_told for other in self._logs.values())
-        for step, told in log.steps.items():
-            at_ns = 0 if relative else told["end_ns"] - told["dur_ns"]
-            told["start_ns"] = at_ns
-            for (_, kind, name), dur_ns in zip(PHASES, told["phases_ns"], strict=True):
+        relative = not all(other.has_times for other in self._logs.values())
+        for step, phases in log.steps.items():
+            at_ns = 0 if relative else phases["end_ns"] - phases["dur_ns"]
+            phases["start_ns"] = at_ns
+            for (_, kind, name), dur_ns in zip(PHASES, phases["phases_ns"], strict=True):
                 if dur_ns is not None:
                     log.spans.add(at_ns, dur_ns, kind, name, "step", step)
                     at_ns += dur_ns
-        starts = [told["start_ns"] for told in log.steps.values()]
-        ends = [told["start_ns"] + told["dur_ns"] for told in log.steps.values()]
+        starts = [phases["start_ns"] for phases in log.steps.values()]
+        ends = [phases["start_ns"] + phases["dur_ns"] for phases in log.steps.values()]
         info = rank_info(
             rank,
             world_size=log.world_size,
@@ -153,7 +153,7 @@ class Import:
         log.spans.write(self._sink, rank, times_restart=relative)
         columns: dict[str, Any] = {"rank": rank, "step": list(log.steps)}
         for name in ("start_ns", "dur_ns", *_NUMBERS):
-            columns[name] = [told[name] for told in log.steps.values()]
+            columns[name] = [phases[name] for phases in log.steps.values()]
         self._sink.add_rows("steps", rank, rows("steps", len(log.steps), columns))
         if not relative:
             add_imported_clock(self._sink, rank, min(starts))
@@ -179,7 +179,7 @@ def _take(log: _Log, line: Line, ranks: set[int]) -> bool:
         return True
     log.num_longer += dur_ns is not None and sum_ns > dur_ns + 1_000_000
     end_ns = _unix_ns(line.get("ts"))
-    log.times_told &= end_ns is not None
+    log.has_times &= end_ns is not None
     log.steps[step] = {
         "phases_ns": phases_ns,
         "dur_ns": sum_ns if dur_ns is None else dur_ns,

@@ -151,8 +151,8 @@ def read(source: Source, staged: StagedRows) -> _Found | None:
         about = _about_of(source)
         file = _File(staged, about)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        said = " ".join(str(error).split())[:_LONGEST_REASON]
-        staged.add_problem(f"{source.name}: its otherData.rankscope is of no use ({said})")
+        reason = " ".join(str(error).split())[:_LONGEST_REASON]
+        staged.add_problem(f"{source.name}: its otherData.rankscope is of no use ({reason})")
         return None
     stream = EventStream(source.read, _MANY.decode, _ONE.decode)
     for batch in stream:
@@ -171,13 +171,13 @@ class Import:
         self._sink = sink
         self._files: dict[int, str] = {}
 
-    def add_file(self, found: _Found) -> None:
+    def add_file(self, file: _Found) -> None:
         """One file: of each rank the first that shows it."""
-        name, all_staged = found
+        name, all_staged = file
         for rank, staged in sorted(all_staged.items()):
             if rank in self._files:
-                told = f"shows rank {rank}, as {self._files[rank]} does"
-                self._sink.add_problem(f"{name}: {told}; that rank is left out here")
+                why = f"shows rank {rank}, as {self._files[rank]} does"
+                self._sink.add_problem(f"{name}: {why}; that rank is left out here")
                 staged.drop()
             else:
                 self._files[rank] = name
@@ -191,8 +191,8 @@ def _about_of(source: Source) -> _About:
     match = _HEAD.match(source.head)
     assert match is not None
     text = source.head[match.end() - 1 :].decode("utf-8", "replace")
-    found, _ = JSONDecoder().raw_decode(text)
-    about = msgspec.convert(found, _About)
+    value, _ = JSONDecoder().raw_decode(text)
+    about = msgspec.convert(value, _About)
     check_version(about.schema, "it")
     if abs(about.t0_ns) >= MAX_NS:
         raise ValueError(f"its t0_ns {about.t0_ns} is no time")
@@ -210,7 +210,7 @@ class _File:
         if self._layout is not None and self._layout.world_size > limits().max_ranks:
             raise ValueError(f"a layout of {self._layout.world_size} ranks")
         self._tracks: dict[tuple[int, int], str] = {}
-        self._told: dict[int, _Args] = {}
+        self._args_by_rank: dict[int, _Args] = {}
         self._spans: dict[int, list[_Timed]] = defaultdict(list)
         self._steps: dict[int, list[_Timed]] = defaultdict(list)
         self._clocks: dict[int, list[_Args]] = defaultdict(list)
@@ -256,17 +256,17 @@ class _File:
             self._spans[event.pid].append((event, start_ns, dur_ns))
 
     def _learn(self, event: _Event) -> None:
-        told = event.args
+        args = event.args
         if event.name == "thread_name":
-            self._tracks[event.pid, event.tid] = told.name if told.track is None else told.track
+            self._tracks[event.pid, event.tid] = args.name if args.track is None else args.track
         elif event.name == "rankscope_rank":
-            self._told[event.pid] = told
+            self._args_by_rank[event.pid] = args
         elif event.name == "rankscope_clock":
-            self._clocks[event.pid].append(told)
+            self._clocks[event.pid].append(args)
         elif event.name == "rankscope_group":
-            self._groups.append(told)
-        elif event.name == "rankscope_row" and told.table in _OF_TABLES:
-            self._rows[told.table, event.pid].append(told)
+            self._groups.append(args)
+        elif event.name == "rankscope_row" and args.table in _OF_TABLES:
+            self._rows[args.table, event.pid].append(args)
             self._num_held += 1
 
     def _shelf_of(self, rank: int) -> StagedRows:
@@ -278,9 +278,9 @@ class _File:
         for rank in sorted({*self._spans, *self._steps}):
             self._write_spans(rank, self._spans.get(rank, []))
             self._write_steps(rank, self._steps.get(rank, []))
-        for (table, rank), told in self._rows.items():
-            columns = {name: [getattr(row, name) for row in told] for name in _OF_TABLES[table]}
-            self._add(table, rank, len(told), columns)
+        for (table, rank), held in self._rows.items():
+            columns = {name: [getattr(row, name) for row in held] for name in _OF_TABLES[table]}
+            self._add(table, rank, len(held), columns)
         self._rows.clear()
         self._spans.clear()
         self._steps.clear()
@@ -312,7 +312,7 @@ class _File:
     def close(self) -> list[str]:
         """Write what is left; returns what was wrong."""
         self._write_held()
-        self._groups_of = self._told_by()
+        self._groups_of = self._groups_by_rank()
         problems = []
         for rank in sorted(self._num_events):
             self._write_rank(rank)
@@ -324,17 +324,17 @@ class _File:
         return problems
 
     def _write_rank(self, rank: int) -> None:
-        told = self._told.get(rank, _Args())
+        args = self._args_by_rank.get(rank, _Args())
         self._shelf_of(rank).add_rank(
             rank_info(
                 rank,
-                world_size=-1 if told.world_size is None else told.world_size,
+                world_size=-1 if args.world_size is None else args.world_size,
                 layout=self._layout,
-                host=told.host or "",
-                device=told.device or "",
-                pid=-1 if told.pid is None else told.pid,
-                started_ns=told.started_ns or self._t0_ns,
-                ended_ns=told.ended_ns or 0,
+                host=args.host or "",
+                device=args.device or "",
+                pid=-1 if args.pid is None else args.pid,
+                started_ns=args.started_ns or self._t0_ns,
+                ended_ns=args.ended_ns or 0,
             )
         )
         self._shelf_of(rank).count_events(rank, self._num_events[rank])
@@ -345,16 +345,16 @@ class _File:
         columns = {name: [getattr(group, name) for group in groups] for name in _OF_GROUPS}
         self._add("groups", rank, len(groups), columns)
 
-    def _told_by(self) -> dict[int, list[_Args]]:
+    def _groups_by_rank(self) -> dict[int, list[_Args]]:
         """Groups by the first of their members that is shown."""
-        found: dict[int, list[_Args]] = defaultdict(list)
+        by_rank: dict[int, list[_Args]] = defaultdict(list)
         for group in self._groups:
             member = next((rank for rank in group.ranks if rank in self._num_events), None)
             if member is not None:
-                found[member].append(group)
-        return found
+                by_rank[member].append(group)
+        return by_rank
 
     def _add(self, table: str, rank: int, num_rows: int, columns: dict[str, Any]) -> None:
         if num_rows:
-            told = rows(table, num_rows, {"rank": rank, **columns})
-            self._shelf_of(rank).add_rows(table, rank, told)
+            table_rows = rows(table, num_rows, {"rank": rank, **columns})
+            self._shelf_of(rank).add_rows(table, rank, table_rows)

@@ -73,12 +73,12 @@ def _first_fields(head: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 def _is_perfetto(head: bytes) -> bool:
     """Whether packets of Perfetto's trace proto (field 1, a message each) follow on each other."""
-    found = 0
+    num_packets = 0
     for number, value in _first_fields(head):
         if number != 1 or not isinstance(value, bytes):
             return False
-        found += 1
-    return found >= _LEAST_PACKETS
+        num_packets += 1
+    return num_packets >= _LEAST_PACKETS
 
 
 def _is_xplane(head: bytes) -> bool:
@@ -90,9 +90,9 @@ def _is_xplane(head: bytes) -> bool:
 
 def _is_pprof(head: bytes) -> bool:
     """Whether types of values (field 1, two small numbers each) come first, then samples (2)."""
-    for place, (number, value) in enumerate(_first_fields(head)):
+    for index, (number, value) in enumerate(_first_fields(head)):
         if number == 2:
-            return place > 0 and isinstance(value, bytes)
+            return index > 0 and isinstance(value, bytes)
         is_type = number == 1 and isinstance(value, bytes) and len(value) <= _LONGEST_VALUE_TYPE
         if not is_type or not {n for n, _ in _first_fields(bytes(value))} <= {1, 2}:
             return False

@@ -60,8 +60,8 @@ def _begins_with_a_trace(head: bytes) -> bool:
     try:
         for number, value, _ in fields(head[: 1 << 16]):
             if number in (_TRACES, _HOST_TRACES) and isinstance(value, bytes):
-                told = _numbers(value)
-                return told.get(3 if number == _TRACES else 1, 0) in _YEARS_US
+                numbers = _numbers(value)
+                return numbers.get(3 if number == _TRACES else 1, 0) in _YEARS_US
             if number not in (_PID, _RANK):
                 return False
     except Damaged:
@@ -133,15 +133,15 @@ def read(source: Source, staged: StagedRows) -> _Timeline | _Names | None:
 
 def _timeline(name: str, data: bytes, sink: Sink) -> _Timeline:
     timeline = _Timeline(name)
-    told_rank: int | None = None
+    own_rank: int | None = None
     is_cut = False
     try:
         for number, value, _ in fields(data):
             if number in (_TRACES, _HOST_TRACES) and isinstance(value, bytes):
-                take = _take_kernel if number == _TRACES else _take_host
-                timeline.num_bad += not take(timeline, value)
+                add = _take_kernel if number == _TRACES else _take_host
+                timeline.num_bad += not add(timeline, value)
             elif number == _RANK and isinstance(value, int):
-                told_rank = value if value < limits().max_ranks else None
+                own_rank = value if value < limits().max_ranks else None
             elif number == _PID and isinstance(value, int):
                 timeline.pid = value
     except Damaged as damage:
@@ -151,10 +151,10 @@ def _timeline(name: str, data: bytes, sink: Sink) -> _Timeline:
     if bad:
         sink.add_problem(f"{name}: {bad:,} damaged kernels left out")
     match = _FILE_NAME.search(PurePath(name).name)
-    if told_rank is None and match and (is_cut or int(match[1])):
-        told_rank = int(match[1])
-        sink.add_guess(f"{name}: rank {told_rank} is taken from its name")
-    timeline.rank = told_rank or 0  # protobuf leaves a 0 out
+    if own_rank is None and match and (is_cut or int(match[1])):
+        own_rank = int(match[1])
+        sink.add_guess(f"{name}: rank {own_rank} is taken from its name")
+    timeline.rank = own_rank or 0  # protobuf leaves a 0 out
     if match and timeline.rank < int(match[2]) <= limits().max_ranks:
         timeline.world_size = int(match[2])
     return timeline
@@ -169,21 +169,21 @@ class Import:
         self._names: dict[str, dict[int, str]] = {}
         self._all_names: dict[int, str] = {}
 
-    def add_file(self, found: _Timeline | _Names) -> None:
+    def add_file(self, file: _Timeline | _Names) -> None:
         """One timeline, or the names of one."""
-        if isinstance(found, _Names):
-            self._names[found.timeline] = found.names
-            self._all_names |= found.names
+        if isinstance(file, _Names):
+            self._names[file.timeline] = file.names
+            self._all_names |= file.names
             return
-        if found.names is not None:
-            self._names.setdefault(found.name, found.names)
-        if found.rank in self._timelines:
-            earlier = self._timelines[found.rank].name
+        if file.names is not None:
+            self._names.setdefault(file.name, file.names)
+        if file.rank in self._timelines:
+            earlier = self._timelines[file.rank].name
             self._sink.add_problem(
-                f"{found.name}: says it is rank {found.rank}, as {earlier} does; left out"
+                f"{file.name}: says it is rank {file.rank}, as {earlier} does; left out"
             )
         else:
-            self._timelines[found.rank] = found
+            self._timelines[file.rank] = file
 
     def finish(self) -> None:
         """Name everything and write it."""
@@ -250,20 +250,20 @@ def _done(call: _Call, names: dict[int, str]) -> Done:
 def _take_kernel(timeline: _Timeline, data: bytes) -> bool:
     """One KernelTrace; False where it is damaged."""
     try:
-        told = _numbers(data)
+        numbers = _numbers(data)
         parts = {number: value for number, value, _ in fields(data) if isinstance(value, bytes)}
         nccl = {number: value for number, value, _ in fields(parts.get(9, b""))}
     except Damaged:
         return False
-    start_ns, dur_ns = told.get(3, 0) * 1000, told.get(4, 0) * 1000
+    start_ns, dur_ns = numbers.get(3, 0) * 1000, numbers.get(4, 0) * 1000
     if not 0 < start_ns < MAX_NS or dur_ns >= MAX_NS:
         return False
-    kind = _KINDS.get(told.get(1, 0), "kernel")
-    code = told.get(2, 0)
+    kind = _KINDS.get(numbers.get(1, 0), "kernel")
+    code = numbers.get(2, 0)
     num_bytes = _number(nccl.get(4)) if 9 in parts else UNKNOWN
     if 10 in parts:
         num_bytes = _numbers_or_none(parts[10]).get(1, UNKNOWN)
-    track = "host" if told.get(11) else f"GPU {kind}"
+    track = "host" if numbers.get(11) else f"GPU {kind}"
     comm_hash, seq = nccl.get(3), _number(nccl.get(8, 0))
     is_known = isinstance(comm_hash, int) and 0 <= seq < UNMATCHED_SEQ
     side = _SIDES.get(_number(nccl.get(10, 0)), "")
@@ -289,7 +289,7 @@ def _take_kernel(timeline: _Timeline, data: bytes) -> bool:
                 num_bytes=num_bytes if num_bytes < MAX_NS else UNKNOWN,
                 dtype=DTYPES.get(named, ("", 0))[0],
                 side=side,
-                enqueue_ns=start_ns - min(told.get(5, 0) * 1000, start_ns),
+                enqueue_ns=start_ns - min(numbers.get(5, 0) * 1000, start_ns),
                 start_ns=start_ns,
                 end_ns=start_ns + dur_ns,
             )
@@ -300,11 +300,11 @@ def _take_kernel(timeline: _Timeline, data: bytes) -> bool:
 def _take_host(timeline: _Timeline, data: bytes) -> bool:
     """One HostTrace; False where it is damaged."""
     try:
-        told = _numbers(data)
+        numbers = _numbers(data)
         parts = {number: value for number, value, _ in fields(data) if isinstance(value, bytes)}
     except Damaged:
         return False
-    start_ns, dur_ns = told.get(1, 0) * 1000, told.get(2, 0) * 1000
+    start_ns, dur_ns = numbers.get(1, 0) * 1000, numbers.get(2, 0) * 1000
     if not 0 < start_ns < MAX_NS or dur_ns >= MAX_NS:
         return False
     name = parts.get(3, b"").decode("utf-8", "replace").replace("@", ".")
@@ -335,12 +335,12 @@ def _number(value: object) -> int:
 
 
 def _names_in(data: bytes) -> dict[int, str]:
-    found = {}
+    names = {}
     for line in data[:_META_BYTES].decode("utf-8", "replace").splitlines():
         code, comma, name = line.partition(",")
         if comma and code.isdecimal() and len(code) < 11:
-            found[int(code)] = name.strip().removeprefix(_OWN_PREFIX)
-    return found
+            names[int(code)] = name.strip().removeprefix(_OWN_PREFIX)
+    return names
 
 
 def _named(code: int | str, names: dict[int, str]) -> str:

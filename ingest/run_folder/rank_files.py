@@ -14,7 +14,7 @@ from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import UNKNOWN, RankInfo
 
 
-def is_told(info: RankInfo) -> bool:
+def has_recorded_layout(info: RankInfo) -> bool:
     """Whether the hooks of the job told this rank's layout; an import only infers it."""
     return bool(info.get("hooks")) and bool(info.get("layout"))
 
@@ -25,12 +25,12 @@ def corrected(info: RankInfo, layout: ParallelLayout) -> RankInfo:
     What the hooks of the job told itself stays, and so does a rank of an attempt of another size.
     """
     is_outside = info["world_size"] not in (UNKNOWN, layout.world_size)
-    if is_told(info) or is_outside or not layout.has(info["rank"]):
+    if has_recorded_layout(info) or is_outside or not layout.has(info["rank"]):
         return info
-    found = info.copy()
-    found["layout"], found["coords"] = layout.to_json(), layout.coords(info["rank"])
-    found["world_size"] = layout.world_size
-    return found
+    fixed = info.copy()
+    fixed["layout"], fixed["coords"] = layout.to_json(), layout.coords(info["rank"])
+    fixed["world_size"] = layout.world_size
+    return fixed
 
 
 _SETTLED_NS = 1_000_000_000
@@ -83,11 +83,13 @@ class RankFiles:
     def _correct(self) -> None:
         self._layout_problem = ""
         try:
-            found = read_correction(self.run_folder)
+            correction = read_correction(self.run_folder)
         except UserError as error:
-            found, self._layout_problem = None, str(error)
-        told = self._ranks
-        self._corrected = told if found is None else [corrected(i, found.layout) for i in told]
+            correction, self._layout_problem = None, str(error)
+        as_read = self._ranks
+        self._corrected = (
+            as_read if correction is None else [corrected(i, correction.layout) for i in as_read]
+        )
 
     def _look(self) -> None:
         known, self._by_name = self._by_name, {}

@@ -42,24 +42,24 @@ class Findings:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Findings:
+    def from_json(cls, data: dict[str, Any]) -> Findings:
         """What `to_json` gave, read back."""
         numbered = {
-            name: {int(rank): value for rank, value in told[name].items()}
+            name: {int(rank): value for rank, value in data[name].items()}
             for name in ("ranks", "events_per_rank")
         }
-        return cls(**{**told, **numbered})
+        return cls(**{**data, **numbered})
 
 
 def check_rank(info: RankInfo) -> None:
     """Raise ValueError for a rank that no job has."""
     most = limits().max_ranks
     if not 0 <= info["rank"] < most or info["world_size"] > most:
-        told = f"rank {info['rank']} of {info['world_size']}"
-        raise ValueError(f"{told} is beyond RANKSCOPE_MAX_RANKS={most}")
+        rank = f"rank {info['rank']} of {info['world_size']}"
+        raise ValueError(f"{rank} is beyond RANKSCOPE_MAX_RANKS={most}")
 
 
-def tells_start(info: RankInfo) -> bool:
+def has_start(info: RankInfo) -> bool:
     """Whether a file tells when its rank began: 0 is a time where it ended later."""
     return bool(info["started_ns"] or (info["end"] or {"ts_ns": 0})["ts_ns"])
 
@@ -67,9 +67,9 @@ def tells_start(info: RankInfo) -> bool:
 class RunWriter:
     """Where readers put their rows: one run folder in the making."""
 
-    def __init__(self, folder: Path, found: Findings | None = None) -> None:
+    def __init__(self, folder: Path, findings: Findings | None = None) -> None:
         self.folder = folder
-        self.found = found or Findings()
+        self.found = findings or Findings()
         self._numbers: dict[tuple[str, int], int] = defaultdict(int)
         for name in ("segments", "ranks"):
             (folder / name).mkdir(exist_ok=True)
@@ -164,9 +164,9 @@ class RunWriter:
         publish_json(run_info, self.folder / "run.json")
 
     def _t0_ns(self, wanted_ns: int | None) -> int:
-        told = [info for info in self.ranks.values() if tells_start(info)]
-        began_ns = min((info["started_ns"] for info in told), default=0)
-        ended_ns = max((info["end"]["ts_ns"] for info in told if info["end"]), default=0)
+        known = [info for info in self.ranks.values() if has_start(info)]
+        began_ns = min((info["started_ns"] for info in known), default=0)
+        ended_ns = max((info["end"]["ts_ns"] for info in known if info["end"]), default=0)
         return began_ns if wanted_ns is None or not began_ns <= wanted_ns <= ended_ns else wanted_ns
 
 

@@ -170,16 +170,16 @@ def _at_dose(
     job: SyntheticJob, faults: tuple[SyntheticFault, ...], dose: str
 ) -> tuple[SyntheticFault, ...]:
     """Each dosed by itself; one that comes back has the dose of its first time."""
-    found: list[SyntheticFault] = []
+    drawn: list[SyntheticFault] = []
     for fault in faults:
-        same = [f.dose for f in found if (f.kind, f.where) == (fault.kind, fault.where)]
+        same = [f.dose for f in drawn if (f.kind, f.where) == (fault.kind, fault.where)]
         if not KINDS[fault.kind].dose or fault.kind in _DOSE_IS_NO_TIME:
-            found.append(fault)
+            drawn.append(fault)
         elif same:
-            found.append(replace(fault, dose=same[0]))
+            drawn.append(replace(fault, dose=same[0]))
         else:
-            found.append(dosed(job, fault, DOSES[dose]))
-    return tuple(found)
+            drawn.append(dosed(job, fault, DOSES[dose]))
+    return tuple(drawn)
 
 
 _DOSE_IS_NO_TIME = ("clock_unaligned",)

@@ -27,7 +27,7 @@ class Transfers(NamedTuple):
 
     def same_as(self, other: Transfers) -> bool:
         """Whether both are the same transfers."""
-        return all(np.array_equal(one, two) for one, two in zip(self, other, strict=True))
+        return all(np.array_equal(mine, theirs) for mine, theirs in zip(self, other, strict=True))
 
 
 def across(job: SyntheticJob, hosts: Iterable[int]) -> Transfers:

@@ -120,12 +120,12 @@ def _hosts(job: SyntheticJob, fault: SyntheticFault) -> str:
     """Whether the slow transfers are those of one host, or one switch, and of no other."""
     switches = [on_switch_of(job, host) for host in range(job.num_hosts)]
     meant = fault.where or 0
-    places = [(host,) for host in range(job.num_hosts)] + [tuple(hosts) for hosts in switches]
+    host_sets = [(host,) for host in range(job.num_hosts)] + [tuple(hosts) for hosts in switches]
     own = (meant,) if fault.kind == "slow_host" else tuple(switches[meant])
     slow = across(job, own)
     if sum(int(part.sum()) for part in slow) < 2:
         return "fewer than two transfers to other hosts"
-    others = [across(job, place) for place in set(places) if place != own]
+    others = [across(job, host_set) for host_set in set(host_sets) if host_set != own]
     if any(slow.same_as(other) for other in (*others, across(job, range(job.num_hosts)))):
         return "other hosts have the same slow transfers"
     return ""

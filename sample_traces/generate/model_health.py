@@ -62,8 +62,8 @@ def _healthy(job: SyntheticJob, random: Random) -> ModelHealth:
     at_S = np.arange(num_steps) + job.resumed_at
 
     def noisy(spread: float, *shape: int) -> Float:
-        found: Float = np.exp(spread * random.standard_normal(shape))
-        return found
+        noise: Float = np.exp(spread * random.standard_normal(shape))
+        return noise
 
     schedule_S = _schedule(random, at_S)
     depth_L1 = np.sqrt(1.0 + np.arange(num_layers))[:, None]
@@ -97,8 +97,8 @@ def _healthy(job: SyntheticJob, random: Random) -> ModelHealth:
 def _clipped(logit_LHS: Float) -> Float:
     """Logits that begin below QK-clip's threshold and are held there, and sharp ones that stay."""
     begin_LH1 = logit_LHS[..., :1]
-    found: Float = np.where(begin_LH1 < 100, np.minimum(logit_LHS, 100.0), begin_LH1)
-    return found
+    clipped: Float = np.where(begin_LH1 < 100, np.minimum(logit_LHS, 100.0), begin_LH1)
+    return clipped
 
 
 def _schedule(random: Random, at_S: Float) -> Float:

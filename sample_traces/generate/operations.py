@@ -41,7 +41,7 @@ def phases(block: Block) -> Rows:
         "pp_comm": waits,
         "other_comm": times.normed - times.scattered,
     }
-    at = block.of(times.began)
+    step = block.of(times.began)
     compute = block.cpu_share(1)
     for kind, total in sums.items():
         dur = block.of(total)
@@ -50,13 +50,13 @@ def phases(block: Block) -> Rows:
             block.rank,
             keep=dur > 0,
             step=block.step_S1,
-            ts_ns=at,
+            ts_ns=step,
             dur_ns=dur,
             cpu_ns=cpu,
             kind=kind,
             name=f"all {kind} of the step",
         )
-        at = at + dur
+        step = step + dur
     _optimizer(block, spans)
     return spans
 
@@ -135,12 +135,12 @@ def _edges_of_steps(block: Block, spans: Rows, collectives: Rows) -> None:
 def _passes(block: Block, spans: Rows, collectives: Rows) -> None:
     """Every forward and backward with its receive, all-reduce and send."""
     times = block.whole.times
-    for kind, one in (("forward", times.forward), ("backward", times.backward)):
-        _compute(block, spans, kind, one)
+    for kind, passes in (("forward", times.forward), ("backward", times.backward)):
+        _compute(block, spans, kind, passes)
         if block.job.tp > 1:
-            _reduces(block, spans, collectives, kind, one)
+            _reduces(block, spans, collectives, kind, passes)
         if block.job.pp > 1:
-            _transfers(block, spans, collectives, kind, one)
+            _transfers(block, spans, collectives, kind, passes)
     _pauses(block, spans)
 
 
@@ -161,9 +161,9 @@ def _pauses(block: Block, spans: Rows) -> None:
     )
 
 
-def _compute(block: Block, spans: Rows, kind: str, one: Pass) -> None:
-    begun, ended = block.of(one.begun), block.of(one.ended)
-    cpu = ((block.of(one.reduced) - begun) * block.cpu_share(2)).astype(np.int64)
+def _compute(block: Block, spans: Rows, kind: str, passes: Pass) -> None:
+    begun, ended = block.of(passes.begun), block.of(passes.ended)
+    cpu = ((block.of(passes.reduced) - begun) * block.cpu_share(2)).astype(np.int64)
     spans.add(
         block.rank,
         step=block.step_S1,
@@ -176,7 +176,7 @@ def _compute(block: Block, spans: Rows, kind: str, one: Pass) -> None:
         chunk=block.p,
     )
     if block.job.has_ops:
-        _modules(block, spans, kind, begun, block.of(one.reduced))
+        _modules(block, spans, kind, begun, block.of(passes.reduced))
 
 
 def _modules(block: Block, spans: Rows, kind: str, begun: Ns, reduced: Ns) -> None:
@@ -203,7 +203,7 @@ def _modules(block: Block, spans: Rows, kind: str, begun: Ns, reduced: Ns) -> No
         )
 
 
-def _reduces(block: Block, spans: Rows, collectives: Rows, kind: str, one: Pass) -> None:
+def _reduces(block: Block, spans: Rows, collectives: Rows, kind: str, passes: Pass) -> None:
     job = block.job
     letter = kind[0].upper()
     position_MP = np.empty((job.num_microbatches, job.pp), dtype=np.int64)
@@ -218,8 +218,8 @@ def _reduces(block: Block, spans: Rows, collectives: Rows, kind: str, one: Pass)
         "tp",
         "all_reduce",
         seq,
-        block.of(one.reduced),
-        block.of(one.ended),
+        block.of(passes.reduced),
+        block.of(passes.ended),
         step=block.step_S1,
         microbatch=block.microbatch(),
         num_bytes=TP_BYTES,
@@ -227,7 +227,7 @@ def _reduces(block: Block, spans: Rows, collectives: Rows, kind: str, one: Pass)
     )
 
 
-def _transfers(block: Block, spans: Rows, collectives: Rows, kind: str, one: Pass) -> None:
+def _transfers(block: Block, spans: Rows, collectives: Rows, kind: str, passes: Pass) -> None:
     """Receives of this stage's inputs and sends of its outputs."""
     job = block.job
     lane = job.dp * job.tp
@@ -241,15 +241,15 @@ def _transfers(block: Block, spans: Rows, collectives: Rows, kind: str, one: Pas
         "pp",
         "recv",
         seq,
-        block.of(one.posted),
-        block.of(one.begun),
+        block.of(passes.posted),
+        block.of(passes.begun),
         keep=(source >= 0) & (source < job.pp),
         step=block.step_S1,
         num_bytes=PP_BYTES,
         microbatch=block.microbatch(),
         peer=block.rank - ahead * lane,
     )
-    arrived = np.roll(one.begun, -ahead, axis=2)
+    arrived = np.roll(passes.begun, -ahead, axis=2)
     target = block.p + ahead
     _collective(
         block,
@@ -258,7 +258,7 @@ def _transfers(block: Block, spans: Rows, collectives: Rows, kind: str, one: Pas
         "pp",
         "send",
         seq,
-        block.of(one.ended),
+        block.of(passes.ended),
         block.of(arrived),
         keep=(target >= 0) & (target < job.pp),
         step=block.step_S1,

@@ -159,9 +159,9 @@ def _pipeline(job: SyntheticJob, d: Durations, ready: Ns) -> tuple[Pass, Pass, N
 def _shift(times: Times, base_S: Ns) -> None:
     """From times since the norm before to Unix ns, in place."""
     base = base_S[:, None, None, None]
-    for one in (times.forward, times.backward):
+    for passes in (times.forward, times.backward):
         for name in ("posted", "begun", "reduced", "ended"):
-            getattr(one, name)[...] += base
+            getattr(passes, name)[...] += base
     for name in (
         "began",
         "gather",

@@ -22,7 +22,7 @@ WAIT_AFTER_DEATH_NS = 30_000 * MS
 
 def tables(block: Block) -> dict[str, pa.Table]:
     """Every table of the block that has rows."""
-    found = {
+    by_name = {
         "steps": _steps(block),
         "clocks": _clocks(block),
         "data_batches": _data_batches(block),
@@ -35,10 +35,10 @@ def tables(block: Block) -> dict[str, pa.Table]:
         spans = phases(block)
     else:
         spans, collectives = operations(block)
-        found["collectives"] = collectives.to_arrow()
-        found["groups"] = _group_rows(block)
-    found["spans"] = spans.to_arrow()
-    kept = {name: _kept(block, name, table) for name, table in found.items()}
+        by_name["collectives"] = collectives.to_arrow()
+        by_name["groups"] = _group_rows(block)
+    by_name["spans"] = spans.to_arrow()
+    kept = {name: _kept(block, name, table) for name, table in by_name.items()}
     return {name: table for name, table in kept.items() if table.num_rows}
 
 

@@ -26,7 +26,9 @@ def prompt_forward(
     group = mesh["pp"].get_group()
     ranks = dist.get_process_group_ranks(group)
     total = num_stages(schedule, size)
-    owners = {index: at for at in range(size) for index in stage_indices(schedule, at, size)}
+    owners = {
+        index: stage for stage in range(size) for index in stage_indices(schedule, stage, size)
+    }
     own: dict[int, Stage] = dict(zip(stage_indices(schedule, pp, size), stages, strict=True))
 
     def forward(ids_1T: torch.Tensor) -> torch.Tensor | None:

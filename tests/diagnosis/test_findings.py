@@ -19,7 +19,7 @@ from diagnosis.findings import (
     Place,
     Verdict,
 )
-from ingest.query.questions import question
+from ingest.query.saved_queries import saved_query
 
 EVIDENCE = Evidence(
     "It computes 1.5x.",
@@ -132,4 +132,4 @@ def test_every_detector_asks_ready_questions_for_kinds_of_the_list() -> None:
     for detector in detectors():
         assert set(detector.kinds) <= set(KINDS)
         for name in detector.questions:
-            assert question(name).columns
+            assert saved_query(name).columns

@@ -66,10 +66,10 @@ class Import:
         for file in self._waiting:
             rank = next(r for r in range(len(self._names) + 1) if r not in self._names)
             self._sink.add_guess(f"{file.name} tells no rank: shown as rank {rank}")
-            self._write(file, rank, list(file.pids), is_told=False)
+            self._write(file, rank, list(file.pids), is_named=False)
         if self._dropped:
-            said = ", ".join(f"{n:,} {what}" for what, n in sorted(self._dropped.items()))
-            self._sink.add_guess(f"not read: {said}, which are no spans")
+            dropped = ", ".join(f"{n:,} {what}" for what, n in sorted(self._dropped.items()))
+            self._sink.add_guess(f"not read: {dropped}, which are no spans")
 
     def _take(self, file: ChromeFile, ranks: dict[Any, int] | None) -> None:
         rank = named_rank(file.name)
@@ -78,18 +78,18 @@ class Import:
             self._write(file, rank, list(file.pids))
             return
         pids_of: dict[int, list[Any]] = defaultdict(list)
-        for pid, found in (ranks or {}).items():
-            pids_of[found].append(pid)
+        for pid, own_rank in (ranks or {}).items():
+            pids_of[own_rank].append(pid)
         nameless = file.pids_of_spans - (ranks or {}).keys()
         if nameless:
             self._sink.add_problem(
                 f"{file.name}: its processes name their ranks, but {len(nameless)} do not, which "
                 "are left out"
             )
-        for found, pids in pids_of.items():
-            self._write(file, found, pids)
+        for own_rank, pids in pids_of.items():
+            self._write(file, own_rank, pids)
 
-    def _write(self, file: ChromeFile, rank: int, pids: list[Any], is_told: bool = True) -> None:
+    def _write(self, file: ChromeFile, rank: int, pids: list[Any], is_named: bool = True) -> None:
         if rank in self._names:
             self._sink.add_problem(
                 f"{file.name}: says it is rank {rank}, as {self._names[rank]} does; left out"
@@ -105,7 +105,7 @@ class Import:
         self._names[rank] = file.name
         self._clocks.add("absolute" if is_absolute else "unknown")
         self._sink.set_clock("absolute" if self._clocks == {"absolute"} else "unknown")
-        self._sink.count_events(rank if is_told else UNKNOWN, sum(file.pids[pid] for pid in pids))
+        self._sink.count_events(rank if is_named else UNKNOWN, sum(file.pids[pid] for pid in pids))
         write_steps(self._sink, rank, windows)
         alone = sum(pid in file.pids_of_spans for pid in pids) == 1
         spans.write(self._sink, rank, label=lambda track: file.label(track[0], track[1], alone))

@@ -153,16 +153,16 @@ class ChromeFile:
         """Put begins and ends together; returns what was wrong."""
         alone = never = 0
         for (pid, tid, _), pending in self._pending.items():
-            one: Track[int] = Track(partial(self._emit, (pid, tid)))
+            track: Track[int] = Track(partial(self._emit, (pid, tid)))
             for i in np.argsort(np.frombuffer(pending.ts, np.int64), kind="stable").tolist():
                 name, kind, step = pending.told[i]
                 if pending.is_end[i]:
-                    one.end(pending.ts[i], name, step)
+                    track.end(pending.ts[i], name, step)
                 else:
-                    one.begin(pending.ts[i], kind, name, step)
-            one.close()
-            alone += one.num_ends_alone
-            never += one.num_never_ended
+                    track.begin(pending.ts[i], kind, name, step)
+            track.close()
+            alone += track.num_ends_alone
+            never += track.num_never_ended
         self._pending.clear()
         problems = pair_problems(alone, never)
         refused = self._num_without_time + self.spans.num_refused
@@ -180,8 +180,8 @@ class ChromeFile:
         begin_step: int,
         end_step: int,
     ) -> None:
-        told = begin_step if begin_step != BEFORE_FIRST_STEP else end_step
-        self._span(track, ts_ns, dur_ns, kind, name, told)
+        step = begin_step if begin_step != BEFORE_FIRST_STEP else end_step
+        self._span(track, ts_ns, dur_ns, kind, name, step)
 
     def ranks(self) -> dict[Any, int] | None:
         """Rank of every process that names one; None where the file is of one rank.
@@ -190,17 +190,17 @@ class ChromeFile:
         """
         texts = {pid: self._process_names.get(pid, str(pid)) for pid in self.pids}
         named = {pid: match for pid, text in texts.items() if (match := _RANK.search(text))}
-        found = {pid: int(match[1]) for pid, match in named.items()}
-        is_whole = self.pids_of_spans <= found.keys()
-        return found if found and (is_whole or len(set(found.values())) > 1) else None
+        ranks = {pid: int(match[1]) for pid, match in named.items()}
+        is_whole = self.pids_of_spans <= ranks.keys()
+        return ranks if ranks and (is_whole or len(set(ranks.values())) > 1) else None
 
     def windows(self, pids: Iterable[Any]) -> list[tuple[int, int, int]]:
         """(step, begin, end) of some processes, each step once, in Unix ns where that is known."""
-        found: dict[int, tuple[int, int, int]] = {}
+        extents: dict[int, tuple[int, int, int]] = {}
         for pid in pids:
             for step, begin_ns, end_ns in self._steps.get(pid, []):
-                found.setdefault(step, (step, begin_ns + self.base_ns, end_ns + self.base_ns))
-        return sorted(found.values(), key=lambda window: window[1])
+                extents.setdefault(step, (step, begin_ns + self.base_ns, end_ns + self.base_ns))
+        return sorted(extents.values(), key=lambda window: window[1])
 
     def label(self, pid: Any, tid: Any, alone: bool) -> str:
         """Name of a track; `alone`: no other process of the rank has spans."""
@@ -233,8 +233,8 @@ def _base_ns(header: dict[str, bytes]) -> int:
     """What times count from: `t0_ns` of rankscope's own export; 0 where nothing says."""
     for key in ("otherData", "metadata"):
         try:
-            told = msgspec.json.decode(header.get(key, b"{}"))
-            base_ns = int(told.get("t0_ns", 0))
+            value = msgspec.json.decode(header.get(key, b"{}"))
+            base_ns = int(value.get("t0_ns", 0))
         except (ValueError, TypeError, AttributeError, RecursionError, OverflowError):
             continue
         if 0 < base_ns < MAX_NS:

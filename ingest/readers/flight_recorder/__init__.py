@@ -86,12 +86,12 @@ class Import:
         self._written: dict[int, _Written] = {}
         self._waiting: list[Dump] = []
 
-    def add_file(self, found: _Found) -> None:
+    def add_file(self, dump: _Found) -> None:
         """One dump."""
-        if isinstance(found, Dump):
-            self._waiting.append(found)
+        if isinstance(dump, Dump):
+            self._waiting.append(dump)
             return
-        written, rows_of_dump = found
+        written, rows_of_dump = dump
         if self._is_new(written.name, written.rank):
             rows_of_dump.give_to(self._sink)
             self._written[written.rank] = written
@@ -161,9 +161,9 @@ def _write(dump: Dump, rank: int, sink: Sink) -> _Written:
     write_groups(sink, rank, [*dump.groups.values(), *used])
     if times:
         add_imported_clock(sink, rank, min(times))
-    told = "" if layout is None else str(layout)
+    layout_text = "" if layout is None else str(layout)
     described = tuple(dump.groups.values())
-    return _Written(dump.name, rank, told, max(times, default=0), *_note(dump), described)
+    return _Written(dump.name, rank, layout_text, max(times, default=0), *_note(dump), described)
 
 
 def _write_collectives(sink: Sink, rank: int, dump: Dump) -> list[Group]:
@@ -203,7 +203,7 @@ def _write_collectives(sink: Sink, rank: int, dump: Dump) -> list[Group]:
 def _note(dump: Dump) -> tuple[str, str]:
     """What the dump says as a whole: a sentence, and the last numbers of each group as JSON."""
     states = Counter(entry.state for entry in dump.entries)
-    said = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
+    counts = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
     names = _names_by_id(dump)
     last = []
     for pg_id, numbers in sorted(dump.status.items()):
@@ -214,7 +214,7 @@ def _note(dump: Dump) -> tuple[str, str]:
         numbers["enqueued"] > numbers["completed"] for numbers in dump.status.values()
     )
     text = (
-        f"Flight Recorder {dump.version}: {len(dump.entries)} entries ({said or 'none'}); "
+        f"Flight Recorder {dump.version}: {len(dump.entries)} entries ({counts or 'none'}); "
         f"{open_groups} of {len(dump.status)} groups have collectives that are not completed"
     )
     return text, json.dumps({"entries": len(dump.entries), "last": last})
@@ -226,9 +226,13 @@ def _names_by_id(dump: Dump) -> dict[int, str]:
     Numbers and numbered names grow alike; that is used where both are complete and every entry
     agrees, since a dump without entries tells no other way.
     """
-    told = {entry.pg_id: entry.group for entry in dump.entries if entry.pg_id >= 0}
+    from_entries = {entry.pg_id: entry.group for entry in dump.entries if entry.pg_id >= 0}
     names = list(dump.groups)
     if len(names) != len(dump.status) or not all(name.isdecimal() for name in names):
-        return told
+        return from_entries
     in_order = dict(zip(sorted(dump.status), sorted(names, key=int), strict=True))
-    return in_order if all(in_order.get(i) == name for i, name in told.items()) else told
+    return (
+        in_order
+        if all(in_order.get(i) == name for i, name in from_entries.items())
+        else from_entries
+    )

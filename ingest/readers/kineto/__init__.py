@@ -83,12 +83,12 @@ class Import:
         self._other: Written | None = None  # one with a base time
         self._world_size = UNKNOWN
 
-    def add_file(self, found: _Found) -> None:
+    def add_file(self, file: _Found) -> None:
         """One file; of several that say they are one rank, those that show other steps."""
-        if isinstance(found, FileTrace):
-            self._waiting.append(found)
+        if isinstance(file, FileTrace):
+            self._waiting.append(file)
             return
-        written, rows = found
+        written, rows = file
         if not self._is_new(written.name, written.rank, written.windows):
             rows.drop()
             return

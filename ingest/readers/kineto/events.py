@@ -136,12 +136,12 @@ class Columns:
         self.extent_ns: tuple[int, int] | None = None
         """first begin and last end of anything, the profiler's own rows included"""
         self._labels: dict[tuple[str | None, str | None], int] = _Codes()  # (cat, name)
-        self._places: dict[tuple[Any, Any], int] = _Codes()  # (pid, tid)
-        self.flows = Flows(self._places)
+        self._threads: dict[tuple[Any, Any], int] = _Codes()  # (pid, tid)
+        self.flows = Flows(self._threads)
         self.memory = MemoryEvents()
         self._roles: list[_Role] = []  # by label
         self._used_tracks: set[int] = set()
-        self._operator_places: set[int] = set()
+        self._operator_threads: set[int] = set()
         self._pieces: tuple[list[npt.NDArray[Any]], ...] = ([], [], [], [], [])
 
     @property
@@ -152,12 +152,12 @@ class Columns:
     @property
     def tracks(self) -> list[tuple[Any, Any, str]]:
         """(pid, tid, one of TRACK_KINDS) by the codes of `joined`."""
-        return [(pid, tid, kind) for pid, tid in self._places for kind in TRACK_KINDS]
+        return [(pid, tid, kind) for pid, tid in self._threads for kind in TRACK_KINDS]
 
     def processes(self) -> set[Any]:
         """Processes whose operators the file shows: one, where PyTorch wrote it."""
-        places = list(self._places)
-        return {places[place][0] for place in self._operator_places}
+        threads = list(self._threads)
+        return {threads[thread][0] for thread in self._operator_threads}
 
     def gpus(self) -> set[Any]:
         """Numbers of the GPUs whose rows the file shows."""
@@ -173,9 +173,9 @@ class Columns:
             self.memory.add(others)
         if not events:
             return
-        labels, places = self._labels, self._places
+        labels, threads = self._labels, self._threads
         label = np.array([labels[event.cat, event.name] for event in events], np.int32)
-        place = np.array([places[event.pid, event.tid] for event in events], np.int32)
+        thread = np.array([threads[event.pid, event.tid] for event in events], np.int32)
         ts_ns, readable = microseconds_to_ns([event.ts for event in events])
         dur_ns, has_dur = microseconds_to_ns([event.dur for event in events])
         readable &= has_dur & (np.abs(ts_ns) < MAX_NS) & (dur_ns < MAX_NS)
@@ -188,13 +188,13 @@ class Columns:
         special = np.array([bool(role.special) for role in self._roles])[label]
         kept = readable & (kind >= 0)
         row = np.where(kept, np.cumsum(kept) - 1 + self.num_rows, UNKNOWN)
-        track = place * len(TRACK_KINDS) + track_kind
+        track = thread * len(TRACK_KINDS) + track_kind
         columns: tuple[npt.NDArray[Any], ...] = (ts_ns, dur_ns, kind, label, track)
         for pieces, column in zip(self._pieces, columns, strict=True):
             pieces.append(column[kept])
         self._used_tracks.update(np.unique(track[kept]).tolist())
         is_operator = np.array([role.is_operator for role in self._roles])[label]
-        self._operator_places.update(np.unique(place[kept & is_operator]).tolist())
+        self._operator_threads.update(np.unique(thread[kept & is_operator]).tolist())
         self.num_rows += int(kept.sum())
         for i in np.flatnonzero(special & readable).tolist():
             role = self._roles[label[i]]
@@ -220,10 +220,10 @@ class Columns:
     def _note(self, special: str, event: Event, row: int, ts_ns: int, dur_ns: int) -> None:
         name = event.name or ""
         if special in ("kernel", "call"):
-            told = _TELLS_COMM in bytes(event.args)
-            args = _args(_COMM_ARGS, event, CommArgs()) if told else CommArgs()
-            found = self.kernels if special == "kernel" else self.calls
-            found.append(CommEvent(row, name, ts_ns, dur_ns, args))
+            has_metadata = _TELLS_COMM in bytes(event.args)
+            args = _args(_COMM_ARGS, event, CommArgs()) if has_metadata else CommArgs()
+            events = self.kernels if special == "kernel" else self.calls
+            events.append(CommEvent(row, name, ts_ns, dur_ns, args))
         elif special == "copy":
             num_bytes = _args(_COPY_ARGS, event, _CopyArgs()).bytes
             if 0 <= num_bytes < MAX_COUNT:
@@ -244,7 +244,7 @@ class Columns:
 
     def step_windows(self) -> list[Window]:
         """Each profiler step once, by start; from GPU rows only where no CPU row shows any."""
-        found: dict[int, Window] = {}
+        windows: dict[int, Window] = {}
         for window in sorted(self.steps or self.gpu_steps, key=lambda w: w.start_ns):
-            found.setdefault(window.step, window)
-        return sorted(found.values(), key=lambda window: window.start_ns)
+            windows.setdefault(window.step, window)
+        return sorted(windows.values(), key=lambda window: window.start_ns)

@@ -40,7 +40,7 @@ class FileTrace:
     host: str
     device: str
     rank: int | None
-    rank_told: bool
+    has_rank: bool
     """the file itself says its rank; its name is a guess"""
     is_cut: bool
     """it ends before its end, where its base time stands"""
@@ -125,7 +125,7 @@ def _described(name: str, stream: EventStream[Any], columns: Columns, sink: Sink
         host=str(header.get("host_name") or ""),
         device=_device(header.get("deviceProperties"), columns),
         rank=rank,
-        rank_told=info.rank is not None,
+        has_rank=info.rank is not None,
         is_cut=stream.is_cut,
     )
 
@@ -134,8 +134,8 @@ def write_file(trace: FileTrace, rank: int, sink: Sink) -> Written:
     """Give the rows of a file to the sink."""
     windows = trace.windows
     layout = trace.info.layout()
-    found, assumed = instances(trace.columns, trace.info, rank)
-    spans = Spans.of(trace.columns, found, windows, trace.base_ns)
+    collectives, assumed = instances(trace.columns, trace.info, rank)
+    spans = Spans.of(trace.columns, collectives, windows, trace.base_ns)
     started_ns, ended_ns = trace.extent_ns
     sink.add_rank(
         rank_info(
@@ -149,7 +149,7 @@ def write_file(trace: FileTrace, rank: int, sink: Sink) -> Written:
         )
     )
     write_steps(sink, rank, windows)
-    write_collectives(sink, rank, found, trace.base_ns, windows)
+    write_collectives(sink, rank, collectives, trace.base_ns, windows)
     spans.write(sink, rank)
     write_memory(sink, rank, trace.columns.memory, trace.base_ns, windows)
     add_imported_clock(sink, rank, started_ns)

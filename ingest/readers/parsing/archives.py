@@ -113,14 +113,14 @@ class _ShortHeaders(tarfile.TarInfo):
         if not buf:
             raise tarfile.ReadError("it has no end, so that more may be missing")
         try:
-            found = super().frombuf(buf, encoding, errors)
+            header = super().frombuf(buf, encoding, errors)
         except tarfile.HeaderError as error:
             if not any(buf):  # the end
                 raise
             raise tarfile.ReadError(f"damaged header: {error}") from None
-        if found.type in _LONG_HEADERS and found.size > _LONGEST_HEADER:
-            raise tarfile.ReadError(f"a header claims to have {found.size:,} bytes")
-        return found
+        if header.type in _LONG_HEADERS and header.size > _LONGEST_HEADER:
+            raise tarfile.ReadError(f"a header claims to have {header.size:,} bytes")
+        return header
 
 
 class _TarStream:
@@ -177,10 +177,10 @@ def _directory_problem(stream: BinaryIO) -> str:
     size = stream.seek(0, 2)
     stream.seek(max(0, size - _ZIP_END_BYTES - (1 << 16) - 128))
     end = stream.read()
-    at = end.rfind(_ZIP_END)
-    if at < 0 or len(end) - at < _ZIP_END_BYTES:
+    offset = end.rfind(_ZIP_END)
+    if offset < 0 or len(end) - offset < _ZIP_END_BYTES:
         return _WITHOUT_END
-    (directory_bytes,) = struct.unpack_from("<I", end, at + 12)
+    (directory_bytes,) = struct.unpack_from("<I", end, offset + 12)
     at64 = end.rfind(_ZIP64_END)
     if directory_bytes == 0xFFFFFFFF and at64 >= 0 and len(end) - at64 >= 48:
         (directory_bytes,) = struct.unpack_from("<Q", end, at64 + 40)
@@ -221,7 +221,7 @@ def _headed_members(
     stream: BinaryIO, on_bytes: Callable[[int], None], allowance: Allowance
 ) -> Iterator[Member]:
     """Files of an archive that was cut off, as far as it goes."""
-    told_bytes = 0
+    reported_bytes = 0
     try:
         for number, file in enumerate(headed_files(stream, allowance)):
             if number >= limits().max_files:
@@ -231,8 +231,8 @@ def _headed_members(
             damage = Damage(_refusal(file.is_encrypted, file.method))
             read = None if damage.text else _guarded(file.read, damage, _ODD_ZIP)
             yield Member(file.name, read, damage)
-            on_bytes(max(0, stream.tell() - told_bytes))
-            told_bytes = max(stream.tell(), told_bytes)
+            on_bytes(max(0, stream.tell() - reported_bytes))
+            reported_bytes = max(stream.tell(), reported_bytes)
     except _ODD_ZIP:
         return  # that the archive is cut off is told in any case
 

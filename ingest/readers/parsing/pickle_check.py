@@ -50,26 +50,26 @@ _RUN = re.compile(
 
 def is_plain(data: bytes, most_steps: int) -> bool:
     """Whether it is known to build plain data, in at most so many steps."""
-    at = num_tuples = 0
+    offset = num_tuples = 0
     if len(data) > most_steps:  # a step is a byte at least
         return False
     while True:
-        run = _RUN.match(data, at)
-        at = run.end() if run else at
-        code = data[at] if at < len(data) else -1
+        run = _RUN.match(data, offset)
+        offset = run.end() if run else offset
+        code = data[offset] if offset < len(data) else -1
         if code in _TUPLE and num_tuples < _MOST_TUPLES:
             num_tuples += 1
-            at += 1
-        elif code == _TEXT and (end := _end_of_text(data, at + 1)):
-            at = end
+            offset += 1
+        elif code == _TEXT and (end := _end_of_text(data, offset + 1)):
+            offset = end
         else:
             return code == _STOP
 
 
-def _end_of_text(data: bytes, at: int) -> int:
+def _end_of_text(data: bytes, offset: int) -> int:
     """Where a text of any length ends, its size being at `at`; 0 where it is none."""
-    begin = at + 4
-    end = begin + int.from_bytes(data[at:begin], "little")
+    begin = offset + 4
+    end = begin + int.from_bytes(data[offset:begin], "little")
     try:
         data[begin:end].decode()
     except UnicodeDecodeError:

@@ -81,12 +81,12 @@ def cut_to_limit(files: list[Path]) -> str:
 
 
 def _files_below(folder: Path) -> list[Path]:
-    found = [
+    paths = [
         path
         for path in folder.rglob("*")
         if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
     ]
-    return sorted(found, key=lambda path: natural_key(str(path.relative_to(folder))))
+    return sorted(paths, key=lambda path: natural_key(str(path.relative_to(folder))))
 
 
 def sources(files: Sequence[Path], on_bytes: Callable[[int], None]) -> Iterator[Source]:

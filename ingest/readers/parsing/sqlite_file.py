@@ -101,10 +101,8 @@ class Database:
         if table not in self._tables:
             return set()
         try:
-            with closing(
-                self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})")
-            ) as found:
-                return {row[1] for row in found if row[6] not in _GENERATED}
+            with closing(self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})")) as rows:
+                return {row[1] for row in rows if row[6] not in _GENERATED}
         except _DAMAGED as error:
             raise Unreadable(f"table {table} is damaged: {error}") from None
 

@@ -162,7 +162,7 @@ def with_times(table: pa.Table) -> pa.Table:
     return table.filter(pc.and_(*usable))
 
 
-def with_places(table: pa.Table) -> pa.Table:
+def with_indices(table: pa.Table) -> pa.Table:
     """The operations whose numbers a job can have."""
     import pyarrow.compute as pc  # here: every reading process would pay for it
 

@@ -60,9 +60,9 @@ class Members:
         self._seen: dict[Hashable, dict[int, int]] = defaultdict(dict)
         self._sizes: dict[Hashable, int] = {}
 
-    def see(self, comm: Hashable, size: int, place: int, rank: int) -> None:
+    def see(self, comm: Hashable, size: int, position: int, rank: int) -> None:
         """That global rank `rank` is number `place` of a communicator of so many."""
-        self._seen[comm][place] = rank
+        self._seen[comm][position] = rank
         self._sizes[comm] = size
 
     def of(self, comm: Hashable) -> tuple[int, ...]:
@@ -72,9 +72,9 @@ class Members:
         """
         seen, size = self._seen[comm], self._sizes[comm]
         if len(seen) == size:
-            return tuple(seen[place] for place in sorted(seen))
+            return tuple(seen[position] for position in sorted(seen))
         return tuple(range(size)) if size == self._world_size <= 2 * len(seen) else ()
 
 
-def _columns(names: Sequence[str], found: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-    return dict(zip(names, map(list, zip(*found, strict=True)), strict=True))
+def _columns(names: Sequence[str], records: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    return dict(zip(names, map(list, zip(*records, strict=True)), strict=True))

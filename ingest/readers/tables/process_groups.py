@@ -177,11 +177,11 @@ _LAYOUT_AXES = ("pp", "cp", "dp_replicate", "dp_shard", "dp", "tp")
 
 def _axis_word(desc: str) -> str:
     """Axis a description names; empty for none, and for several."""
-    found = [axis for axis, pattern in _AXIS_WORDS if pattern.search(desc.lower())]
-    split = {"dp_replicate", "dp_shard"} & set(found)
+    axes = [axis for axis, pattern in _AXIS_WORDS if pattern.search(desc.lower())]
+    split = {"dp_replicate", "dp_shard"} & set(axes)
     if split:
-        found = [axis for axis in found if axis != "dp"]
-    return found[0] if len(found) == 1 else ""
+        axes = [axis for axis in axes if axis != "dp"]
+    return axes[0] if len(axes) == 1 else ""
 
 
 def _group_of(entry: Mapping[str, Any]) -> Group:

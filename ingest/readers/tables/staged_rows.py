@@ -13,7 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from ingest.readers.base import Sink
-from ingest.run_folder.run_writer import check_rank, tells_start, write_rows
+from ingest.run_folder.run_writer import check_rank, has_start, write_rows
 from trace_hooks.schema import RankInfo
 
 
@@ -28,7 +28,7 @@ class StagedRows:
     def started_ns(self) -> int | None:
         """When the first of the staged ranks started, where a rank tells; Unix ns."""
         infos = (values[0] for method, values in self._given if method == "add_rank")
-        return next((info["started_ns"] for info in infos if tells_start(info)), None)
+        return next((info["started_ns"] for info in infos if has_start(info)), None)
 
     def another(self) -> StagedRows:
         """An empty one, for what the run may leave out."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ingest.run import open_run
-from tests.ingest.query.test_questions_tensor_health import add
+from tests.ingest.query.test_saved_queries_tensor_health import add
 from tests.runs_builder import RunBuilder
 from trace_hooks.layout import ParallelLayout
 

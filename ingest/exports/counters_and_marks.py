@@ -11,14 +11,14 @@ from ingest.exports.tables import Clocks, table_batches
 from ingest.exports.window import Window, microseconds
 from ingest.run import Run
 
-TOLD_TABLES = ("memory", "marks")
+MORE_TABLES = ("memory", "marks")
 ROW_EVENT = "rankscope_row"
 """Metadata event whose args are a row: what a picture shows of it is not all there is."""
 _SERIES = ("allocated", "reserved", "rss")
 _encode = msgspec.json.encode
 
 
-def beside_events(
+def counters_and_marks(
     run: Run, window: Window, shifts: Mapping[int, int], t0_ns: int
 ) -> Iterator[bytes]:
     """Events of every row of memory and marks in the window, in the order of the files.
@@ -26,7 +26,7 @@ def beside_events(
     `shifts` is what is added to the times of each step; ts counts from `t0_ns`, from 0 on.
     """
     clocks = Clocks(run)
-    for table in TOLD_TABLES:
+    for table in MORE_TABLES:
         for rows in table_batches(run, table, window):
             aligned = clocks.aligned(rows, rows["ts_ns"].to_numpy()) - t0_ns
             for row, at_ns in zip(rows.to_pylist(), aligned.tolist(), strict=True):
@@ -46,5 +46,7 @@ def _picture(table: str, row: dict[str, Any], ts_us: bytes) -> bytes:
     if table == "memory":
         held = {name: row[name] for name in _SERIES if row[name] >= 0}
         return _encode({"ph": "C", **event, "cat": table, "name": table, "args": held})
-    told = {"kind": row["kind"], "step": row["step"]}
-    return _encode({"ph": "i", "s": "p", **event, "cat": table, "name": row["text"], "args": told})
+    details = {"kind": row["kind"], "step": row["step"]}
+    return _encode(
+        {"ph": "i", "s": "p", **event, "cat": table, "name": row["text"], "args": details}
+    )

@@ -1,4 +1,4 @@
-"""The questions a run can be asked: one .sql file each, run by one class, values as parameters.
+"""The saved queries of runs: one .sql file each, run by one class, values as parameters.
 
 A file begins with a header of comment lines::
 
@@ -37,7 +37,7 @@ _LONGEST = 60
 
 @dataclass(frozen=True)
 class Parameter:
-    """One value a question takes."""
+    """One value that a saved query takes."""
 
     name: str
     type: str
@@ -62,7 +62,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Question:
+class SavedQuery:
     """One .sql file, parsed."""
 
     name: str
@@ -84,22 +84,22 @@ class Question:
         for name in given:
             if name not in known:
                 takes = ", ".join(sorted(known)) or "nothing"
-                raise UserError(f"question {self.name} takes no {name!r}; it takes {takes}")
-        found: dict[str, Any] = {}
+                raise UserError(f"the saved query {self.name} takes no {name!r}; it takes {takes}")
+        values: dict[str, Any] = {}
         for parameter in self.parameters:
             value = given.get(parameter.name)
             if value is not None:
-                found[parameter.name] = parameter.value(value)
+                values[parameter.name] = parameter.value(value)
             elif parameter.required:
                 raise UserError(
-                    f"question {self.name} needs {parameter.name}; "
-                    f"say {parameter.name}=... ({parameter.type})"
+                    f"the saved query {self.name} needs {parameter.name}; "
+                    f"give {parameter.name}=... ({parameter.type})"
                 )
             elif parameter.default in ("null", NEWEST):
-                found[parameter.name] = None
+                values[parameter.name] = None
             else:
-                found[parameter.name] = parameter.value(parameter.default)
-        return found
+                values[parameter.name] = parameter.value(parameter.default)
+        return values
 
     @property
     def wants_newest(self) -> bool:
@@ -107,8 +107,8 @@ class Question:
         return any(p.name == "attempt" and p.default == NEWEST for p in self.parameters)
 
 
-def parse_question(name: str, text: str) -> Question:
-    """Question of a .sql file's text; raises ValueError for a header that says too little."""
+def parse_saved_query(name: str, text: str) -> SavedQuery:
+    """Saved query of a .sql file's text; raises ValueError for a header with too little in it."""
     parts: dict[str, list[str]] = {"": [], "reads": [], "param": [], "column": [], "empty": []}
     header = text.splitlines()
     body = next((i for i, line in enumerate(header) if not line.startswith("--")), len(header))
@@ -133,10 +133,11 @@ def parse_question(name: str, text: str) -> Question:
     unknown = set(reads) - set(TABLES)
     if unknown or not parts[""] or not parts["column"] or not parts["empty"]:
         raise ValueError(
-            f"{name}.sql: needs a meaning, columns, what empty means and known tables ({unknown})"
+            f"{name}.sql: needs a meaning, columns, what an empty result means, and known tables "
+            f"({unknown})"
         )
     columns = [(column, doc) for column, _, doc in (c.partition(" ") for c in parts["column"])]
-    return Question(
+    return SavedQuery(
         name,
         " ".join(parts[""]),
         reads,
@@ -148,24 +149,24 @@ def parse_question(name: str, text: str) -> Question:
 
 
 @cache
-def all_questions() -> dict[str, Question]:
-    """Every question by name, from the .sql files beside this module."""
+def saved_queries() -> dict[str, SavedQuery]:
+    """Every saved query by name, from the files in sql/."""
     folder = resources.files("ingest").joinpath("sql")
     files = sorted(
         (file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda f: f.name
     )
     return {
-        file.name.removesuffix(".sql"): parse_question(
+        file.name.removesuffix(".sql"): parse_saved_query(
             file.name.removesuffix(".sql"), file.read_text(encoding="utf-8")
         )
         for file in files
     }
 
 
-def question(name: str) -> Question:
-    """The question of that name; raises UserError naming the ones there are."""
-    found = all_questions().get(name)
-    if found is None:
-        names = ", ".join(all_questions())
-        raise UserError(f"there is no question {name!r}; ask one of {names}")
-    return found
+def saved_query(name: str) -> SavedQuery:
+    """The saved query of a name; raises UserError with the names there are."""
+    query = saved_queries().get(name)
+    if query is None:
+        names = ", ".join(saved_queries())
+        raise UserError(f"there is no saved query {name!r}; choose one of {names}")
+    return query

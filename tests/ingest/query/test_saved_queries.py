@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ingest.errors import UserError
-from ingest.query.questions import all_questions, parse_question
+from ingest.query.saved_queries import parse_saved_query, saved_queries
 from ingest.run import open_run
 from ingest.run_folder.run_files import DECODER_SIZES
 from tests.runs_builder import T0, US, RunBuilder
@@ -48,10 +48,10 @@ GIVEN_BY_RUN = {"run", "clock"} | {f"model_{name}" for name in DECODER_SIZES}
 """Values that run.json gives."""
 
 
-@pytest.mark.parametrize("name", all_questions())
+@pytest.mark.parametrize("name", saved_queries())
 def test_the_header_names_the_columns(run, name):
     answer = run.ask(name, **GOES_WITH.get(name, {}))
-    assert [column for column, _ in all_questions()[name].columns] == answer.column_names
+    assert [column for column, _ in saved_queries()[name].columns] == answer.column_names
     assert (answer.num_rows > 0) == (name not in OF_OTHER_RUNS)
 
 
@@ -63,7 +63,7 @@ def empty_run(tmp_path_factory):
         yield opened
 
 
-@pytest.mark.parametrize("name", all_questions())
+@pytest.mark.parametrize("name", saved_queries())
 def test_a_run_without_data_has_empty_answers(empty_run, name):
     assert empty_run.ask(name, **GOES_WITH.get(name, {})).num_rows == 0
 
@@ -71,7 +71,7 @@ def test_a_run_without_data_has_empty_answers(empty_run, name):
 @pytest.mark.parametrize(
     ("name", "values", "says"),
     [
-        ("nonsense", {}, "no question 'nonsense'; ask one of"),
+        ("nonsense", {}, "no saved query 'nonsense'; choose one of"),
         ("rank_timeline", {}, "needs rank"),
         ("rank_timeline", {"rank": "one"}, "rank is 'one'; give one int"),
         ("rank_timeline", {"rank": True}, "give one int"),
@@ -99,11 +99,11 @@ def test_values_are_never_sql(run):
 )
 def test_a_header_that_says_too_little_is_refused(text):
     with pytest.raises(ValueError, match=r"q\.sql"):
-        parse_question("q", text)
+        parse_saved_query("q", text)
 
 
 def test_every_value_in_the_sql_is_declared():
-    for asked in all_questions().values():
+    for asked in saved_queries().values():
         declared = {parameter.name for parameter in asked.parameters} | set(asked.reads)
         assert asked.used <= declared | GIVEN_BY_RUN, asked.name
         assert {parameter.name for parameter in asked.parameters} <= asked.used, asked.name
