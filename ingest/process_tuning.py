@@ -171,7 +171,7 @@ def start(command: Sequence[str]) -> Started:
         stderr=errors,
         bufsize=0,
         env={**os.environ, **_ONE_THREAD},
-        start_new_session=True,  # Ctrl-C is for whoever started the import
+        start_new_session=True,  # Ctrl-C is for the command that imports
     )
     return Started(tuple(command), process, errors)
 
@@ -184,7 +184,7 @@ def started_ahead(command: Sequence[str]) -> Iterator[None]:
     to import files starts the first process before it loads its own libraries: both are ready at
     once.
     """
-    with suppress(OSError):  # the import will try again, and say why it cannot
+    with suppress(OSError):  # the import will try again, and report why it cannot
         _ahead.append(start(command))
     try:
         yield

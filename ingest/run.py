@@ -1,4 +1,4 @@
-"""Runs on disk as the rest of rankscope sees them: open one, ask it questions."""
+"""Runs on disk as the rest of rankscope sees them: open one, query it."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Run:
 
     @property
     def ranks_as_read(self) -> list[RankInfo]:
-        """What the ranks' own files say, whatever layout was corrected by hand."""
+        """What the ranks' own files hold, whatever layout was corrected by hand."""
         return self._rank_files.as_read()
 
     @property
@@ -117,7 +117,7 @@ class Run:
 
     @property
     def is_layout_recorded(self) -> bool:
-        """Whether the hooks of the job told its layout."""
+        """Whether the hooks of the job recorded its layout."""
         return any(has_recorded_layout(info) for info in self.ranks_as_read)
 
     @property
@@ -198,12 +198,12 @@ class Run:
         stop: Stop | None = None,
         **params: object,
     ) -> pa.Table:
-        """Answer of a ready question (sql/NAME.sql); raises UserError."""
+        """Answer of a saved query (sql/NAME.sql); raises UserError."""
         text, values = self.prepared(name, **params)
         return self.snapshot.execute(text, values, limit_s, stop)
 
     def prepared(self, name: str, **params: object) -> tuple[str, dict[str, Any]]:
-        """SQL of a ready question and the values that go with it, for `reading`; UserError."""
+        """SQL of a saved query and the values that go with it, for `reading`; UserError."""
         query = saved_query(name)
         values = query.values(params)
         snapshot = self.snapshot
@@ -223,7 +223,7 @@ class Run:
         return self.newest_attempt if attempt is None else int(attempt)
 
     def _attempt_for(self, values: Mapping[str, Any]) -> int:
-        """The newest attempt that has the step asked for, else the newest."""
+        """The newest attempt that has the given step, else the newest."""
         step = values.get("step", values.get("step_min"))
         return self.newest_attempt if step is None else self.attempt_with(step)
 
@@ -249,7 +249,7 @@ class Run:
         stop: Stop | None = None,
         with_content: bool = False,
     ) -> pa.Table:
-        """Rows of any one SELECT over the raw tables (those of content only where asked for) and
+        """Rows of any one SELECT over the raw tables (those of content only on request) and
         the rollups, run by a process of its own; raises UserError.
         """
         with self.sql_reading(text, limit_s, stop, with_content) as reader:

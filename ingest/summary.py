@@ -9,7 +9,7 @@ from ingest.run import Run
 from ingest.run_folder import native
 
 LAYOUT_WORDS = {
-    "job": "told by the job",
+    "job": "recorded by the job",
     "process groups": "inferred from process groups",
     "coordinates": "taken from coordinates in the files",
     "hand": "corrected by hand",

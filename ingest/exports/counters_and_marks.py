@@ -1,4 +1,6 @@
-"""What a trace shows beside spans: memory as counters, marks as instants, each with its row."""
+"""What a trace shows in addition to spans: memory as counters, marks as instants, each with its
+row.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Format: the Trace Event Format of Chrome. A process is a rank (pid), a thread a 
 aligned time since t0 in microseconds with three decimals, so no nanosecond is lost; t0, Unix ns,
 stands in otherData.rankscope in front of the events. It is the run's, or the first begin where that
 is earlier: Perfetto drops negative times. What a picture cannot show as it is (times on
-the rank's own clock where they differ, negative durations) stands in args beside it.
+the rank's own clock where they differ, negative durations) is in its args.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _rank_events(info: RankInfo) -> Iterator[bytes]:
 def _parts(run: Run, window: Window) -> list[_Part]:
     """The window in parts of some ROWS_AT_ONCE spans.
 
-    Where times begin anew in each step, each step is a part, laid behind the one before.
+    Where times start again in each step, each step is a part, placed after the one before.
     """
     steps = run.ask("export_parts", limit_s=None, **window.params()).to_pylist()
     if run.info["clock"] == "per_step_relative":

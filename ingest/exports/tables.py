@@ -26,7 +26,7 @@ _NO_TIME = ("groups",)
 
 
 class Clocks:
-    """What to add to the ranks' own times, as the table clock_offsets says."""
+    """What to add to the ranks' own times, from the table clock_offsets."""
 
     def __init__(self, run: Run) -> None:
         rows = run.index_rows(

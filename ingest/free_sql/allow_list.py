@@ -1,6 +1,6 @@
 """What SQL that people write may consist of: the tree of the statement against lists of names.
 
-DuckDB's statement type says nothing of what a statement does: a SELECT may hold COPY or DELETE in a
+DuckDB's statement type does not show what a statement does: a SELECT may hold COPY or DELETE in a
 CTE. So its own serializer gives the tree, and every node in it has to be one of those below: what
 is not listed is refused, be it a node, a table or a function that a later version of DuckDB adds.
 """
@@ -251,7 +251,7 @@ class _Walk:
         if not is_listed or (len(path) > 1 and not is_method):
             raise UserError(
                 f"SQL: the function {'.'.join(path)[:100]} is not among those that may be used "
-                "here; docs/data-model.md says which are"
+                "here; docs/data-model.md lists those that are"
             )
 
     def _table(self, node: dict[str, Any], scope: Scope) -> None:
@@ -307,7 +307,7 @@ class _Walk:
 
 
 def _name_given(expression: Any) -> str:
-    """The name that a text or a column stands for, empty where it is none."""
+    """The name that a text or a column stands for; empty for anything else."""
     node = expression if isinstance(expression, dict) else {}
     literal, path = node.get("literal"), node.get("column_names")
     if node.get("class") == "CONSTANT" and isinstance(literal, dict):

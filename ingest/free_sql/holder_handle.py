@@ -1,4 +1,6 @@
-"""The process that holds a snapshot, as the server sees it: it is started, asked and ended here."""
+"""The process that holds a snapshot, as the server sees it: the server starts it, sends it requests
+and ends it here.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ _HANDED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 class HolderHandle:
     """A running process of free_sql.holder."""
 
-    _running: ClassVar[list[HolderHandle]] = []  # the one asked last at the end
+    _running: ClassVar[list[HolderHandle]] = []  # the last one used at the end
     _running_lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(
@@ -92,7 +94,7 @@ class HolderHandle:
             if "error" in answer:
                 raise UserError(answer["error"])
             if line is None:  # the kernel has dropped it, and the process ends
-                raise UserError("the server has too many files open for a query; ask again later")
+                raise UserError("the server has too many files open for a query; try again later")
             self.is_worn = answer["is_worn"]
             return StatementHandle(self, answer["pid"], line)
         except BaseException:
@@ -177,7 +179,7 @@ class HolderHandle:
 
 
 def _environment() -> dict[str, str]:
-    """Of the server's, what a Python needs: secrets are none of it."""
+    """Those of the server's variables that Python needs: no secrets."""
     handed_on = {name: os.environ[name] for name in _HANDED_ON if name in os.environ}
     return handed_on | {
         "PYTHONPATH": os.pathsep.join(part for part in sys.path if part),

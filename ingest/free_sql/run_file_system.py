@@ -14,7 +14,7 @@ from fsspec.spec import AbstractFileSystem
 
 SCHEME = "run"
 _OPENED = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-"""Without waiting: a pipe in place of a file would wait for somebody who writes into it."""
+"""Without waiting: opening a pipe in place of a file would wait for a writer."""
 
 
 class RunFiles(AbstractFileSystem):  # type: ignore[misc]

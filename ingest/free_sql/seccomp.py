@@ -3,7 +3,7 @@
 A program of the kernel's packet filter, put together here (man 2 seccomp). Calls that would write,
 start a program, open a socket or touch another process fail; everything else, reading and
 computing, goes on. Numbers are those of x86-64 and of 64-bit Arm (asm/unistd_64.h,
-asm-generic/unistd.h); on other machines there is no filter and missing_layers() says so.
+asm-generic/unistd.h); on other machines there is no filter and missing_layers() reports it.
 """
 
 from __future__ import annotations

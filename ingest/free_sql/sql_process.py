@@ -144,7 +144,7 @@ class SqlProcess:
     def _statement(self, snapshot: Path, is_over: Callable[[], bool]) -> StatementHandle:
         try:
             return self._handed_out(snapshot, is_over)
-        except _GONE:  # it ended while nobody asked
+        except _GONE:  # it ended while there were no requests
             if is_over():
                 raise
         try:
@@ -153,7 +153,7 @@ class SqlProcess:
             if is_over():
                 raise
             raise UserError(
-                "the process that runs SQL does not start; the server's output says why"
+                "the process that runs SQL does not start; the server's output has the reason"
             ) from error
 
     def _handed_out(self, snapshot: Path, is_over: Callable[[], bool]) -> StatementHandle:
@@ -195,7 +195,7 @@ class SqlProcess:
 
 
 class _Stops:
-    """What may end a statement: its time limit, and whoever asked for it."""
+    """What may end a statement: its time limit and its caller."""
 
     def __init__(self, over: Stop, stop: Stop | None) -> None:
         self.all = [over] if stop is None else [over, stop]
@@ -205,7 +205,7 @@ class _Stops:
         return any(stop.called for stop in self.all)
 
     def detach(self) -> None:
-        """None of them ends what comes later."""
+        """From now on none of them ends a later statement."""
         for stop in self.all:
             stop.detach()
 
@@ -225,7 +225,7 @@ def _begin(
 
 @contextmanager
 def _ends_as_sentence(over: Stop, limit_s: float | None, stop: Stop | None) -> Iterator[None]:
-    """Say why a process ended before its answer did."""
+    """Report why a process ended before its answer did."""
     try:
         yield
     except (*_GONE, pa.ArrowException) as error:
@@ -239,7 +239,7 @@ def _validated(
     statement: StatementHandle,
     ends: Callable[[], AbstractContextManager[None]],
 ) -> Iterator[pa.RecordBatch]:
-    """The batches; one that is not what it says raises before anybody reads it."""
+    """The batches; a malformed one raises before anything reads it."""
     while True:
         with ends():
             try:

@@ -1,6 +1,6 @@
 """Files of other tools as run folders: the same tables, with provenance, guesses and problems.
 
-An import is written into a hidden folder beside its place and renamed at the end, so that an
+An import is written into a hidden folder next to the run's and renamed at the end, so that an
 interrupted one leaves nothing. The id of the run ends in a hash of the content: the same content
 is imported once. Files are read by processes of their own (ingest.imports.pool); what they have
 read can be looked at meanwhile (ingest.imports.preview).
@@ -239,7 +239,7 @@ def _nothing_readable(given: list[Path], problems: list[str]) -> str:
 
 
 def _remove_killed(runs: Path) -> None:
-    """Remove what imports left that were killed: nobody holds their lock."""
+    """Remove what killed imports left: those whose lock is free."""
     for folder in runs.glob(f"{UNFINISHED}*"):
         with suppress(OSError):  # another import was faster
             is_old = time.time() - folder.stat().st_mtime > _BEFORE_LOCKED_S

@@ -112,7 +112,7 @@ def kept_parts(folder: Path) -> Iterator[Part]:
 
 
 def _index(path: Path) -> Iterator[tuple[int, int, int]]:
-    """Number, place and size of every whole part in a file."""
+    """Number, offset and size of every whole part in a file."""
     end, offset = path.stat().st_size, 0
     with path.open("rb") as file:
         while offset + _HEADER.size <= end:

@@ -1,7 +1,7 @@
 """Files as parts, parts as a run: each file is read by itself, then the run takes what was found.
 
 Reading one file knows nothing of the others, so that many can be read at once and a file that ends
-its process costs itself only. What needs all of them (ranks that no file tells, two files of one
+its process costs itself only. What needs all of them (ranks that no file names, two files of one
 rank, members of groups) is decided when the parts are put together, in the order of the files.
 """
 
@@ -35,7 +35,7 @@ class Part:
     format: str
     """name of its reader; empty where none knows it"""
     staged: StagedRows
-    """what was said of it while it was read"""
+    """problems and guesses of the file itself"""
     value: Any = None
     """what the reader made of it; None where nothing is to be taken"""
 
@@ -49,7 +49,7 @@ def parts_of(
     """Read a file on disk, or every file of an archive, numbered from 0; rows go to `folder`.
 
     `on_bytes` gets the number of bytes read of the file on disk; `is_mine` the number and name of
-    what comes next, and says whether it shall be read.
+    what comes next, and returns whether to read it.
     """
     for number, source in enumerate(sources([path], on_bytes)):
         if is_mine(number, source.name):
@@ -73,7 +73,7 @@ def _part_of(source: Source, staged: StagedRows) -> Part:
 def format_of(files: Iterable[tuple[str, str]]) -> str:
     """The one format of files given as (name, format); empty where no file has any.
 
-    A generic format gives way to one that says what it is. Raises UserError where two do.
+    A generic format gives way to a specific one. Raises UserError for two specific ones.
     """
     firsts: dict[str, str] = {}
     """format -> first file of it"""

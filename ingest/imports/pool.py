@@ -1,7 +1,7 @@
 """Files read by several processes at once, which are ended when they take too long.
 
 A process that crashes, hangs or needs too much memory costs the file it was reading, or the member
-of an archive: one sentence says what was lost. See ingest.imports.worker.
+of an archive: one sentence names what was lost. See ingest.imports.worker.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ingest.run_folder.run_writer import Findings
 
 _LOOK_EVERY_S = 0.1
 _BYTES_PER_PROCESS = 3 << 20
-"""Starting a process costs as much as reading so many bytes of pickles."""
+"""Starting a process costs as much as reading this many bytes of pickles."""
 _LAST = -1
 """Number of the job that is no file."""
 _MOST_LOST = 3
-"""So many processes may end in one archive; what stands behind the last loss is not read."""
+"""This many processes may end in one archive; what follows the last loss is not read."""
 _BEHIND_ALL = 10**8 - 1
 
 Watch = Callable[[int, str, int], None]
@@ -110,7 +110,7 @@ class Pool:
         return Findings.from_json(json.loads((self._folder / FINDINGS).read_text("utf-8")))
 
     def _work_off(self) -> None:
-        """Until nothing waits and nobody works."""
+        """Until no job waits and no process works."""
         while self._waiting or self._busy():
             wanted = len(self._busy()) + len(self._waiting) + len(self._to_share())
             while len(self._processes) < min(self._most, wanted):
@@ -150,7 +150,7 @@ class Pool:
             process.take(shared)
 
     def _next(self) -> Job:
-        """The largest file; one process looks at the smallest ones until one tells its start."""
+        """The largest file; one process reads the smallest ones until one has a start."""
         is_looking = any(process.job is self._looked_at for process in self._busy())
         if is_looking or self.starts.first_ns is not None:
             return self._waiting.popleft()
@@ -172,7 +172,7 @@ class Pool:
                 self._follow(process, process.job, answer)
 
     def _follow(self, process: Process, job: Job, answer: dict[str, Any]) -> None:
-        """What a process tells of its work."""
+        """Note what a process reports of its work."""
         if "bytes" in answer:
             job.read_bytes = max(job.read_bytes, min(answer["bytes"], job.num_bytes))
         elif "source" in answer:
@@ -225,7 +225,7 @@ class Pool:
         goes_on = job.is_archive and job.num_lost < _MOST_LOST
         self._note_loss(process, job, ending, is_end=is_left and not goes_on)
         if is_left and goes_on:
-            self._waiting.appendleft(job)  # with those of its members that nobody has taken
+            self._waiting.appendleft(job)  # with those of its members that no process has taken
         elif is_left:
             self._end(job)
 

@@ -1,8 +1,8 @@
 """Runs that are still being imported: what is read whole is shown while the rest is read.
 
-An import works in a hidden folder, RUNS/.import-ID. Beside what it reads lies there shown/NAME, a
-run folder of the name that the run will have: every file of a format whose files tell their own
-rank puts its rows there, by links that cost no room. Clocks are left out, because they are compared
+An import works in a hidden folder, RUNS/.import-ID. It also holds shown/NAME, a run
+folder of the name that the run will have: every file of a format whose files name their own rank
+puts its rows there, by links that cost no room. Clocks are left out, because they are compared
 at the end, and so is a second file of a rank, which may turn out to be left out. All of it is a run
 once it is known what times are counted from (ingest.imports.time_zero), as they are in the whole
 run: links hold. The whole run then appears in RUNS under the same name, and the hidden folder goes,
@@ -27,7 +27,7 @@ from trace_hooks.schema import SCHEMA_VERSION, RunInfo, publish_json, rank_file_
 UNFINISHED = ".import-"
 """How the folder begins in which an import works."""
 FOUND = "reading"
-"""Folder in it: what was read and not put together yet; locked as long as the import goes on."""
+"""Folder in it: what was read and not put together yet; locked while the import runs."""
 _SHOWN = "shown"
 _PROGRESS = "importing.json"
 _NOTE_EVERY_S = 0.5
@@ -134,12 +134,12 @@ def remove(unfinished: Path) -> None:
 
 
 def shown_runs(runs: Path) -> list[Path]:
-    """Folders of the runs in the making whose imports go on, by name."""
+    """Folders of the runs in the making whose imports still run, by name."""
     folders = []
     for path in runs.glob(f"{UNFINISHED}*/{_SHOWN}/*/{RUN_FILE}"):
         lock = OwnerLock(path.parents[2] / FOUND)
         with suppress(OSError):  # it has just ended
-            if lock.acquire():  # whoever had it was killed
+            if lock.acquire():  # its import was killed
                 lock.release()
             else:
                 folders.append(path.parent)
@@ -152,7 +152,7 @@ def is_shown(folder: Path) -> bool:
 
 
 def import_progress(folder: Path) -> ImportProgress:
-    """How far the import of a run in the making is; the beginning where that is not told yet."""
+    """How far the import of a run in the making is; zeros where it is not known yet."""
     with suppress(OSError, ValueError):  # it has just begun, or ended
         progress = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
         return ImportProgress(**progress)

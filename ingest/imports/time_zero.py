@@ -1,7 +1,7 @@
 """What the times of an imported run count from, known before all files are read.
 
 The earliest start is known at the end only, and links to what was shown before would shift then
-(ingest.imports.preview). So the smallest file that tells a start says it: it is read first, and it
+(ingest.imports.preview). So the smallest file that has a start decides: it is read first, and it
 is the same one whenever the same files are imported.
 """
 
@@ -15,18 +15,18 @@ from ingest.readers.tables.staged_rows import StagedRows
 
 
 def start_of(part: Part) -> int | None:
-    """When the first rank of a file began, where its reader says so at once; Unix ns."""
+    """When the first rank of a file began, where its reader knows at once; Unix ns."""
     values = part.value if isinstance(part.value, tuple) else ()
     all_staged = [part.staged, *(staged for staged in values if isinstance(staged, StagedRows))]
     return next((staged.started_ns for staged in all_staged if staged.started_ns is not None), None)
 
 
 class _Members:
-    """What the members of one file tell, in whatever order they come."""
+    """Starts of the members of one file, in whatever order they come."""
 
     def __init__(self) -> None:
         self.start_ns: int | None = None
-        """of the first member that tells one, once all before it have come"""
+        """of the first member that has one, once all before it have come"""
         self._waiting: dict[int, int | None] = {}
         self._next = 0
 

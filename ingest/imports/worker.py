@@ -73,7 +73,7 @@ class Worker:
         self._answered_s = 0.0
 
     def obey(self, order: Order) -> None:
-        """Carry out one order; the answer is the last line it tells."""
+        """Carry out one order; the answer is the last line it writes."""
         if "temporary" in order:
             os.environ["TMPDIR"] = tempfile.tempdir = order["temporary"]
             return
@@ -128,7 +128,7 @@ class Worker:
 
 
 def seconds_allowed(num_bytes: int) -> int:
-    """How long a file of so many bytes may be read: a while, and a second for every MiB."""
+    """How long a file of this many bytes may be read: a while, and a second for every MiB."""
     return limits().max_file_seconds + num_bytes // MIB
 
 
@@ -148,7 +148,7 @@ def _limit_process() -> None:
 
 
 def _limit_cpu(num_bytes: int) -> None:
-    """For the case that whoever gives orders is gone and cannot end this process."""
+    """For the case that the giver of orders is gone and cannot end this process."""
     used_s = time.process_time()
     # twice as much: a thread of a library may help; ingest.imports.pool measures the time that
     # passes
@@ -173,7 +173,7 @@ def _orders() -> Iterator[Order]:
 def main() -> None:
     """Read files on orders from stdin."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="ascii")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody else writes among the answers
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing else is written among the answers
     tune_worker()
     _limit_process()
     worker = Worker(answers)

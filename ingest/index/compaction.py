@@ -1,9 +1,9 @@
 """Merges a run's many small segments into few files, losing and doubling nothing.
 
-Files of one (table, attempt, band of 64 ranks) are merged in tiers: so many of a tier become one of
-the next, sorted by (rank, time). Written whole and published by rename, a merged file names the
+Files of one (table, attempt, band of 64 ranks) are merged in tiers: a number of one tier become one
+of the next, sorted by (rank, time). Written whole and published by rename, a merged file names the
 files it replaces in its own metadata. So a crash at any point is harmless: before the rename there
-is no merged file; after it whoever reads the folder next, with or without an index, takes the
+is no merged file; after it the next reader of the folder, with or without an index, takes the
 merged file and leaves its inputs out. Inputs are deleted when readers had time to move on.
 """
 
@@ -27,13 +27,13 @@ FIRST_FAN_IN = 32
 FAN_IN = 8
 """Files of a tier that become one of the next; no more of them are open at once."""
 MOST_SEGMENTS = 64
-"""Segments are merged so many at a time: they are in memory together."""
+"""Segments merged at a time: they are in memory together."""
 CLOSED_S = 60.0
-"""A table that got no new file for so long is merged as far as ROWS_PER_FILE allows."""
+"""A table without a new file for this long is merged as far as ROWS_PER_FILE allows."""
 ROWS_PER_FILE = 2_000_000
 """A file this long is not merged again: about 12 MB of spans."""
 BYTES_PER_FILE = 64 << 20
-"""Nor one of so many bytes: a frame has a thousand times those of a span, in memory, too."""
+"""Nor one of this many bytes: a frame takes a thousand times as many as a span, in memory too."""
 GRACE_S = 60.0
 """Time between a merge and the deletion of its inputs, for readers of older snapshots."""
 
@@ -119,7 +119,7 @@ class Compaction:
         return len(batch)
 
     def _replaced_by(self, batch: list[FileEntry]) -> list[str]:
-        """What the batch itself replaced and is not deleted yet: nobody else will name it."""
+        """What the batch itself replaced and is not deleted yet: no other file will name it."""
         named = {
             path
             for entry in batch
@@ -164,7 +164,7 @@ class Compaction:
 
 
 def _cut(entries: list[FileEntry], most: int) -> list[list[FileEntry]]:
-    """Neighbours in time: at most so many files, together within the bounds of one file."""
+    """Neighbours in time: at most `most` files, together within the bounds of one file."""
     batches: list[list[FileEntry]] = [[]]
     rows = num_bytes = 0
     for entry in sorted(entries, key=lambda e: (e.step_min, e.ts_min or 0, e.path)):

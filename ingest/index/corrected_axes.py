@@ -18,9 +18,9 @@ _FRESH = pa.schema([("attempt", pa.int64()), ("group_id", pa.int64()), ("axis", 
 
 
 class CorrectedAxes:
-    """Keeps `group_members.axis` what the corrected layout says; inside the indexer's transaction.
+    """Keeps `group_members.axis` as the corrected layout has it; inside the indexer's transaction.
 
-    A group along no axis of the layout keeps the axis that the files told, and so does one of
+    A group along no axis of the layout keeps the axis in the files, and so does one of
     experts: they are a factorisation of their own.
     """
 
@@ -29,7 +29,7 @@ class CorrectedAxes:
         self._rank_files = rank_files
 
     def is_current(self) -> bool:
-        """Whether the index follows what layout.json says now."""
+        """Whether the index follows layout.json as it is now."""
         return self._followed() == _content(self._layout())
 
     def before(self) -> Axes:
@@ -65,7 +65,7 @@ class CorrectedAxes:
     def _layout(self) -> ParallelLayout | None:
         try:
             correction = read_correction(self.database.run_folder)
-        except UserError:  # RankFiles tells it as a problem of the run
+        except UserError:  # RankFiles reports it as a problem of the run
             return None
         return None if correction is None else correction.layout
 

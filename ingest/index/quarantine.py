@@ -1,4 +1,4 @@
-"""Files that came for a run and are not what they claim to be: kept aside, never read.
+"""Files sent to a run that are not what they claim to be: kept aside, never read.
 
 They lie in `quarantine/` of the run folder, as many as there is room for, with one sentence each,
 which are problems of the run.

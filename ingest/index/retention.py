@@ -1,6 +1,6 @@
 """How long content is kept: rows of schema.CONTENT_TABLES, what went through a model.
 
-Everything else of a run is kept until somebody deletes the run.
+Everything else of a run is kept until the run is deleted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(h|d|w|MB|GB|TB)")
 
 @dataclass(frozen=True)
 class Keep:
-    """Bounds on the content of each run, None: there is none.
+    """Bounds on the content of each run; None: no bound.
 
     Files go whole; a file is as old as the newest row in it.
     """
@@ -54,11 +54,11 @@ class Keep:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether anything is ever to go."""
+        """Whether there is any bound."""
         return self.seconds is not None or self.num_bytes is not None
 
     def too_much(self, entries: Iterable[FileEntry], now_ns: int) -> list[str]:
-        """Paths of those of one run's files that are to go: of too many bytes the oldest."""
+        """Paths of one run's files beyond the bounds: of too many bytes the oldest."""
         least_ns = -math.inf if self.seconds is None else now_ns - self.seconds * 1e9
         left = math.inf if self.num_bytes is None else self.num_bytes
         paths = []
@@ -76,8 +76,8 @@ KEEP_ALL = Keep()
 
 
 def retire_old_content(database: IndexDatabase, keep: Keep) -> int:
-    """Retire what is not to be kept longer, to be deleted once readers had time to move on; how
-    many files. Raises what the database raises, with nothing done.
+    """Retire content beyond the bounds; it is deleted once readers had time to move on. Returns the
+    number of files. Raises what the database raises, with nothing done.
     """
     if not keep.is_bounded:
         return 0
@@ -91,7 +91,7 @@ def retire_old_content(database: IndexDatabase, keep: Keep) -> int:
 
 
 def content_files(run_folder: Path) -> list[FileEntry]:
-    """The sound files of content that lie in a run's folder, as their footers tell."""
+    """The sound files of content in a run's folder, by their footers."""
     names = tuple(f"{table}-" for table in CONTENT_TABLES)
     paths: list[str] = []
     for folder in DATA:

@@ -10,7 +10,7 @@ The rules (specs: metrics; user's words: docs/data-model.md):
    compute on another is both, and not exposed.
 4. Where a step has `kernel` spans, they are its compute and host-side forward/backward/... is not.
 5. Blocked on data is `data_wait`, and `data_fetch` that nothing of the rank hides: a loader without
-   workers fetches on the training thread itself. Beside compute or communication on another track
+   workers fetches on the training thread itself. Next to compute or communication on another track
    a fetch is hidden.
 
 Shape suffixes: S spans, C cells (one (rank, step) each), P pieces of spans, E pieces of time,

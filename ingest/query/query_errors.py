@@ -1,4 +1,4 @@
-"""What DuckDB says of a statement that failed, as one sentence for whoever wrote it."""
+"""DuckDB's report on a statement that failed, as one sentence for its author."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import duckdb
 
 from ingest.stopping import Interrupted, Stop
 
-_REMEDY = "ask for fewer ranks or steps"
+_REMEDY = "choose fewer ranks or steps"
 _MEMORY_SHORT = f"the query needs more memory than it may use; {_REMEDY}"
 PROCESS_ENDED = (
     "the query failed: its process ended before its answer did, mostly because it needs more "
@@ -33,14 +33,14 @@ def sentence(error: BaseException) -> str:
     is_short = isinstance(error, MemoryError | duckdb.OutOfMemoryException)
     if is_short or any(sign in text for sign in _SHORT):
         return _MEMORY_SHORT
-    return f"SQL: {_said(text)}"[:_LONGEST]
+    return f"SQL: {_message(text)}"[:_LONGEST]
 
 
-def _said(text: str) -> str:
+def _message(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return "it failed"
-    if lines[0].startswith("Traceback"):  # of run_file_system: its last line says what is wrong
+    if lines[0].startswith("Traceback"):  # of run_file_system: its last line has the reason
         traced = text.partition("\n\nLINE ")[0].splitlines()
         return _PYTHON_ERROR.sub("", traced[-1].strip())
     hint = next((line for line in lines[1:] if line.startswith(("Did you mean", "Candidate"))), "")

@@ -5,7 +5,7 @@ A file begins with a header of comment lines::
     -- What the answer is, in a sentence or two.
     -- reads: spans, collectives              raw tables, opened by the manifest's choice of files
     -- param: rank int required               name, type (int, float, text), `required` or a default
-    -- param: attempt int = newest            newest: the newest attempt that has the step asked for
+    -- param: attempt int = newest            newest: the newest attempt that has the step
     -- column: wait_ns  what it is, unit
     -- empty: what an empty result means
 

@@ -33,7 +33,7 @@ FORMATS = (
     "rocpd",
     "chrome_trace",
 )
-"""Names of the readers, in the order in which they are asked whether a file is theirs."""
+"""Names of the readers, in the order in which they look at a file."""
 
 
 class Reader(Protocol):

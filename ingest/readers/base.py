@@ -20,9 +20,10 @@ class Format:
     title: str
     """in words, for people"""
     is_generic: bool = False
-    """its files say little of what they are: among files of another format they are left out"""
+    """its files hold no sign of what wrote them: among files of another format they are left out"""
     is_previewable: bool = False
-    """the reader takes a file for what it says itself, so that it can be shown before the others"""
+    """each file has its rank and rows by itself, so that it can be shown before the others are read
+    """
     has_own_clocks: bool = False
     """a file per process, each with its host's clock, which is compared with the others'"""
     layout_from: str = "process groups"
@@ -44,7 +45,7 @@ class Sink(Protocol):
         """What a rank is; a second one of the same rank replaces the first."""
 
     def add_guess(self, text: str) -> None:
-        """Something the files do not say and the reader decided, in a sentence."""
+        """Something that is not in the files and the reader decided, in a sentence."""
 
     def add_problem(self, text: str) -> None:
         """Something that could not be read, with the file's name, in a sentence."""

@@ -180,7 +180,7 @@ class _OwnFile:
         self._seen.add(digest)
         track: Track[Row] = Track(self._emit)
         for row in rows:
-            _learn_place(self._rank, row)
+            _learn_coordinates(self._rank, row)
             self._row(track, row)
         track.close()
         self._num_alone += track.num_ends_alone
@@ -256,7 +256,7 @@ class _AggregatedFile:
                 self._num_bad += ph in ("B", "E", "X")
                 continue
             if args:
-                _learn_place(rank, args)
+                _learn_coordinates(rank, args)
             ts_ns = round(ts_us * 1000)
             self._rows[pid, str(row.get("tid"))].append((ts_ns, len(self._rows), row))
 
@@ -347,8 +347,8 @@ def _kind(name: str, enclosing: str) -> str:
     return known or (enclosing if enclosing in ("forward", "backward") else "host")
 
 
-def _learn_place(rank: _Rank, args: Mapping[str, Any]) -> None:
-    """Coordinates and global rank, where a row tells them."""
+def _learn_coordinates(rank: _Rank, args: Mapping[str, Any]) -> None:
+    """Coordinates and global rank, where a row has them."""
     for axis in ("dp", "pp", "tp"):
         value = _whole(args.get(f"{axis}_rk", args.get(f"{axis}_rank")))
         if value is not None and 0 <= value < 1 << 20:

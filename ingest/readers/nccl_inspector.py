@@ -65,7 +65,7 @@ class _Log:
     host: str = ""
     pid: int = UNKNOWN
     num_of_dump: int = 0
-    """calls that tell no times of their own"""
+    """calls without times of their own"""
 
 
 def read(source: Source, staged: StagedRows) -> _Log | None:
@@ -105,7 +105,7 @@ class Import:
             return
         world = max((call for log in self._logs for call in log.calls), key=lambda c: c.num_ranks)
         self._sink.add_guess(
-            f"the logs tell no global ranks: they are taken from the largest communicator "
+            f"the logs name no global ranks: they are taken from the largest communicator "
             f"({world.comm}, {world.num_ranks} ranks)"
         )
         of_rank = self._placed(world)
@@ -122,7 +122,7 @@ class Import:
         from_dump = sum(log.num_of_dump for log in self._logs)
         if from_dump:
             self._sink.add_guess(
-                f"{from_dump:,} collectives tell how long they took, not when: they are shown as "
+                f"{from_dump:,} collectives give how long they took, not when: they are shown as "
                 "over when their line was written (NCCL_INSPECTOR_DUMP_VERBOSE=1 logs the times)"
             )
         for rank, (log, calls) in sorted(of_rank.items()):
@@ -162,7 +162,7 @@ class Import:
     def _place_many(
         self, by_rank: dict[int, tuple[_Log, list[_Call]]], ranks: list[int], log: _Log, comm: str
     ) -> None:
-        """A process with several GPUs: only the largest communicator tells whose a call is."""
+        """A process with several GPUs: only the largest communicator shows whose a call is."""
         others = sum(call.comm != comm for call in log.calls)
         for rank in ranks:
             own = [c for c in log.calls if c.comm == comm and c.rank_in_comm == rank]
@@ -246,8 +246,8 @@ def _take(log: _Log, line: Line) -> bool:
     if not isinstance(header, dict) or not isinstance(metadata, dict):
         return False
     comm, rank, size = header.get("id"), _count(header.get("rank")), _count(header.get("n_ranks"))
-    seq, told = _count(perf.get("coll_sn")), perf.get("coll")
-    if not isinstance(comm, str) or not isinstance(told, str) or seq < 0:
+    seq, name = _count(perf.get("coll_sn")), perf.get("coll")
+    if not isinstance(comm, str) or not isinstance(name, str) or seq < 0:
         return False
     if not 0 <= rank < size <= limits().max_ranks:
         return False
@@ -258,7 +258,7 @@ def _take(log: _Log, line: Line) -> bool:
     if len(log.calls) >= limits().max_rows:
         raise ValueError(f"has more collectives than {variable('max_rows')}={limits().max_rows}")
     log.num_of_dump += own_times is None
-    op = op_name(told) or told[:64].lower()
+    op = op_name(name) or name[:64].lower()
     log.calls.append(
         _Call(comm[:64], rank, size, op, seq, _count(perf.get("coll_msg_size_bytes")), *times)
     )
@@ -269,7 +269,7 @@ def _take(log: _Log, line: Line) -> bool:
 
 
 def _times(perf: Line) -> tuple[int, int, int] | None:
-    """When it was enqueued, began and ended on the GPU; None where that is not told."""
+    """When it was enqueued, began and ended on the GPU; None where unknown."""
     times = perf.get("event_trace_ts")
     if not isinstance(times, dict):
         return None

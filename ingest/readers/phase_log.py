@@ -34,7 +34,7 @@ _NUMBERS = ("loss", "grad_norm", "tokens", "lr")
 
 
 def recognises(source: Source) -> bool:
-    """Whether its lines tell steps with phase times."""
+    """Whether its lines are steps with phase times."""
     return any(_is_line(line) for line in first_objects(source.head))
 
 
@@ -111,12 +111,12 @@ class Import:
         """Write every rank, and what was decided about all of them."""
         for log in self._waiting:
             rank = next(r for r in range(len(self._logs) + 1) if r not in self._logs)
-            self._sink.add_guess(f"{log.name} tells no rank: shown as rank {rank}")
+            self._sink.add_guess(f"{log.name} names no rank: shown as rank {rank}")
             self._logs[rank] = log
         if not self._logs:
             return
         self._sink.add_guess(
-            "the log tells how long the phases of a step took, not when: they are laid end to end "
+            "the log gives how long the phases of a step took, not when: they are laid end to end "
             "(data, compute, communication, wait); compute is forward, backward and optimizer in "
             "one and shown as forward"
         )
@@ -160,7 +160,7 @@ class Import:
 
 
 def _take(log: _Log, line: Line, ranks: set[int]) -> bool:
-    """Keep one line; False where it is none of a phase log."""
+    """Keep one line; False where it is no line of a phase log."""
     step = line.get("step")
     if type(step) is not int or not 0 <= step < MAX_STEP or not _is_line(line):
         return False

@@ -1,4 +1,4 @@
-"""Files that are no readable trace, recognised by content and called what they are."""
+"""Recognised but unsupported files: what to call them, by their content."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _ENDINGS = {
     ".qdrep": "a report of Nsight Systems by its name (`nsys export --type sqlite` makes of it "
     "what is read)",
 }
-"""Formats that nothing at their begin tells: what their names say is better than nothing."""
+"""Formats that cannot be recognised by their first bytes: their names are better than nothing."""
 
 
 def _is_pickle(head: bytes) -> bool:
@@ -128,7 +128,7 @@ _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
         lambda head: bool(_MEMORY_TIMELINE.match(head)) or b"<title>GPU Memory Timeline" in head,
     ),
     (
-        "a log of NCCL, which tells no times of operations",
+        "a log of NCCL, without times of operations",
         lambda head: _is_text(head) and bool(_NCCL_LOG.search(head, 0, 65536)),
     ),
     (
@@ -139,14 +139,14 @@ _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
     ("a file of JSON lines", lambda head: bool(_JSON_LINES.match(head))),
     ("JSON, but no trace", _is_json),
     ("a tar archive inside another file (unpack it first)", is_tar),
-    ("an HTML page, perhaps one that asks to log in", lambda head: bool(_HTML.match(head))),
+    ("an HTML page, perhaps a login page", lambda head: bool(_HTML.match(head))),
     (
         "a Chakra execution trace (operators without GPU times), no profiler trace",
         lambda head: bool(_CHAKRA.match(head)),
     ),
     ("a file of TensorBoard events, no trace", lambda head: b"brain.Event:" in head[:64]),
     (
-        "a profile of TensorFlow or JAX (XPlane); the trace.json.gz beside it is read",
+        "a profile of TensorFlow or JAX (XPlane); the trace.json.gz next to it is read",
         _is_xplane,
     ),
     ("a native Perfetto trace; export it as JSON (traceconv json)", _is_perfetto),

@@ -1,7 +1,7 @@
 """DLRover xpu_timer timelines: a protobuf of kernels per rank, and a text file with their names.
 
 Format: https://github.com/intelligent-machine-learning/dlrover (xpu_timer/protos/hook.proto). Files
-are RANK-WORLD.timeline with RANK-WORLD.timeline.meta beside them, whose lines are `code,name`.
+are RANK-WORLD.timeline with RANK-WORLD.timeline.meta next to them, whose lines are `code,name`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KINDS = {0: "kernel", 1: "other_comm", 2: "memcpy"}  # matmul, collective, memo
 _SIDES = {1: "send", 2: "recv"}
 _OWN_PREFIX = "xpu_timer_"
 _YEARS_US = range(978_307_200_000_000, 4_102_444_800_000_000)
-"""2001 to 2100: a first message whose start lies elsewhere is of another format."""
+"""2001 to 2100: a first message whose start lies outside is of another format."""
 _FILE_NAME = re.compile(r"(\d{1,9})-(\d{1,9})\.timeline")
 _META_NAME = re.compile(r"\.timeline\.meta(\.gz)?$")
 _META_LINES = re.compile(rb"(\d{1,10},[^\n]*(\n|$))+")
@@ -71,7 +71,7 @@ def _begins_with_a_trace(head: bytes) -> bool:
 
 @dataclass
 class _Call:
-    """A collective as a kernel tells it."""
+    """A collective by its kernel."""
 
     code: int
     comm_hash: int
@@ -80,7 +80,7 @@ class _Call:
     num_bytes: int
     dtype: str
     side: str
-    """send or recv where it says so"""
+    """send or recv where known"""
     enqueue_ns: int
     start_ns: int
     end_ns: int
@@ -98,7 +98,7 @@ class _Timeline:
     pid: int = UNKNOWN
     num_bad: int = 0
     names: dict[int, str] | None = None
-    """of the .meta that lies beside it"""
+    """of its .meta file"""
 
 
 @dataclass
@@ -122,9 +122,9 @@ def read(source: Source, staged: StagedRows) -> _Timeline | _Names | None:
         return _Names(_META_NAME.sub(".timeline", source.name), _names_in(data))
     timeline = _timeline(source.name, data, staged)
     if source.path is not None:
-        beside = source.path.with_name(f"{source.path.name}.meta")
-        if beside.is_file() and beside.stat().st_size <= _META_BYTES:
-            timeline.names = _names_in(beside.read_bytes())
+        meta = source.path.with_name(f"{source.path.name}.meta")
+        if meta.is_file() and meta.stat().st_size <= _META_BYTES:
+            timeline.names = _names_in(meta.read_bytes())
     if not len(timeline.spans):
         staged.add_problem(f"{source.name}: no kernel could be read")
         return None

@@ -15,14 +15,14 @@ from trace_hooks.schema import UNKNOWN, RankInfo
 
 
 def has_recorded_layout(info: RankInfo) -> bool:
-    """Whether the hooks of the job told this rank's layout; an import only infers it."""
+    """Whether the hooks of the job recorded this rank's layout; an import only infers it."""
     return bool(info.get("hooks")) and bool(info.get("layout"))
 
 
 def corrected(info: RankInfo, layout: ParallelLayout) -> RankInfo:
     """A rank's file with the layout that was corrected by hand.
 
-    What the hooks of the job told itself stays, and so does a rank of an attempt of another size.
+    What the hooks of the job recorded stays, and so does a rank of an attempt of another size.
     """
     is_outside = info["world_size"] not in (UNKNOWN, layout.world_size)
     if has_recorded_layout(info) or is_outside or not layout.has(info["rank"]):
@@ -75,7 +75,7 @@ class RankFiles:
             return list(self._corrected or ()), [*self._problems, *more]
 
     def as_read(self) -> list[RankInfo]:
-        """Every rank's file as it is, whatever layout.json says; in the order of read()."""
+        """Every rank's file as it is, without layout.json; in the order of read()."""
         self.read()
         with self._lock:
             return list(self._ranks)
@@ -124,7 +124,7 @@ class RankFiles:
 
 
 def layout_stamp(run_folder: Path) -> _Stamp | None:
-    """(time of change, inode, size) of layout.json; None where there is none."""
+    """(time of change, inode, size) of layout.json; None without one."""
     try:
         state = (run_folder / LAYOUT_FILE).lstat()
     except OSError:

@@ -22,14 +22,14 @@ from trace_hooks.schema import (
 )
 
 UNKNOWN_RANK = "unknown"
-"""Key of events_per_rank for the files whose rank nothing tells, not even their names."""
+"""Key of events_per_rank for the files whose rank is unknown, also by their names."""
 _LONGEST_SENTENCE = 2000
 _MOST_SENTENCES = 1000
 
 
 @dataclass
 class Findings:
-    """What readers said of the files besides rows; `ranks` by rank, events -1 where not told."""
+    """What readers found in the files in addition to rows; `ranks` by rank, events -1 unknown."""
 
     ranks: dict[int, RankInfo] = field(default_factory=dict)
     guesses: list[str] = field(default_factory=list)
@@ -60,7 +60,7 @@ def check_rank(info: RankInfo) -> None:
 
 
 def has_start(info: RankInfo) -> bool:
-    """Whether a file tells when its rank began: 0 is a time where it ended later."""
+    """Whether it is known when the rank began: 0 is a time where it ended later."""
     return bool(info["started_ns"] or (info["end"] or {"ts_ns": 0})["ts_ns"])
 
 
@@ -125,7 +125,7 @@ class RunWriter:
             sentences.append("there are more of these, which are not listed")
 
     def count_events(self, rank: int, num_events: int) -> None:
-        """Elements of one file's list of events; rank -1 where nothing tells it."""
+        """Elements of one file's list of events; rank -1 unknown."""
         counted = self.found.events_per_rank
         counted[rank] = counted.get(rank, 0) + num_events
 

@@ -1,4 +1,4 @@
-"""Chrome traces in JSON that no reader of a special format knows, as far as they tell anything.
+"""Chrome traces in JSON that no reader of a special format knows, as far as they can be understood.
 
 Format: the Trace Event Format of Chrome; ts and dur are microseconds. A process whose name holds
 `rank N` is that rank (so are the processes of rankscope's own export); otherwise a file is one rank
@@ -62,10 +62,10 @@ class Import:
             self._take(file, ranks)
 
     def finish(self) -> None:
-        """Place the files without a rank, and say what was not read."""
+        """Give the files without a rank one, and report what was not read."""
         for file in self._waiting:
             rank = next(r for r in range(len(self._names) + 1) if r not in self._names)
-            self._sink.add_guess(f"{file.name} tells no rank: shown as rank {rank}")
+            self._sink.add_guess(f"{file.name} names no rank: shown as rank {rank}")
             self._write(file, rank, list(file.pids), is_named=False)
         if self._dropped:
             dropped = ", ".join(f"{n:,} {what}" for what, n in sorted(self._dropped.items()))

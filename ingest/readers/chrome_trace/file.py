@@ -71,7 +71,7 @@ class _Pending:
 
     ts: array[int] = field(default_factory=lambda: array("q"))
     is_end: array[int] = field(default_factory=lambda: array("b"))
-    told: list[tuple[str, str, int]] = field(default_factory=list)  # name, kind, step
+    begun: list[tuple[str, str, int]] = field(default_factory=list)  # name, kind, step
 
 
 class ChromeFile:
@@ -141,7 +141,7 @@ class ChromeFile:
         pending = self._pending[event.pid, *group]
         pending.ts.append(ts_ns)
         pending.is_end.append(event.ph in _ENDS)
-        pending.told.append((name, _kind(event.cat, name), step))
+        pending.begun.append((name, _kind(event.cat, name), step))
 
     def _span(
         self, track: tuple[Any, Any], ts_ns: int, dur_ns: int, kind: str, name: str, step: int
@@ -155,7 +155,7 @@ class ChromeFile:
         for (pid, tid, _), pending in self._pending.items():
             track: Track[int] = Track(partial(self._emit, (pid, tid)))
             for i in np.argsort(np.frombuffer(pending.ts, np.int64), kind="stable").tolist():
-                name, kind, step = pending.told[i]
+                name, kind, step = pending.begun[i]
                 if pending.is_end[i]:
                     track.end(pending.ts[i], name, step)
                 else:
@@ -230,7 +230,7 @@ def _step_of(event: _ChromeEvent) -> int:
 
 
 def _base_ns(header: dict[str, bytes]) -> int:
-    """What times count from: `t0_ns` of rankscope's own export; 0 where nothing says."""
+    """What times count from: `t0_ns` of rankscope's own export; 0 unknown."""
     for key in ("otherData", "metadata"):
         try:
             value = msgspec.json.decode(header.get(key, b"{}"))

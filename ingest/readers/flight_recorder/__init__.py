@@ -1,7 +1,7 @@
 """PyTorch Flight Recorder dumps 2.x: pickle or JSON, one file per rank, named by the rank.
 
 Format: https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/FlightRecorder.hpp
-A dump tells which collectives and messages a rank had enqueued last. Its *_discovered_* times are
+A dump holds which collectives and messages a rank had enqueued last. Its *_discovered_* times are
 when a watchdog looked, not when anything ran; where that never happened they are 0 or null.
 """
 
@@ -59,7 +59,7 @@ class _Written:
     newest_ns: int
     """when the last entry was made; 0 without entries"""
     note: str
-    """what it says as a whole"""
+    """about the dump as a whole"""
     last: str
     """the last numbers of each group, JSON"""
     groups: tuple[Group, ...]
@@ -99,7 +99,7 @@ class Import:
             rows_of_dump.drop()
 
     def _is_new(self, name: str, rank: int) -> bool:
-        """Whether no earlier dump is of this rank; says so where one is."""
+        """Whether no earlier dump is of this rank; adds a problem where one is."""
         earlier = self._written.get(rank)
         if earlier is not None:
             self._sink.add_problem(
@@ -108,7 +108,7 @@ class Import:
         return earlier is None
 
     def _place(self, dump: Dump) -> None:
-        """Write a dump that tells no rank, or whose groups were cut off: others describe them."""
+        """Write a dump without a rank, or whose groups were cut off: other dumps describe them."""
         rank = dump.rank
         if rank is None:
             rank = next(r for r in range(len(self._written) + 1) if r not in self._written)
@@ -118,14 +118,16 @@ class Import:
         if dump.lost_its_groups:
             known = {group for written in self._written.values() for group in written.groups}
             dump.groups = {group.name: group for group in known if rank in group.ranks}
-            whose = "they are taken from the other dumps" if dump.groups else "nobody knows them"
+            whose = "they are taken from the other dumps" if dump.groups else "they are unknown"
             self._sink.add_guess(f"{dump.name} does not describe its groups: {whose}")
         self._written[rank] = _write(dump, rank, self._sink)
 
     def finish(self) -> None:
-        """Place the dumps without a rank, then write what each rank had enqueued last."""
+        """Give the dumps without a rank one, then write what each rank had enqueued last."""
         if self._written or any(dump.rank is not None for dump in self._waiting):
-            self._sink.add_guess("the ranks are taken from the file names: dumps tell none")
+            self._sink.add_guess(
+                "the ranks are taken from the file names: dumps do not contain them"
+            )
         for dump in sorted(self._waiting, key=lambda one: one.rank is None):
             self._place(dump)
         layouts = {written.layout for written in self._written.values()}
@@ -201,7 +203,7 @@ def _write_collectives(sink: Sink, rank: int, dump: Dump) -> list[Group]:
 
 
 def _note(dump: Dump) -> tuple[str, str]:
-    """What the dump says as a whole: a sentence, and the last numbers of each group as JSON."""
+    """About the dump as a whole: a sentence, and the last numbers of each group as JSON."""
     states = Counter(entry.state for entry in dump.entries)
     counts = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
     names = _names_by_id(dump)
@@ -221,10 +223,10 @@ def _note(dump: Dump) -> tuple[str, str]:
 
 
 def _names_by_id(dump: Dump) -> dict[int, str]:
-    """Name of the group of each pg_id: told by the entries, else by the order of creation.
+    """Name of the group of each pg_id: from the entries, else by the order of creation.
 
-    Numbers and numbered names grow alike; that is used where both are complete and every entry
-    agrees, since a dump without entries tells no other way.
+    Numbers and numbered names grow in the same order; that is used where both are complete and
+    every entry agrees, since a dump without entries has nothing else.
     """
     from_entries = {entry.pg_id: entry.group for entry in dump.entries if entry.pg_id >= 0}
     names = list(dump.groups)

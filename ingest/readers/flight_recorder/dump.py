@@ -27,7 +27,7 @@ PICKLE = re.compile(rb"\x80[\x02-\x05]")
 STATUS = ("enqueued", "started", "completed")
 _RANK_AT_END = re.compile(r"(\d{1,9})(?:\.(?:json|pkl|pickle|pt|bin|txt|gz))*$")
 _CUT_OFF = "2.x"
-"""Version of a dump in JSON whose end, where it says its version, is lost."""
+"""Version of a dump in JSON whose end, which has its version, is lost."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Dump:
 
 
 def read_dump(source: Source, sink: Sink) -> Dump | None:
-    """The dump in a file; None where it holds none of version 2. Damage goes to the sink."""
+    """The dump in a file; None for anything but version 2. Damage goes to the sink."""
     content = _pickled(source) if PICKLE.match(source.head) else _in_json(source)
     for problem in (*source.damages(), *content.problems):
         sink.add_problem(f"{source.name}: {problem}")

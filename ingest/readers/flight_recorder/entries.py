@@ -178,7 +178,7 @@ class Numbering:
 
 
 def _named(group: object) -> tuple[str, str]:
-    """Name and description of a process group; empty where they are not told."""
+    """Name and description of a process group; empty where unknown."""
     if not isinstance(group, tuple | list):
         return "", ""
     name = str(_scalar(group[0])) if group else ""
@@ -187,7 +187,7 @@ def _named(group: object) -> tuple[str, str]:
 
 @lru_cache(_MOST_KEPT)
 def _profiled(text: str) -> tuple[str, int] | None:
-    """Operation, and place in the group of a message's other side (-1 none)."""
+    """Operation, and index in the group of a message's other side (-1 none)."""
     match = _PROFILED.fullmatch(text)
     if match is None:
         return None

@@ -33,10 +33,10 @@ class Instance:
 def instances(
     columns: Columns, info: DistributedInfo, rank: int
 ) -> tuple[list[Instance], tuple[int, ...]]:
-    """Collectives in order of start, and the ranks of the group assumed where none was told.
+    """Collectives in order of start, and the ranks of the group assumed where none was named.
 
-    Kernels tell when a collective really ran. Without any, gloo's annotations do (they block);
-    NCCL's annotations and calls only tell when it was enqueued.
+    Kernels show when a collective really ran. Without any, gloo's annotations do (they block);
+    NCCL's annotations and calls only show when it was enqueued.
     """
     kernels = sorted(columns.kernels, key=lambda kernel: kernel.ts_ns)
     calls = _calls(columns)

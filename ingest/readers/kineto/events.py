@@ -1,6 +1,6 @@
 """Events of one torch.profiler (Kineto) file as compact columns: some 25 bytes an event.
 
-Complete events (`ph` X) become rows; flows and memory instants are kept beside them. What spans a
+Complete events (`ph` X) become rows; flows and memory instants are kept apart. What spans a
 whole step or profile (ProfilerStep, PyTorch Profiler) and the copies of annotations on GPU rows
 become none: they would cover gaps.
 """
@@ -33,7 +33,7 @@ NO_SPANS = frozenset({"trace", "gpu_user_annotation", "cpu_instant_event"})
 COMM_CALL = "record_param_comms"
 COMM_ANNOTATION = re.compile(r"(nccl|gloo|ucc|mpi|hccl|xccl):(\w+)")
 
-_TELLS_COMM = b'"Collective name"'
+_COMM_KEY = b'"Collective name"'
 
 
 _COMM_ARGS = msgspec.json.Decoder(CommArgs)
@@ -130,7 +130,7 @@ class Columns:
         self.steps: list[Window] = []
         self.gpu_steps: list[Window] = []
         self.copied_bytes: list[tuple[int, int]] = []
-        """(row, bytes) of every copy that tells"""
+        """(row, bytes) of every copy whose size is known"""
         self.num_rows = 0
         self.num_without_time = 0
         self.extent_ns: tuple[int, int] | None = None
@@ -214,13 +214,13 @@ class Columns:
             if role.special == "kernel" and not COMM_KERNEL.match(name or ""):
                 # no name of a library that communicates: its first kernel decides
                 first = events[int(np.argmax(label == len(self._roles)))]
-                role = role if _TELLS_COMM in bytes(first.args) else role._replace(special="")
+                role = role if _COMM_KEY in bytes(first.args) else role._replace(special="")
             self._roles.append(role)
 
     def _note(self, special: str, event: Event, row: int, ts_ns: int, dur_ns: int) -> None:
         name = event.name or ""
         if special in ("kernel", "call"):
-            has_metadata = _TELLS_COMM in bytes(event.args)
+            has_metadata = _COMM_KEY in bytes(event.args)
             args = _args(_COMM_ARGS, event, CommArgs()) if has_metadata else CommArgs()
             events = self.kernels if special == "kernel" else self.calls
             events.append(CommEvent(row, name, ts_ns, dur_ns, args))

@@ -22,7 +22,7 @@ from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.whole_files import add_imported_clock
 
 _YEAR_2001_US = 10**15
-"""Times above this are microseconds since 1970; below, since something the file does not tell."""
+"""Times above this are microseconds since 1970; below, since an unknown moment."""
 BLOCK_NS = 7_889_238 * 10**9
 """Base times are multiples of this, so that what counts from one is less."""
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_ ]?(\d+)(?!\d)", re.IGNORECASE)
@@ -41,7 +41,7 @@ class FileTrace:
     device: str
     rank: int | None
     has_rank: bool
-    """the file itself says its rank; its name is a guess"""
+    """the rank is in the file; one in its name is a guess"""
     is_cut: bool
     """it ends before its end, where its base time stands"""
 
@@ -75,7 +75,7 @@ class Written:
     """empty where it is not known"""
     clock: str
     assumed: tuple[int, ...]
-    """ranks of the group that was assumed for communication that tells none"""
+    """ranks of the group that was assumed for communication that names none"""
     base_ns: int
     started_ns: int
 
@@ -89,7 +89,7 @@ def read_file(source: Source, sink: Sink) -> FileTrace | None:
     problems = [*source.damages(), *stream.problems]
     if columns.memory.num_without_totals:
         sink.add_guess(
-            f"{source.name}: {columns.memory.num_without_totals:,} memory events tell what "
+            f"{source.name}: {columns.memory.num_without_totals:,} memory events hold what "
             "changed, not what was allocated: left out"
         )
     if columns.num_without_time:
@@ -185,7 +185,7 @@ def _json(text: bytes) -> Any:
 
 
 def _device(properties: object, columns: Columns) -> str:
-    """Name of the GPU whose kernels the file shows, empty where there is none."""
+    """Name of the GPU whose kernels the file shows, empty without any."""
     used = columns.gpus()
     for entry in properties if isinstance(properties, list) else []:
         if isinstance(entry, dict) and entry.get("id") in used:

@@ -82,7 +82,7 @@ class _Ends:
         return np.frombuffer(values, np.dtype(values.typecode)).astype(np.int64)
 
     def keys(self, thread_N: Ints, ts_ns_N: Ints) -> tuple[Ints, Ints]:
-        """One number for each (thread, time) of the ends, and of the spans asked for."""
+        """One number for each (thread, time) of the ends, and of the given spans."""
         times, dense = np.unique(
             np.concatenate((self.column("ts_ns"), ts_ns_N)), return_inverse=True
         )

@@ -1,6 +1,6 @@
 """Memory counters of a torch.profiler file (`profile_memory=True`): one row a step.
 
-Every allocation is an instant `[memory]` that tells what the allocator of one device holds after
+Every allocation is an instant `[memory]` with what the allocator of one device holds after
 it. The job's devices are the GPUs where any shows up, the CPU otherwise.
 """
 
@@ -50,7 +50,7 @@ class MemoryEvents:
 
     def __init__(self) -> None:
         self.num_without_totals = 0
-        """those of PyTorch before 1.12, which tell what changed, not what there is"""
+        """those of PyTorch before 1.12, which hold what changed, not what there is"""
         self.failures_ns: list[int] = []
         """when memory ran out"""
         self._devices: dict[tuple[bool, int], int] = {}

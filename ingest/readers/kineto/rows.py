@@ -117,7 +117,7 @@ class _Sparse:
     def __init__(self, pairs: list[tuple[int, int]], otherwise: int) -> None:
         pairs = sorted(pairs)
         self._rows = np.array([row for row, _ in pairs], np.int64)
-        # one more at the end, for rows behind the last that has a value
+        # one more at the end, for rows after the last that has a value
         self._values = np.array([*(value for _, value in pairs), otherwise], np.int64)
         self._otherwise = otherwise
 

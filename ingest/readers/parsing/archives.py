@@ -1,7 +1,7 @@
 """Files inside archives, one after another, never written to disk: tar as a stream, zip in place.
 
-Names are only shown, so that `../x` leads nowhere; links, devices and sparse files are told, not
-followed. Of a header that claims to be long nothing is read.
+Names are only shown, so that `../x` leads nowhere; links, devices and sparse files are reported,
+not followed. Of a header that claims to be long nothing is read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ _ODD_ZIP = (
 
 @dataclass
 class Member:
-    """One file of an archive; without `read`, `damage` says why. The archive's own has no name."""
+    """One file of an archive; without `read`, `damage` is the reason. The archive's own has no
+    name.
+    """
 
     name: str
     read: Read | None = None
@@ -74,7 +76,7 @@ def _is_hidden(name: str) -> bool:
 def tar_members(read: Read) -> Iterator[Member]:
     """Files of a tar archive that is read forward."""
     problem = ""
-    stream: Any = _TarStream(read)  # a stream is only read; the types ask for seek too
+    stream: Any = _TarStream(read)  # a stream is only read; the types want seek too
     try:
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=_ShortHeaders) as tar:
             for number, info in enumerate(tar):
@@ -234,7 +236,7 @@ def _headed_members(
             on_bytes(max(0, stream.tell() - reported_bytes))
             reported_bytes = max(stream.tell(), reported_bytes)
     except _ODD_ZIP:
-        return  # that the archive is cut off is told in any case
+        return  # that the archive is cut off is reported in any case
 
 
 def _unfolded(read_content: Read, damage: Damage, allowance: Allowance) -> Read:

@@ -1,8 +1,8 @@
 """The events of a Chrome trace in JSON, in batches, without ever holding the whole file.
 
-The text between two events is the only place where a trace can be cut. The last `}, {` of a piece
-is tried as such a place: a piece that ends inside a string, an object or a list does not decode, so
-a piece that decodes was cut at the right place. Where it fails (the array's end, a nested list of
+The text between two events is the only point where a trace can be cut. The last `}, {` of a piece
+is tried as such a point: a piece that ends inside a string, an object or a list does not decode, so
+a piece that decodes was cut at the right point. Where it fails (the array's end, a nested list of
 objects, a damaged event) the piece is walked token by token instead.
 """
 

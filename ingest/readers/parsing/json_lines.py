@@ -1,4 +1,4 @@
-"""Files of one JSON object a line: bad lines are skipped, counted, and told by their numbers."""
+"""Files of one JSON object a line: bad lines are skipped, counted, and reported by number."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class JsonLines:
 
 
 def decoded(text: bytes) -> Line | None:
-    """The object of one line; None where it is none."""
+    """The object of one line; None for anything else."""
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):
@@ -79,7 +79,7 @@ def decoded(text: bytes) -> Line | None:
 
 
 def first_objects(head: bytes) -> list[Line]:
-    """Objects among the first lines of a file, for whoever looks what it is."""
+    """Objects among the first lines of a file, to recognise its format."""
     lines = head.split(b"\n", _LINES_LOOKED_AT)[:_LINES_LOOKED_AT]
     objects = (decoded(line) for line in lines if line.lstrip()[:1] == b"{")
     return [line for line in objects if line is not None]

@@ -1,10 +1,11 @@
-"""Whether every opcode of a pickle builds plain data, told by a regular expression before it runs.
+"""Whether every opcode of a pickle builds plain data, by a regular expression, before it runs.
 
 Python's own unpickler in C is ten times as fast as a machine in Python, but it also obeys opcodes
 that name code, and allocates what sizes and indices claim. What is let through here gives it none
 of that to obey: each opcode is one of those below, each text and number lies in the file whole,
 indices of the memo are bounded. Whatever is not (of honest dumps: texts that are no UTF-8, more
-than 10 MB) is left to ingest.readers.parsing.plain_pickle, which takes it or says what it asks for.
+than 10 MB) is left to ingest.readers.parsing.plain_pickle, which reads it or names what it would
+import.
 
 Opcodes: https://github.com/python/cpython/blob/main/Lib/pickletools.py
 """
@@ -49,7 +50,7 @@ _RUN = re.compile(
 
 
 def is_plain(data: bytes, most_steps: int) -> bool:
-    """Whether it is known to build plain data, in at most so many steps."""
+    """Whether it is known to build plain data, in at most this many steps."""
     offset = num_tuples = 0
     if len(data) > most_steps:  # a step is a byte at least
         return False
@@ -67,7 +68,7 @@ def is_plain(data: bytes, most_steps: int) -> bool:
 
 
 def _end_of_text(data: bytes, offset: int) -> int:
-    """Where a text of any length ends, its size being at `at`; 0 where it is none."""
+    """Where a text of any length ends, its size being at `offset`; 0 for anything else."""
     begin = offset + 4
     end = begin + int.from_bytes(data[offset:begin], "little")
     try:

@@ -1,7 +1,7 @@
 """Pickles of plain containers, decoded so that no opcode can name code.
 
 What ingest.readers.parsing.pickle_check vouches for is built by Python's own unpickler, in C.
-Damaged and odd pickles go through the machine here, which says what is wrong and keeps what came
+Damaged and odd pickles go through the machine here, which reports what is wrong and keeps what came
 before. Known to it are the opcodes that build None, booleans, numbers, texts, bytes, lists, tuples
 and dicts. Any other one (a global, a call, a persistent id, a buffer from outside) is refused by
 name, before it does anything. Nothing is recursive, and nothing is allocated that the file does not
@@ -56,7 +56,7 @@ _KEYS = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 class NotPlain(ValueError):
-    """The pickle asks for something else than plain containers; says what."""
+    """The pickle needs more than plain containers; the text names it."""
 
 
 class CutShort(ValueError):
@@ -70,10 +70,10 @@ class CutShort(ValueError):
 def loads(data: bytes) -> Any:
     """What a pickle of plain containers holds.
 
-    Raises NotPlain for anything that is none, CutShort for damage.
+    Raises NotPlain for anything else, CutShort for damage.
     """
     if is_plain(data, _MOST_STEPS):
-        with suppress(ValueError):  # damaged: the machine says where, and keeps what is before
+        with suppress(ValueError):  # damaged: the machine finds where, and keeps what is before
             return built(data)
     machine = _Machine(data)
     try:

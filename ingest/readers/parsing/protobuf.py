@@ -14,7 +14,7 @@ _MAX_FIELD = (1 << 29) - 1
 
 
 class Damaged(ValueError):
-    """The bytes are no message from some place on; `at` is that place."""
+    """The bytes are no message from `offset` on."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(f"damaged at byte {offset:,}")

@@ -25,7 +25,7 @@ _ENCRYPTED, _SIZES_BEHIND = 1, 8
 
 @dataclass
 class Headed:
-    """One file as its own header tells it; `read` raises EOFError where the archive ends in it."""
+    """One file by its own header; `read` raises EOFError where the archive ends in it."""
 
     name: str
     is_encrypted: bool
@@ -85,7 +85,7 @@ class _Content:
 def headed_files(stream: BinaryIO, allowance: Allowance) -> Iterator[Headed]:
     """Files in the order in which they lie there, up to the first that is not whole.
 
-    Each is read to its end, by whoever gets it or here, before the next one is looked for. Raises
+    Each is read to its end, by its consumer or here, before the next one is looked for. Raises
     what reading it raises.
     """
     offset = 0

@@ -129,7 +129,7 @@ class Import:
             operations.write(self._sink, rank, layout, sizes)
 
     def _operations(self, name: str, all_rows: pa.Table) -> Operations:
-        """The operations that a trace can have; the others are told."""
+        """The operations that a trace can have; the others are reported."""
         timed = with_times(all_rows)
         placed = with_indices(timed)
         for lost, of in (
@@ -141,7 +141,7 @@ class Import:
         return Operations(placed)
 
     def _own_sizes(self, trace: _Trace) -> Mapping[str, int]:
-        """Sizes from the Parquet metadata, else from the yaml that was given or lies beside."""
+        """Sizes from the Parquet metadata, else from the yaml that was given or found."""
         if trace.own_sizes is not None:
             return trace.own_sizes
         name, candidates = trace.name, self._sizes or trace.sizes_in_folder

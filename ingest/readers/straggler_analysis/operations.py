@@ -123,7 +123,7 @@ class Operations:
             self._write_collectives(sink, rank, layout, N)
 
     def _write_collectives(self, sink: Sink, rank: int, layout: ParallelLayout, N: Ints) -> None:
-        """Operations over all data-parallel ranks of a stage, numbered alike on every member."""
+        """Operations over all data-parallel ranks of a stage, numbered the same on every member."""
         is_dp_op = np.array([optype in _DP_OPS for optype in self.optypes])
         N = N[is_dp_op[self.optype_N[N]]]
         if not len(N):

@@ -23,7 +23,8 @@ class _Open(Generic[Payload]):
 class Track(Generic[Payload]):
     """One track, whose events come in order of time.
 
-    `emit(begin_ns, dur_ns, kind, name, told at the begin, told at the end)` takes each whole span.
+    `emit(begin_ns, dur_ns, kind, name, payload of the begin, payload of the end)` gets each whole
+    span.
     """
 
     def __init__(self, emit: Callable[[int, int, str, str, Payload, Payload], None]) -> None:

@@ -1,4 +1,4 @@
-"""Collectives that are over, as their kernels tell: rows and groups of one rank, members of all."""
+"""Collectives that are over, from their kernels: rows and groups of one rank, members of all."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class Members:
         self._sizes: dict[Hashable, int] = {}
 
     def see(self, comm: Hashable, size: int, position: int, rank: int) -> None:
-        """That global rank `rank` is number `place` of a communicator of so many."""
+        """Note that global rank `rank` is number `position` of a communicator of `size`."""
         self._seen[comm][position] = rank
         self._sizes[comm] = size
 
     def of(self, comm: Hashable) -> tuple[int, ...]:
-        """Global ranks in the communicator's order; empty where a file that would tell is missing.
+        """Global ranks in the communicator's order; empty where a file that names them is missing.
 
         One as large as the job holds all ranks, also where half of them, or fewer, were not seen.
         """

@@ -47,11 +47,11 @@ class Profile(ABC):
         return bool(self._texts)
 
     def text(self, number: object) -> str:
-        """The text of a number; empty where there is none."""
+        """The text of a number; empty without one."""
         return self._texts.get(number, "") if isinstance(number, int) else ""
 
     def tell_bad_rows(self) -> None:
-        """Say how many rows had no usable times."""
+        """Report how many rows had no usable times."""
         bad = self.processes.num_bad
         bad += sum(self.processes.of(p).num_refused for p in self.processes.ranks())
         if bad:
@@ -61,7 +61,7 @@ class Profile(ABC):
 def is_database(
     source: Source, in_head: Callable[[bytes], bool], in_tables: Callable[[Database], bool]
 ) -> bool:
-    """Whether it is a SQLite database of a format, which its first bytes tell, or its tables."""
+    """Whether it is a SQLite database of a format, by its first bytes or its tables."""
     if not source.head.startswith(MAGIC):
         return False
     if in_head(source.head):

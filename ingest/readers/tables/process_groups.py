@@ -84,7 +84,7 @@ class DistributedInfo:
         """Layout that the groups' own descriptions spell out; None where they leave any doubt.
 
         Every axis must be named, sizes must multiply to the world, and every named group must be
-        exactly the ranks the layout says.
+        exactly the ranks of the layout.
         """
         return self._layout
 

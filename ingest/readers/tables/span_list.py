@@ -19,7 +19,7 @@ from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
 ROWS_AT_ONCE = 1 << 18
 MAX_STEP = 2**53
 TOLD_BEFORE_FIRST = -2
-"""Step of a span that is told to lie before the first one; SpanList.fill_steps makes it -1."""
+"""Step of a span that lies before the first one by its file; SpanList.fill_steps makes it -1."""
 _INT32 = 2**31
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 
@@ -180,7 +180,7 @@ class SpanList:
     ) -> None:
         """Give them to the sink in order of time, a piece at a time.
 
-        `times_restart`: times begin anew in each step, so that steps share no track. Tracks with
+        `times_restart`: times start again in each step, so that steps share no track. Tracks with
         one `label` are one; `rename` makes texts of names.
         """
         labels = Codes()

@@ -26,7 +26,7 @@ class StagedRows:
 
     @property
     def started_ns(self) -> int | None:
-        """When the first of the staged ranks started, where a rank tells; Unix ns."""
+        """When the first of the staged ranks started, where a rank has it; Unix ns."""
         infos = (values[0] for method, values in self._given if method == "add_rank")
         return next((info["started_ns"] for info in infos if has_start(info)), None)
 

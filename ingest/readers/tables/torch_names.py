@@ -64,7 +64,7 @@ _OPS = {
 
 
 def kind_of_annotation(name: str) -> str:
-    """Kind of a range on the host by its name; host where the name says nothing."""
+    """Kind of a range on the host by its name; host where the name means nothing."""
     return next((kind for pattern, kind in _KIND_BY_NAME if pattern.match(name)), "host")
 
 

@@ -49,7 +49,7 @@ def rank_of_name(name: str) -> int | None:
 
 
 def add_imported_clock(sink: Sink, rank: int, ts_ns: int) -> None:
-    """Says that the rank's clock is used as it is, with nothing known of its error."""
+    """Notes that the rank's clock is used as it is, with nothing known of its error."""
     clock = {"ts_ns": ts_ns, "offset_ns": 0, "drift_ppb": 0, "method": "imported"}
     sink.add_rows("clocks", rank, rows("clocks", 1, {"rank": rank, **clock}))
 

@@ -153,8 +153,8 @@ LOOKALIKES = {
     "a pointer of Git LFS, not the file itself (`git lfs pull` fetches it)": (
         b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n"
     ),
-    "an HTML page, perhaps one that asks to log in": b"\n<!DOCTYPE html><html><body>",
-    "a log of NCCL, which tells no times of operations": (
+    "an HTML page, perhaps a login page": b"\n<!DOCTYPE html><html><body>",
+    "a log of NCCL, without times of operations": (
         b"[2026-11-22 06:00:00] n1:77:80 [0] NCCL INFO Bootstrap: eth0\n"
     ),
     "a Chakra execution trace (operators without GPU times), no profiler trace": (
@@ -164,7 +164,7 @@ LOOKALIKES = {
         b"\x18\0\0\0\0\0\0\0\xa3\x7fK\x22\x09\0\0\xc0\x12\x11\xa2\xd8A\x1a\rbrain.Event:2ec"
     ),
     "a native Perfetto trace; export it as JSON (traceconv json)": b"\x0a\x04\x32\x02ab" * 5,
-    "a profile of TensorFlow or JAX (XPlane); the trace.json.gz beside it is read": (
+    "a profile of TensorFlow or JAX (XPlane); the trace.json.gz next to it is read": (
         b"\x0a\x14\x08\x01\x12\x10/device:TPU:0\0\0\0"
     ),
     "a pprof profile, which holds samples and no operations": (

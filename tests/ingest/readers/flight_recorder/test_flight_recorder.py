@@ -115,7 +115,7 @@ def test_entries_become_collectives(folder: Path, runs: Path, as_json: bool) -> 
     assert set(run.rows("groups", "name", "axis")) == {("0", "world"), ("7", "tp")}
     assert run.rows("collectives", "dtype")[0] == ("bfloat16",)
     assert run.problems == []
-    assert "the ranks are taken from the file names: dumps tell none" in run.guesses
+    assert "the ranks are taken from the file names: dumps do not contain them" in run.guesses
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
