@@ -87,11 +87,11 @@ class MegatronJob:
         ]
         for stage, dp, factor, last in faults:
             if not (0 <= stage <= last and 0 <= dp < self.dp and factor > 0):
-                raise ValueError(f"slow place ({stage}, {dp}) times {factor} is not in the job")
+                raise ValueError(f"slow cell ({stage}, {dp}) times {factor} is not in the job")
 
     @property
     def metadata(self) -> dict[str, int]:
-        """What the yaml beside such a trace says."""
+        """Content of the yaml next to such a trace."""
         return {
             "dp_size": self.dp,
             "dsp_size": 1,

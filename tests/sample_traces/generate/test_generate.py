@@ -12,7 +12,7 @@ import pytest
 from app.cli import main
 from sample_traces.generate.faults import KINDS, SyntheticFault
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.write import CREATED_NS, generate
+from sample_traces.generate.tables.write import CREATED_NS, generate
 
 NUM_STEPS, NUM_MICROBATCHES = 6, 4
 

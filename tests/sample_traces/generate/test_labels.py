@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from sample_traces.generate.doses import DOSES, dosed, slowdown, step_ns
-from sample_traces.generate.drawn import SHAPES, draw_healthy, draw_labelled
-from sample_traces.generate.drawn_trace import KINDS as TRACE_KINDS
-from sample_traces.generate.drawn_trace import draw_trace
 from sample_traces.generate.faults import KINDS, SyntheticFault
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.labels import label_of
+from sample_traces.generate.labelled.doses import DOSES, dosed, slowdown, step_ns
+from sample_traces.generate.labelled.drawn import SHAPES, draw_healthy, draw_labelled
+from sample_traces.generate.labelled.drawn_trace import KINDS as TRACE_KINDS
+from sample_traces.generate.labelled.drawn_trace import draw_trace
+from sample_traces.generate.labelled.labels import label_of
 from sample_traces.generate.straggler_trace import step_s
 
 JOB = SyntheticJob(32, pp=4, tp=2, num_steps=24)

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import yaml
 
-from sample_traces.generate.doses import DOSES, dose_reaching
-from sample_traces.generate.labels import MIN_PAST, MIN_PEERS, Label
+from sample_traces.generate.labelled.doses import DOSES, dose_reaching
+from sample_traces.generate.labelled.labels import MIN_PAST, MIN_PEERS, Label
 from sample_traces.generate.straggler_trace import MegatronJob, step_s, straggler_trace, true_S
 
 KINDS = (
@@ -48,17 +48,17 @@ SIZES = (
 
 _NUM_STEPS = 24
 _NOT_TO_BE_TOLD = 0.08
-"""Share of jobs whose fault the data do not allow to tell, of kinds that may be so."""
+"""Share of jobs whose fault cannot be identified from the data, of kinds that may be so."""
 _TRIES = 200
 
 
-_Place = tuple[int, int]
+_Cell = tuple[int, int]
 """Stage and dp rank."""
 
 
 @dataclass(frozen=True)
 class LabelledTrace:
-    """A job of the StragglerAnalysis schema and what should be said of it."""
+    """A job of the StragglerAnalysis schema and what a diagnosis should find in it."""
 
     job: MegatronJob
     labels: tuple[Label, ...]
@@ -106,26 +106,26 @@ def draw_trace(kind: str | None, dose: str, seed: int) -> LabelledTrace:
         return LabelledTrace(_job(random), ())
     is_hidden = random.random() < _NOT_TO_BE_TOLD
     for tried in range(_TRIES):
-        wanted = is_hidden and 2 * tried < _TRIES  # later ones: there are none of this kind
+        wanted = is_hidden and 2 * tried < _TRIES  # later tries: this kind has no such jobs
         job = _job(random)
-        place = _place(random, job, kind)
-        if place and bool(_why_not(job, kind)) == wanted:
-            return _at_dose(job, kind, place, DOSES[dose])
+        cell = _draw_cell(random, job, kind)
+        if cell and bool(_why_not(job, kind)) == wanted:
+            return _at_dose(job, kind, cell, DOSES[dose])
     raise ValueError(f"no job of {_TRIES} can have {kind}")
 
 
-def _at_dose(job: MegatronJob, kind: str, place: _Place, least: float) -> LabelledTrace:
+def _at_dose(job: MegatronJob, kind: str, cell: _Cell, least: float) -> LabelledTrace:
     faulty, healthy_S = slice(job.since, None), step_s(job)
 
     def longer(strength: float) -> float:
-        faulty_S = step_s(_planted(job, kind, place, strength))
+        faulty_S = step_s(_planted(job, kind, cell, strength))
         return float(faulty_S[faulty].mean() / healthy_S[faulty].mean())
 
     strength = dose_reaching(longer, least)
     if strength is None:
         raise ValueError(f"no dose of {kind} makes steps {least} times as long")
-    job = _planted(job, kind, place, strength)
-    return LabelledTrace(job, (_label(job, kind, place),))
+    job = _planted(job, kind, cell, strength)
+    return LabelledTrace(job, (_label(job, kind, cell),))
 
 
 def _job(random: np.random.Generator) -> MegatronJob:
@@ -149,7 +149,7 @@ def _healthy(job: MegatronJob) -> MegatronJob:
     return replace(job, slow=(), slow_links=(), slow_networks=(), pause_s=0.0, spread=0.0)
 
 
-def _place(random: np.random.Generator, job: MegatronJob, kind: str) -> _Place | None:
+def _draw_cell(random: np.random.Generator, job: MegatronJob, kind: str) -> _Cell | None:
     """Stage and dp rank, None where the job cannot have the fault."""
     stages = job.pp
     if kind in ("slow_stage", "slow_link") and job.pp == 1:
@@ -161,9 +161,9 @@ def _place(random: np.random.Generator, job: MegatronJob, kind: str) -> _Place |
     return int(random.integers(stages)), int(random.integers(job.dp))
 
 
-def _planted(job: MegatronJob, kind: str, place: _Place, strength: float) -> MegatronJob:
+def _planted(job: MegatronJob, kind: str, cell: _Cell, strength: float) -> MegatronJob:
     """The fault this much beyond its floor: factors 1 + strength, seconds, spreads."""
-    stage, dp = place
+    stage, dp = cell
     if kind == "slow_worker":
         return replace(job, slow=((stage, dp, 1 + strength),))
     if kind == "slow_stage":
@@ -177,8 +177,8 @@ def _planted(job: MegatronJob, kind: str, place: _Place, strength: float) -> Meg
     return replace(job, spread=strength)
 
 
-def _label(job: MegatronJob, kind: str, place: _Place) -> Label:
-    stage, dp = place
+def _label(job: MegatronJob, kind: str, cell: _Cell) -> Label:
+    stage, dp = cell
     ranks: tuple[int, ...] = ()
     if kind == "slow_worker":
         ranks = (_rank(job, stage, dp),)
@@ -198,13 +198,13 @@ def _rank(job: MegatronJob, stage: int, dp: int) -> int:
 
 
 def _why_not(job: MegatronJob, kind: str) -> str:
-    """Why the data do not allow to tell the fault, empty where they do."""
+    """Why the fault cannot be identified from the data, empty where it can."""
     has_past = job.since >= MIN_PAST
     has_others = job.dp > MIN_PEERS or (has_past and job.dp * job.pp > MIN_PEERS)
     if kind == "slow_worker" and not has_others:
         return "fewer than three peers, and slow from the first step on"
     if kind == "slow_stage" and job.dp == 1:
-        return "one cell per stage: its layers and its device look alike"
+        return "one cell per stage: its layers and its device look the same"
     if kind in ("slow_stage", "slow_dp_network") and job.pp <= 2 and not has_past:
         return "fewer than three stages, and slow from the first step on"
     if kind == "slow_dp_network" and job.pp == 1:

@@ -1,4 +1,4 @@
-"""What a diagnosis should say of a planted fault, and whether the data allow it at all.
+"""What a diagnosis should find of a planted fault, and whether the data allow it at all.
 
 Made from the job and its faults alone, before any detector has seen the run.
 """
@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sample_traces.generate.effects_network import across, on_switch_of
 from sample_traces.generate.faults import KINDS, OF_THE_MODEL, SyntheticFault
 from sample_traces.generate.job import RANKS_PER_HOST, SyntheticJob, cell, host_name
+from sample_traces.generate.simulation.effects_network import across, on_switch_of
 
 MIN_PEERS = 3
-"""Fewer others tell nothing of who is the exception (metrics: slowdown)."""
+"""Fewer others do not show who is the exception (metrics: slowdown)."""
 
 MIN_PAST = 6
-"""Steps before the fault that tell what was usual."""
+"""Steps before the fault that show what was usual."""
 
 MIN_LOOKS = 8
-"""Steps with statistics of the model before a fault of it that tell what was usual."""
+"""Steps with statistics of the model before a fault of it that show what was usual."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Label:
 
     @property
     def is_identifiable(self) -> bool:
-        """Whether a diagnosis can be asked for it."""
+        """Whether a diagnosis can be expected to find it."""
         return not self.why_not
 
 
@@ -99,17 +99,17 @@ def _slow_worker(job: SyntheticJob, fault: SyntheticFault) -> str:
 
 def _slow_stage(job: SyntheticJob, fault: SyntheticFault) -> str:
     if job.dp * job.tp == 1:
-        return "one rank per stage: its layers and its device look alike"
+        return "one rank per stage: its layers and its device look the same"
     if job.pp == 2 and not _has_past(fault):
         return "two stages from the first step on: which one is usual is not known"
     return ""
 
 
-def _few(alike: Callable[[SyntheticJob], int], least: int, what: str) -> WhyNot:
-    """Too few places of one sort to tell the exception, unless there is a past."""
+def _few(num_similar: Callable[[SyntheticJob], int], least: int, what: str) -> WhyNot:
+    """Too few ranks or hosts of one sort to show the exception, unless there is a past."""
 
     def why_not(job: SyntheticJob, fault: SyntheticFault) -> str:
-        if alike(job) >= least or _has_past(fault):
+        if num_similar(job) >= least or _has_past(fault):
             return ""
         return f"fewer than {least} {what}, and slow from the first step on"
 
@@ -132,11 +132,11 @@ def _hosts(job: SyntheticJob, fault: SyntheticFault) -> str:
 
 
 def _everywhere(job: SyntheticJob, fault: SyntheticFault) -> str:
-    return "" if _has_past(fault) else "slow everywhere alike from the first step on, no baseline"
+    return "" if _has_past(fault) else "equally slow everywhere from the first step on, no baseline"
 
 
 def _own_past(job: SyntheticJob, fault: SyntheticFault) -> str:
-    return "" if fault.first_step >= MIN_LOOKS else "no step before it tells what was usual"
+    return "" if fault.first_step >= MIN_LOOKS else "no step before it shows what was usual"
 
 
 NEEDS_BASELINE = ("comm_regression", "step_regression")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sample_traces.generate.blocks import Block
 from sample_traces.generate.durations import MS, Ns
-from sample_traces.generate.replay import Pass, one_f_one_b
-from sample_traces.generate.rows import Rows
+from sample_traces.generate.simulation.replay import Pass, one_f_one_b
+from sample_traces.generate.tables.blocks import Block
+from sample_traces.generate.tables.rows import Rows
 from trace_hooks.schema import UNKNOWN
 
 Mask = npt.NDArray[np.bool_]

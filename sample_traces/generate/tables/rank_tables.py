@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sample_traces.generate.blocks import Block
 from sample_traces.generate.durations import MS
-from sample_traces.generate.model_health import PEAK_LR
-from sample_traces.generate.model_tables import model_tables
-from sample_traces.generate.operations import operations, phases
+from sample_traces.generate.tables.blocks import Block
+from sample_traces.generate.tables.model_health import PEAK_LR
+from sample_traces.generate.tables.model_tables import model_tables
+from sample_traces.generate.tables.operations import operations, phases
 from trace_hooks.schema import TABLES, UNKNOWN
 
 TOKENS_PER_MICROBATCH = 4096

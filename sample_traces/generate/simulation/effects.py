@@ -1,6 +1,7 @@
 """What each kind of fault does to the durations of a synthetic job.
 
-dead_rank, clock_unaligned and data_gaps change none: see job.py, clocks.py and write.py.
+dead_rank, clock_unaligned and data_gaps change none: see job.py, simulation/clocks.py and
+tables/write.py.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import math
 import numpy as np
 
 from sample_traces.generate.durations import MS, Durations
-from sample_traces.generate.effects_network import NETWORK_EFFECTS, Effect, Random
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob, cell, on_host
+from sample_traces.generate.simulation.effects_network import NETWORK_EFFECTS, Effect, Random
 
 
 def active_steps(job: SyntheticJob, fault: SyntheticFault) -> slice:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sample_traces.generate.blocks import Block, Synthetic
-from sample_traces.generate.clocks import draw_clocks
-from sample_traces.generate.draw import draw
 from sample_traces.generate.job import RANKS_PER_HOST, SyntheticJob, host_name
-from sample_traces.generate.replay import replay
-from sample_traces.generate.tables import tables
+from sample_traces.generate.simulation.clocks import draw_clocks
+from sample_traces.generate.simulation.draw import draw
+from sample_traces.generate.simulation.replay import replay
+from sample_traces.generate.tables.blocks import Block, Synthetic
+from sample_traces.generate.tables.rank_tables import tables
 from trace_hooks.schema import (
     SCHEMA_VERSION,
     RankInfo,

@@ -2,7 +2,7 @@
 
 An operation begins at the latest of what it waits for. A collective transfers once its last member
 has arrived. All ranks meet in the gradient norm, so every step is replayed on its own, from time 0
-at the end of the norm before, and all steps at once. Source: specs/whatif.md section 4.
+at the end of the norm before, and all steps at once. docs/whatif.md has the rules.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Pass:
 
 @dataclass
 class Times:
-    """When everything happened, int64 ns; SPDT where nothing else is said."""
+    """When everything happened, int64 ns; SPDT unless noted."""
 
     forward: Pass
     backward: Pass

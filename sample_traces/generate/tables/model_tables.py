@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sample_traces.generate.blocks import Block
 from sample_traces.generate.durations import Float
-from sample_traces.generate.model_health import (
+from sample_traces.generate.tables.blocks import Block
+from sample_traces.generate.tables.model_health import (
     GROUPS,
     LAYERS_PER_STAGE,
     NUM_HEADS,
     OUTPUTS,
     ModelHealth,
 )
-from sample_traces.generate.rows import Rows
+from sample_traces.generate.tables.rows import Rows
 from trace_hooks.sources.tensors.histograms import MAX_VALUES, log2_counts
 
 COUNT = 1 << 20

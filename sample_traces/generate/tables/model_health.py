@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sample_traces.generate.durations import Float
-from sample_traces.generate.effects import active_steps
 from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.simulation.effects import active_steps
 
 LAYERS_PER_STAGE, NUM_HEADS = 2, 4
 PEAK_LR, WEIGHT_RMS = 3e-4, 0.02

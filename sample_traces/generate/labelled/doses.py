@@ -1,7 +1,7 @@
 """How strong a fault must be to lengthen steps by a given factor, found by simulating the job.
 
-Doses of the design's fault list: a loud fault makes the steps it hits at least 1.5 times as long, a
-quiet one 1.15, a masked one 1.05.
+A loud fault makes the steps it hits at least 1.5 times as long, a quiet one 1.15, a masked one
+1.05.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from sample_traces.generate.draw import draw
 from sample_traces.generate.durations import Ns
 from sample_traces.generate.faults import KINDS, SyntheticFault
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.replay import replay
+from sample_traces.generate.simulation.draw import draw
+from sample_traces.generate.simulation.replay import replay
 
 DOSES = {"loud": 1.5, "quiet": 1.15, "masked": 1.05}
 """Least step time with the fault / without it."""

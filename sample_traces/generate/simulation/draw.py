@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from sample_traces.generate.durations import MS, Durations, Float
-from sample_traces.generate.effects import EFFECTS, active_steps
 from sample_traces.generate.faults import EVERY_STEPS
 from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.simulation.effects import EFFECTS, active_steps
 
 COMPUTE_NOISE, TRANSFER_NOISE = 0.01, 0.03
 """Standard deviation of the logarithm of durations."""
@@ -62,7 +62,7 @@ def draw(job: SyntheticJob) -> Durations:
 
 
 def _add_habits(durations: Durations, job: SyntheticJob) -> None:
-    """What healthy jobs have, too: devices that are not quite alike, batches of uneven work."""
+    """What healthy jobs have too: devices that are not quite equal, batches of uneven work."""
     random = np.random.default_rng([job.seed, _HABITS_STREAM])
     unlike_PDT = random.standard_normal((job.pp, job.dp, job.tp)).clip(-UNLIKE, UNLIKE)
     device_PDT = np.exp(job.device_spread * unlike_PDT)

@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from sample_traces.generate.clocks import Clocks
 from sample_traces.generate.durations import Durations, Float, Ns
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.model_health import ModelHealth, model_health
-from sample_traces.generate.replay import Times
-from sample_traces.generate.rows import Rows
+from sample_traces.generate.simulation.clocks import Clocks
+from sample_traces.generate.simulation.replay import Times
+from sample_traces.generate.tables.model_health import ModelHealth, model_health
+from sample_traces.generate.tables.rows import Rows
 from trace_hooks.sources.communication.process_groups import group_id
 
 
@@ -28,7 +28,7 @@ class Synthetic:
 
     @cached_property
     def health(self) -> ModelHealth:
-        """What the statistics of its model say."""
+        """The statistics of its model."""
         return model_health(self.job)
 
 
@@ -59,7 +59,7 @@ class Block:
         size, stride = self.axis(axis)
         first_R = self.rank - self.rank // stride % size * stride
         unique, inverse = np.unique(first_R, return_inverse=True)
-        # the group of all ranks is one of its own also where an axis spans them: each numbers apart
+        # the group of all ranks is one of its own, also where an axis spans them: each its numbers
         ordinal = int(axis == "world")
         ids = [group_id(range(f, f + size * stride, stride), ordinal) for f in unique.tolist()]
         return np.array(ids, dtype=np.int64)[inverse]

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from sample_traces.generate.draw import draw
 from sample_traces.generate.durations import Durations, Float
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.replay import replay
+from sample_traces.generate.simulation.draw import draw
+from sample_traces.generate.simulation.replay import replay
 
 
 def true_S(job: SyntheticJob) -> float:

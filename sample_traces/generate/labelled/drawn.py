@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from sample_traces.generate.doses import DOSES, dosed, step_ns
 from sample_traces.generate.faults import (
     KINDS,
     NOW_AND_THEN,
@@ -18,10 +17,11 @@ from sample_traces.generate.faults import (
     PERIODIC,
     SyntheticFault,
 )
-from sample_traces.generate.ideal import true_S
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.labels import NEEDS_BASELINE, Label, label_of
-from sample_traces.generate.write import generate
+from sample_traces.generate.labelled.doses import DOSES, dosed, step_ns
+from sample_traces.generate.labelled.labels import NEEDS_BASELINE, Label, label_of
+from sample_traces.generate.simulation.ideal import true_S
+from sample_traces.generate.tables.write import generate
 
 Shape = tuple[int, int, int]
 """pp, dp, tp."""
@@ -61,13 +61,13 @@ SHAPES: tuple[Shape, ...] = (
 )
 
 NOT_TO_BE_TOLD = 0.08
-"""Share of jobs whose fault the data do not allow to tell, of kinds that may be so."""
+"""Share of jobs whose fault cannot be identified from the data, of kinds that may be so."""
 
 TWICE, WITH_ANOTHER = 0.2, 0.15
-"""Shares of jobs in which the fault comes back, and in which another rank is slow besides."""
+"""Shares of jobs in which the fault comes back, and in which another rank is slow too."""
 
 WITH_BASELINE = 0.6
-"""Share of jobs slow everywhere alike that can be compared; most others begin healthy."""
+"""Share of jobs equally slow everywhere that can be compared; most others begin healthy."""
 
 RESTARTED, RESUMED_AT = 0.1, 8
 """Share of jobs that were restarted, and at which step."""
@@ -82,8 +82,8 @@ _TRIES = 200
 
 @dataclass(frozen=True)
 class LabelledJob:
-    """A job, what should be said of it, a healthy run of the same job where there is one, and the
-    attempt before where it was restarted.
+    """A job, what a diagnosis should find in it, a healthy run of the same job where there is one,
+    and the attempt before where it was restarted.
     """
 
     job: SyntheticJob
@@ -144,7 +144,7 @@ def draw_labelled(kind: str, dose: str, seed: int) -> LabelledJob:
     is_hidden = random.random() < NOT_TO_BE_TOLD
     with_baseline = kind in NEEDS_BASELINE and random.random() < WITH_BASELINE
     for tried in range(_TRIES):
-        wanted = is_hidden and 2 * tried < _TRIES  # later ones: there are none of this kind
+        wanted = is_hidden and 2 * tried < _TRIES  # later tries: this kind has no such jobs
         job = _job(random, _choice(random, [shape for shape in SHAPES if _fits(kind, shape)]))
         faults = _faults(random, job, kind, with_baseline)
         if any(label_of(job, f, with_baseline).why_not for f in faults) == wanted:
