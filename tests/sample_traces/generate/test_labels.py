@@ -73,10 +73,10 @@ FOUR_RANKS = SyntheticJob(4, pp=4, tp=1, num_steps=24)
     [
         ("slow_stage=1", TWO_STAGES, "two stages"),
         ("slow_stage=1,from=8", TWO_STAGES, ""),
-        ("slow_stage=1,from=8", FOUR_RANKS, "its layers and its device look alike"),
+        ("slow_stage=1,from=8", FOUR_RANKS, "its layers and its device look the same"),
         ("slow_worker=1", FOUR_RANKS, "fewer than three peers"),
         ("slow_worker=1,from=8", FOUR_RANKS, ""),
-        ("comm_regression", JOB, "slow everywhere alike"),
+        ("comm_regression", JOB, "equally slow everywhere"),
         ("comm_regression,from=8", JOB, ""),
         ("slow_host=1", TWO_STAGES, "other hosts have the same slow transfers"),
         ("slow_host=1", JOB, ""),
