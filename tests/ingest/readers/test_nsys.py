@@ -1,4 +1,4 @@
-"""Nsight Systems and rocmProfileData databases: small ones made here, and real ones."""
+"""Nsight Systems databases: small ones made here, and real ones."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ from typing import Any
 
 import pytest
 
-from ingest.errors import UserError
-from ingest.imports.importer import import_paths
-from ingest.limits import Limits
-from ingest.readers.parsing import sqlite_file
 from tests.folders import TRACES
 from tests.reader_results import NO_TRACES, Imported
 
@@ -155,74 +151,6 @@ def test_values_of_other_types(tmp_path: Path, runs: Path) -> None:
     assert "4 rows without usable times left out" in run.problems[0]
 
 
-ROCPD = {
-    "rocpd_string": (
-        "id, string",
-        [
-            (1, ""),
-            (2, "gemm"),
-            (3, "KernelExecution"),
-            (4, "CopyHostToDevice"),
-            (5, "hipLaunchKernel"),
-        ],
-    ),
-    "rocpd_api": (
-        'id, pid, tid, "start", "end", apiName_id, args_id',
-        [(1, 70, 71, 1000, 1010, 5, 1), (2, 80, 81, 1020, 1030, 5, 1)],
-    ),
-    "rocpd_op": (
-        'id, gpuId, queueId, "start", "end", description_id, opType_id',
-        [(1, 3, 0, 1100, 1200, 2, 3), (2, 2, 0, 1150, 1250, 1, 4), (3, 2, 0, 1, None, 1, 4)],
-    ),
-    "rocpd_api_ops": ("id, api_id, op_id", [(1, 1, 1), (2, 2, 2)]),
-    "rocpd_copyapi": ("api_ptr_id, size", [(2, 512)]),
-}
-
-
-def test_a_rocpd_database_of_two_processes(tmp_path: Path, runs: Path) -> None:
-    run = Imported(database(tmp_path / "a.rpd", ROCPD), into=runs)
-    assert run.info["source"] == "rocpd"
-    assert [(r["rank"], r["pid"], r["device"]) for r in run.ranks.values()] == [
-        (0, 80, "GPU 2"),
-        (1, 70, "GPU 3"),
-    ]
-    assert run.rows("spans", "rank", "ts_ns", "kind", "name", "track", "num_bytes") == [
-        (0, 1020, "host", "hipLaunchKernel", "thread 81", -1),
-        (0, 1150, "memcpy", "CopyHostToDevice", "GPU 2 stream 0", 512),
-        (1, 1000, "host", "hipLaunchKernel", "thread 71", -1),
-        (1, 1100, "kernel", "gemm", "GPU 3 stream 0", -1),
-    ]
-    assert "1 rows without usable times left out" in run.problems[0]
-
-
-def test_a_database_cut_off_keeps_what_was_before(tmp_path: Path, runs: Path) -> None:
-    tables = nsys_tables()
-    rows = [(START_NS + i, START_NS + i + 1, 0, 7, PROCESS, 1, 1) for i in range(20_000)]
-    columns, _ = tables.pop("CUPTI_ACTIVITY_KIND_KERNEL")
-    path = database(tmp_path / "a.sqlite", tables | {"CUPTI_ACTIVITY_KIND_KERNEL": (columns, rows)})
-    path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
-    run = Imported(path, into=runs)
-    assert 1 < run.rows("spans", "kind").count(("kernel",)) < 20_000
-    assert "is a damaged SQLite database, read as far as it goes" in run.problems[0]
-    assert any("CUPTI_ACTIVITY_KIND_KERNEL was read only in part" in p for p in run.problems)
-
-
-def test_a_query_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [(i, i + 1, 0, 7, PROCESS, 1, 1) for i in range(50_000)]
-    path = database(tmp_path / "a.sqlite", {"CUPTI_ACTIVITY_KIND_KERNEL": (KERNELS, rows)})
-    monkeypatch.setattr(sqlite_file, "limits", lambda: Limits(max_seconds=1))
-    opened = sqlite_file.Database(path)
-    opened._until_s -= 2
-    with opened, pytest.raises(sqlite_file.Unreadable, match="RANKSCOPE_MAX_SECONDS=1"):
-        list(opened.rows("CUPTI_ACTIVITY_KIND_KERNEL", ["start"]))
-
-
-def test_other_databases_are_refused(tmp_path: Path, runs: Path) -> None:
-    path = database(tmp_path / "a.sqlite", {"mine": ("x", [(1,)])})
-    with pytest.raises(UserError, match="is a SQLite database"):
-        import_paths([path], runs)
-
-
 @pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
 def test_a_real_report_of_two_gpus(runs: Path) -> None:
     run = Imported(TRACES / "nsys/mfu_2gpu_before.sqlite", into=runs)
@@ -235,11 +163,3 @@ def test_a_real_report_of_two_gpus(runs: Path) -> None:
     nccl = {r: [dur for kind, dur in found if kind == "other_comm"] for r, found in kernels.items()}
     assert {rank: len(found) for rank, found in nccl.items()} == {0: 33, 1: 33}
     assert [round(sum(found) / 1e6, 1) for found in nccl.values()] == [17.2, 8.2]
-
-
-@pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
-def test_a_real_rocpd_database(runs: Path) -> None:
-    run = Imported(TRACES / "rocpd/matmul_result_large.rpd", into=runs)
-    assert run.problems == []
-    kinds = [kind for (kind,) in run.rows("spans", "kind")]
-    assert (kinds.count("kernel"), kinds.count("memcpy"), kinds.count("host")) == (29, 56, 125)

@@ -1,4 +1,4 @@
-"""What torch.profiler files hold beside complete events: memory, flows, recomputed passes."""
+"""Memory of torch.profiler files: what devices hold at the end of each step."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from ingest.run import open_run
 from tests.folders import TRACES
 from tests.ingest.readers.kineto.test_kineto import (
     BASE_NS,
     Imported,
     Json,
-    collective,
     event,
     step,
     write,
@@ -89,73 +87,6 @@ def flow(phase: str, number: Any, ts: float, cat: str = "ac2g", **place: Any) ->
 
 
 GPU = {"pid": 0, "tid": 7}
-
-
-def test_a_flow_tells_when_a_collective_was_enqueued(tmp_path: Path, runs: Path) -> None:
-    """The call itself is not in the file; a flow of autograd says nothing about launches."""
-    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-    events = [event(name, at, 5, "kernel", args=collective("allreduce")) for at in (50, 60, 70)]
-    events += [flow("s", 3, 41), flow("f", 3, 50, **GPU)]
-    events += [flow("s", 4, 42, "fwdbwd"), flow("f", 4, 60, "fwdbwd", **GPU)]
-    events += [flow("s", 5, 99), flow("f", 5, 70, **GPU)]  # later than what it began
-    run = Imported(write(tmp_path / "a.json", events), into=runs)
-    waited = [s - e for e, s in run.rows("collectives", "enqueue_ns", "start_ns")]
-    assert waited == [9_000, 0, 0]
-
-
-def test_damaged_flows_cost_only_themselves(tmp_path: Path, runs: Path) -> None:
-    events = [event("ncclKernel_AllReduce", 50, 5, "kernel")]
-    numbers: list[Any] = ["x", None, -1, 2**80, 1.5, [3], float("inf")]
-    events += [flow(phase, n, 40, **GPU) for n in numbers for phase in "sf"]
-    events += [{**flow("s", 1, 0), "ts": "x"}]
-    run = Imported(write(tmp_path / "a.json", events), into=runs)
-    assert run.rows("collectives", "op") == [("all_reduce",)]
-
-
-def again(ts: float, dur: float, style: str) -> Json:
-    if style == "reentrant":
-        return event("CheckpointFunctionBackward", ts, dur)
-    return event("torch/utils/checkpoint.py(1500): recompute_fn", ts, dur, "python_function")
-
-
-@pytest.mark.parametrize("style", ["reentrant", "with stacks"])
-def test_forward_passes_run_again_are_marked(tmp_path: Path, runs: Path, style: str) -> None:
-    node = "autograd::engine::evaluate_function: "
-    events = [
-        event("aten::mm", 0, 5),
-        event(node + "CheckpointFunctionBackward", 100, 90),
-        again(101, 80, style),
-        event("aten::mm again", 105, 10),
-        event(node + "MmBackward0", 120, 50),
-        event("aten::mm of backward", 125, 10),
-        event("k forward", 10, 2, "kernel"),
-        event("k again", 110, 2, "kernel"),
-        event("k backward", 130, 2, "kernel"),
-        event("k late", 500, 2, "kernel"),
-        flow("s", 1, 1),
-        flow("f", 1, 10, **GPU),
-        flow("s", 2, 106),
-        flow("f", 2, 110, **GPU),
-        flow("s", 3, 126),
-        flow("f", 3, 130, **GPU),
-        flow("s", 4, 114),
-        flow("f", 4, 500, **GPU),
-    ]
-    run = Imported(write(tmp_path / "a.json", events), into=runs)
-    marked = {name for name, is_marked in run.rows("spans", "name", "recompute") if is_marked}
-    assert marked == {again(0, 0, style)["name"], "aten::mm again", "k again", "k late"}
-
-
-@pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
-def test_a_real_job_with_activation_checkpointing(tmp_path: Path) -> None:
-    """591 kernels and copies were launched inside recompute_fn: counted without this reader."""
-    path = TRACES / "kineto/tracelens/mi300__resnet_act_checkpoint.json.gz"
-    with open_run(Imported(path, into=tmp_path / "runs").folder) as run:
-        (row,) = run.sql(
-            "SELECT count(*) AS n, sum(dur_ns) AS ns FROM spans"
-            " WHERE recompute AND kind IN ('kernel', 'memcpy')"
-        ).to_pylist()
-    assert row == {"n": 591, "ns": 4_122_223}
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
