@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         own = verbs.add_parser(verb, help=help_text)
         if verb == named:
             if verb in SERVERS:
-                import_module("app.allocator").settle()
+                import_module("ingest.process_tuning").return_freed_memory()
             module = import_module(f"app.commands.{MODULES.get(verb, verb)}")
             own.description = module.__doc__
             module.add_arguments(own)

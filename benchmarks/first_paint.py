@@ -29,7 +29,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_pla
 from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.write import generate
+from sample_traces.generate.tables.write import generate
 
 RECORDED = REPO / "sample_traces" / "recorded" / "slow_rank"
 PATHS = {"grid": "/ranks/grid", "heat": "/ranks/heat", "timeline": "/timeline", "strip": "/strip"}

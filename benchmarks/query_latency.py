@@ -21,7 +21,7 @@ from ingest.index.indexer import Indexer
 from ingest.run import Run, open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.write import generate
+from sample_traces.generate.tables.write import generate
 
 COLUMNS = "{:34} {:>9} {:>9} {:>9}"
 

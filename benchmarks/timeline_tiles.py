@@ -22,7 +22,7 @@ from browser import REPO, Server, conditions, report, spread
 
 from ingest.run import open_run
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.write import generate
+from sample_traces.generate.tables.write import generate
 
 WIDTH_PX = 1200
 LANES = {"recorded": "0-7", "ranks1024": "0-63", "steps3000": "0-7"}

@@ -18,7 +18,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(PAGE.parents[1]))
 
 from ingest.query.index_sql import index_sql  # noqa: E402
-from ingest.query.questions import all_questions  # noqa: E402
+from ingest.query.saved_queries import saved_queries  # noqa: E402
 from trace_hooks.schema import TABLES  # noqa: E402
 
 
@@ -48,7 +48,7 @@ def index_tables() -> Iterator[str]:
 
 def questions() -> Iterator[str]:
     """Every saved query: meaning, parameters, columns, what an empty answer means."""
-    for query in all_questions().values():
+    for query in saved_queries().values():
         yield f"\n### `{query.name}`\n\n{query.doc}\n\n"
         for parameter in query.parameters:
             given = "required" if parameter.required else f"default {parameter.default}"

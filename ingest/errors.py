@@ -20,9 +20,9 @@ class DiskFull(UserError):
 
 
 def disk_error(where: str, error: OSError) -> UserError:
-    """The sentence for what a disk said of a place that cannot be written."""
+    """One sentence for an error of the disk where something cannot be written."""
     kind = DiskFull if is_full(error) else UserError
-    remedy = "make room there" if kind is DiskFull else "check its rights, or name another place"
+    remedy = "make room there" if kind is DiskFull else "check its rights, or name another folder"
     return kind(f"{where} cannot be written ({error.strerror or error}); {remedy}")
 
 

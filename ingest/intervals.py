@@ -35,7 +35,7 @@ class _Keys:
         self._shift_N = origin_G[group_N]
         extent = int((end_N - self._shift_N).max()) if group_N.size else 0
         if not fits(num_groups, extent):
-            raise ValueError(f"{num_groups} groups over {extent} ns exceed 62 bits; ask for fewer")
+            raise ValueError(f"{num_groups} groups over {extent} ns exceed 62 bits; choose fewer")
         self.width = extent + 1
         self.begin_N: Ints = group_N * self.width + (begin_N - self._shift_N)
         self.end_N: Ints = group_N * self.width + (end_N - self._shift_N)
@@ -171,7 +171,7 @@ def divide(
     begin_N, end_N = np.clip(begin_N, origin, last), np.clip(end_N, origin, last)
     num_ranks = int(max(rank_N.max(), rank_W.max())) + 1
     if not fits(num_ranks, width):
-        raise ValueError(f"{num_ranks} ranks over {width} ns exceed 62 bits; ask for fewer ranks")
+        raise ValueError(f"{num_ranks} ranks over {width} ns exceed 62 bits; choose fewer ranks")
     first_N = np.searchsorted(
         rank_W * width + (end_W - origin), rank_N * width + (begin_N - origin), side="right"
     )

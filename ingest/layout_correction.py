@@ -1,9 +1,9 @@
-"""Correcting a run's layout by hand: layout.json beside what was read, which stays as it is.
+"""Correcting a run's layout by hand: layout.json next to what was read, which stays as it is.
 
-The layout of an import is inferred, or unknown; whoever knows better says so here. Readers of the
-run (ingest.run_folder.run_files) then show every rank with its place in it, and the indexer names
-the axes of the process groups by it (ingest.index.corrected_axes). Deleting the file undoes it. A
-layout that the hooks of a job told is not corrected: it is what the job ran with.
+The layout of an import is inferred, or unknown; a user who knows better corrects it here. Readers
+of the run (ingest.run_folder.run_files) then show every rank with its place in it, and the indexer
+names the axes of the process groups by it (ingest.index.corrected_axes). Deleting the file undoes
+it. A layout that the hooks of a job recorded is not corrected: it is what the job ran with.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_RANKS = 1 << 24
 def layout_of(sizes: Mapping[str, int], order: str = ORDER) -> ParallelLayout:
     """The layout with these sizes; axes of size 1 are left out. Raises UserError.
 
-    `order` names the axes slowest first; ep and etp have no place in it.
+    `order` names the axes slowest first; ep and etp are not part of it.
     """
     for name, size in sizes.items():
         if name not in (*AXES, *EXPERT_AXES):
@@ -40,17 +40,17 @@ def layout_of(sizes: Mapping[str, int], order: str = ORDER) -> ParallelLayout:
         raise UserError("give either dp or dp_replicate x dp_shard, not both")
     larger = {name: size for name, size in sizes.items() if size > 1}
     try:
-        # all of size 1: one rank, whose layout still has to say something
-        found = ParallelLayout.from_sizes(order, **(larger or {"dp": 1}))
+        # all of size 1: one rank, whose layout cannot be empty
+        layout = ParallelLayout.from_sizes(order, **(larger or {"dp": 1}))
     except ValueError as error:
         raise UserError(f"this is no layout: {error}") from None
-    outside = found.size("ep") * found.size("etp")
-    if found.world_size // found.size("pp") % outside:
+    outside = layout.size("ep") * layout.size("etp")
+    if layout.world_size // layout.size("pp") % outside:
         raise UserError(
-            f"ep x etp = {outside} does not divide the {found.world_size // found.size('pp')} "
+            f"ep x etp = {outside} does not divide the {layout.world_size // layout.size('pp')} "
             "ranks of a pipeline stage; experts are spread over the ranks of a stage"
         )
-    return found
+    return layout
 
 
 def check_fits(layout: ParallelLayout, ranks: Sequence[RankInfo]) -> None:
@@ -71,15 +71,15 @@ def check_fits(layout: ParallelLayout, ranks: Sequence[RankInfo]) -> None:
 
 def refusal(run: Run) -> str | None:
     """Why the layout of this run cannot be corrected; None: it can."""
-    if run.is_layout_told:
+    if run.is_layout_recorded:
         return (
-            "This run was recorded by hooks, whose job told the layout it ran with: there is "
+            "This run was recorded by hooks, with the layout that the job ran with: there is "
             "nothing to correct."
         )
     if run.state == "importing":
         return "Files are still read into this run; its layout can be corrected when all are read."
     if not run.ranks:
-        return "No rank of this run is known yet; there is nothing to place."
+        return "No rank of this run is known yet."
     return None
 
 
@@ -89,9 +89,11 @@ def correct(run: Run, layout: ParallelLayout) -> None:
     if why_not:
         raise UserError(why_not)
     check_fits(layout, run.ranks_as_read)
-    told = LayoutInfo(schema=SCHEMA_VERSION, layout=layout.to_json(), corrected_ns=time.time_ns())
+    correction = LayoutInfo(
+        schema=SCHEMA_VERSION, layout=layout.to_json(), corrected_ns=time.time_ns()
+    )
     try:
-        publish_json(told, run.folder / LAYOUT_FILE)
+        publish_json(correction, run.folder / LAYOUT_FILE)
     except OSError as error:
         raise _unwritable(run.folder, error) from error
 

@@ -1,4 +1,4 @@
-"""Runs on disk as the rest of rankscope sees them: open one, ask it questions."""
+"""Runs on disk as the rest of rankscope sees them: open one, query it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ingest.free_sql.sql_process import SqlProcess
 from ingest.index.snapshots import current_snapshot, discard_published, index_folder, is_up_to_date
 from ingest.query.index_catalog import ForeignIndex
 from ingest.query.manifest import Narrowing
-from ingest.query.questions import Question, question
+from ingest.query.saved_queries import SavedQuery, saved_query
 from ingest.query.snapshot import Snapshot
 from ingest.run_folder import native
-from ingest.run_folder.rank_files import RankFiles, is_told
+from ingest.run_folder.rank_files import RankFiles, has_recorded_layout
 from ingest.run_folder.run_files import (
     RUN_FILE,
     dense_decoder,
@@ -59,10 +59,10 @@ class Run:
         """The newest published snapshot; raises UserError while there is none."""
         path = self._newest()
         with self._lock:
-            found = self._snapshot
-            if found is None or found.path != path:
+            snapshot = self._snapshot
+            if snapshot is None or snapshot.path != path:
                 try:
-                    found = self._snapshot = Snapshot(path, self.folder, found)
+                    snapshot = self._snapshot = Snapshot(path, self.folder, snapshot)
                 except ForeignIndex as error:
                     discard_published(self._index)
                     raise UserError(
@@ -74,7 +74,7 @@ class Run:
                     raise UserError(
                         f"the index of {self.folder.name} cannot be opened: {reason}"
                     ) from error
-            return found
+            return snapshot
 
     def _newest(self) -> Path:
         """File of the newest published snapshot; raises UserError."""
@@ -104,20 +104,21 @@ class Run:
 
     @property
     def ranks_as_read(self) -> list[RankInfo]:
-        """What the ranks' own files say, whatever layout was corrected by hand."""
+        """What the ranks' own files hold, whatever layout was corrected by hand."""
         return self._rank_files.as_read()
 
     @property
     def is_layout_corrected(self) -> bool:
         """Whether the layout of a rank was corrected by hand."""
         return any(
-            shown is not told for shown, told in zip(self.ranks, self.ranks_as_read, strict=False)
+            shown is not as_read
+            for shown, as_read in zip(self.ranks, self.ranks_as_read, strict=False)
         )
 
     @property
-    def is_layout_told(self) -> bool:
-        """Whether the hooks of the job told its layout."""
-        return any(is_told(info) for info in self.ranks_as_read)
+    def is_layout_recorded(self) -> bool:
+        """Whether the hooks of the job recorded its layout."""
+        return any(has_recorded_layout(info) for info in self.ranks_as_read)
 
     @property
     def attempts(self) -> list[int]:
@@ -136,10 +137,10 @@ class Run:
         """Parallel layout of an attempt (default: the newest), None unknown."""
         wanted = self.newest_attempt if attempt is None else attempt
         for info in self.ranks:
-            found = info.get("layout")
-            if info["attempt"] == wanted and found:
+            layout = info.get("layout")
+            if info["attempt"] == wanted and layout:
                 try:
-                    return ParallelLayout.from_json(found)
+                    return ParallelLayout.from_json(layout)
                 except ValueError:
                     continue
         return None
@@ -197,37 +198,37 @@ class Run:
         stop: Stop | None = None,
         **params: object,
     ) -> pa.Table:
-        """Answer of a ready question (sql/NAME.sql); raises UserError."""
+        """Answer of a saved query (sql/NAME.sql); raises UserError."""
         text, values = self.prepared(name, **params)
         return self.snapshot.execute(text, values, limit_s, stop)
 
     def prepared(self, name: str, **params: object) -> tuple[str, dict[str, Any]]:
-        """SQL of a ready question and the values that go with it, for `reading`; UserError."""
-        asked = question(name)
-        values = asked.values(params)
+        """SQL of a saved query and the values that go with it, for `reading`; UserError."""
+        query = saved_query(name)
+        values = query.values(params)
         snapshot = self.snapshot
-        if asked.wants_newest and values["attempt"] is None:
+        if query.wants_newest and values["attempt"] is None:
             values["attempt"] = self._attempt_for(values)
-        values |= self._files(asked, values, snapshot)
+        values |= self._files(query, values, snapshot)
         values |= {"run": self.info["run"], "clock": self.info["clock"]}
         values |= {f"model_{name}": size for name, size in dense_decoder(self.info).items()}
-        return asked.sql, {key: value for key, value in values.items() if key in asked.used}
+        return query.sql, {key: value for key, value in values.items() if key in query.used}
 
     def attempt_with(self, step: int) -> int:
         """Number of the newest attempt that has the step, else of the newest."""
         rows = self.index_rows(
             "SELECT max(attempt) AS attempt FROM step_rollup WHERE step = $step", step=step
         )
-        found = rows[0]["attempt"]
-        return self.newest_attempt if found is None else int(found)
+        attempt = rows[0]["attempt"]
+        return self.newest_attempt if attempt is None else int(attempt)
 
     def _attempt_for(self, values: Mapping[str, Any]) -> int:
-        """The newest attempt that has the step asked for, else the newest."""
+        """The newest attempt that has the given step, else the newest."""
         step = values.get("step", values.get("step_min"))
         return self.newest_attempt if step is None else self.attempt_with(step)
 
     def _files(
-        self, asked: Question, values: Mapping[str, Any], snapshot: Snapshot
+        self, query: SavedQuery, values: Mapping[str, Any], snapshot: Snapshot
     ) -> dict[str, list[str]]:
         """Files of the raw tables a question reads, narrowed by its own parameters."""
         narrowing = Narrowing(
@@ -239,7 +240,7 @@ class Run:
             ts_min=values.get("from_ns"),
             ts_max=values.get("to_ns"),
         )
-        return {table: snapshot.files(table, narrowing) for table in asked.reads}
+        return {table: snapshot.files(table, narrowing) for table in query.reads}
 
     def sql(
         self,
@@ -248,7 +249,7 @@ class Run:
         stop: Stop | None = None,
         with_content: bool = False,
     ) -> pa.Table:
-        """Rows of any one SELECT over the raw tables (those of content only where asked for) and
+        """Rows of any one SELECT over the raw tables (those of content only on request) and
         the rollups, run by a process of its own; raises UserError.
         """
         with self.sql_reading(text, limit_s, stop, with_content) as reader:

@@ -12,7 +12,7 @@ from ingest.errors import UserError
 
 
 class Interrupted(UserError):
-    """A query was stopped, by its time limit or by whoever asked."""
+    """A query was stopped, by its time limit or by its caller."""
 
 
 class Interruptible(Protocol):

@@ -1,6 +1,6 @@
 """Byte streams that are read forward and in pieces: counted, looked ahead, inflated within limits.
 
-A damaged or endless gzip ends early and says where; nothing here raises.
+A damaged or endless gzip ends early and reports where; nothing here raises.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Allowance:
         self.unfolded_bytes = 0
 
     def takes(self, num_bytes: int) -> bool:
-        """Whether so many bytes more are allowed."""
+        """Whether this many more bytes are allowed."""
         self.unfolded_bytes += num_bytes
         return self.unfolded_bytes <= self.most_bytes
 
@@ -53,7 +53,7 @@ class Allowance:
 
 
 def counted(stream: BinaryIO, on_bytes: Callable[[int], None], damage: Damage) -> Read:
-    """Reads a file on disk, telling `on_bytes` how much."""
+    """Reads a file on disk; `on_bytes` gets how much."""
 
     def read(num_bytes: int) -> bytes:
         try:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from ingest.readers import FORMATS
+from ingest.readers import FORMATS, format_facts
 from ingest.run import Run
 from ingest.run_folder import native
 
 LAYOUT_WORDS = {
-    "job": "told by the job",
+    "job": "recorded by the job",
     "process groups": "inferred from process groups",
     "coordinates": "taken from coordinates in the files",
     "hand": "corrected by hand",
 }
 """How a layout is known: `layout_from` -> in words."""
-_WITH_COORDINATES = ("megascan", "straggler_analysis")
 
 
 class ClockSummary(TypedDict):
@@ -84,10 +83,7 @@ def layout_from(run: Run, attempt: int | None = None) -> str | None:
         return None
     if run.is_layout_corrected:
         return "hand"
-    source = run.info["source"]
-    if run.is_layout_told or source not in FORMATS or source == "rankscope_trace":
-        return "job"
-    return "coordinates" if source in _WITH_COORDINATES else "process groups"
+    return "job" if run.is_layout_recorded else format_facts(run.info["source"]).layout_from
 
 
 def _clock(run: Run, num_ranks: int) -> ClockSummary:

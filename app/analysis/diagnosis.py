@@ -15,8 +15,8 @@ from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES
 from diagnosis.statistics.open_collectives import standing
 from diagnosis.statistics.straggler_cells import CELLS
-from ingest.query.questions import question
-from ingest.readers import straggler_analysis
+from ingest.query.saved_queries import saved_query
+from ingest.readers import format_facts
 from ingest.run import Run
 from ingest.stopping import Stop
 
@@ -84,7 +84,7 @@ def tables_of(
     names = sorted({name for detector in chosen for name in detector.questions})
     if steps[1] - steps[0] + 1 >= MIN_VOTES:
         names = [name for name in names if name != late_arrival.COUNTS]
-    if run.info["source"] != straggler_analysis.NAME:
+    if not format_facts(run.info["source"]).is_operation_trace:
         names = [name for name in names if name != CELLS]
     given = {"step_min": steps[0], "step_max": steps[1], "attempt": attempt, "pp": pp}
     return {name: _asked(run, name, given, stop) for name in names}
@@ -92,7 +92,7 @@ def tables_of(
 
 def _asked(run: Run, name: str, given: Mapping[str, int | None], stop: Stop | None) -> pa.Table:
     """Answer of a question, with those of the values that it takes."""
-    takes = {parameter.name for parameter in question(name).parameters}
+    takes = {parameter.name for parameter in saved_query(name).parameters}
     return run.ask(name, stop=stop, **{k: value for k, value in given.items() if k in takes})
 
 

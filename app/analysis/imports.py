@@ -8,9 +8,7 @@ a rank, its clock counts as unknown and the run says so.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,14 +18,14 @@ from diagnosis.clocks.alignment import Alignment, MatchedEnds, RankClock, align
 from ingest.errors import UserError
 from ingest.imports import importer
 from ingest.imports.importer import OnFile, OnShown, Progress
+from ingest.process_tuning import prepare_meanwhile
+from ingest.readers import format_facts
 from ingest.readers.tables.rows import rows
 from ingest.run_folder.run_writer import RunWriter
 
 if TYPE_CHECKING:
     from ingest.run import Run
 
-OWN_CLOCKS = ("kineto", "flight_recorder", "nccl_inspector", "xpu_timer")
-"""Formats with a file per process; others have one clock in one file, or times of each step."""
 _MATCHING = "ingest.imports.matched_ends"
 """Module that matches collectives: DuckDB, whose loading takes as long as reading a few MB."""
 _MOST_NAMED = 8
@@ -43,14 +41,10 @@ def import_paths(
     on_shown: OnShown | None = None,
 ) -> Path:
     """ingest.imports.importer.import_paths, with clocks aligned."""
-    threading.Thread(target=_get_ready).start()  # while files are read
+    prepare_meanwhile(_MATCHING)
     return importer.import_paths(
         paths, runs_folder, progress, name, align_clocks, on_file, on_shown
     )
-
-
-def _get_ready() -> None:
-    import_module(_MATCHING).get_ready()
 
 
 def open_any(
@@ -62,18 +56,18 @@ def open_any(
 
 def align_clocks(writer: RunWriter, format_name: str) -> None:
     """Write the clocks table of an import of several ranks, and say what is known of it."""
-    if format_name not in OWN_CLOCKS or len(writer.ranks) < 2:
+    if len(writer.ranks) < 2 or not format_facts(format_name).has_own_clocks:
         return
-    found = _alignment(writer)
+    alignment = _alignment(writer)
     writer.remove_rows("clocks")
-    if not found.clocks and _on_one_host(writer):
+    if not alignment.clocks and _on_one_host(writer):
         writer.add_guess("the ranks ran on one host: their clocks are taken as one")
         return
     for rank in sorted(writer.ranks):
-        clock = found.clocks.get(rank)
+        clock = alignment.clocks.get(rank)
         row = _row(clock) if clock else {"ts_ns": writer.ranks[rank]["started_ns"], **_UNKNOWN}
         writer.add_rows("clocks", rank, rows("clocks", 1, {"rank": rank, **row}))
-    _tell(found, writer)
+    _tell(alignment, writer)
 
 
 def _row(clock: RankClock) -> Mapping[str, int | str]:
@@ -97,8 +91,8 @@ def _alignment(writer: RunWriter) -> Alignment:
         return Alignment(None, {}, ranks)
     wanted = ("group_id", "instance", "rank", "end_ns", "spent_ns", "num_missing")
     columns = [table[name].to_numpy().astype(np.int64) for name in wanted]
-    told = np.isin(columns[2], ranks)
-    return align(MatchedEnds(*(column[told] for column in columns)), ranks)
+    is_known = np.isin(columns[2], ranks)
+    return align(MatchedEnds(*(column[is_known] for column in columns)), ranks)
 
 
 def _on_one_host(writer: RunWriter) -> bool:
@@ -106,25 +100,25 @@ def _on_one_host(writer: RunWriter) -> bool:
     return len(hosts) == 1 and "" not in hosts
 
 
-def _tell(found: Alignment, writer: RunWriter) -> None:
-    if found.clocks:
-        writer.add_guess(_aligned(found))
-    if found.unaligned:
+def _tell(alignment: Alignment, writer: RunWriter) -> None:
+    if alignment.clocks:
+        writer.add_guess(_aligned(alignment))
+    if alignment.unaligned:
         writer.add_problem(
-            f"the clocks of {_named(found.unaligned)} are not aligned: no collective that all "
+            f"the clocks of {_named(alignment.unaligned)} are not aligned: no collective that all "
             "members of its group recorded (or three, and half of them), with ends that fit, "
-            f"connects them to the other ranks{_unproven(found)}; nobody is named from their "
+            f"connects them to the other ranks{_unproven(alignment)}; nobody is named from their "
             "timing against others"
         )
-    for misfit in found.misfits:
+    for misfit in alignment.misfits:
         writer.add_problem(
             f"collectives of group {misfit.group}: the ends of rank {misfit.rank} do not fit the "
             f"other members' (by {misfit.residual_ns / 1e6:.1f} ms); left out of the alignment"
         )
 
 
-def _aligned(found: Alignment) -> str:
-    clocks = list(found.clocks.values())
+def _aligned(alignment: Alignment) -> str:
+    clocks = list(alignment.clocks.values())
     offset_ms = max(abs(clock.offset_ns) for clock in clocks) / 1e6
     err_us = max(clock.err_ns for clock in clocks) / 1e3
     drifts = [clock for clock in clocks if clock.drift_err_ppb is not None and clock.drift_ppb]
@@ -134,28 +128,28 @@ def _aligned(found: Alignment) -> str:
         ppm, err_ppm = widest.drift_ppb / 1e3, widest.drift_err_ppb / 1e3
         drift = f"; rank {widest.rank} drifts most, by {ppm:.2f} ppm (error {err_ppm:.2f})"
     return (
-        f"the clocks of {len(clocks)} ranks are aligned to rank {found.reference} by the ends of "
-        f"their collectives: off by up to {offset_ms:.3f} ms, known within {err_us:.1f} µs{drift}"
-        f"{_of_some(found)}"
+        f"the clocks of {len(clocks)} ranks are aligned to rank {alignment.reference} by the ends "
+        f"of their collectives: off by up to {offset_ms:.3f} ms, known within {err_us:.1f} µs"
+        f"{drift}{_of_some(alignment)}"
     )
 
 
-def _of_some(found: Alignment) -> str:
+def _of_some(alignment: Alignment) -> str:
     """That of some groups not all members are here; empty where all are."""
-    if not found.incomplete:
+    if not alignment.incomplete:
         return ""
     return (
-        f"; members of {_counted(found.incomplete, 'group')} are missing, and the ends of the "
+        f"; members of {_counted(alignment.incomplete, 'group')} are missing, and the ends of the "
         "others fit each other only as they are numbered"
     )
 
 
-def _unproven(found: Alignment) -> str:
-    if not found.unproven:
+def _unproven(alignment: Alignment) -> str:
+    if not alignment.unproven:
         return ""
     return (
-        f" (members of {_counted(found.unproven, 'group')} are missing, and the ends of the others "
-        "do not prove that they are numbered alike)"
+        f" (members of {_counted(alignment.unproven, 'group')} are missing, and the ends of the "
+        "others do not prove that they are numbered alike)"
     )
 
 

@@ -22,10 +22,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from app import allocator, interrupts
+from app import interrupts
 from app.settings import DEFAULT_PORT, Settings
 from app.view_state import View
 from ingest.errors import UserError
+from ingest.process_tuning import freeze_loaded
 from sample_traces import RECORDED
 from sample_traces.jobs.faults import KINDS, Fault
 from sample_traces.jobs.schedules import NAMES
@@ -139,7 +140,7 @@ def _dashboard(
         port = listener.getsockname()[1]
         url = settings.url(port).rstrip("/") + View(name).url()
         print(f"dashboard: {url}", flush=True)
-        allocator.keep_what_is_loaded()
+        freeze_loaded()
         if not arguments.no_browser and _has_display():
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
         yield (

@@ -10,7 +10,7 @@ from pathlib import Path
 from ingest.errors import UserError
 from sample_traces.generate.faults import KINDS, SyntheticFault
 from sample_traces.generate.job import LEVELS, SyntheticJob
-from sample_traces.generate.write import generate
+from sample_traces.generate.tables.write import generate
 
 PROGRESS_EVERY_S = 2.0
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from app.commands.progress import reading_progress
 from ingest.errors import printable
-from ingest.imports.no_pandas import without_pandas
-from ingest.imports.worker_start import first_started_ahead
+from ingest.imports.worker_command import first_started_ahead
+from ingest.process_tuning import without_pandas
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

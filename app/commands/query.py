@@ -23,7 +23,7 @@ from app import interrupts
 from app.analysis.imports import open_any
 from ingest.errors import UserError, printable
 from ingest.exports.csv_cells import harmless
-from ingest.query.questions import Question, all_questions
+from ingest.query.saved_queries import SavedQuery, saved_queries
 from ingest.run import TIME_LIMIT_S, Run
 from ingest.stopping import Stop
 
@@ -57,7 +57,7 @@ def _seconds(text: str) -> float:
 def run(arguments: argparse.Namespace) -> int:
     """Print the answer; 0. Raises UserError."""
     if arguments.list:
-        _print_list(all_questions(), arguments.json)
+        _print_list(saved_queries(), arguments.json)
         return 0
     if arguments.query_run is None or arguments.question is None:
         raise UserError('give a run and a question, such as RUN "SELECT count(*) FROM spans"')
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _answer(run: Run, text: str, arguments: argparse.Namespace, stop: Stop) -> pa.Table:
     limit_s: float = arguments.limit_s
-    if text in all_questions() or " " not in text:
+    if text in saved_queries() or " " not in text:
         return run.ask(text, limit_s=limit_s, stop=stop, **_pairs(arguments.values))
     if arguments.values:
         raise UserError("KEY=VALUE goes with a ready question; write values into the SQL")
@@ -88,7 +88,7 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def _print_list(questions: dict[str, Question], as_json: bool) -> None:
+def _print_list(questions: dict[str, SavedQuery], as_json: bool) -> None:
     if as_json:
         rows = [
             {

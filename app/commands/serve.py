@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from app import allocator
 from app.access.access_files import AccessFiles, digest_of, state_folder
 from app.commands.retention_option import add_keep_argument, keep_of
 from app.settings import DEFAULT_HOST, DEFAULT_PORT, Settings, Token
 from ingest.errors import UserError
+from ingest.process_tuning import freeze_loaded
 from trace_hooks.protocol.server_address import SERVER, TOKEN
 
 _LOOK_EVERY_S = 1.0
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
                 file=sys.stderr,
                 flush=True,
             )
-        allocator.keep_what_is_loaded()
+        freeze_loaded()
         while not stop.wait(_LOOK_EVERY_S):
             if not server.is_alive():
                 raise UserError("the server has ended by itself; its output says why")

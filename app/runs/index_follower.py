@@ -16,11 +16,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.allocator import give_back
 from ingest.errors import UserError
 from ingest.index.indexer import Busy, Indexer, PassResult
 from ingest.index.retention import KEEP_ALL, Keep
 from ingest.index.snapshots import current_snapshot, index_folder, is_up_to_date, look
+from ingest.process_tuning import trim_heap
 from ingest.run import Run
 from ingest.run_folder.run_files import is_run_folder
 
@@ -177,7 +177,7 @@ class Follower:
         begun_s = time.monotonic()
         result = indexer.refresh(merge, MERGE_MOST_S)
         if result.merged_files:
-            give_back()
+            trim_heap()
         self._passes.number += 1
         self._passes.seconds += time.monotonic() - begun_s
         return result

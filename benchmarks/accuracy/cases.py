@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sample_traces.generate import drawn_trace
-from sample_traces.generate.doses import DOSES
-from sample_traces.generate.drawn import LabelledJob, draw_healthy, draw_labelled
-from sample_traces.generate.drawn_trace import LabelledTrace, draw_trace
 from sample_traces.generate.faults import KINDS
+from sample_traces.generate.labelled import drawn_trace
+from sample_traces.generate.labelled.doses import DOSES
+from sample_traces.generate.labelled.drawn import LabelledJob, draw_healthy, draw_labelled
+from sample_traces.generate.labelled.drawn_trace import LabelledTrace, draw_trace
 
 NATIVE, TRACE = "native", "trace"
 """Our own tables; the StragglerAnalysis schema."""

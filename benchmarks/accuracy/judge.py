@@ -18,7 +18,7 @@ from app.views.whatif.analysis import whatif_of
 from benchmarks.accuracy.cases import HEALTHY, TRACE, Case
 from benchmarks.accuracy.rivals import rules
 from diagnosis.whatif.causes import causes
-from sample_traces.generate.labels import Label
+from sample_traces.generate.labelled.labels import Label
 
 ALL_STEPS = 1 << 31
 _JUDGED = (0, 3, 4)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sample_traces.generate.labels import Label
+from sample_traces.generate.labelled.labels import Label
 
 Finding = dict[str, Any]
 

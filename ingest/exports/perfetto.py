@@ -4,7 +4,7 @@ Format: the Trace Event Format of Chrome. A process is a rank (pid), a thread a 
 aligned time since t0 in microseconds with three decimals, so no nanosecond is lost; t0, Unix ns,
 stands in otherData.rankscope in front of the events. It is the run's, or the first begin where that
 is earlier: Perfetto drops negative times. What a picture cannot show as it is (times on
-the rank's own clock where they differ, negative durations) stands in args beside it.
+the rank's own clock where they differ, negative durations) is in its args.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ingest.errors import UserError
-from ingest.exports.beside import beside_events
+from ingest.exports.counters_and_marks import counters_and_marks
 from ingest.exports.tracks import Arrow, Flows, Lanes
 from ingest.exports.window import Window, microseconds, published
 from ingest.run import Run
@@ -110,7 +110,7 @@ def _events(
     yield from _told_rows(run, window, "rankscope_clock", _CLOCKS)
     shifts = {step: part.shift_ns for part in parts for step in _steps_of(part)}
     yield from _step_events(run, window, shifts, t0_ns)
-    yield from beside_events(run, window, shifts, t0_ns)
+    yield from counters_and_marks(run, window, shifts, t0_ns)
     yield from _span_events(run, window, parts, t0_ns, written)
 
 
@@ -137,39 +137,39 @@ def _metadata(pid: int, name: str, args: dict[str, Any], tid: int = 0) -> bytes:
 
 def _rank_events(info: RankInfo) -> Iterator[bytes]:
     rank, coords = info["rank"], info.get("coords") or {}
-    where = " ".join(f"{axis}{place}" for axis, place in coords.items())
+    where = " ".join(f"{axis}{index}" for axis, index in coords.items())
     labels = ", ".join(filter(None, (info.get("host"), info.get("device"))))
     kept = ("world_size", "host", "device", "pid", "started_ns")
     end = info.get("end") or {}
-    told = {key: info.get(key) for key in kept} | {"ended_ns": end.get("ts_ns")}
+    known = {key: info.get(key) for key in kept} | {"ended_ns": end.get("ts_ns")}
     yield _metadata(rank, "process_name", {"name": f"rank {rank} {where}".strip()})
     yield _metadata(rank, "process_sort_index", {"sort_index": rank})
     yield _metadata(rank, "process_labels", {"labels": labels})
-    yield _metadata(rank, "rankscope_rank", told)
+    yield _metadata(rank, "rankscope_rank", known)
 
 
 def _parts(run: Run, window: Window) -> list[_Part]:
     """The window in parts of some ROWS_AT_ONCE spans.
 
-    Where times begin anew in each step, each step is a part, laid behind the one before.
+    Where times start again in each step, each step is a part, placed after the one before.
     """
     steps = run.ask("export_parts", limit_s=None, **window.params()).to_pylist()
     if run.info["clock"] == "per_step_relative":
         return _end_to_end(steps, run.info["created_ns"])
-    found: list[_Part] = []
+    parts: list[_Part] = []
     num_rows = ROWS_AT_ONCE
     for row in steps:
         pieces = -(-row["num_spans"] // ROWS_AT_ONCE)
         if pieces > 1:
-            found += _pieces(row, pieces)
+            parts += _pieces(row, pieces)
             num_rows = ROWS_AT_ONCE
-        elif found and num_rows + row["num_spans"] <= ROWS_AT_ONCE:
-            found[-1] = _joined(found[-1], _part(row))
+        elif parts and num_rows + row["num_spans"] <= ROWS_AT_ONCE:
+            parts[-1] = _joined(parts[-1], _part(row))
             num_rows += row["num_spans"]
         else:
-            found.append(_part(row))
+            parts.append(_part(row))
             num_rows = row["num_spans"]
-    return found
+    return parts
 
 
 def _part(row: dict[str, Any], shift_ns: int = 0) -> _Part:
@@ -177,10 +177,10 @@ def _part(row: dict[str, Any], shift_ns: int = 0) -> _Part:
     return _Part(step, step, row["first_ns"], row["last_ns"], shift_ns, row["begin_ns"] + shift_ns)
 
 
-def _joined(one: _Part, next_one: _Part) -> _Part:
-    from_ns, to_ns = min(one.from_ns, next_one.from_ns), max(one.to_ns, next_one.to_ns)
-    begin_ns = min(one.begin_ns, next_one.begin_ns)
-    return _Part(one.first_step, next_one.last_step, from_ns, to_ns, 0, begin_ns)
+def _joined(part: _Part, next_part: _Part) -> _Part:
+    from_ns, to_ns = min(part.from_ns, next_part.from_ns), max(part.to_ns, next_part.to_ns)
+    begin_ns = min(part.begin_ns, next_part.begin_ns)
+    return _Part(part.first_step, next_part.last_step, from_ns, to_ns, 0, begin_ns)
 
 
 def _pieces(row: dict[str, Any], pieces: int) -> list[_Part]:
@@ -192,11 +192,11 @@ def _pieces(row: dict[str, Any], pieces: int) -> list[_Part]:
 
 
 def _end_to_end(steps: list[dict[str, Any]], t0_ns: int) -> list[_Part]:
-    found, at_ns = [], t0_ns
+    placed, at_ns = [], t0_ns
     for row in steps:
-        found.append(_part(row, at_ns - row["first_ns"]))
+        placed.append(_part(row, at_ns - row["first_ns"]))
         at_ns += row["end_ns"] - row["first_ns"]
-    return found
+    return placed
 
 
 def _steps_of(part: _Part) -> Iterator[int]:
@@ -297,8 +297,8 @@ def _group_sizes(run: Run, window: Window) -> dict[int, int]:
 
 def _exact(own_ns: int, shown_ns: int, dur_ns: int) -> dict[str, int]:
     """Times as they were recorded, where ts and dur show something else."""
-    found = {} if own_ns == shown_ns else {"own_ts_ns": own_ns}
-    return found if dur_ns >= 0 else found | {"own_dur_ns": dur_ns}
+    exact = {} if own_ns == shown_ns else {"own_ts_ns": own_ns}
+    return exact if dur_ns >= 0 else exact | {"own_dur_ns": dur_ns}
 
 
 def _complete(

@@ -26,33 +26,33 @@ _NO_TIME = ("groups",)
 
 
 class Clocks:
-    """What to add to the ranks' own times, as the table clock_offsets says."""
+    """What to add to the ranks' own times, from the table clock_offsets."""
 
     def __init__(self, run: Run) -> None:
         rows = run.index_rows(
             "SELECT attempt, rank, valid_from_ns, ts_ns, offset_ns, drift_ppb FROM clock_offsets"
             " ORDER BY attempt, rank, valid_from_ns"
         )
-        found: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+        offsets: dict[tuple[int, int], list[tuple[int, ...]]] = {}
         for row in rows:
-            attempt, rank, *told = row.values()
-            found.setdefault((attempt, rank), []).append(tuple(told))
-        self._offsets = {key: np.array(told, np.int64) for key, told in found.items()}
+            attempt, rank, *values = row.values()
+            offsets.setdefault((attempt, rank), []).append(tuple(values))
+        self._offsets = {key: np.array(values, np.int64) for key, values in offsets.items()}
 
     def aligned(self, rows: pa.RecordBatch, ts_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """`ts_ns` of the rows, on rank 0's clock."""
-        found = ts_ns.copy()
+        aligned_ns = ts_ns.copy()
         attempts, ranks = rows["attempt"].to_numpy(), rows["rank"].to_numpy()
         for attempt, rank in set(zip(attempts.tolist(), ranks.tolist(), strict=True)):
             offsets = self._offsets.get((attempt, rank))
             if offsets is None:
                 continue
             own = (attempts == attempt) & (ranks == rank)
-            at = np.searchsorted(offsets[:, 0], ts_ns[own], side="right") - 1
-            _, since_ns, offset_ns, drift_ppb = offsets[np.maximum(at, 0)].T
+            newest = np.searchsorted(offsets[:, 0], ts_ns[own], side="right") - 1
+            _, since_ns, offset_ns, drift_ppb = offsets[np.maximum(newest, 0)].T
             drift_ns = np.rint(drift_ppb * ((ts_ns[own] - since_ns) / 1e9)).astype(np.int64)
-            found[own] += np.where(at >= 0, offset_ns + drift_ns, 0)
-        return found
+            aligned_ns[own] += np.where(newest >= 0, offset_ns + drift_ns, 0)
+        return aligned_ns
 
 
 def table_batches(run: Run, table: str, window: Window) -> Iterator[pa.RecordBatch]:
@@ -69,8 +69,8 @@ def table_batches(run: Run, table: str, window: Window) -> Iterator[pa.RecordBat
                     if kept.num_rows:
                         yield kept
         except (pa.ArrowException, OSError) as error:
-            said = " ".join(str(error).split())[:200]
-            raise UserError(f"{Path(path).name} cannot be read ({said}); try again") from None
+            reason = " ".join(str(error).split())[:200]
+            raise UserError(f"{Path(path).name} cannot be read ({reason}); try again") from None
 
 
 def _as_schema(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:
@@ -163,7 +163,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 def _plain_column(column: Any) -> Any:
     """A column CSV can hold: lists with spaces between, bytes in base64, texts no formulas."""
     if column.type == pa.binary():
-        return pa.array([base64.b64encode(one).decode() for one in column.to_pylist()])
+        return pa.array([base64.b64encode(value).decode() for value in column.to_pylist()])
     if pa.types.is_list(column.type):
         return pc.binary_join(column.cast(pa.list_(pa.string())), " ")
     column = column.cast(_plain(column.type))

@@ -37,13 +37,13 @@ class Window:
 
     def params(self) -> dict[str, Any]:
         """Attempt, ranks and steps as the questions of exports take them."""
-        found: dict[str, Any] = {"attempt": self.attempt}
+        values: dict[str, Any] = {"attempt": self.attempt}
         if self.ranks:
-            found["ranks"] = ",".join(map(str, self.ranks))
-            found |= {"rank_min": min(self.ranks), "rank_max": max(self.ranks)}
+            values["ranks"] = ",".join(map(str, self.ranks))
+            values |= {"rank_min": min(self.ranks), "rank_max": max(self.ranks)}
         if self.steps is not None:
-            found |= {"step_min": self.steps[0], "step_max": self.steps[1]}
-        return found
+            values |= {"step_min": self.steps[0], "step_max": self.steps[1]}
+        return values
 
     def has_rank(self, rank: int) -> bool:
         """Whether a rank is part of it."""

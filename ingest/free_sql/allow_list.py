@@ -1,6 +1,6 @@
 """What SQL that people write may consist of: the tree of the statement against lists of names.
 
-DuckDB's statement type says nothing of what a statement does: a SELECT may hold COPY or DELETE in a
+DuckDB's statement type does not show what a statement does: a SELECT may hold COPY or DELETE in a
 CTE. So its own serializer gives the tree, and every node in it has to be one of those below: what
 is not listed is refused, be it a node, a table or a function that a later version of DuckDB adds.
 """
@@ -213,8 +213,8 @@ class _Walk:
 
     def _any(self, part: Any, scope: Scope) -> None:
         if isinstance(part, list):
-            for one in part:
-                self._any(one, scope)
+            for child in part:
+                self._any(child, scope)
         elif isinstance(part, dict):
             self._dict(part, scope)
 
@@ -251,7 +251,7 @@ class _Walk:
         if not is_listed or (len(path) > 1 and not is_method):
             raise UserError(
                 f"SQL: the function {'.'.join(path)[:100]} is not among those that may be used "
-                "here; docs/data-model.md says which are"
+                "here; docs/data-model.md lists those that are"
             )
 
     def _table(self, node: dict[str, Any], scope: Scope) -> None:
@@ -292,7 +292,7 @@ class _Walk:
         first, *others = _listed(function, "arguments") or [{}]
         name = _name_given(first.get("expression"))
         is_first = _text(first, "name") in ("", "source")
-        if not name or not is_first or any(_text(one, "name") == "source" for one in others):
+        if not name or not is_first or any(_text(other, "name") == "source" for other in others):
             raise UserError("SQL: histogram needs the name of a table as its first argument")
         # a text with a dot would be read as a schema and a name, or as a file
         if folded(name) not in scope or not name.isidentifier():
@@ -307,7 +307,7 @@ class _Walk:
 
 
 def _name_given(expression: Any) -> str:
-    """The name that a text or a column stands for, empty where it is none."""
+    """The name that a text or a column stands for; empty for anything else."""
     node = expression if isinstance(expression, dict) else {}
     literal, path = node.get("literal"), node.get("column_names")
     if node.get("class") == "CONSTANT" and isinstance(literal, dict):
@@ -340,7 +340,7 @@ def _listed(node: dict[str, Any], *keys: str) -> list[dict[str, Any]]:
         nodes = nodes.get(key) if isinstance(nodes, dict) else None
     if nodes is None:
         return []
-    if not isinstance(nodes, list) or not all(isinstance(one, dict) for one in nodes):
+    if not isinstance(nodes, list) or not all(isinstance(child, dict) for child in nodes):
         raise UserError(_UNKNOWN_FORM)
     return nodes
 

@@ -14,9 +14,9 @@ import duckdb
 
 from ingest.cpu_count import num_cores
 from ingest.free_sql.run_file_system import SCHEME, RunFiles
-from ingest.free_sql.sentences import sentence
 from ingest.query.connection import INDEX_TABLES, INDEX_VIEWS, Config, Connection, Database, quoted
 from ingest.query.manifest import Manifest
+from ingest.query.query_errors import sentence
 from trace_hooks.schema import CONTENT_TABLES, TABLES
 
 SHARE_OF_MEMORY = 10
@@ -46,8 +46,8 @@ class RunDatabase:
     """The newest snapshot of a run and its raw tables, for SQL of strangers.
 
     For a process that is forked for each statement. `is_closed_off` False is for tests that show
-    that the other layers suffice. Opening it reads what the kernel says of the machine; showing a
-    snapshot reads nothing but files of the run.
+    that the other layers suffice. Opening it reads what the kernel reports of the machine; showing
+    a snapshot reads nothing but files of the run.
     """
 
     def __init__(self, run_folder: Path, with_content: bool, is_closed_off: bool = True) -> None:
@@ -90,7 +90,7 @@ class RunDatabase:
                 self._show_problem(table, sentence(error).removeprefix("SQL: "))
 
     def _show_problem(self, table: str, problem: str) -> None:
-        """Make a view with the table's columns that raises the problem, whatever is asked of it:
+        """Make a view with the table's columns that raises the problem, whatever reads it:
         each column does, and so do its rows where no column is named.
         """
         raised = f"error({quoted(f'{table} cannot be read: {problem}')})"

@@ -22,11 +22,11 @@ import duckdb
 
 from ingest.free_sql import kernel, wire
 from ingest.free_sql.connection import RunDatabase
-from ingest.free_sql.sentences import sentence
 from ingest.free_sql.statement import rehearse, run_statements
+from ingest.query.query_errors import sentence
 
 _IDLE_S = 600.0
-"""Nobody asked for so long: it ends, and is started again when somebody does."""
+"""After this long without a request the process ends; the next request starts it again."""
 _MOST_SHOWN = 100
 """Snapshots that one process opens: DuckDB keeps a little of each. Then another takes over."""
 
@@ -91,11 +91,11 @@ class _Holder:
             pid, theirs = self._ready or self._forked()
         except OSError as error:
             reason = f"no process can be started for the query ({error.strerror})"
-            return self._send({"error": f"{reason}; ask again in a moment"})
+            return self._send({"error": f"{reason}; try again in a moment"})
         self._ready = None
         self._send({"pid": pid, "is_worn": self._database.num_shown >= _MOST_SHOWN}, theirs)
         theirs.close()
-        with suppress(OSError):  # the next statement tries again, and says why it fails
+        with suppress(OSError):  # the next statement tries again, and reports why it fails
             self._ready = self._forked()
 
     def _send(self, answer: dict[str, Any], theirs: socket.socket | None = None) -> None:

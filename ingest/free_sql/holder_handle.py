@@ -1,4 +1,6 @@
-"""The process that holds a snapshot, as the server sees it: it is started, asked and ended here."""
+"""The process that holds a snapshot, as the server sees it: the server starts it, sends it requests
+and ends it here.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ _HANDED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 class HolderHandle:
     """A running process of free_sql.holder."""
 
-    _running: ClassVar[list[HolderHandle]] = []  # the one asked last at the end
+    _running: ClassVar[list[HolderHandle]] = []  # the last one used at the end
     _running_lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(
@@ -57,17 +59,19 @@ class HolderHandle:
         self._num_statements = 0
         self._lock = threading.Lock()
         self._asking = threading.Lock()  # one request at a time
-        self._asked_s: float | None = None  # when the request was sent that has no answer yet
+        self._request_sent_s: float | None = (
+            None  # when the request was sent that has no answer yet
+        )
         self._make_room()
 
     def _make_room(self) -> None:
         with HolderHandle._running_lock:
             surplus = max(0, len(HolderHandle._running) + 1 - _MOST_HOLDERS)
-            idle = (one for one in HolderHandle._running if one._is_closed_if_idle())
+            idle = (handle for handle in HolderHandle._running if handle._is_closed_if_idle())
             too_many = list(islice(idle, surplus))
             HolderHandle._running.append(self)
-        for one in too_many:
-            one.close()
+        for handle in too_many:
+            handle.close()
 
     def _is_closed_if_idle(self) -> bool:
         """Whether no statement is under way; from then on it takes none."""
@@ -90,7 +94,7 @@ class HolderHandle:
             if "error" in answer:
                 raise UserError(answer["error"])
             if line is None:  # the kernel has dropped it, and the process ends
-                raise UserError("the server has too many files open for a query; ask again later")
+                raise UserError("the server has too many files open for a query; try again later")
             self.is_worn = answer["is_worn"]
             return StatementHandle(self, answer["pid"], line)
         except BaseException:
@@ -105,19 +109,19 @@ class HolderHandle:
             if is_over():
                 raise wire.Ended
         try:
-            if self._asked_s is not None:  # by a statement that was stopped while it waited
+            if self._request_sent_s is not None:  # by a statement that was stopped while it waited
                 _, late = self._answer(is_over)
                 if late is not None:
                     late.close()  # with which the process of that statement ends
             self._control.send(json.dumps(request).encode())
-            self._asked_s = time.monotonic()
+            self._request_sent_s = time.monotonic()
             return self._answer(is_over)
         finally:
             self._asking.release()
 
     def _answer(self, is_over: Callable[[], bool]) -> tuple[dict[str, Any], socket.socket | None]:
         """The answer to the request that was sent last."""
-        deadline_s = (self._asked_s or time.monotonic()) + _START_S
+        deadline_s = (self._request_sent_s or time.monotonic()) + _START_S
         while not is_over():
             try:
                 content, files, _, _ = socket.recv_fds(self._control, wire.LONGEST_PACKET, 1)
@@ -127,7 +131,7 @@ class HolderHandle:
                 continue
             if not content:
                 raise wire.Ended
-            self._asked_s = None
+            self._request_sent_s = None
             return json.loads(content), socket.socket(fileno=files[0]) if files else None
         raise wire.Ended
 
@@ -175,7 +179,7 @@ class HolderHandle:
 
 
 def _environment() -> dict[str, str]:
-    """Of the server's, what a Python needs: secrets are none of it."""
+    """Those of the server's variables that Python needs: no secrets."""
     handed_on = {name: os.environ[name] for name in _HANDED_ON if name in os.environ}
     return handed_on | {
         "PYTHONPATH": os.pathsep.join(part for part in sys.path if part),

@@ -94,7 +94,7 @@ def end_first() -> None:
 
 
 class Addresses:
-    """How many addresses this process has taken, to be asked also once only_read holds; in a child
+    """How many addresses this process has taken; works also once only_read holds; in a child
     those of the parent.
     """
 
@@ -121,7 +121,7 @@ def limit_memory(taken_bytes: int, more_bytes: int) -> None:
 
 
 def limit_time(cpu_s: float) -> None:
-    """The kernel ends this process once its threads have computed for so long together."""
+    """The kernel ends this process once its threads have computed for this long together."""
     _at_most(resource.RLIMIT_CPU, math.ceil(cpu_s))
 
 

@@ -1,4 +1,4 @@
-"""Answers in portions that whoever reads them can hold, also as values of Python.
+"""Answers in portions that the reader can hold, also as Python values.
 
 A row of Arrow can be far smaller than what is made of it: a list of NULLs takes no byte there, and
 an ENUM holds its text once for all rows. So a portion is measured by what it becomes.
@@ -26,7 +26,7 @@ def check_schema(schema: pa.Schema) -> None:
     if schema.serialize().size > _MOST_OF_SCHEMA:
         raise UserError(
             f"SQL: the names of the {len(schema)} columns of the answer are too long together; "
-            "ask for fewer, or give them shorter names"
+            "select fewer, or give them shorter names"
         )
 
 
@@ -37,7 +37,7 @@ def portions(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     if sum(map(_dictionary_bytes, batch.columns)) > MOST_BYTES:
         raise UserError(
             f"SQL: the values of the answer's ENUMs take more than {MOST_BYTES >> 20} MB over all "
-            "of its columns; ask for fewer columns, or cast them to VARCHAR"
+            "of its columns; select fewer columns, or cast them to VARCHAR"
         )
     yield from _halves(batch)
 
@@ -48,7 +48,7 @@ def _halves(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         return
     if batch.num_rows == 1:
         raise UserError(
-            f"SQL: a row of the answer takes more than {MOST_BYTES >> 20} MB; ask for shorter "
+            f"SQL: a row of the answer takes more than {MOST_BYTES >> 20} MB; select shorter "
             "texts or lists"
         )
     half = batch.num_rows // 2
@@ -67,7 +67,7 @@ def _dictionary_bytes(values: pa.Array) -> int:
 
 
 def _children(values: pa.Array) -> list[pa.Array]:
-    """What a nested array is made of, without copies; none of one that is not nested."""
+    """The arrays a nested array is made of, without copies; empty for one that is not nested."""
     kind = values.type
     if pa.types.is_map(kind):
         return [values.keys, values.items]

@@ -14,7 +14,7 @@ from fsspec.spec import AbstractFileSystem
 
 SCHEME = "run"
 _OPENED = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-"""Without waiting: a pipe in place of a file would wait for somebody who writes into it."""
+"""Without waiting: opening a pipe in place of a file would wait for a writer."""
 
 
 class RunFiles(AbstractFileSystem):  # type: ignore[misc]
@@ -35,10 +35,10 @@ class RunFiles(AbstractFileSystem):  # type: ignore[misc]
         self._files = dict(files)
 
     def _file(self, path: str) -> Path:
-        found = self._files.get(path.removeprefix(f"{SCHEME}://"))
-        if found is None:
+        file = self._files.get(path.removeprefix(f"{SCHEME}://"))
+        if file is None:
             raise FileNotFoundError("there is no such file in this run")
-        return found
+        return file
 
     def _open(self, path: str, mode: str = "rb", **_: Any) -> BinaryIO:
         if mode != "rb":

@@ -3,7 +3,7 @@
 A program of the kernel's packet filter, put together here (man 2 seccomp). Calls that would write,
 start a program, open a socket or touch another process fail; everything else, reading and
 computing, goes on. Numbers are those of x86-64 and of 64-bit Arm (asm/unistd_64.h,
-asm-generic/unistd.h); on other machines there is no filter and missing_layers() says so.
+asm-generic/unistd.h); on other machines there is no filter and missing_layers() reports it.
 """
 
 from __future__ import annotations
@@ -209,7 +209,9 @@ def is_known_machine() -> bool:
 
 def program(pid: int) -> bytes:
     """The filter for the process of this number."""
-    return b"".join(struct.pack("=HBBI", *one) for one in _program(platform.machine(), pid))
+    return b"".join(
+        struct.pack("=HBBI", *instruction) for instruction in _program(platform.machine(), pid)
+    )
 
 
 def install(libc: ctypes.CDLL, packed: bytes) -> None:

@@ -20,8 +20,8 @@ from ingest.errors import UserError
 from ingest.free_sql import wire
 from ingest.free_sql.allow_list import check_text
 from ingest.free_sql.holder_handle import HolderHandle
-from ingest.free_sql.sentences import PROCESS_ENDED, interrupted
 from ingest.free_sql.statement_handle import StatementHandle
+from ingest.query.query_errors import PROCESS_ENDED, interrupted
 from ingest.query.query_timeouts import TimeLimits
 from ingest.stopping import Stop
 
@@ -126,8 +126,8 @@ class SqlProcess:
             self._resting.setdefault(kind, []).append(statement)
             self._resting.move_to_end(kind)
             surplus = self._resting_beyond(0 if self._is_closed else _MOST_RESTING)
-        for one in surplus:
-            one.end()
+        for holder in surplus:
+            holder.end()
 
     def _resting_beyond(self, most: int) -> list[StatementHandle]:
         """Take out those of the oldest kinds until no more than this many rest."""
@@ -144,7 +144,7 @@ class SqlProcess:
     def _statement(self, snapshot: Path, is_over: Callable[[], bool]) -> StatementHandle:
         try:
             return self._handed_out(snapshot, is_over)
-        except _GONE:  # it ended while nobody asked
+        except _GONE:  # it ended while there were no requests
             if is_over():
                 raise
         try:
@@ -153,7 +153,7 @@ class SqlProcess:
             if is_over():
                 raise
             raise UserError(
-                "the process that runs SQL does not start; the server's output says why"
+                "the process that runs SQL does not start; the server's output has the reason"
             ) from error
 
     def _handed_out(self, snapshot: Path, is_over: Callable[[], bool]) -> StatementHandle:
@@ -190,24 +190,24 @@ class SqlProcess:
             resting = self._resting_beyond(0)
         if holder is not None:
             holder.close()
-        for one in resting:
-            one.end()
+        for idle in resting:
+            idle.end()
 
 
 class _Stops:
-    """What may end a statement: its time limit, and whoever asked for it."""
+    """What may end a statement: its time limit and its caller."""
 
     def __init__(self, over: Stop, stop: Stop | None) -> None:
         self.all = [over] if stop is None else [over, stop]
 
     def are_called(self) -> bool:
         """Whether one of them was."""
-        return any(one.called for one in self.all)
+        return any(stop.called for stop in self.all)
 
     def detach(self) -> None:
-        """None of them ends what comes later."""
-        for one in self.all:
-            one.detach()
+        """From now on none of them ends a later statement."""
+        for stop in self.all:
+            stop.detach()
 
 
 def _begin(
@@ -225,7 +225,7 @@ def _begin(
 
 @contextmanager
 def _ends_as_sentence(over: Stop, limit_s: float | None, stop: Stop | None) -> Iterator[None]:
-    """Say why a process ended before its answer did."""
+    """Report why a process ended before its answer did."""
     try:
         yield
     except (*_GONE, pa.ArrowException) as error:
@@ -239,7 +239,7 @@ def _validated(
     statement: StatementHandle,
     ends: Callable[[], AbstractContextManager[None]],
 ) -> Iterator[pa.RecordBatch]:
-    """The batches; one that is not what it says raises before anybody reads it."""
+    """The batches; a malformed one raises before anything reads it."""
     while True:
         with ends():
             try:

@@ -22,10 +22,10 @@ from ingest.free_sql import kernel, wire
 from ingest.free_sql.allow_list import check_text, check_tree, functions
 from ingest.free_sql.connection import NUM_THREADS, ONE_THREAD, RunDatabase, memory_bytes
 from ingest.free_sql.portions import check_schema, portions
-from ingest.free_sql.sentences import sentence
 from ingest.query.connection import SHARED_SQL, Connection
 from ingest.query.index_catalog import own_catalog
 from ingest.query.index_sql import index_sql
+from ingest.query.query_errors import sentence
 
 _BATCH_ROWS = 8192
 _BUFFER_BYTES = 1 << 18
@@ -39,7 +39,7 @@ _MOST_STATEMENTS = 50
 _MOST_CPU_S = 2.0
 """A process that has done more than this takes no further statement."""
 _IDLE_S = 120.0
-"""Nobody sends a further statement for so long: the process ends."""
+"""After this long without a further statement the process ends."""
 
 
 def run_statements(
@@ -69,7 +69,7 @@ def run_statements(
                 break
             signal.setitimer(signal.ITIMER_REAL, _IDLE_S)
             request = wire.read_message(partial(os.read, file))
-    except (wire.Ended, BrokenPipeError, ConnectionResetError):  # nobody waits for it any more
+    except (wire.Ended, BrokenPipeError, ConnectionResetError):  # its caller has left
         pass
     finally:
         if sys.exception() is not None:  # a bug, for the server's output
@@ -145,7 +145,9 @@ def _checked(connection: Connection, text: str, names: list[str]) -> pa.RecordBa
     try:
         check_tree(serialized, names)
     except UserError:
-        connection.extract_statements(text)  # where it is not SQL at all, DuckDB says the place
+        connection.extract_statements(
+            text
+        )  # where it is not SQL at all, DuckDB reports the position
         raise
     relation = connection.sql(text)
     return None if relation is None else relation.to_arrow_reader(_BATCH_ROWS)

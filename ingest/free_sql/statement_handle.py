@@ -17,7 +17,7 @@ from ingest.stopping import Stop
 
 _BUFFER_BYTES = 1 << 18
 _REST_S = 60.0
-"""A process that has waited for so long for a further statement is not used again."""
+"""A process that has waited this long for a further statement is not used again."""
 
 
 class Holder(Protocol):
@@ -71,7 +71,7 @@ class StatementHandle:
         return is_reusable and not self._is_interrupted
 
     def rest(self) -> None:
-        """It waits for a further statement, and is let go where its holder has to make room."""
+        """It waits for a further statement, and is ended where its holder has to make room."""
         self._rests_since_s = time.monotonic()
         self.has_rested = True
         self._holder.left()
@@ -91,10 +91,10 @@ class StatementHandle:
             return rested_s < _REST_S
         except OSError:
             pass
-        return False  # it has ended, or says what nobody asked for
+        return False  # it has ended, or sends something unrequested
 
     def interrupt(self) -> None:
-        """End it, from another thread; whoever reads from it sees the end."""
+        """End it, from another thread; its reader sees the end."""
         self._is_interrupted = True
         self._holder.kill(self._pid)
         with suppress(OSError):

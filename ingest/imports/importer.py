@@ -1,6 +1,6 @@
 """Files of other tools as run folders: the same tables, with provenance, guesses and problems.
 
-An import is written into a hidden folder beside its place and renamed at the end, so that an
+An import is written into a hidden folder next to the run's and renamed at the end, so that an
 interrupted one leaves nothing. The id of the run ends in a hash of the content: the same content
 is imported once. Files are read by processes of their own (ingest.imports.pool); what they have
 read can be looked at meanwhile (ingest.imports.preview).
@@ -9,7 +9,6 @@ read can be looked at meanwhile (ingest.imports.preview).
 from __future__ import annotations
 
 import atexit
-import os
 import re
 import shutil
 import tempfile
@@ -24,9 +23,9 @@ from ingest.imports.parts import LEFT_OUT, format_of, parts_of, put_together
 from ingest.imports.pool import Pool
 from ingest.imports.preview import FOUND, UNFINISHED, ImportProgress, Showing, remove
 from ingest.imports.time_zero import Starts, start_of
-from ingest.imports.worker_start import HERE_VARIABLE
+from ingest.imports.worker_command import reads_here
 from ingest.index.snapshots import OwnerLock
-from ingest.readers import readers
+from ingest.readers import FORMATS
 from ingest.readers.parsing.sources import cut_to_limit, files_of
 from ingest.run_folder import native
 from ingest.run_folder.content_hash import content_hash, digests_of
@@ -169,14 +168,14 @@ class _Import:
         provenance = [*self._provenance(), f"imported {stamp}"]
         writer.publish(run, format_name, provenance, self._t0_ns)
 
-    def _read(self, found: Path, folder: Path) -> tuple[RunWriter, str]:
+    def _read(self, staged: Path, folder: Path) -> tuple[RunWriter, str]:
         """What was read, all but the files that describe it, and the format's name."""
         files = list(self._files)
         beyond = cut_to_limit(files)
-        if os.environ.get(HERE_VARIABLE) == "1":
-            writer, format_name = self._read_here(files, found, folder)
+        if reads_here():
+            writer, format_name = self._read_here(files, staged, folder)
         else:
-            with Pool(files, found, self._watch, self._showing) as pool:
+            with Pool(files, staged, self._watch, self._showing) as pool:
                 format_name = pool.read()
                 writer = RunWriter(folder, pool.put_together(format_name, folder))
                 self._t0_ns = pool.starts.first_ns
@@ -187,7 +186,7 @@ class _Import:
         self._watch(sum(self._sizes), "")
         return writer, format_name
 
-    def _read_here(self, files: list[Path], found: Path, folder: Path) -> tuple[RunWriter, str]:
+    def _read_here(self, files: list[Path], staged: Path, folder: Path) -> tuple[RunWriter, str]:
         def on_bytes(num_bytes: int) -> None:
             self._watch(self._done + num_bytes, "")
 
@@ -199,9 +198,9 @@ class _Import:
 
         parts, starts = [], Starts([path.stat().st_size for path in files])
         for file, path in enumerate(files):
-            for number, part in parts_of(path, found, on_bytes, is_mine):
+            for number, part in parts_of(path, staged, on_bytes, is_mine):
                 parts.append(part)
-                starts.tell(file, number, start_of(part))
+                starts.note(file, number, start_of(part))
             starts.end(file)
         self._t0_ns = starts.first_ns
         format_name = format_of((part.name, part.format) for part in parts)
@@ -219,28 +218,28 @@ class _Import:
 
     def _show(self, progress: ImportProgress) -> None:
         assert self._showing is not None
-        self._showing.tell(progress)
+        self._showing.note(progress)
         if self._on_shown is not None:
             self._on_shown(self._showing.folder.name)
             self._on_shown = None
 
     def _provenance(self) -> list[str]:
-        told = zip(self._files, self._sizes, self._digests, strict=True)
+        known = zip(self._files, self._sizes, self._digests, strict=True)
         return [
             printable(f"{path} ({size} bytes, blake2b {digest.hex()[:_DIGITS_TOLD]})")
-            for path, size, digest in told
+            for path, size, digest in known
         ]
 
 
 def _nothing_readable(given: list[Path], problems: list[str]) -> str:
-    formats = f"rankscope reads run folders and {', '.join(r.NAME for r in readers())} traces"
+    formats = f"rankscope reads run folders and {', '.join(FORMATS)} traces"
     first = problems[0] if problems else f"{given[0]} is empty"
     more = f" (and {len(problems) - 1} more like it)" if len(problems) > 1 else ""
     return f"no trace could be read: {first.removesuffix(LEFT_OUT)}{more}; {formats}"
 
 
 def _remove_killed(runs: Path) -> None:
-    """Remove what imports left that were killed: nobody holds their lock."""
+    """Remove what killed imports left: those whose lock is free."""
     for folder in runs.glob(f"{UNFINISHED}*"):
         with suppress(OSError):  # another import was faster
             is_old = time.time() - folder.stat().st_mtime > _BEFORE_LOCKED_S

@@ -91,38 +91,38 @@ class _OwnPickle(pickle.Unpickler):
         if (module, name) in _PLAIN:
             return super().find_class(module, name)
         if module.startswith(_OWN) and "." not in name:
-            found = super().find_class(module, name)
-            if isinstance(found, type):
-                return found
+            value = super().find_class(module, name)
+            if isinstance(value, type):
+                return value
         raise pickle.UnpicklingError(f"{module}.{name} is nothing that a reader returns")
 
 
 def kept_parts(folder: Path) -> Iterator[Part]:
     """Parts below `folder` in the order of files and members, one at a time in memory."""
     for of_file in sorted(path for path in folder.iterdir() if path.is_dir()):
-        found = sorted(
-            (number, path, at, num_bytes)
+        positions = sorted(
+            (number, path, offset, num_bytes)
             for path in of_file.glob(f"*{_ENDING}")
-            for number, at, num_bytes in _index(path)
+            for number, offset, num_bytes in _index(path)
         )
-        for _, path, at, num_bytes in found:
+        for _, path, offset, num_bytes in positions:
             with path.open("rb") as file:
-                file.seek(at)
+                file.seek(offset)
                 yield _part(file.read(num_bytes), path)
 
 
 def _index(path: Path) -> Iterator[tuple[int, int, int]]:
-    """Number, place and size of every whole part in a file."""
-    end, at = path.stat().st_size, 0
+    """Number, offset and size of every whole part in a file."""
+    end, offset = path.stat().st_size, 0
     with path.open("rb") as file:
-        while at + _HEADER.size <= end:
-            file.seek(at)
+        while offset + _HEADER.size <= end:
+            file.seek(offset)
             number, num_bytes = _HEADER.unpack(file.read(_HEADER.size))
-            at += _HEADER.size
-            if at + num_bytes > end:
+            offset += _HEADER.size
+            if offset + num_bytes > end:
                 return
-            yield number, at, num_bytes
-            at += num_bytes
+            yield number, offset, num_bytes
+            offset += num_bytes
 
 
 def _part(content: bytes, path: Path) -> Part:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ingest.errors import UserError
 from ingest.query.index_sql import index_sql
-from ingest.query.questions import question
+from ingest.query.saved_queries import saved_query
 
 _MACRO = "CREATE MACRO rows_of(files) AS TABLE SELECT * FROM read_parquet(files)"
 _QUESTION = "matched_ends"
@@ -49,13 +49,13 @@ def matched_ends(segments: Path) -> pa.Table:
         [str(p) for p in sorted(segments.glob(f"{table}-*.parquet"))]
         for table in ("collectives", "groups")
     )
-    asked = question(_QUESTION)
+    query = saved_query(_QUESTION)
     if not collectives or not groups:
-        return pa.table({name: pa.array([], pa.int64()) for name, _ in asked.columns})
-    values = asked.values({"attempt": 0}) | {"collectives": collectives}
+        return pa.table({name: pa.array([], pa.int64()) for name, _ in query.columns})
+    values = query.values({"attempt": 0}) | {"collectives": collectives}
     try:
         with _taken() as made:
             made.execute(index_sql("group_members"), {"groups": groups})
-            return made.sql(asked.sql, params=values).to_arrow_table()
+            return made.sql(query.sql, params=values).to_arrow_table()
     except duckdb.Error as error:
         raise UserError(f"collectives cannot be matched: {str(error).splitlines()[0]}") from error

@@ -1,7 +1,7 @@
 """Files as parts, parts as a run: each file is read by itself, then the run takes what was found.
 
 Reading one file knows nothing of the others, so that many can be read at once and a file that ends
-its process costs itself only. What needs all of them (ranks that no file tells, two files of one
+its process costs itself only. What needs all of them (ranks that no file names, two files of one
 rank, members of groups) is decided when the parts are put together, in the order of the files.
 """
 
@@ -16,9 +16,10 @@ from typing import Any
 
 from ingest.errors import UserError, disk_error, is_full, printable
 from ingest.limits import limits, variable
-from ingest.readers import GENERIC, Sink, reader_named, reader_of
+from ingest.readers import format_facts, reader_named, reader_of
+from ingest.readers.base import Sink
 from ingest.readers.parsing.sources import Source, sources
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.unsupported import what_it_is
 
 LEFT_OUT = ", left out"
@@ -32,9 +33,9 @@ class Part:
 
     name: str
     format: str
-    """NAME of its reader; empty where none knows it"""
-    shelf: Shelf
-    """what was said of it while it was read"""
+    """name of its reader; empty where none knows it"""
+    staged: StagedRows
+    """problems and guesses of the file itself"""
     value: Any = None
     """what the reader made of it; None where nothing is to be taken"""
 
@@ -48,43 +49,46 @@ def parts_of(
     """Read a file on disk, or every file of an archive, numbered from 0; rows go to `folder`.
 
     `on_bytes` gets the number of bytes read of the file on disk; `is_mine` the number and name of
-    what comes next, and says whether it shall be read.
+    what comes next, and returns whether to read it.
     """
     for number, source in enumerate(sources([path], on_bytes)):
         if is_mine(number, source.name):
-            yield number, _part_of(source, Shelf(folder))
+            yield number, _part_of(source, StagedRows(folder))
 
 
-def _part_of(source: Source, shelf: Shelf) -> Part:
-    part = Part(source.name, "", shelf)
+def _part_of(source: Source, staged: StagedRows) -> Part:
+    part = Part(source.name, "", staged)
     reader = None
-    with _failures_told(f"{source.name}: the search for its reader", shelf):
+    with _failures_told(f"{source.name}: the search for its reader", staged):
         reader = reader_of(source)
         if reader is None:
-            _refuse(source, shelf)
+            _refuse(source, staged)
     if reader is not None:
-        part.format = reader.NAME
-        with _failures_told(f"{source.name}: the {reader.NAME} reader", shelf):
-            part.value = reader.read(source, shelf)
+        part.format = reader.FORMAT.name
+        with _failures_told(f"{source.name}: the {reader.FORMAT.name} reader", staged):
+            part.value = reader.read(source, staged)
     return part
 
 
-def format_of(found: Iterable[tuple[str, str]]) -> str:
+def format_of(files: Iterable[tuple[str, str]]) -> str:
     """The one format of files given as (name, format); empty where no file has any.
 
-    A generic format gives way to one that says what it is. Raises UserError where two do.
+    A generic format gives way to a specific one. Raises UserError for two specific ones.
     """
-    chosen = generic = ""
-    for name, own in found:
-        if own in GENERIC:
-            generic = own
-        elif own and chosen and own != chosen:
-            raise UserError(
-                f"{name} is a {own} file among {chosen} files; import each format by itself"
-            )
-        else:
-            chosen = own or chosen
-    return chosen or generic
+    firsts: dict[str, str] = {}
+    """format -> first file of it"""
+    for name, format_name in files:
+        if format_name:
+            firsts.setdefault(format_name, name)
+    if len(firsts) < 2:  # as nearly always: no reader has to be imported for its facts
+        return next(iter(firsts), "")
+    chosen, *others = [name for name in firsts if not format_facts(name).is_generic] or firsts
+    if others and not format_facts(chosen).is_generic:
+        other = others[0]
+        raise UserError(
+            f"{firsts[other]} is a {other} file among {chosen} files; import each format by itself"
+        )
+    return chosen
 
 
 def put_together(parts: Iterable[Part], format_name: str, sink: Sink) -> None:
@@ -94,27 +98,27 @@ def put_together(parts: Iterable[Part], format_name: str, sink: Sink) -> None:
     left out where `format_name` is another. Raises UserError.
     """
     reader = reader_named(format_name) if format_name else None
-    reading = None if reader is None else reader.Reading(sink)
+    reading = None if reader is None else reader.Import(sink)
     for part in parts:
-        if part.format in GENERIC and part.format != format_name:
-            part.shelf.drop()
+        if part.format != format_name and format_facts(part.format).is_generic:
+            part.staged.drop()
             among = f"{part.format} file among {format_name} files"
             sink.add_problem(f"{part.name} is a {among}{LEFT_OUT}")
             continue
-        part.shelf.give_to(sink)
+        part.staged.give_to(sink)
         if reader is not None and reading is not None and part.value is not None:
-            with _failures_told(f"{part.name}: the {reader.NAME} reader", sink):
-                reading.take(part.value)
+            with _failures_told(f"{part.name}: the {reader.FORMAT.name} reader", sink):
+                reading.add_file(part.value)
     if reader is not None and reading is not None:
-        with _failures_told(f"what was read: the {reader.NAME} reader", sink):
+        with _failures_told(f"what was read: the {reader.FORMAT.name} reader", sink):
             reading.finish()
 
 
 def put_alone(part: Part, sink: Sink) -> None:
     """Give a sink what one file shows by itself, for a look before all are put together."""
     reader = reader_named(part.format)
-    with _failures_told(f"{part.name}: the {reader.NAME} reader", sink):
-        reader.Reading(sink).take(part.value)
+    with _failures_told(f"{part.name}: the {reader.FORMAT.name} reader", sink):
+        reader.Import(sink).add_file(part.value)
 
 
 @contextmanager
@@ -135,8 +139,8 @@ def _failures_told(what: str, sink: Sink) -> Iterator[None]:
         if isinstance(error, OSError) and is_full(error):
             raise disk_error("the import", error) from error
         _LOG.debug("%s failed", what, exc_info=error)
-        said = printable(" ".join(str(error).split()))[:_LONGEST_REASON]
-        reason = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        message = printable(" ".join(str(error).split()))[:_LONGEST_REASON]
+        reason = f"{type(error).__name__}: {message}" if message else type(error).__name__
         sink.add_problem(f"{what} failed on it ({reason})")
 
 

@@ -1,7 +1,7 @@
 """Files read by several processes at once, which are ended when they take too long.
 
 A process that crashes, hangs or needs too much memory costs the file it was reading, or the member
-of an archive: one sentence says what was lost. See ingest.imports.worker.
+of an archive: one sentence names what was lost. See ingest.imports.worker.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ingest.imports.parts import Part, format_of
 from ingest.imports.preview import Showing
 from ingest.imports.time_zero import Starts
 from ingest.imports.worker import FINDINGS, seconds_allowed
+from ingest.imports.worker_command import worker_command
 from ingest.imports.worker_handle import Job, Process
-from ingest.imports.worker_start import worker_command
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.run_folder.run_writer import Findings
 
 _LOOK_EVERY_S = 0.1
 _BYTES_PER_PROCESS = 3 << 20
-"""Starting a process costs as much as reading so many bytes of pickles."""
+"""Starting a process costs as much as reading this many bytes of pickles."""
 _LAST = -1
 """Number of the job that is no file."""
 _MOST_LOST = 3
-"""So many processes may end in one archive; what stands behind the last loss is not read."""
+"""This many processes may end in one archive; what follows the last loss is not read."""
 _BEHIND_ALL = 10**8 - 1
 
 Watch = Callable[[int, str, int], None]
@@ -110,7 +110,7 @@ class Pool:
         return Findings.from_json(json.loads((self._folder / FINDINGS).read_text("utf-8")))
 
     def _work_off(self) -> None:
-        """Until nothing waits and nobody works."""
+        """Until no job waits and no process works."""
         while self._waiting or self._busy():
             wanted = len(self._busy()) + len(self._waiting) + len(self._to_share())
             while len(self._processes) < min(self._most, wanted):
@@ -122,10 +122,10 @@ class Pool:
                     self._give_work(process)
             for key, _ in self._selector.select(_LOOK_EVERY_S):
                 if isinstance(key.fileobj, Process):
-                    self._listen(key.fileobj)
+                    self._read_answers(key.fileobj)
             for process in self._processes:
                 process.look_at_clock()
-            self._tell()
+            self._report()
 
     def _busy(self) -> list[Process]:
         return [process for process in self._processes if process.job is not None]
@@ -150,14 +150,14 @@ class Pool:
             process.take(shared)
 
     def _next(self) -> Job:
-        """The largest file; one process looks at the smallest ones until one tells its start."""
+        """The largest file; one process reads the smallest ones until one has a start."""
         is_looking = any(process.job is self._looked_at for process in self._busy())
         if is_looking or self.starts.first_ns is not None:
             return self._waiting.popleft()
         self._looked_at = self._waiting.pop()
         return self._looked_at
 
-    def _listen(self, process: Process) -> None:
+    def _read_answers(self, process: Process) -> None:
         answers = process.answers()
         if answers is None:
             self._lose(process)
@@ -169,10 +169,10 @@ class Pool:
             elif "refused" in answer:
                 raise (DiskFull if answer["disk_full"] else UserError)(answer["refused"])
             elif process.job is not None:
-                self._hear(process, process.job, answer)
+                self._follow(process, process.job, answer)
 
-    def _hear(self, process: Process, job: Job, answer: dict[str, Any]) -> None:
-        """What a process tells of its work."""
+    def _follow(self, process: Process, job: Job, answer: dict[str, Any]) -> None:
+        """Note what a process reports of its work."""
         if "bytes" in answer:
             job.read_bytes = max(job.read_bytes, min(answer["bytes"], job.num_bytes))
         elif "source" in answer:
@@ -182,7 +182,7 @@ class Pool:
         elif "part" in answer:
             process.source = None
             job.is_read |= not job.is_archive
-            self.starts.tell(job.number, answer["number"], answer["start_ns"])
+            self.starts.note(job.number, answer["number"], answer["start_ns"])
             self._note_format((job.number, answer["number"]), answer["part"], answer["format"])
         elif "shown" in answer:
             self._shows_something = True
@@ -198,16 +198,16 @@ class Pool:
             self._num_done += 1
             self.starts.end(job.number)
 
-    def _note_format(self, at: tuple[int, int], part: str, name: str) -> None:
+    def _note_format(self, position: tuple[int, int], part: str, name: str) -> None:
         """Formats that do not go together end the import here."""
         known = self._formats.get(name)
-        if known is None or at < known[0]:
-            self._formats[name] = at, part
+        if known is None or position < known[0]:
+            self._formats[name] = position, part
         if known is None:
             self._format()
 
     def _format(self) -> str:
-        firsts = sorted((at, part, name) for name, (at, part) in self._formats.items())
+        firsts = sorted((position, part, name) for name, (position, part) in self._formats.items())
         return format_of((part, name) for _, part, name in firsts)
 
     def _lose(self, process: Process) -> None:
@@ -225,7 +225,7 @@ class Pool:
         goes_on = job.is_archive and job.num_lost < _MOST_LOST
         self._note_loss(process, job, ending, is_end=is_left and not goes_on)
         if is_left and goes_on:
-            self._waiting.appendleft(job)  # with those of its members that nobody has taken
+            self._waiting.appendleft(job)  # with those of its members that no process has taken
         elif is_left:
             self._end(job)
 
@@ -234,10 +234,10 @@ class Pool:
             return  # it ended after the last thing it read, so nothing is missing
         number, name = process.source or (_BEHIND_ALL - job.num_lost, job.order["read"])
         rest = f"; nothing behind it in {job.order['read']} was read"
-        shelf = Shelf(self._folder)
-        shelf.add_problem(f"{name}: {ending}{rest if is_end and job.is_archive else ''}")
+        staged = StagedRows(self._folder)
+        staged.add_problem(f"{name}: {ending}{rest if is_end and job.is_archive else ''}")
         with KeptParts(Path(job.order["into"])) as kept:
-            kept.keep(Part(name, "", shelf), number)
+            kept.keep(Part(name, "", staged), number)
 
     def _part_with(self, process: Process) -> None:
         self._selector.unregister(process)
@@ -250,7 +250,7 @@ class Pool:
         if t0_ns is not None:
             showing.begin(self._format(), t0_ns)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._showing is not None and self._shows_something:
             self._begin_to_show(self._showing)
         jobs = {p.job.number: p.job for p in self._processes if p.job and p.job.number != _LAST}

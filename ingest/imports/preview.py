@@ -1,8 +1,8 @@
 """Runs that are still being imported: what is read whole is shown while the rest is read.
 
-An import works in a hidden folder, RUNS/.import-ID. Beside what it reads lies there shown/NAME, a
-run folder of the name that the run will have: every file of a format whose files tell their own
-rank puts its rows there, by links that cost no room. Clocks are left out, because they are compared
+An import works in a hidden folder, RUNS/.import-ID. It also holds shown/NAME, a run
+folder of the name that the run will have: every file of a format whose files name their own rank
+puts its rows there, by links that cost no room. Clocks are left out, because they are compared
 at the end, and so is a second file of a rank, which may turn out to be left out. All of it is a run
 once it is known what times are counted from (ingest.imports.time_zero), as they are in the whole
 run: links hold. The whole run then appears in RUNS under the same name, and the hidden folder goes,
@@ -27,12 +27,10 @@ from trace_hooks.schema import SCHEMA_VERSION, RunInfo, publish_json, rank_file_
 UNFINISHED = ".import-"
 """How the folder begins in which an import works."""
 FOUND = "reading"
-"""Folder in it: what was read and not put together yet; locked as long as the import goes on."""
-SHOWN_FORMATS = ("kineto", "flight_recorder")
-"""Formats whose readers take a file for what it says itself, whatever other files say."""
+"""Folder in it: what was read and not put together yet; locked while the import runs."""
 _SHOWN = "shown"
 _PROGRESS = "importing.json"
-_TELL_EVERY_S = 0.5
+_NOTE_EVERY_S = 0.5
 _REMOVE_TRIES = 50
 _REMOVE_EVERY_S = 0.1
 
@@ -59,7 +57,7 @@ class Showing:
     def __init__(self, unfinished: Path, run: str) -> None:
         self.folder = unfinished / _SHOWN / run
         self.folder.mkdir(parents=True)
-        self._told_s = 0.0
+        self._noted_s = 0.0
 
     @property
     def is_there(self) -> bool:
@@ -81,11 +79,11 @@ class Showing:
         with suppress(OSError):  # the disk is full, which ends the import by itself
             publish_json(info, self.folder / RUN_FILE)
 
-    def tell(self, progress: ImportProgress) -> None:
+    def note(self, progress: ImportProgress) -> None:
         """Note how far the import is, unless that was noted a moment ago."""
         now_s = time.monotonic()
-        if now_s - self._told_s > _TELL_EVERY_S:
-            self._told_s = now_s
+        if now_s - self._noted_s > _NOTE_EVERY_S:
+            self._noted_s = now_s
             with suppress(OSError):  # the disk is full, which ends the import by itself
                 publish_json(asdict(progress), self.folder / _PROGRESS)
 
@@ -116,10 +114,10 @@ class EarlyWriter(RunWriter):
         return bool(claimed)
 
     def _claim(self, rank: int) -> bool:
-        place = self.folder / "claimed"
-        place.mkdir(exist_ok=True)
+        claims = self.folder / "claimed"
+        claims.mkdir(exist_ok=True)
         with suppress(FileExistsError):
-            (place / str(rank)).touch(exist_ok=False)
+            (claims / str(rank)).touch(exist_ok=False)
             return True
         return False
 
@@ -127,8 +125,8 @@ class EarlyWriter(RunWriter):
 def remove(unfinished: Path) -> None:
     """Remove the folder of an import; a server that follows what it shows may still write there."""
     for _ in range(_REMOVE_TRIES):
-        for told in unfinished.glob(f"{_SHOWN}/*/{RUN_FILE}"):
-            told.unlink(missing_ok=True)  # the follower sees by this that the run has gone
+        for run_file in unfinished.glob(f"{_SHOWN}/*/{RUN_FILE}"):
+            run_file.unlink(missing_ok=True)  # the follower sees by this that the run has gone
         shutil.rmtree(unfinished, ignore_errors=True)
         if not unfinished.exists():
             return
@@ -136,16 +134,16 @@ def remove(unfinished: Path) -> None:
 
 
 def shown_runs(runs: Path) -> list[Path]:
-    """Folders of the runs in the making whose imports go on, by name."""
-    found = []
+    """Folders of the runs in the making whose imports still run, by name."""
+    folders = []
     for path in runs.glob(f"{UNFINISHED}*/{_SHOWN}/*/{RUN_FILE}"):
         lock = OwnerLock(path.parents[2] / FOUND)
         with suppress(OSError):  # it has just ended
-            if lock.acquire():  # whoever had it was killed
+            if lock.acquire():  # its import was killed
                 lock.release()
             else:
-                found.append(path.parent)
-    return sorted(found, key=lambda folder: folder.name)
+                folders.append(path.parent)
+    return sorted(folders, key=lambda folder: folder.name)
 
 
 def is_shown(folder: Path) -> bool:
@@ -154,8 +152,8 @@ def is_shown(folder: Path) -> bool:
 
 
 def import_progress(folder: Path) -> ImportProgress:
-    """How far the import of a run in the making is; the beginning where that is not told yet."""
+    """How far the import of a run in the making is; zeros where it is not known yet."""
     with suppress(OSError, ValueError):  # it has just begun, or ended
-        told = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
-        return ImportProgress(**told)
+        progress = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
+        return ImportProgress(**progress)
     return ImportProgress(0, 0, 0, 0)

@@ -1,7 +1,7 @@
 """What the times of an imported run count from, known before all files are read.
 
 The earliest start is known at the end only, and links to what was shown before would shift then
-(ingest.imports.preview). So the smallest file that tells a start says it: it is read first, and it
+(ingest.imports.preview). So the smallest file that has a start decides: it is read first, and it
 is the same one whenever the same files are imported.
 """
 
@@ -11,26 +11,26 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ingest.imports.parts import Part
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 
 
 def start_of(part: Part) -> int | None:
-    """When the first rank of a file began, where its reader says so at once; Unix ns."""
-    found = part.value if isinstance(part.value, tuple) else ()
-    shelves = [part.shelf, *(one for one in found if isinstance(one, Shelf))]
-    return next((one.started_ns for one in shelves if one.started_ns is not None), None)
+    """When the first rank of a file began, where its reader knows at once; Unix ns."""
+    values = part.value if isinstance(part.value, tuple) else ()
+    all_staged = [part.staged, *(staged for staged in values if isinstance(staged, StagedRows))]
+    return next((staged.started_ns for staged in all_staged if staged.started_ns is not None), None)
 
 
 class _Members:
-    """What the members of one file tell, in whatever order they come."""
+    """Starts of the members of one file, in whatever order they come."""
 
     def __init__(self) -> None:
         self.start_ns: int | None = None
-        """of the first member that tells one, once all before it have come"""
+        """of the first member that has one, once all before it have come"""
         self._waiting: dict[int, int | None] = {}
         self._next = 0
 
-    def tell(self, member: int, start_ns: int | None) -> None:
+    def note(self, member: int, start_ns: int | None) -> None:
         self._waiting[member] = start_ns
         while self._next in self._waiting:
             self._take(self._waiting.pop(self._next))
@@ -54,9 +54,9 @@ class Starts:
         self._files: dict[int, _Members] = defaultdict(_Members)
         self._ended: set[int] = set()
 
-    def tell(self, number: int, member: int, start_ns: int | None) -> None:
+    def note(self, number: int, member: int, start_ns: int | None) -> None:
         """A member of a file was read; of a file that is no archive it is member 0."""
-        self._files[number].tell(member, start_ns)
+        self._files[number].note(member, start_ns)
 
     def end(self, number: int) -> None:
         """Nothing more comes of this file."""

@@ -20,7 +20,6 @@ together; the process that gives orders opens none of these pickles, and no file
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import queue
@@ -36,28 +35,27 @@ from typing import Any, TextIO
 
 from ingest.errors import DiskFull, UserError, disk_error
 from ingest.imports.kept_parts import KeptParts, kept_parts
-from ingest.imports.no_pandas import without_pandas
 from ingest.imports.parts import Part, parts_of, put_alone, put_together
 from ingest.imports.time_zero import start_of
 from ingest.limits import MIB, limits
+from ingest.process_tuning import tune_worker
+from ingest.readers import format_facts
 from ingest.run_folder.run_writer import RunWriter
 from trace_hooks.schema import publish_json
 
 FINDINGS = "findings.json"
 OUT_OF_MEMORY = 3
 """Status with which a process ends that no reader can be blamed for having too little memory."""
-_TELL_EVERY_S = 0.05
-_OBJECTS_UNTIL_GC = 100_000
-"""Python's 700 look through a dump again and again while it is built, and find no cycle."""
+_ANSWER_EVERY_S = 0.05
 
 Order = dict[str, Any]
 
 
 def _show(part: Part, folder: Path) -> bool:
     """Let it be looked at while others are read, where it can be; returns whether it is."""
-    from ingest.imports.preview import SHOWN_FORMATS, EarlyWriter  # small imports do without
+    from ingest.imports.preview import EarlyWriter  # small imports do without
 
-    if part.format not in SHOWN_FORMATS or part.value is None:
+    if part.value is None or not format_facts(part.format).is_previewable:
         return False
     with suppress(OSError, DiskFull):  # a disk without links, or a full one: seen at the end
         early = EarlyWriter(folder)
@@ -72,10 +70,10 @@ class Worker:
     def __init__(self, answers: TextIO) -> None:
         self._answers = answers
         self._num_bytes = 0
-        self._told_s = 0.0
+        self._answered_s = 0.0
 
     def obey(self, order: Order) -> None:
-        """Carry out one order; the answer is the last line it tells."""
+        """Carry out one order; the answer is the last line it writes."""
         if "temporary" in order:
             os.environ["TMPDIR"] = tempfile.tempdir = order["temporary"]
             return
@@ -84,18 +82,18 @@ class Worker:
                 self._read(order, Path(order["into"]))
             else:
                 self._put_together(Path(order["put_together"]), order["format"], order["run"])
-            self.tell(done=True)
+            self.answer(done=True)
         except UserError as error:
-            self.tell(refused=str(error), disk_full=isinstance(error, DiskFull))
+            self.answer(refused=str(error), disk_full=isinstance(error, DiskFull))
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         except OSError as error:  # a full disk; what files raise has become a problem of theirs
             failure = disk_error("the import", error)
-            self.tell(refused=str(failure), disk_full=isinstance(failure, DiskFull))
+            self.answer(refused=str(failure), disk_full=isinstance(failure, DiskFull))
 
-    def tell(self, **answer: Any) -> None:
+    def answer(self, **facts: Any) -> None:
         """One line."""
-        self._answers.write(json.dumps(answer) + "\n")
+        self._answers.write(json.dumps(facts) + "\n")
         self._answers.flush()
 
     def _read(self, order: Order, folder: Path) -> None:
@@ -107,15 +105,15 @@ class Worker:
             def is_mine(number: int, name: str) -> bool:
                 if not kept.claim(number):
                     return False
-                self.tell(source=name, number=number)
+                self.answer(source=name, number=number)
                 return True
 
             for number, part in parts_of(Path(order["read"]), folder, self._on_bytes, is_mine):
                 kept.keep(part, number)
                 start_ns = start_of(part)
-                self.tell(part=part.name, number=number, format=part.format, start_ns=start_ns)
+                self.answer(part=part.name, number=number, format=part.format, start_ns=start_ns)
                 if order["show"] and _show(part, Path(order["show"])):
-                    self.tell(shown=True)
+                    self.answer(shown=True)
 
     def _put_together(self, folder: Path, format_name: str, run: str) -> None:
         writer = RunWriter(Path(run))
@@ -124,13 +122,13 @@ class Worker:
 
     def _on_bytes(self, num_bytes: int) -> None:
         self._num_bytes += num_bytes
-        if time.monotonic() - self._told_s > _TELL_EVERY_S:
-            self._told_s = time.monotonic()
-            self.tell(bytes=self._num_bytes)
+        if time.monotonic() - self._answered_s > _ANSWER_EVERY_S:
+            self._answered_s = time.monotonic()
+            self.answer(bytes=self._num_bytes)
 
 
 def seconds_allowed(num_bytes: int) -> int:
-    """How long a file of so many bytes may be read: a while, and a second for every MiB."""
+    """How long a file of this many bytes may be read: a while, and a second for every MiB."""
     return limits().max_file_seconds + num_bytes // MIB
 
 
@@ -150,7 +148,7 @@ def _limit_process() -> None:
 
 
 def _limit_cpu(num_bytes: int) -> None:
-    """For the case that whoever gives orders is gone and cannot end this process."""
+    """For the case that the giver of orders is gone and cannot end this process."""
     used_s = time.process_time()
     # twice as much: a thread of a library may help; ingest.imports.pool measures the time that
     # passes
@@ -175,13 +173,11 @@ def _orders() -> Iterator[Order]:
 def main() -> None:
     """Read files on orders from stdin."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="ascii")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody else writes among the answers
-    without_pandas()
-    gc.freeze()  # modules stay: looking through them again and again takes a fifth of the time
-    gc.set_threshold(_OBJECTS_UNTIL_GC)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing else is written among the answers
+    tune_worker()
     _limit_process()
     worker = Worker(answers)
-    worker.tell(ready=True)
+    worker.answer(ready=True)
     for order in _orders():
         worker.obey(order)
 

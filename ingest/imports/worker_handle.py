@@ -14,8 +14,8 @@ from typing import Any
 
 from ingest.errors import printable
 from ingest.imports.worker import OUT_OF_MEMORY
-from ingest.imports.worker_start import start
 from ingest.limits import limits, variable
+from ingest.process_tuning import start
 
 _START_S = 60.0
 _MOST_TOLD = 400
@@ -26,7 +26,7 @@ class Job:
     """One file on disk, or the last one: putting together what was found in all of them.
 
     `seconds` is how long it may take; the last one has the time of all files. An archive may have
-    several readers, each of whom takes the members that nobody has taken yet.
+    several readers, each of which takes members that are not taken yet.
     """
 
     number: int
@@ -78,7 +78,7 @@ class Process:
 
     def _tell(self, order: dict[str, Any]) -> None:
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it is gone: its answers say so
+        with suppress(BrokenPipeError):  # it is gone: the end of its answers shows it
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
 
     def answers(self) -> list[dict[str, Any]] | None:

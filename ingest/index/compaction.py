@@ -1,9 +1,9 @@
 """Merges a run's many small segments into few files, losing and doubling nothing.
 
-Files of one (table, attempt, band of 64 ranks) are merged in tiers: so many of a tier become one of
-the next, sorted by (rank, time). Written whole and published by rename, a merged file names the
+Files of one (table, attempt, band of 64 ranks) are merged in tiers: a number of one tier become one
+of the next, sorted by (rank, time). Written whole and published by rename, a merged file names the
 files it replaces in its own metadata. So a crash at any point is harmless: before the rename there
-is no merged file; after it whoever reads the folder next, with or without an index, takes the
+is no merged file; after it the next reader of the folder, with or without an index, takes the
 merged file and leaves its inputs out. Inputs are deleted when readers had time to move on.
 """
 
@@ -12,41 +12,37 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingest.index.index_database import IndexDatabase
 from ingest.index.merging import publish_merged
 from ingest.index.rollup_pass import BAND
 from ingest.query.manifest import FileEntry, read_entry
-from ingest.query.transactions import transaction
 from ingest.run_folder.run_paths import is_data_path
-
-if TYPE_CHECKING:
-    from ingest.index.indexer import Indexer
 
 FIRST_FAN_IN = 32
 """Segments of a (table, attempt, band) that become one file of the first tier."""
 FAN_IN = 8
 """Files of a tier that become one of the next; no more of them are open at once."""
 MOST_SEGMENTS = 64
-"""Segments are merged so many at a time: they are in memory together."""
+"""Segments merged at a time: they are in memory together."""
 CLOSED_S = 60.0
-"""A table that got no new file for so long is merged as far as ROWS_PER_FILE allows."""
+"""A table without a new file for this long is merged as far as ROWS_PER_FILE allows."""
 ROWS_PER_FILE = 2_000_000
 """A file this long is not merged again: about 12 MB of spans."""
 BYTES_PER_FILE = 64 << 20
-"""Nor one of so many bytes: a frame has a thousand times those of a span, in memory, too."""
+"""Nor one of this many bytes: a frame takes a thousand times as many as a span, in memory too."""
 GRACE_S = 60.0
 """Time between a merge and the deletion of its inputs, for readers of older snapshots."""
 
 
 class Compaction:
-    """The merging half of an indexer."""
+    """Merges files of the run whose index database this is."""
 
-    def __init__(self, owner: Indexer) -> None:
-        self.owner = owner
+    def __init__(self, database: IndexDatabase) -> None:
+        self.database = database
         self.grace_s = GRACE_S
 
     def merge_due(self, limit_s: float = math.inf) -> int:
@@ -63,7 +59,7 @@ class Compaction:
 
     def _groups(self) -> list[list[FileEntry]]:
         groups: dict[tuple[str, int, int], list[FileEntry]] = defaultdict(list)
-        for entry in self.owner.manifest.entries():
+        for entry in self.database.manifest.entries():
             if entry.rank_min // BAND == entry.rank_max // BAND:
                 groups[entry.table_name, entry.attempt, entry.rank_min // BAND].append(entry)
         return list(groups.values())
@@ -92,66 +88,66 @@ class Compaction:
         newest = 0.0
         for entry in entries:
             try:
-                newest = max(newest, (self.owner.folder / entry.path).stat().st_mtime)
+                newest = max(newest, (self.database.run_folder / entry.path).stat().st_mtime)
             except OSError:
                 return False
         return time.time() - newest > CLOSED_S
 
     def _merge(self, batch: list[FileEntry]) -> int:
-        owner = self.owner
-        folder = owner.folder / "compacted"
+        database, run_folder = self.database, self.database.run_folder
+        folder = run_folder / "compacted"
         folder.mkdir(exist_ok=True)
         first = batch[0]
         tier = max(entry.tier for entry in batch) + 1
         band = first.rank_min // BAND
         name = f"{first.table_name}-{first.attempt:04d}-band{band:05d}-{time.time_ns()}.parquet"
         inputs = [entry.path for entry in batch]
-        paths, replaced = [owner.folder / path for path in inputs], self._replaced_by(batch)
+        paths, replaced = [run_folder / path for path in inputs], self._replaced_by(batch)
         try:
             publish_merged(first.table_name, paths, folder / name, inputs + replaced)
         except (pa.ArrowException, OSError):
             if not self._set_damaged_aside(batch):
                 raise  # no file is to blame: the disk is full
             return 0
-        entry, _ = read_entry(owner.folder, f"compacted/{name}", tier)
+        entry, _ = read_entry(run_folder, f"compacted/{name}", tier)
         if entry.problem:
             raise OSError(entry.problem)
-        with transaction(owner.connection):
-            owner.advance()
-            owner.manifest.add([entry])
-            owner.manifest.retire(inputs, time.time_ns())
-        owner.remember(entry.path)
+        with database.transaction():
+            database.manifest.add([entry])
+            database.manifest.retire(inputs, time.time_ns())
+        database.known_paths.add(entry.path)
         return len(batch)
 
     def _replaced_by(self, batch: list[FileEntry]) -> list[str]:
-        """What the batch itself replaced and is not deleted yet: nobody else will name it."""
+        """What the batch itself replaced and is not deleted yet: no other file will name it."""
         named = {
             path
             for entry in batch
             if entry.tier
-            for path in read_entry(self.owner.folder, entry.path, entry.tier)[1]
+            for path in read_entry(self.database.run_folder, entry.path, entry.tier)[1]
         }
         known = (
-            self.owner.connection.execute("SELECT path FROM retired").fetchall() if named else []
+            self.database.connection.execute("SELECT path FROM retired").fetchall() if named else []
         )
         return sorted(named & {path for (path,) in known})
 
     def _set_damaged_aside(self, batch: list[FileEntry]) -> bool:
         """Whether there was any that cannot be read."""
-        found = False
+        any_damaged = False
         for entry in batch:
             try:
-                pq.read_table(self.owner.folder / entry.path)
+                pq.read_table(self.database.run_folder / entry.path)
             except (pa.ArrowException, OSError) as error:
                 reason = " ".join(str(error).split())[:400]
-                self.owner.advance()
-                self.owner.manifest.set_aside(entry.path, f"{entry.path} was set aside: {reason}")
-                found = True
-        return found
+                problem = f"{entry.path} was set aside: {reason}"
+                with self.database.transaction():
+                    self.database.manifest.set_aside(entry.path, problem)
+                any_damaged = True
+        return any_damaged
 
     def delete_retired(self) -> list[str]:
         """Delete files that were merged away long enough ago; returns their paths."""
-        connection = self.owner.connection
+        connection = self.database.connection
         before_ns = time.time_ns() - int(self.grace_s * 1e9)
         rows = connection.execute(
             "SELECT path FROM retired WHERE retired_ns <= ? ORDER BY retired_ns, path", [before_ns]
@@ -159,7 +155,7 @@ class Compaction:
         paths = [path for (path,) in rows]
         for path in paths:
             if is_data_path(path):
-                (self.owner.folder / path).unlink(missing_ok=True)
+                (self.database.run_folder / path).unlink(missing_ok=True)
         if paths:
             connection.execute(
                 "DELETE FROM retired WHERE path IN (SELECT unnest($paths))", {"paths": paths}
@@ -168,7 +164,7 @@ class Compaction:
 
 
 def _cut(entries: list[FileEntry], most: int) -> list[list[FileEntry]]:
-    """Neighbours in time: at most so many files, together within the bounds of one file."""
+    """Neighbours in time: at most `most` files, together within the bounds of one file."""
     batches: list[list[FileEntry]] = [[]]
     rows = num_bytes = 0
     for entry in sorted(entries, key=lambda e: (e.step_min, e.ts_min or 0, e.path)):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pyarrow as pa
 
 from ingest.errors import UserError
-from ingest.query.manifest import Connection
+from ingest.index.index_database import IndexDatabase
 from ingest.run_folder.rank_files import RankFiles
 from ingest.run_folder.run_files import read_correction
 from trace_hooks.layout import ParallelLayout
@@ -19,19 +18,18 @@ _FRESH = pa.schema([("attempt", pa.int64()), ("group_id", pa.int64()), ("axis", 
 
 
 class CorrectedAxes:
-    """Keeps `group_members.axis` what the corrected layout says; inside the indexer's transaction.
+    """Keeps `group_members.axis` as the corrected layout has it; inside the indexer's transaction.
 
-    A group along no axis of the layout keeps the axis that the files told, and so does one of
+    A group along no axis of the layout keeps the axis in the files, and so does one of
     experts: they are a factorisation of their own.
     """
 
-    def __init__(self, connection: Connection, run_folder: Path, rank_files: RankFiles) -> None:
-        self.connection = connection
-        self.run_folder = run_folder
+    def __init__(self, database: IndexDatabase, rank_files: RankFiles) -> None:
+        self.database = database
         self._rank_files = rank_files
 
     def is_current(self) -> bool:
-        """Whether the index follows what layout.json says now."""
+        """Whether the index follows layout.json as it is now."""
         return self._followed() == _content(self._layout())
 
     def before(self) -> Axes:
@@ -40,7 +38,7 @@ class CorrectedAxes:
 
     def _stored(self) -> Axes:
         """(attempt, group_id) -> axis as the index has it."""
-        rows = self.connection.execute("SELECT attempt, group_id, axis FROM group_members")
+        rows = self.database.connection.execute("SELECT attempt, group_id, axis FROM group_members")
         return {(attempt, group_id): axis for attempt, group_id, axis in rows.fetchall()}
 
     def update(self, before: Axes) -> set[int]:
@@ -48,43 +46,48 @@ class CorrectedAxes:
         layout = self._layout()
         if layout is None and not self._followed():
             return set()
-        self.connection.execute("DELETE FROM corrected_layout")
-        self.connection.execute("UPDATE group_members SET axis = told_axis WHERE axis <> told_axis")
+        self.database.connection.execute("DELETE FROM corrected_layout")
+        self.database.connection.execute(
+            "UPDATE group_members SET axis = told_axis WHERE axis <> told_axis"
+        )
         if layout is not None:
-            self.connection.execute("INSERT INTO corrected_layout VALUES (?)", [_content(layout)])
+            self.database.connection.execute(
+                "INSERT INTO corrected_layout VALUES (?)", [_content(layout)]
+            )
             self._correct(layout)
         after = self._stored()
         return {key[0] for key, axis in after.items() if before.get(key, axis) != axis}
 
     def _followed(self) -> str:
-        rows = self.connection.execute("SELECT content FROM corrected_layout").fetchall()
+        rows = self.database.connection.execute("SELECT content FROM corrected_layout").fetchall()
         return str(rows[0][0]) if rows else ""
 
     def _layout(self) -> ParallelLayout | None:
         try:
-            found = read_correction(self.run_folder)
-        except UserError:  # RankFiles tells it as a problem of the run
+            correction = read_correction(self.database.run_folder)
+        except UserError:  # RankFiles reports it as a problem of the run
             return None
-        return None if found is None else found.layout
+        return None if correction is None else correction.layout
 
     def _correct(self, layout: ParallelLayout) -> None:
         """In the attempts whose ranks follow it."""
-        told = layout.to_json()
+        wanted = layout.to_json()
+        connection = self.database.connection
         ranks, _ = self._rank_files.read()
-        attempts = sorted({info["attempt"] for info in ranks if info.get("layout") == told})
-        rows = self.connection.execute(
+        attempts = sorted({info["attempt"] for info in ranks if info.get("layout") == wanted})
+        rows = connection.execute(
             "SELECT attempt, group_id, ranks FROM group_members"
             " WHERE told_axis <> 'ep' AND list_contains(?, attempt)",
             [attempts],
         ).fetchall()
-        found = [(attempt, group, layout.axis_of(ranks or ())) for attempt, group, ranks in rows]
-        fresh = [dict(zip(_FRESH.names, row, strict=True)) for row in found if row[2] != "unknown"]
-        self.connection.register("fresh_axes", pa.Table.from_pylist(fresh, schema=_FRESH))
-        self.connection.execute(
+        axes = [(attempt, group, layout.axis_of(ranks or ())) for attempt, group, ranks in rows]
+        fresh = [dict(zip(_FRESH.names, row, strict=True)) for row in axes if row[2] != "unknown"]
+        connection.register("fresh_axes", pa.Table.from_pylist(fresh, schema=_FRESH))
+        connection.execute(
             "UPDATE group_members SET axis = f.axis FROM fresh_axes f"
             " WHERE group_members.attempt = f.attempt AND group_members.group_id = f.group_id"
         )
-        self.connection.unregister("fresh_axes")
+        connection.unregister("fresh_axes")
 
 
 def _content(layout: ParallelLayout | None) -> str:

@@ -1,7 +1,7 @@
 """Many files of one table as one, sorted by (rank, time), with the rows of one rank in memory.
 
-A merged file can have millions of rows, and who merges is the server: what it takes must not grow
-with the run. Merged files are sorted by rank, so that they can be read a row group at a time.
+A merged file can have millions of rows, and the server merges them: the memory it takes must not
+grow with the run. Merged files are sorted by rank, so that they can be read a row group at a time.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _TIME = {table: (plan[0][-1] if plan else None) for table, plan in SPAN_OF_TIME.
 def publish_merged(table: str, paths: list[Path], merged: Path, inputs: list[str]) -> None:
     """Write the rows of `paths` whole, row groups ending with their rank, then rename it.
 
-    `inputs`: what the file says that it replaces. Raises OSError and pa.ArrowException, where a
-    file is damaged and where the disk is full alike; nothing is left behind then.
+    `inputs`: the files it replaces, noted in its metadata. Raises OSError and pa.ArrowException,
+    both where a file is damaged and where the disk is full; nothing is left behind then.
     """
     schema = TABLES[table].schema
     metadata = {

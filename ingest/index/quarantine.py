@@ -1,4 +1,4 @@
-"""Files that came for a run and are not what they claim to be: kept aside, never read.
+"""Files sent to a run that are not what they claim to be: kept aside, never read.
 
 They lie in `quarantine/` of the run folder, as many as there is room for, with one sentence each,
 which are problems of the run.
@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from ingest.errors import printable
-from ingest.query.manifest import Connection
-from ingest.query.transactions import transaction
+from ingest.index.index_database import IndexDatabase
 from ingest.run_folder.run_paths import read_plain_file, require_no_links
 from trace_hooks.schema import publish_json
 
@@ -63,25 +61,26 @@ class Quarantine:
             sentences.append(f"{num_more} more files of ranks were not what they claimed to be")
         return sentences
 
-    def store(self, connection: Connection, advance: Callable[[], object]) -> None:
-        """Bring the problems of an index up to date; `advance` is called where they change."""
+    def store_problems(self, database: IndexDatabase) -> None:
+        """Bring the problems of an index up to date."""
         stamp = self._stamp()
         if stamp == self._stored:
             return
         sentences = self.sentences()
-        known = connection.execute(
+        known = database.connection.execute(
             "SELECT text FROM problems WHERE source = ? ORDER BY rowid", [FOLDER]
         ).fetchall()
         if [text for (text,) in known] != sentences:
-            with transaction(connection):
-                advance()
-                connection.execute("DELETE FROM problems WHERE source = ?", [FOLDER])
+            with database.transaction():
+                database.connection.execute("DELETE FROM problems WHERE source = ?", [FOLDER])
                 for text in sentences:
-                    connection.execute("INSERT INTO problems VALUES (?, ?)", [FOLDER, text])
+                    database.connection.execute(
+                        "INSERT INTO problems VALUES (?, ?)", [FOLDER, text]
+                    )
         self._stored = stamp
 
     def _has_room(self, num_bytes: int) -> bool:
-        sizes = [one.lstat().st_size for one in self._folder.iterdir() if one.name != _SENTENCES]
+        sizes = [path.lstat().st_size for path in self._folder.iterdir() if path.name != _SENTENCES]
         return len(sizes) < MOST_FILES and sum(sizes) + num_bytes <= MOST_BYTES
 
     def _stamp(self) -> tuple[int, int] | None:
@@ -96,7 +95,7 @@ class Quarantine:
             return [], 0
         try:
             noted = json.loads(read_plain_file(self._folder / _SENTENCES, _LONGEST_FILE))
-            sentences = [printable(str(one)) for one in noted["sentences"]]
+            sentences = [printable(str(sentence)) for sentence in noted["sentences"]]
             return sentences[:MOST_FILES], int(noted["more"])
         except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return [], 0

@@ -1,6 +1,6 @@
 """How long content is kept: rows of schema.CONTENT_TABLES, what went through a model.
 
-Everything else of a run is kept until somebody deletes the run.
+Everything else of a run is kept until the run is deleted.
 """
 
 from __future__ import annotations
@@ -12,15 +12,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ingest.index.index_database import IndexDatabase
 from ingest.query.manifest import FileEntry, read_entry
-from ingest.query.transactions import transaction
 from ingest.run_folder.run_paths import DATA, listed
 from trace_hooks.schema import CONTENT_TABLES
-
-if TYPE_CHECKING:
-    from ingest.index.indexer import Indexer
 
 FOREVER = "forever"
 _SECONDS = {"h": 3600, "d": 86400, "w": 7 * 86400}
@@ -30,7 +26,7 @@ _PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(h|d|w|MB|GB|TB)")
 
 @dataclass(frozen=True)
 class Keep:
-    """Bounds on the content of each run, None: there is none.
+    """Bounds on the content of each run; None: no bound.
 
     Files go whole; a file is as old as the newest row in it.
     """
@@ -44,62 +40,63 @@ class Keep:
 
         Raises ValueError, one sentence.
         """
-        found: dict[str, float] = {}
+        bounds: dict[str, float] = {}
         for part in [] if text == FOREVER else text.split(","):
             match = _PART.fullmatch(part.strip())
             name = "seconds" if match and match[2] in _SECONDS else "num_bytes"
-            if match is None or name in found:
+            if match is None or name in bounds:
                 raise ValueError(
                     f"content is to be kept {text[:40]!r}; give an age such as 30d, a size of each "
                     f"run such as 20GB, both with a comma, or {FOREVER}"
                 )
-            found[name] = float(match[1]) * (_SECONDS | _BYTES)[match[2]]
-        return cls(**found)
+            bounds[name] = float(match[1]) * (_SECONDS | _BYTES)[match[2]]
+        return cls(**bounds)
 
     @property
     def is_bounded(self) -> bool:
-        """Whether anything is ever to go."""
+        """Whether there is any bound."""
         return self.seconds is not None or self.num_bytes is not None
 
     def too_much(self, entries: Iterable[FileEntry], now_ns: int) -> list[str]:
-        """Paths of those of one run's files that are to go: of too many bytes the oldest."""
+        """Paths of one run's files beyond the bounds: of too many bytes the oldest."""
         least_ns = -math.inf if self.seconds is None else now_ns - self.seconds * 1e9
         left = math.inf if self.num_bytes is None else self.num_bytes
-        found = []
-        content = [one for one in entries if one.table_name in CONTENT_TABLES]
-        for one in sorted(content, key=lambda one: (one.ts_max or 0, one.path), reverse=True):
-            left -= one.num_bytes
-            if left < 0 or (one.ts_max or 0) < least_ns:
-                found.append(one.path)
-        return found
+        paths = []
+        content = [entry for entry in entries if entry.table_name in CONTENT_TABLES]
+        for entry in sorted(
+            content, key=lambda entry: (entry.ts_max or 0, entry.path), reverse=True
+        ):
+            left -= entry.num_bytes
+            if left < 0 or (entry.ts_max or 0) < least_ns:
+                paths.append(entry.path)
+        return paths
 
 
 KEEP_ALL = Keep()
 
 
-def let_go(owner: Indexer, keep: Keep) -> int:
-    """Retire what is not to be kept longer, to be deleted once readers had time to move on; how
-    many files. Raises what the database raises, with nothing done.
+def retire_old_content(database: IndexDatabase, keep: Keep) -> int:
+    """Retire content beyond the bounds; it is deleted once readers had time to move on. Returns the
+    number of files. Raises what the database raises, with nothing done.
     """
     if not keep.is_bounded:
         return 0
     now_ns = time.time_ns()
-    entries = [one for table in CONTENT_TABLES for one in owner.manifest.entries(table)]
+    entries = [entry for table in CONTENT_TABLES for entry in database.manifest.entries(table)]
     paths = keep.too_much(entries, now_ns)
     if paths:
-        with transaction(owner.connection):
-            owner.advance()
-            owner.manifest.retire(paths, now_ns)
+        with database.transaction():
+            database.manifest.retire(paths, now_ns)
     return len(paths)
 
 
 def content_files(run_folder: Path) -> list[FileEntry]:
-    """The sound files of content that lie in a run's folder, as their footers tell."""
+    """The sound files of content in a run's folder, by their footers."""
     names = tuple(f"{table}-" for table in CONTENT_TABLES)
     paths: list[str] = []
     for folder in DATA:
         with suppress(OSError):
             files = listed(run_folder / folder, ".parquet")
             paths += [f"{folder}/{file.name}" for file in files if file.name.startswith(names)]
-    found = [read_entry(run_folder, path)[0] for path in paths]
-    return [one for one in found if one.problem is None]
+    entries = [read_entry(run_folder, path)[0] for path in paths]
+    return [entry for entry in entries if entry.problem is None]

@@ -50,24 +50,24 @@ def touched_steps(
 
     A span can last into later steps, and a step's row moves the next step's beginning.
     """
-    found: dict[int, tuple[int, int]] = {}
+    touched: dict[int, tuple[int, int]] = {}
     latest_ns: dict[int, int] = {}
     for entry in entries:
         if entry.problem or not entry.num_rows or entry.table_name not in TOUCHING:
             continue
         low, high = entry.step_min, entry.step_max + (entry.table_name == "steps")
-        known = found.get(entry.attempt, (low, high))
-        found[entry.attempt] = min(known[0], low), max(known[1], high)
+        known = touched.get(entry.attempt, (low, high))
+        touched[entry.attempt] = min(known[0], low), max(known[1], high)
         if not relative and entry.ts_max is not None:
             latest_ns[entry.attempt] = max(latest_ns.get(entry.attempt, entry.ts_max), entry.ts_max)
     for attempt, ts_max in latest_ns.items():
-        low, high = found[attempt]
+        low, high = touched[attempt]
         row = connection.execute(
             "SELECT max(step) FROM step_rows WHERE attempt = ? AND step > ? AND start_ns < ?",
             [attempt, high, ts_max],
         ).fetchall()[0]
-        found[attempt] = low, max(high, row[0]) if row[0] is not None else high
-    return found
+        touched[attempt] = low, max(high, row[0]) if row[0] is not None else high
+    return touched
 
 
 TOUCHING = ("spans", "collectives", "steps", "groups")
@@ -154,10 +154,10 @@ class RollupPass:
         return Windows(rank, step, begin, end, np.ones(rows.num_rows, dtype=bool))
 
     def _spans(self, tile: Tile, windows: Windows) -> Spans:
-        asked = (windows.step_C >= tile.step_min) & (windows.step_C <= tile.step_max)
-        by_time = asked.any() and not self.relative
-        from_ns = int(windows.begin_C[asked].min()) if by_time else 0
-        to_ns = int(windows.end_C[asked].max()) if by_time else 0
+        is_asked_C = (windows.step_C >= tile.step_min) & (windows.step_C <= tile.step_max)
+        by_time = is_asked_C.any() and not self.relative
+        from_ns = int(windows.begin_C[is_asked_C].min()) if by_time else 0
+        to_ns = int(windows.end_C[is_asked_C].max()) if by_time else 0
         ranks = {"attempt": tile.attempt, "rank_min": tile.rank_min, "rank_max": tile.rank_max}
         narrowings = [Narrowing(**ranks, step_min=tile.step_min, step_max=tile.step_max)]
         if by_time:
@@ -202,20 +202,22 @@ class RollupPass:
             windows = complete_windows(windows, spans, tile.step_min, tile.step_max)
             pairs = zip(windows.rank_C.tolist(), windows.step_C.tolist(), strict=True)
             aligned_C = np.fromiter((pair in known for pair in pairs), bool, windows.rank_C.size)
-            found = rollups(spans, windows, transfers, self.relative, aligned_C)
+            fresh = rollups(spans, windows, transfers, self.relative, aligned_C)
         except ValueError as error:  # times centuries apart: a damaged clock, not a reason to stop
             text = (
                 f"steps {tile.step_min} to {tile.step_max} of ranks from {tile.rank_min}: {error}"
             )
             self.connection.execute("INSERT INTO problems VALUES (?, ?)", [source, text])
             return
-        self._store(tile, found)
+        self._store(tile, fresh)
 
-    def _store(self, tile: Tile, found: Rollups) -> None:
-        for name, columns in (("step", found.steps), ("kind", found.kinds)):
+    def _store(self, tile: Tile, fresh: Rollups) -> None:
+        for name, columns in (("step", fresh.steps), ("kind", fresh.kinds)):
             step = columns["step"]
-            asked = (step >= tile.step_min) & (step <= tile.step_max)
-            rows = pa.table({key: _nullable(key, values[asked]) for key, values in columns.items()})
+            is_inside = (step >= tile.step_min) & (step <= tile.step_max)
+            rows = pa.table(
+                {key: _nullable(key, values[is_inside]) for key, values in columns.items()}
+            )
             self.connection.register("fresh_rows", rows)
             self.connection.execute(_INSERTS[name], [tile.attempt])
             self.connection.unregister("fresh_rows")

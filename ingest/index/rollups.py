@@ -10,7 +10,7 @@ The rules (specs: metrics; user's words: docs/data-model.md):
    compute on another is both, and not exposed.
 4. Where a step has `kernel` spans, they are its compute and host-side forward/backward/... is not.
 5. Blocked on data is `data_wait`, and `data_fetch` that nothing of the rank hides: a loader without
-   workers fetches on the training thread itself. Beside compute or communication on another track
+   workers fetches on the training thread itself. Next to compute or communication on another track
    a fetch is hidden.
 
 Shape suffixes: S spans, C cells (one (rank, step) each), P pieces of spans, E pieces of time,
@@ -136,10 +136,10 @@ def complete_windows(known: Windows, spans: Spans, step_min: int, step_max: int)
     It lasts from the previous window's end (or its first span) to its last span's end, and never
     reaches into the next window.
     """
-    asked_S = (spans.step_S >= step_min) & (spans.step_S <= step_max)
-    rank_S, step_S = spans.rank_S[asked_S], spans.step_S[asked_S]
-    begin_S = spans.ts_S[asked_S]
-    end_S = begin_S + spans.dur_S[asked_S]
+    is_asked_S = (spans.step_S >= step_min) & (spans.step_S <= step_max)
+    rank_S, step_S = spans.rank_S[is_asked_S], spans.step_S[is_asked_S]
+    begin_S = spans.ts_S[is_asked_S]
+    end_S = begin_S + spans.dur_S[is_asked_S]
     if not rank_S.size:
         return known
     width = step_max - step_min + 1
@@ -203,8 +203,8 @@ def _cells(windows: Windows, rank: Ints, step: Ints) -> Ints:
     order_C = np.argsort(key_C)
     inside = (step >= low) & (step < low + width)
     key = _pair_keys(rank, np.clip(step, low, low + width - 1), low, width)
-    place = np.minimum(np.searchsorted(key_C[order_C], key), key_C.size - 1)
-    cell = order_C[place]
+    position = np.minimum(np.searchsorted(key_C[order_C], key), key_C.size - 1)
+    cell = order_C[position]
     return np.where(inside & (key_C[cell] == key), cell, -1).astype(np.int64)
 
 

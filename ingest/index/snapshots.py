@@ -1,4 +1,4 @@
-"""Where the index of a run lives, and how it is published to those who only read it."""
+"""Where the index of a run lies, and how it is published to its readers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def index_folder(run_folder: Path) -> Path:
         cached.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"there is no place for the index of {run_folder}: neither it nor {cached} can be "
+            f"the index of {run_folder} cannot be stored: neither that folder nor {cached} can be "
             f"written ({error.strerror}); set XDG_CACHE_HOME to a folder that can"
         ) from None
     return cached
@@ -92,7 +92,7 @@ def publish_snapshot(folder: Path, database: Path, state: str) -> Path:
     """Copy a checkpointed database under a new name and point readers to it; `state` names it.
 
     Each snapshot has a name of its own: DuckDB keeps one instance per path and process, so a
-    process that has the old one open would go on seeing it under the same name. The names sort by
+    process that has the old one open would still see it under the same name. The names sort by
     age also where the clock was set back.
     """
     stem = f"snapshot-{INDEX_VERSION}-"
@@ -130,14 +130,14 @@ def discard_published(folder: Path) -> None:
 
 def current_snapshot(folder: Path) -> Path | None:
     """The snapshot published last, None before the first."""
-    found = _pointer(folder)
-    return found[0] if found else None
+    pointer = _pointer(folder)
+    return pointer[0] if pointer else None
 
 
 def published_state(folder: Path) -> str | None:
     """The state of the index that was published last, None before the first."""
-    found = _pointer(folder)
-    return found[1] if found else None
+    pointer = _pointer(folder)
+    return pointer[1] if pointer else None
 
 
 _WATCHED = (*DATA, "ranks", "quarantine", "run.json", "layout.json")

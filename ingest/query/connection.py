@@ -1,8 +1,8 @@
 """The in-memory database through which snapshots of one run's index are read.
 
 Opening one takes longer than most questions (its macros, its threads), so several snapshots share
-it: each new one is attached beside the one before, views show the newest, and one that nobody reads
-any more is let go of. Before anybody asks, external access is switched off and the configuration
+it: each new one is attached next to the one before, views show the newest, and one without
+readers is detached. Before the first query external access is switched off and the configuration
 locked; only the run's own folders stay readable.
 """
 
@@ -44,7 +44,7 @@ INDEX_TABLES = (
     "collective_rollup",
     "problems",
 )
-"""Tables of the index that SQL may use, beside the raw ones of trace_hooks.schema.TABLES."""
+"""Tables of the index that SQL may use, next to the raw ones of trace_hooks.schema.TABLES."""
 _SQL_BEFORE = ("bus_bytes", "device_peaks", "corrected_kinds")
 _SQL_OF_EACH = "newest_steps"
 _SQL_AFTER = "views"
@@ -120,7 +120,7 @@ class Database:
         return self._connection
 
     def show(self, snapshot: Path | str) -> int:
-        """Show another snapshot, from now on; queries under way go on with theirs. Returns its
+        """Show another snapshot, from now on; queries under way keep theirs. Returns its
         number; raises duckdb.Error, ForeignIndex for one that this program did not make.
         """
         with self._lock:
@@ -139,7 +139,7 @@ class Database:
                 self._make_views(cursor, name)
                 cursor.commit()
             self._shown = name
-            self._let_go()
+            self._detach_unread()
         return number
 
     def show_files(self, files: Mapping[str, Sequence[str]], number: int) -> None:
@@ -170,8 +170,8 @@ class Database:
             cursor.execute(index_sql(_SQL_AFTER))
         self._kinds_of_files = kinds
 
-    def _let_go(self) -> None:
-        """Detach what nobody reads."""
+    def _detach_unread(self) -> None:
+        """Detach snapshots without readers."""
         for name in [n for n in self._attached if n != self._shown and not self._read[n]]:
             self._connection.execute(f"DETACH {name}")
             self._attached.remove(name)

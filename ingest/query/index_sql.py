@@ -1,4 +1,4 @@
-"""Texts of sql/index/: what the indexer itself runs, beside the questions of users."""
+"""Texts of sql/index/: what the indexer itself runs; the saved queries of users are in sql/."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def read_entry(folder: Path, path: str, tier: int = 0) -> tuple[FileEntry, list[
 
 
 def _described(entry: FileEntry, where: Path) -> tuple[FileEntry, list[str]]:
-    """The entry with what the footer says; raises DamagedFile or what reading raises."""
+    """The entry completed from the footer; raises DamagedFile or what reading raises."""
     with pq.ParquetFile(where) as file:
         metadata, schema = file.metadata, file.schema_arrow
     labels = schema.metadata or {}
@@ -171,7 +171,7 @@ def _described(entry: FileEntry, where: Path) -> tuple[FileEntry, list[str]]:
 
 @dataclass(frozen=True)
 class Narrowing:
-    """What part of a table is asked for; None is all of it. Ends are included."""
+    """Part of a table; None is all of it. Ends are included."""
 
     attempt: int | None = None
     rank_min: int | None = None
@@ -200,8 +200,8 @@ class Manifest:
 
     def pick(self, table: str, narrowing: Narrowing | None = None) -> list[str]:
         """Paths, relative to the run folder, of the files a query over `table` has to open."""
-        asked = narrowing or Narrowing()
-        values = {field.name: getattr(asked, field.name) for field in fields(asked)}
+        bounds = narrowing or Narrowing()
+        values = {field.name: getattr(bounds, field.name) for field in fields(bounds)}
         rows = self.connection.execute(_PICK, {"table": table, **values}).fetchall()
         return [path for (path,) in rows if is_data_path(path)]
 

@@ -1,5 +1,5 @@
-"""Calls that are made when a time is over, unless what they limit has ended before: all of them by
-one thread. A threading.Timer each would start a thread for every query, and wait until it runs.
+"""Calls made when a time is over, unless what they limit has ended before; one thread makes all.
+A threading.Timer each would start a thread for every query, and wait until it runs.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class TimeLimits:
 
     def _main(self) -> None:
         while True:
-            self._one_turn()
+            self._wait_and_call()
 
-    def _one_turn(self) -> None:
+    def _wait_and_call(self) -> None:
         with self._changed:
             now_s = time.monotonic()
             over = [number for number, (at_s, _) in self._running.items() if at_s <= now_s]

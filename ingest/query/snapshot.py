@@ -1,7 +1,7 @@
-"""One published snapshot of a run's index, for the questions of this project (sql/*.sql).
+"""One published snapshot of a run's index, for the saved queries (sql/*.sql).
 
 The snapshot is attached read-only to an in-memory database in which external access is switched
-off and the configuration locked; only the run's own data folders stay readable. SQL that people
+off and the configuration locked; only the run's own data folders stay readable. SQL that users
 write never runs here: see ingest.free_sql.
 """
 
@@ -18,17 +18,17 @@ import duckdb
 import pyarrow as pa
 
 from ingest.errors import UserError
-from ingest.free_sql.sentences import interrupted, sentence
 from ingest.query.connection import Connection, Database
 from ingest.query.manifest import Manifest, Narrowing
+from ingest.query.query_errors import interrupted, sentence
 from ingest.query.query_timeouts import TimeLimits
 from ingest.run_folder.run_paths import DATA, readable
 from ingest.stopping import Stop, interrupt
 from trace_hooks.schema import TABLES, publish_table
 
 _BATCH_ROWS = 8192
-_MOST_ASKED, _MOST_ROWS = 64, 20_000
-"""Answers about the index that are kept of one snapshot, and rows that one of them may have."""
+_MOST_CACHED, _MOST_ROWS = 64, 20_000
+"""Answers about the index that are cached for one snapshot, and rows that one of them may have."""
 
 
 _limits = TimeLimits()
@@ -96,7 +96,7 @@ class Snapshot:
     def execute(
         self, text: str, values: Mapping[str, Any], limit_s: float | None, stop: Stop | None = None
     ) -> pa.Table:
-        """Rows of one SELECT; raises UserError (what DuckDB says), Interrupted when stopped."""
+        """Rows of one SELECT; raises UserError (DuckDB's message), Interrupted when stopped."""
         with self._query(text, limit_s, stop) as cursor:
             return cursor.execute(text, dict(values)).to_arrow_table()
 
@@ -105,13 +105,13 @@ class Snapshot:
     ) -> list[dict[str, Any]]:
         """Rows of a SELECT over the index alone, each read only; raises as execute does.
 
-        What was asked lately is at hand: a snapshot never changes.
+        Recent answers are cached: a snapshot never changes.
         """
         key = (text, tuple(sorted(values.items())))
         rows = self._rows.get(key)
         if rows is None:
             rows = self.execute(text, values, limit_s).to_pylist()
-            if len(self._rows) < _MOST_ASKED and len(rows) <= _MOST_ROWS:
+            if len(self._rows) < _MOST_CACHED and len(rows) <= _MOST_ROWS:
                 self._rows[key] = rows
         return list(rows)
 

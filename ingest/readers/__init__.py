@@ -1,9 +1,9 @@
-"""Readers of trace files: one module per format, one line here for each.
+"""Readers of trace files: a module or package per format, one line here for each.
 
-A reader module has NAME (the `format` of info), `recognises(source)` that looks at the content of
-one file (never at its name alone), `read(source, shelf)` that makes something of one file, in a
-process of its own, and a class `Reading(sink)` that gets what was made of each file, by
-`take(found)`, and then `finish()`. docs/adding-a-reader.md walks through one.
+A reader has FORMAT (what others need to know about the format), `recognises(source)` that looks at
+the content of one file (never at its name alone), `read(source, staged)` that makes something of
+one file, in a process of its own, and a class `Import(sink)` that gets what was made of each file,
+by `add_file(found)`, and then `finish()`. docs/adding-a-reader.md walks through one.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import pyarrow as pa
-
+from ingest.readers.base import Format
 from ingest.readers.parsing.sources import Source
-from trace_hooks.schema import RankInfo
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ingest.readers.tables.staged_rows import Shelf
+    from ingest.readers.base import Import, Sink
+    from ingest.readers.tables.staged_rows import StagedRows
 
 FORMATS = (
     "rankscope_trace",
@@ -36,62 +33,25 @@ FORMATS = (
     "rocpd",
     "chrome_trace",
 )
-
-GENERIC = ("chrome_trace",)
-"""Formats that say little of what a file is: among files of another format they are left out."""
-
-
-class Sink(Protocol):
-    """Where a reader puts what it finds; every method may be called many times, in any order."""
-
-    def add_rows(self, table: str, rank: int, rows: pa.Table) -> None:
-        """Rows of one table of the schema, all of one rank."""
-
-    def adopt_rows(self, table: str, rank: int, path: Path) -> None:
-        """Rows that lie in a Parquet file already, which is moved away from there."""
-
-    def add_rank(self, info: RankInfo) -> None:
-        """What a rank is; a second one of the same rank replaces the first."""
-
-    def add_guess(self, text: str) -> None:
-        """Something the files do not say and the reader decided, in a sentence."""
-
-    def add_problem(self, text: str) -> None:
-        """Something that could not be read, with the file's name, in a sentence."""
-
-    def count_events(self, rank: int, num_events: int) -> None:
-        """Elements of a file's list of events, where the format has one; rank -1: not told."""
-
-    def set_clock(self, clock: str) -> None:
-        """What times mean: absolute (the default), per_step_relative or unknown."""
-
-
-class Reading(Protocol):
-    """What was made of the files of one import, put together."""
-
-    def take(self, found: Any) -> None:
-        """What `read` made of one file; files come in their order."""
-
-    def finish(self) -> None:
-        """All files were taken."""
+"""Names of the readers, in the order in which they look at a file."""
 
 
 class Reader(Protocol):
-    """A module of this package."""
+    """A module or package of this package."""
 
-    NAME: str
+    FORMAT: Format
 
     def recognises(self, source: Source) -> bool:
         """Whether the file's content is of this format."""
 
-    def read(self, source: Source, shelf: Shelf) -> Any:
-        """Read one file; returns what Reading.take shall get, or None for nothing.
+    def read(self, source: Source, staged: StagedRows) -> Any:
+        """Read one file; returns what Import.add_file shall get, or None for nothing.
 
-        It can be pickled, and holds rows only where they are small: others lie on a shelf. What
-        is said to `shelf` goes into the run in any case: what is damaged, as a problem.
+        It can be pickled, and holds rows only where they are few: others are staged. What is
+        added to `staged` itself goes into the run in any case: what is damaged, as a problem.
         """
 
-    def Reading(self, sink: Sink) -> Reading:
+    def Import(self, sink: Sink) -> Import:
         """A new import."""
 
 
@@ -114,4 +74,14 @@ def reader_of(source: Source) -> Reader | None:
 
 def reader_named(name: str) -> Reader:
     """The reader of a format."""
-    return next(reader for reader in readers() if name == reader.NAME)
+    return next(reader for reader in readers() if name == reader.FORMAT.name)
+
+
+def format_facts(source: str) -> Format:
+    """Facts about the format of a run's files, by the run's `source`.
+
+    Where no file was read for it (the job recorded it, or it was generated) the name is the title.
+    """
+    if source in FORMATS:
+        return _reader(source).FORMAT
+    return Format(source, source, layout_from="job")

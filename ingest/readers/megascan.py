@@ -15,18 +15,18 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from ingest.readers import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.json_events import EventStream, decode_objects, tolerant_object
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.begin_end_pairs import Track, pair_problems
 from ingest.readers.tables.rank_grid import Grid
 from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.span_list import SpanList, write_steps
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.whole_files import add_imported_clock
 from trace_hooks.schema import UNKNOWN
 
-NAME = "megascan"
+FORMAT = Format("megascan", "MegaScan", layout_from="coordinates")
 
 Row = dict[str, Any]
 
@@ -69,27 +69,27 @@ class _Rank:
     num_events: int = 0
 
 
-def read(source: Source, shelf: Shelf) -> tuple[bool, list[_Rank]] | None:
+def read(source: Source, staged: StagedRows) -> tuple[bool, list[_Rank]] | None:
     """Read one file: whether it is a rank's own, and its ranks."""
     of_one_rank = bool(_OF_ONE_RANK.search(source.head))
     stream = EventStream(source.read, decode_objects, tolerant_object)
     file = _OwnFile(source.name) if of_one_rank else _AggregatedFile(source.name)
     for batch in stream:
-        file.take(batch)
+        file.add(batch)
     ranks = file.done()
     for problem in (*source.damages(), *stream.problems):
-        shelf.add_problem(f"{source.name}: {problem}")
+        staged.add_problem(f"{source.name}: {problem}")
     for problem in file.problems:
-        shelf.add_problem(problem)
+        staged.add_problem(problem)
     if not any(len(rank.spans) for rank in ranks):
-        shelf.add_problem(f"{source.name}: no span could be read")
+        staged.add_problem(f"{source.name}: no span could be read")
         return None
     if of_one_rank:
         ranks[0].num_events = stream.num_elements
     return of_one_rank, ranks
 
 
-class Reading:
+class Import:
     """One import: the files of the ranks of a job, or aggregated ones."""
 
     def __init__(self, sink: Sink) -> None:
@@ -97,9 +97,9 @@ class Reading:
         self._ranks: list[_Rank] = []
         self._is_relative: set[bool] = set()
 
-    def take(self, found: tuple[bool, list[_Rank]]) -> None:
+    def add_file(self, file: tuple[bool, list[_Rank]]) -> None:
         """One file: whether it is a rank's own, and its ranks."""
-        of_one_rank, ranks = found
+        of_one_rank, ranks = file
         self._is_relative.add(of_one_rank)
         self._ranks += ranks
 
@@ -115,34 +115,34 @@ class Reading:
         if relative:
             self._sink.add_guess("iterations are numbered from 0 in the order of each file")
         names: dict[int, str] = {}
-        for found, number in zip(self._ranks, grid.ranks, strict=True):
+        for own, number in zip(self._ranks, grid.ranks, strict=True):
             if number in names:
                 self._sink.add_problem(
-                    f"{found.name}: is rank {number}, as {names[number]} is; left out"
+                    f"{own.name}: is rank {number}, as {names[number]} is; left out"
                 )
                 continue
-            names[number] = found.name
-            self._write(found, number, grid, relative)
+            names[number] = own.name
+            self._write(own, number, grid, relative)
 
-    def _write(self, found: _Rank, rank: int, grid: Grid, relative: bool) -> None:
-        begin_ns, end_ns = found.spans.extent()
+    def _write(self, rank: _Rank, number: int, grid: Grid, relative: bool) -> None:
+        begin_ns, end_ns = rank.spans.extent()
         world_size = UNKNOWN if grid.layout is None else grid.layout.world_size
         self._sink.add_rank(
             rank_info(
-                rank,
+                number,
                 world_size=world_size,
                 layout=grid.layout,
                 started_ns=begin_ns,
                 ended_ns=end_ns,
             )
         )
-        self._sink.count_events(rank, found.num_events)
+        self._sink.count_events(number, rank.num_events)
         stages = grid.layout.size("pp") if grid.layout is not None else 0
-        found.spans.place_chunks(stages, found.coords.get("pp", 0))
-        write_steps(self._sink, rank, found.windows or found.spans.step_extents())
-        found.spans.write(self._sink, rank, times_restart=relative)
+        rank.spans.place_chunks(stages, rank.coords.get("pp", 0))
+        write_steps(self._sink, number, rank.windows or rank.spans.step_extents())
+        rank.spans.write(self._sink, number, times_restart=relative)
         if not relative:
-            add_imported_clock(self._sink, rank, begin_ns)
+            add_imported_clock(self._sink, number, begin_ns)
 
 
 class _OwnFile:
@@ -159,7 +159,7 @@ class _OwnFile:
         if match:
             self._rank.coords = dict(zip(("dp", "pp", "tp"), map(int, match.groups()), strict=True))
 
-    def take(self, batch: list[Row]) -> None:
+    def add(self, batch: list[Row]) -> None:
         """Some more rows."""
         for row in batch:
             is_border = row.get("name") == "iteration"
@@ -180,7 +180,7 @@ class _OwnFile:
         self._seen.add(digest)
         track: Track[Row] = Track(self._emit)
         for row in rows:
-            _learn_place(self._rank, row)
+            _learn_coordinates(self._rank, row)
             self._row(track, row)
         track.close()
         self._num_alone += track.num_ends_alone
@@ -231,7 +231,7 @@ class _AggregatedFile:
         self._ranks: dict[int, _Rank] = {}
         self._num_bad = 0
 
-    def take(self, batch: list[Row]) -> None:
+    def add(self, batch: list[Row]) -> None:
         """Some more rows."""
         for row in batch:
             pid, ph = row.get("pid"), row.get("ph")
@@ -256,7 +256,7 @@ class _AggregatedFile:
                 self._num_bad += ph in ("B", "E", "X")
                 continue
             if args:
-                _learn_place(rank, args)
+                _learn_coordinates(rank, args)
             ts_ns = round(ts_us * 1000)
             self._rows[pid, str(row.get("tid"))].append((ts_ns, len(self._rows), row))
 
@@ -286,16 +286,16 @@ class _AggregatedFile:
 
     def _row(self, track: Track[Row], pid: int, tid: str, ts_ns: int, row: Row) -> None:
         name, ph, args = row["name"], row.get("ph"), row.get("args")
-        told = args if isinstance(args, dict) else {}
+        known = args if isinstance(args, dict) else {}
         if ph == "B":
-            track.begin(ts_ns, _kind(name, track.enclosing), name, told)
+            track.begin(ts_ns, _kind(name, track.enclosing), name, known)
         elif ph == "E":
-            track.end(ts_ns, name, told)
+            track.end(ts_ns, name, known)
         elif ph == "X":
             dur_us = row.get("dur")
             if isinstance(dur_us, int | float) and 0 <= dur_us < 2**50:
                 emit = _emitter(self._ranks[pid].spans, tid)
-                emit(ts_ns, round(dur_us * 1000), _kind(name, ""), name, told, {})
+                emit(ts_ns, round(dur_us * 1000), _kind(name, ""), name, known, {})
 
 
 def _once(rows: list[tuple[int, int, Row]]) -> Iterator[tuple[int, Row, bool]]:
@@ -312,20 +312,20 @@ def _once(rows: list[tuple[int, int, Row]]) -> Iterator[tuple[int, Row, bool]]:
 
 def _emitter(spans: SpanList, tid: str) -> Any:
     def emit(ts_ns: int, dur_ns: int, kind: str, name: str, begin: Row, end: Row) -> None:
-        told = {**begin, **end}
-        step = _whole(told.get("iteration"))
+        args = {**begin, **end}
+        step = _whole(args.get("iteration"))
         track = f"{_TRACK} {tid}" if tid not in ("0", "None") else _TRACK
-        _add_span(spans, ts_ns, dur_ns, kind, name, track, UNKNOWN if step is None else step, told)
+        _add_span(spans, ts_ns, dur_ns, kind, name, track, UNKNOWN if step is None else step, args)
 
     return emit
 
 
 def _add_span(
-    spans: SpanList, ts_ns: int, dur_ns: int, kind: str, name: str, track: str, step: int, told: Row
+    spans: SpanList, ts_ns: int, dur_ns: int, kind: str, name: str, track: str, step: int, args: Row
 ) -> None:
-    microbatch = _whole(told.get("microbatch", told.get("micro_batch_index")))
-    chunk, data = _whole(told.get("model_chunk")), _whole(told.get("data"))
-    others = told.get("group")
+    microbatch = _whole(args.get("microbatch", args.get("micro_batch_index")))
+    chunk, data = _whole(args.get("model_chunk")), _whole(args.get("data"))
+    others = args.get("group")
     peer = others[0] if isinstance(others, list) and len(others) == 1 else None
     spans.add(
         ts_ns,
@@ -343,17 +343,17 @@ def _add_span(
 
 def _kind(name: str, enclosing: str) -> str:
     """Kind of a span by its name; parts of a forward or backward pass have that kind."""
-    found = next((kind for pattern, kind in _KINDS if pattern.match(name)), "")
-    return found or (enclosing if enclosing in ("forward", "backward") else "host")
+    known = next((kind for pattern, kind in _KINDS if pattern.match(name)), "")
+    return known or (enclosing if enclosing in ("forward", "backward") else "host")
 
 
-def _learn_place(rank: _Rank, told: Mapping[str, Any]) -> None:
-    """Coordinates and global rank, where a row tells them."""
+def _learn_coordinates(rank: _Rank, args: Mapping[str, Any]) -> None:
+    """Coordinates and global rank, where a row has them."""
     for axis in ("dp", "pp", "tp"):
-        value = _whole(told.get(f"{axis}_rk", told.get(f"{axis}_rank")))
+        value = _whole(args.get(f"{axis}_rk", args.get(f"{axis}_rank")))
         if value is not None and 0 <= value < 1 << 20:
             rank.coords.setdefault(axis, value)
-    number = _whole(told.get("g_rk"))
+    number = _whole(args.get("g_rk"))
     if rank.rank is None and number is not None and number >= 0:
         rank.rank = number
 

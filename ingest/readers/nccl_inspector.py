@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.limits import limits, variable
-from ingest.readers import Sink
-from ingest.readers.kineto.collectives import op_name
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.json_lines import JsonLines, Line, first_objects
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.trace_events import MAX_COUNT, MAX_NS
@@ -26,11 +25,12 @@ from ingest.readers.tables.finished_collectives import (
 )
 from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.span_list import SpanList
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
+from ingest.readers.tables.torch_names import op_name
 from ingest.readers.tables.whole_files import add_imported_clock
 from trace_hooks.schema import UNKNOWN
 
-NAME = "nccl_inspector"
+FORMAT = Format("nccl_inspector", "NCCL Inspector", has_own_clocks=True)
 
 
 def recognises(source: Source) -> bool:
@@ -65,10 +65,10 @@ class _Log:
     host: str = ""
     pid: int = UNKNOWN
     num_of_dump: int = 0
-    """calls that tell no times of their own"""
+    """calls without times of their own"""
 
 
-def read(source: Source, shelf: Shelf) -> _Log | None:
+def read(source: Source, staged: StagedRows) -> _Log | None:
     """Read one log."""
     lines = JsonLines(source.read)
     log = _Log(source.name)
@@ -84,18 +84,18 @@ def read(source: Source, shelf: Shelf) -> _Log | None:
     if not log.calls:
         problems.append("no collective could be read")
     for problem in problems:
-        shelf.add_problem(f"{source.name}: {problem}")
+        staged.add_problem(f"{source.name}: {problem}")
     return log if log.calls else None
 
 
-class Reading:
+class Import:
     """One import: the logs of a job."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._logs: list[_Log] = []
 
-    def take(self, log: _Log) -> None:
+    def add_file(self, log: _Log) -> None:
         """One log."""
         self._logs.append(log)
 
@@ -105,7 +105,7 @@ class Reading:
             return
         world = max((call for log in self._logs for call in log.calls), key=lambda c: c.num_ranks)
         self._sink.add_guess(
-            f"the logs tell no global ranks: they are taken from the largest communicator "
+            f"the logs name no global ranks: they are taken from the largest communicator "
             f"({world.comm}, {world.num_ranks} ranks)"
         )
         of_rank = self._placed(world)
@@ -122,7 +122,7 @@ class Reading:
         from_dump = sum(log.num_of_dump for log in self._logs)
         if from_dump:
             self._sink.add_guess(
-                f"{from_dump:,} collectives tell how long they took, not when: they are shown as "
+                f"{from_dump:,} collectives give how long they took, not when: they are shown as "
                 "over when their line was written (NCCL_INSPECTOR_DUMP_VERBOSE=1 logs the times)"
             )
         for rank, (log, calls) in sorted(of_rank.items()):
@@ -130,43 +130,43 @@ class Reading:
 
     def _placed(self, world: _Call) -> dict[int, tuple[_Log, list[_Call]]]:
         """Log and calls of every global rank."""
-        found: dict[int, tuple[_Log, list[_Call]]] = {}
+        by_rank: dict[int, tuple[_Log, list[_Call]]] = {}
         waiting: list[_Log] = []
         for log in self._logs:
             ranks = {call.rank_in_comm for call in log.calls if call.comm == world.comm}
             if not ranks:
                 waiting.append(log)
             elif len(ranks) == 1:
-                self._place(found, ranks.pop(), log, log.calls)
+                self._place(by_rank, ranks.pop(), log, log.calls)
             else:
-                self._place_many(found, sorted(ranks), log, world.comm)
+                self._place_many(by_rank, sorted(ranks), log, world.comm)
         for log in waiting:
-            rank = next(r for r in range(len(found) + 1) if r not in found)
+            rank = next(r for r in range(len(by_rank) + 1) if r not in by_rank)
             self._sink.add_guess(
                 f"{log.name} has nothing of the largest communicator: shown as rank {rank}"
             )
-            found[rank] = (log, log.calls)
-        return found
+            by_rank[rank] = (log, log.calls)
+        return by_rank
 
     def _place(
-        self, found: dict[int, tuple[_Log, list[_Call]]], rank: int, log: _Log, calls: list[_Call]
+        self, by_rank: dict[int, tuple[_Log, list[_Call]]], rank: int, log: _Log, calls: list[_Call]
     ) -> None:
-        if rank in found:
-            earlier = found[rank][0].name
+        if rank in by_rank:
+            earlier = by_rank[rank][0].name
             self._sink.add_problem(
                 f"{log.name}: says it is rank {rank}, as {earlier} does; left out"
             )
         else:
-            found[rank] = (log, calls)
+            by_rank[rank] = (log, calls)
 
     def _place_many(
-        self, found: dict[int, tuple[_Log, list[_Call]]], ranks: list[int], log: _Log, comm: str
+        self, by_rank: dict[int, tuple[_Log, list[_Call]]], ranks: list[int], log: _Log, comm: str
     ) -> None:
-        """A process with several GPUs: only the largest communicator tells whose a call is."""
+        """A process with several GPUs: only the largest communicator shows whose a call is."""
         others = sum(call.comm != comm for call in log.calls)
         for rank in ranks:
             own = [c for c in log.calls if c.comm == comm and c.rank_in_comm == rank]
-            self._place(found, rank, log, own)
+            self._place(by_rank, rank, log, own)
         if others:
             self._sink.add_problem(
                 f"{log.name}: is of {len(ranks)} ranks; {others:,} collectives of smaller "
@@ -224,7 +224,7 @@ class Reading:
             ranks = members.of(comm)
             axis = "world" if len(ranks) == world_size else "unknown"
             comms.append(Communicator(_group_id(comm), comm, axis, ranks))
-        write_collectives(self._sink, rank, NAME, done, comms)
+        write_collectives(self._sink, rank, FORMAT.name, done, comms)
         add_imported_clock(self._sink, rank, begin_ns)
 
 
@@ -246,8 +246,8 @@ def _take(log: _Log, line: Line) -> bool:
     if not isinstance(header, dict) or not isinstance(metadata, dict):
         return False
     comm, rank, size = header.get("id"), _count(header.get("rank")), _count(header.get("n_ranks"))
-    seq, told = _count(perf.get("coll_sn")), perf.get("coll")
-    if not isinstance(comm, str) or not isinstance(told, str) or seq < 0:
+    seq, name = _count(perf.get("coll_sn")), perf.get("coll")
+    if not isinstance(comm, str) or not isinstance(name, str) or seq < 0:
         return False
     if not 0 <= rank < size <= limits().max_ranks:
         return False
@@ -258,7 +258,7 @@ def _take(log: _Log, line: Line) -> bool:
     if len(log.calls) >= limits().max_rows:
         raise ValueError(f"has more collectives than {variable('max_rows')}={limits().max_rows}")
     log.num_of_dump += own_times is None
-    op = op_name(told) or told[:64].lower()
+    op = op_name(name) or name[:64].lower()
     log.calls.append(
         _Call(comm[:64], rank, size, op, seq, _count(perf.get("coll_msg_size_bytes")), *times)
     )
@@ -269,15 +269,15 @@ def _take(log: _Log, line: Line) -> bool:
 
 
 def _times(perf: Line) -> tuple[int, int, int] | None:
-    """When it was enqueued, began and ended on the GPU; None where that is not told."""
-    told = perf.get("event_trace_ts")
-    if not isinstance(told, dict):
+    """When it was enqueued, began and ended on the GPU; None where unknown."""
+    times = perf.get("event_trace_ts")
+    if not isinstance(times, dict):
         return None
-    kernels = told.get("kernel_events")
+    kernels = times.get("kernel_events")
     channels = [k for k in kernels if isinstance(k, dict)] if isinstance(kernels, list) else []
     starts = [us for k in channels if (us := _count(k.get("kernel_start_ts"))) > 0]
     stops = [us for k in channels if (us := _count(k.get("kernel_stop_ts"))) > 0]
-    enqueue_us = _count(told.get("coll_start_ts"))
+    enqueue_us = _count(times.get("coll_start_ts"))
     if enqueue_us <= 0 and not starts:
         return None
     start_us = min(starts) if starts else enqueue_us

@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ingest.readers import Sink
-from ingest.readers.kineto.events import COMM_KERNEL, kind_of_annotation
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.sqlite_file import Database
 from ingest.readers.parsing.trace_events import MAX_NS
 from ingest.readers.tables.gpu_profile import Profile, are_times, is_database, read_profile
 from ingest.readers.tables.process_ranks import Processes
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
+from ingest.readers.tables.torch_names import COMM_KERNEL, kind_of_annotation
 from trace_hooks.schema import UNKNOWN
 
-NAME = "nsys"
+FORMAT = Format("nsys", "Nsight Systems")
 
 _KERNELS, _COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"
 _SETS, _WAITS = "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
@@ -54,12 +54,12 @@ def recognises(source: Source) -> bool:
     )
 
 
-def read(source: Source, shelf: Shelf) -> Processes | None:
+def read(source: Source, staged: StagedRows) -> Processes | None:
     """Read one report."""
-    return read_profile(source, shelf, _Report, "no GPU work, CUDA call or NVTX range")
+    return read_profile(source, staged, _Report, "no GPU work, CUDA call or NVTX range")
 
 
-class Reading:
+class Import:
     """One import of any number of reports, one after another."""
 
     def __init__(self, sink: Sink) -> None:
@@ -67,7 +67,7 @@ class Reading:
         self._num_ranks = 0
         self._clocks: set[str] = set()
 
-    def take(self, processes: Processes) -> None:
+    def add_file(self, processes: Processes) -> None:
         """Write one report."""
         first = self._num_ranks
         self._num_ranks += len(processes.ranks())
@@ -108,18 +108,18 @@ class _Report(Profile):
                 self.processes.host = str(value)[:256]
 
     def _read_gpu(self) -> None:
-        place = ("start", "end", "globalPid", "deviceId", "streamId")
-        for *where, short, long in self.rows(_KERNELS, *place, "shortName", "demangledName"):
+        columns = ("start", "end", "globalPid", "deviceId", "streamId")
+        for *where, short, long in self.rows(_KERNELS, *columns, "shortName", "demangledName"):
             name = self.text(short) or self.text(long) or "kernel"
             kind = "other_comm" if COMM_KERNEL.match(name) else "kernel"
             self._on_gpu(where, kind, name)
-        for *where, num_bytes, copy in self.rows(_COPIES, *place, "bytes", "copyKind"):
+        for *where, num_bytes, copy in self.rows(_COPIES, *columns, "bytes", "copyKind"):
             self._on_gpu(where, "memcpy", f"Memcpy {_COPY_KINDS.get(copy, '')}".rstrip(), num_bytes)
-        for *where, num_bytes in self.rows(_SETS, *place, "bytes"):
+        for *where, num_bytes in self.rows(_SETS, *columns, "bytes"):
             self._on_gpu(where, "memcpy", "Memset", num_bytes)
-        for *where, graph in self.rows(_GRAPHS, *place, "graphId"):
+        for *where, graph in self.rows(_GRAPHS, *columns, "graphId"):
             self._on_gpu(where, "kernel", f"CUDA graph {graph}")
-        for *where, _ in self.rows(_WAITS, *place, "syncType"):
+        for *where, _ in self.rows(_WAITS, *columns, "syncType"):
             self._on_gpu(where, "host", "Stream Sync", suffix=" waits")
 
     def _on_gpu(

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.limits import limits, variable
-from ingest.readers import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.json_lines import JsonLines, Line, first_objects
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.rows import rank_info, rows
 from ingest.readers.tables.span_list import MAX_STEP, SpanList
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.whole_files import add_imported_clock, rank_of_name
 from trace_hooks.schema import UNKNOWN
 
-NAME = "phase_log"
+FORMAT = Format("phase_log", "phase logs")
 
 PHASES = (
     ("data_ms", "data_wait", "data"),
@@ -34,7 +34,7 @@ _NUMBERS = ("loss", "grad_norm", "tokens", "lr")
 
 
 def recognises(source: Source) -> bool:
-    """Whether its lines tell steps with phase times."""
+    """Whether its lines are steps with phase times."""
     return any(_is_line(line) for line in first_objects(source.head))
 
 
@@ -51,14 +51,14 @@ class _Log:
     rank: int | None
     world_size: int = UNKNOWN
     host: str = ""
-    times_told: bool = True
+    has_times: bool = True
     spans: SpanList = field(default_factory=SpanList)
     steps: dict[int, dict[str, Any]] = field(default_factory=dict)
     num_again: int = 0
     num_longer: int = 0
 
 
-def read(source: Source, shelf: Shelf) -> _Log | None:
+def read(source: Source, staged: StagedRows) -> _Log | None:
     """Read one log."""
     lines = JsonLines(source.read)
     log = _Log(source.name, None)
@@ -68,21 +68,21 @@ def read(source: Source, shelf: Shelf) -> _Log | None:
             lines.refuse()
     problems = [*source.damages(), *lines.problems]
     if len(ranks) > 1:
-        told = f"{min(ranks)} and {max(ranks)}"
-        problems.append(f"its lines are of several ranks ({told}); give one file per rank")
+        named = f"{min(ranks)} and {max(ranks)}"
+        problems.append(f"its lines are of several ranks ({named}); give one file per rank")
     elif not log.steps:
         problems.append("no step could be read")
     if log.num_again:
         problems.append(f"{log.num_again:,} lines of a step that stands there already left out")
     for problem in problems:
-        shelf.add_problem(f"{source.name}: {problem}")
+        staged.add_problem(f"{source.name}: {problem}")
     if len(ranks) > 1 or not log.steps:
         return None
     log.rank = ranks.pop() if ranks else rank_of_name(source.name)
     return log
 
 
-class Reading:
+class Import:
     """One import: the logs of the ranks of a job."""
 
     def __init__(self, sink: Sink) -> None:
@@ -90,7 +90,7 @@ class Reading:
         self._logs: dict[int, _Log] = {}
         self._waiting: list[_Log] = []
 
-    def take(self, log: _Log) -> None:
+    def add_file(self, log: _Log) -> None:
         """One log."""
         if log.rank is None:
             self._waiting.append(log)
@@ -111,16 +111,16 @@ class Reading:
         """Write every rank, and what was decided about all of them."""
         for log in self._waiting:
             rank = next(r for r in range(len(self._logs) + 1) if r not in self._logs)
-            self._sink.add_guess(f"{log.name} tells no rank: shown as rank {rank}")
+            self._sink.add_guess(f"{log.name} names no rank: shown as rank {rank}")
             self._logs[rank] = log
         if not self._logs:
             return
         self._sink.add_guess(
-            "the log tells how long the phases of a step took, not when: they are laid end to end "
+            "the log gives how long the phases of a step took, not when: they are laid end to end "
             "(data, compute, communication, wait); compute is forward, backward and optimizer in "
             "one and shown as forward"
         )
-        if all(log.times_told for log in self._logs.values()):
+        if all(log.has_times for log in self._logs.values()):
             self._sink.add_guess("ts is taken as the end of its step")
         else:
             self._sink.add_guess("not every line has a time: every step begins at 0")
@@ -132,16 +132,16 @@ class Reading:
             self._write(log, rank)
 
     def _write(self, log: _Log, rank: int) -> None:
-        relative = not all(other.times_told for other in self._logs.values())
-        for step, told in log.steps.items():
-            at_ns = 0 if relative else told["end_ns"] - told["dur_ns"]
-            told["start_ns"] = at_ns
-            for (_, kind, name), dur_ns in zip(PHASES, told["phases_ns"], strict=True):
+        relative = not all(other.has_times for other in self._logs.values())
+        for step, phases in log.steps.items():
+            at_ns = 0 if relative else phases["end_ns"] - phases["dur_ns"]
+            phases["start_ns"] = at_ns
+            for (_, kind, name), dur_ns in zip(PHASES, phases["phases_ns"], strict=True):
                 if dur_ns is not None:
                     log.spans.add(at_ns, dur_ns, kind, name, "step", step)
                     at_ns += dur_ns
-        starts = [told["start_ns"] for told in log.steps.values()]
-        ends = [told["start_ns"] + told["dur_ns"] for told in log.steps.values()]
+        starts = [phases["start_ns"] for phases in log.steps.values()]
+        ends = [phases["start_ns"] + phases["dur_ns"] for phases in log.steps.values()]
         info = rank_info(
             rank,
             world_size=log.world_size,
@@ -153,14 +153,14 @@ class Reading:
         log.spans.write(self._sink, rank, times_restart=relative)
         columns: dict[str, Any] = {"rank": rank, "step": list(log.steps)}
         for name in ("start_ns", "dur_ns", *_NUMBERS):
-            columns[name] = [told[name] for told in log.steps.values()]
+            columns[name] = [phases[name] for phases in log.steps.values()]
         self._sink.add_rows("steps", rank, rows("steps", len(log.steps), columns))
         if not relative:
             add_imported_clock(self._sink, rank, min(starts))
 
 
 def _take(log: _Log, line: Line, ranks: set[int]) -> bool:
-    """Keep one line; False where it is none of a phase log."""
+    """Keep one line; False where it is no line of a phase log."""
     step = line.get("step")
     if type(step) is not int or not 0 <= step < MAX_STEP or not _is_line(line):
         return False
@@ -179,7 +179,7 @@ def _take(log: _Log, line: Line, ranks: set[int]) -> bool:
         return True
     log.num_longer += dur_ns is not None and sum_ns > dur_ns + 1_000_000
     end_ns = _unix_ns(line.get("ts"))
-    log.times_told &= end_ns is not None
+    log.has_times &= end_ns is not None
     log.steps[step] = {
         "phases_ns": phases_ns,
         "dur_ns": sum_ns if dur_ns is None else dur_ns,

@@ -15,17 +15,17 @@ import msgspec
 import numpy as np
 
 from ingest.limits import limits, variable
-from ingest.readers import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.exact_times import microseconds_to_ns
 from ingest.readers.parsing.json_events import EventStream
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.trace_events import MAX_NS
 from ingest.readers.tables.rows import rank_info, rows
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import KINDS, MODES, check_version
 
-NAME = "rankscope_trace"
+FORMAT = Format("rankscope_trace", "a trace exported by rankscope", layout_from="job")
 
 _HEAD = re.compile(rb'\s*\{\s*"otherData"\s*:\s*\{\s*"rankscope"\s*:\s*\{')
 _LONGEST_REASON = 200
@@ -141,47 +141,47 @@ def recognises(source: Source) -> bool:
     return _HEAD.match(source.head) is not None
 
 
-_Found = tuple[str, dict[int, Shelf]]
+_Found = tuple[str, dict[int, StagedRows]]
 """A file's name and what it holds of each rank."""
 
 
-def read(source: Source, shelf: Shelf) -> _Found | None:
+def read(source: Source, staged: StagedRows) -> _Found | None:
     """Read one file; one of a newer rankscope, or without a readable head, is a problem."""
     try:
         about = _about_of(source)
-        file = _File(shelf, about)
+        file = _File(staged, about)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        said = " ".join(str(error).split())[:_LONGEST_REASON]
-        shelf.add_problem(f"{source.name}: its otherData.rankscope is of no use ({said})")
+        reason = " ".join(str(error).split())[:_LONGEST_REASON]
+        staged.add_problem(f"{source.name}: its otherData.rankscope is of no use ({reason})")
         return None
     stream = EventStream(source.read, _MANY.decode, _ONE.decode)
     for batch in stream:
-        file.take(batch)
+        file.add(batch)
     for problem in (*source.damages(), *stream.problems, *file.close()):
-        shelf.add_problem(f"{source.name}: {problem}")
-    if not file.shelves:
-        shelf.add_problem(f"{source.name}: no event could be read")
-    return source.name, file.shelves
+        staged.add_problem(f"{source.name}: {problem}")
+    if not file.all_staged:
+        staged.add_problem(f"{source.name}: no event could be read")
+    return source.name, file.all_staged
 
 
-class Reading:
+class Import:
     """One import: a file with all its ranks, or several files of different ranks."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._files: dict[int, str] = {}
 
-    def take(self, found: _Found) -> None:
+    def add_file(self, file: _Found) -> None:
         """One file: of each rank the first that shows it."""
-        name, shelves = found
-        for rank, shelf in sorted(shelves.items()):
+        name, all_staged = file
+        for rank, staged in sorted(all_staged.items()):
             if rank in self._files:
-                told = f"shows rank {rank}, as {self._files[rank]} does"
-                self._sink.add_problem(f"{name}: {told}; that rank is left out here")
-                shelf.drop()
+                why = f"shows rank {rank}, as {self._files[rank]} does"
+                self._sink.add_problem(f"{name}: {why}; that rank is left out here")
+                staged.drop()
             else:
                 self._files[rank] = name
-                shelf.give_to(self._sink)
+                staged.give_to(self._sink)
 
     def finish(self) -> None:
         """Every file was written as it was read."""
@@ -191,8 +191,8 @@ def _about_of(source: Source) -> _About:
     match = _HEAD.match(source.head)
     assert match is not None
     text = source.head[match.end() - 1 :].decode("utf-8", "replace")
-    found, _ = JSONDecoder().raw_decode(text)
-    about = msgspec.convert(found, _About)
+    value, _ = JSONDecoder().raw_decode(text)
+    about = msgspec.convert(value, _About)
     check_version(about.schema, "it")
     if abs(about.t0_ns) >= MAX_NS:
         raise ValueError(f"its t0_ns {about.t0_ns} is no time")
@@ -200,17 +200,17 @@ def _about_of(source: Source) -> _About:
 
 
 class _File:
-    """One file: rows of each rank, put on a shelf of its own a piece at a time."""
+    """One file: rows of each rank, staged apart a piece at a time."""
 
-    def __init__(self, shelf: Shelf, about: _About) -> None:
-        self.shelves: dict[int, Shelf] = {}
-        self._shelf = shelf
+    def __init__(self, staged: StagedRows, about: _About) -> None:
+        self.all_staged: dict[int, StagedRows] = {}
+        self._staged = staged
         self._t0_ns = about.t0_ns
         self._layout = None if about.layout is None else ParallelLayout.from_json(about.layout)
         if self._layout is not None and self._layout.world_size > limits().max_ranks:
             raise ValueError(f"a layout of {self._layout.world_size} ranks")
         self._tracks: dict[tuple[int, int], str] = {}
-        self._told: dict[int, _Args] = {}
+        self._args_by_rank: dict[int, _Args] = {}
         self._spans: dict[int, list[_Timed]] = defaultdict(list)
         self._steps: dict[int, list[_Timed]] = defaultdict(list)
         self._clocks: dict[int, list[_Args]] = defaultdict(list)
@@ -219,9 +219,9 @@ class _File:
         self._groups_of: dict[int, list[_Args]] = {}
         self._num_events: dict[int, int] = defaultdict(int)
         self._num_refused = self._num_held = 0
-        shelf.set_clock(about.clock if about.clock in _CLOCKS else "unknown")
+        staged.set_clock(about.clock if about.clock in _CLOCKS else "unknown")
 
-    def take(self, batch: list[_Event]) -> None:
+    def add(self, batch: list[_Event]) -> None:
         """Some more events."""
         whole = []
         for event in batch:
@@ -256,31 +256,31 @@ class _File:
             self._spans[event.pid].append((event, start_ns, dur_ns))
 
     def _learn(self, event: _Event) -> None:
-        told = event.args
+        args = event.args
         if event.name == "thread_name":
-            self._tracks[event.pid, event.tid] = told.name if told.track is None else told.track
+            self._tracks[event.pid, event.tid] = args.name if args.track is None else args.track
         elif event.name == "rankscope_rank":
-            self._told[event.pid] = told
+            self._args_by_rank[event.pid] = args
         elif event.name == "rankscope_clock":
-            self._clocks[event.pid].append(told)
+            self._clocks[event.pid].append(args)
         elif event.name == "rankscope_group":
-            self._groups.append(told)
-        elif event.name == "rankscope_row" and told.table in _OF_TABLES:
-            self._rows[told.table, event.pid].append(told)
+            self._groups.append(args)
+        elif event.name == "rankscope_row" and args.table in _OF_TABLES:
+            self._rows[args.table, event.pid].append(args)
             self._num_held += 1
 
-    def _shelf_of(self, rank: int) -> Shelf:
-        if rank not in self.shelves:
-            self.shelves[rank] = self._shelf.another()
-        return self.shelves[rank]
+    def _shelf_of(self, rank: int) -> StagedRows:
+        if rank not in self.all_staged:
+            self.all_staged[rank] = self._staged.another()
+        return self.all_staged[rank]
 
     def _write_held(self) -> None:
         for rank in sorted({*self._spans, *self._steps}):
             self._write_spans(rank, self._spans.get(rank, []))
             self._write_steps(rank, self._steps.get(rank, []))
-        for (table, rank), told in self._rows.items():
-            columns = {name: [getattr(row, name) for row in told] for name in _OF_TABLES[table]}
-            self._add(table, rank, len(told), columns)
+        for (table, rank), held in self._rows.items():
+            columns = {name: [getattr(row, name) for row in held] for name in _OF_TABLES[table]}
+            self._add(table, rank, len(held), columns)
         self._rows.clear()
         self._spans.clear()
         self._steps.clear()
@@ -312,7 +312,7 @@ class _File:
     def close(self) -> list[str]:
         """Write what is left; returns what was wrong."""
         self._write_held()
-        self._groups_of = self._told_by()
+        self._groups_of = self._groups_by_rank()
         problems = []
         for rank in sorted(self._num_events):
             self._write_rank(rank)
@@ -324,17 +324,17 @@ class _File:
         return problems
 
     def _write_rank(self, rank: int) -> None:
-        told = self._told.get(rank, _Args())
+        args = self._args_by_rank.get(rank, _Args())
         self._shelf_of(rank).add_rank(
             rank_info(
                 rank,
-                world_size=-1 if told.world_size is None else told.world_size,
+                world_size=-1 if args.world_size is None else args.world_size,
                 layout=self._layout,
-                host=told.host or "",
-                device=told.device or "",
-                pid=-1 if told.pid is None else told.pid,
-                started_ns=told.started_ns or self._t0_ns,
-                ended_ns=told.ended_ns or 0,
+                host=args.host or "",
+                device=args.device or "",
+                pid=-1 if args.pid is None else args.pid,
+                started_ns=args.started_ns or self._t0_ns,
+                ended_ns=args.ended_ns or 0,
             )
         )
         self._shelf_of(rank).count_events(rank, self._num_events[rank])
@@ -345,16 +345,16 @@ class _File:
         columns = {name: [getattr(group, name) for group in groups] for name in _OF_GROUPS}
         self._add("groups", rank, len(groups), columns)
 
-    def _told_by(self) -> dict[int, list[_Args]]:
+    def _groups_by_rank(self) -> dict[int, list[_Args]]:
         """Groups by the first of their members that is shown."""
-        found: dict[int, list[_Args]] = defaultdict(list)
+        by_rank: dict[int, list[_Args]] = defaultdict(list)
         for group in self._groups:
             member = next((rank for rank in group.ranks if rank in self._num_events), None)
             if member is not None:
-                found[member].append(group)
-        return found
+                by_rank[member].append(group)
+        return by_rank
 
     def _add(self, table: str, rank: int, num_rows: int, columns: dict[str, Any]) -> None:
         if num_rows:
-            told = rows(table, num_rows, {"rank": rank, **columns})
-            self._shelf_of(rank).add_rows(table, rank, told)
+            table_rows = rows(table, num_rows, {"rank": rank, **columns})
+            self._shelf_of(rank).add_rows(table, rank, table_rows)

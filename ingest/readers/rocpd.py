@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ingest.readers import Sink
-from ingest.readers.kineto.events import COMM_KERNEL
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.gpu_profile import Profile, are_times, is_database, read_profile
 from ingest.readers.tables.process_ranks import Processes
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
+from ingest.readers.tables.torch_names import COMM_KERNEL
 from trace_hooks.schema import UNKNOWN
 
-NAME = "rocpd"
+FORMAT = Format("rocpd", "rocpd")
 
 _OPS, _CALLS, _TEXTS = "rocpd_op", "rocpd_api", "rocpd_string"
 _CALLS_OF_OPS, _COPIES = "rocpd_api_ops", "rocpd_copyapi"
@@ -32,19 +32,19 @@ def recognises(source: Source) -> bool:
     )
 
 
-def read(source: Source, shelf: Shelf) -> Processes | None:
+def read(source: Source, staged: StagedRows) -> Processes | None:
     """Read one database."""
-    return read_profile(source, shelf, _Profile, "no GPU work and no call")
+    return read_profile(source, staged, _Profile, "no GPU work and no call")
 
 
-class Reading:
+class Import:
     """One import of any number of databases."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._num_ranks = 0
 
-    def take(self, processes: Processes) -> None:
+    def add_file(self, processes: Processes) -> None:
         """Write one database."""
         first = self._num_ranks
         self._num_ranks += len(processes.ranks())

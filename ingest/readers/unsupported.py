@@ -1,4 +1,4 @@
-"""Files that are no readable trace, recognised by content and called what they are."""
+"""Recognised but unsupported files: what to call them, by their content."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _ENDINGS = {
     ".qdrep": "a report of Nsight Systems by its name (`nsys export --type sqlite` makes of it "
     "what is read)",
 }
-"""Formats that nothing at their begin tells: what their names say is better than nothing."""
+"""Formats that cannot be recognised by their first bytes: their names are better than nothing."""
 
 
 def _is_pickle(head: bytes) -> bool:
@@ -73,12 +73,12 @@ def _first_fields(head: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 def _is_perfetto(head: bytes) -> bool:
     """Whether packets of Perfetto's trace proto (field 1, a message each) follow on each other."""
-    found = 0
+    num_packets = 0
     for number, value in _first_fields(head):
         if number != 1 or not isinstance(value, bytes):
             return False
-        found += 1
-    return found >= _LEAST_PACKETS
+        num_packets += 1
+    return num_packets >= _LEAST_PACKETS
 
 
 def _is_xplane(head: bytes) -> bool:
@@ -90,9 +90,9 @@ def _is_xplane(head: bytes) -> bool:
 
 def _is_pprof(head: bytes) -> bool:
     """Whether types of values (field 1, two small numbers each) come first, then samples (2)."""
-    for place, (number, value) in enumerate(_first_fields(head)):
+    for index, (number, value) in enumerate(_first_fields(head)):
         if number == 2:
-            return place > 0 and isinstance(value, bytes)
+            return index > 0 and isinstance(value, bytes)
         is_type = number == 1 and isinstance(value, bytes) and len(value) <= _LONGEST_VALUE_TYPE
         if not is_type or not {n for n, _ in _first_fields(bytes(value))} <= {1, 2}:
             return False
@@ -128,7 +128,7 @@ _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
         lambda head: bool(_MEMORY_TIMELINE.match(head)) or b"<title>GPU Memory Timeline" in head,
     ),
     (
-        "a log of NCCL, which tells no times of operations",
+        "a log of NCCL, without times of operations",
         lambda head: _is_text(head) and bool(_NCCL_LOG.search(head, 0, 65536)),
     ),
     (
@@ -139,14 +139,14 @@ _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
     ("a file of JSON lines", lambda head: bool(_JSON_LINES.match(head))),
     ("JSON, but no trace", _is_json),
     ("a tar archive inside another file (unpack it first)", is_tar),
-    ("an HTML page, perhaps one that asks to log in", lambda head: bool(_HTML.match(head))),
+    ("an HTML page, perhaps a login page", lambda head: bool(_HTML.match(head))),
     (
         "a Chakra execution trace (operators without GPU times), no profiler trace",
         lambda head: bool(_CHAKRA.match(head)),
     ),
     ("a file of TensorBoard events, no trace", lambda head: b"brain.Event:" in head[:64]),
     (
-        "a profile of TensorFlow or JAX (XPlane); the trace.json.gz beside it is read",
+        "a profile of TensorFlow or JAX (XPlane); the trace.json.gz next to it is read",
         _is_xplane,
     ),
     ("a native Perfetto trace; export it as JSON (traceconv json)", _is_perfetto),

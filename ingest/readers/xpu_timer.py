@@ -1,7 +1,7 @@
 """DLRover xpu_timer timelines: a protobuf of kernels per rank, and a text file with their names.
 
 Format: https://github.com/intelligent-machine-learning/dlrover (xpu_timer/protos/hook.proto). Files
-are RANK-WORLD.timeline with RANK-WORLD.timeline.meta beside them, whose lines are `code,name`.
+are RANK-WORLD.timeline with RANK-WORLD.timeline.meta next to them, whose lines are `code,name`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from ingest.limits import limits
-from ingest.readers import Sink
-from ingest.readers.flight_recorder.entries import APART
-from ingest.readers.kineto.collectives import op_of_name
-from ingest.readers.kineto.events import DTYPES
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.protobuf import Damaged, fields
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.trace_events import MAX_NS
 from ingest.readers.tables.finished_collectives import (
+    UNMATCHED_SEQ,
     Communicator,
     Done,
     Members,
@@ -27,17 +25,18 @@ from ingest.readers.tables.finished_collectives import (
 )
 from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.span_list import SpanList
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
+from ingest.readers.tables.torch_names import DTYPES, op_of_name
 from ingest.readers.tables.whole_files import TooLarge, add_imported_clock, all_of
 from trace_hooks.schema import UNKNOWN
 
-NAME = "xpu_timer"
+FORMAT = Format("xpu_timer", "DLRover xpu_timer", has_own_clocks=True)
 
 _KINDS = {0: "kernel", 1: "other_comm", 2: "memcpy"}  # matmul, collective, memory
 _SIDES = {1: "send", 2: "recv"}
 _OWN_PREFIX = "xpu_timer_"
 _YEARS_US = range(978_307_200_000_000, 4_102_444_800_000_000)
-"""2001 to 2100: a first message whose start lies elsewhere is of another format."""
+"""2001 to 2100: a first message whose start lies outside is of another format."""
 _FILE_NAME = re.compile(r"(\d{1,9})-(\d{1,9})\.timeline")
 _META_NAME = re.compile(r"\.timeline\.meta(\.gz)?$")
 _META_LINES = re.compile(rb"(\d{1,10},[^\n]*(\n|$))+")
@@ -61,8 +60,8 @@ def _begins_with_a_trace(head: bytes) -> bool:
     try:
         for number, value, _ in fields(head[: 1 << 16]):
             if number in (_TRACES, _HOST_TRACES) and isinstance(value, bytes):
-                told = _numbers(value)
-                return told.get(3 if number == _TRACES else 1, 0) in _YEARS_US
+                numbers = _numbers(value)
+                return numbers.get(3 if number == _TRACES else 1, 0) in _YEARS_US
             if number not in (_PID, _RANK):
                 return False
     except Damaged:
@@ -72,7 +71,7 @@ def _begins_with_a_trace(head: bytes) -> bool:
 
 @dataclass
 class _Call:
-    """A collective as a kernel tells it."""
+    """A collective by its kernel."""
 
     code: int
     comm_hash: int
@@ -81,7 +80,7 @@ class _Call:
     num_bytes: int
     dtype: str
     side: str
-    """send or recv where it says so"""
+    """send or recv where known"""
     enqueue_ns: int
     start_ns: int
     end_ns: int
@@ -99,7 +98,7 @@ class _Timeline:
     pid: int = UNKNOWN
     num_bad: int = 0
     names: dict[int, str] | None = None
-    """of the .meta that lies beside it"""
+    """of its .meta file"""
 
 
 @dataclass
@@ -110,39 +109,39 @@ class _Names:
     names: dict[int, str]
 
 
-def read(source: Source, shelf: Shelf) -> _Timeline | _Names | None:
+def read(source: Source, staged: StagedRows) -> _Timeline | _Names | None:
     """Read one timeline, or the names of one."""
     try:
         data = all_of(source)
     except TooLarge as error:
-        shelf.add_problem(f"{source.name}: {error}")
+        staged.add_problem(f"{source.name}: {error}")
         return None
     for problem in source.damages():
-        shelf.add_problem(f"{source.name}: {problem}")
+        staged.add_problem(f"{source.name}: {problem}")
     if _is_meta(source):
         return _Names(_META_NAME.sub(".timeline", source.name), _names_in(data))
-    timeline = _timeline(source.name, data, shelf)
+    timeline = _timeline(source.name, data, staged)
     if source.path is not None:
-        beside = source.path.with_name(f"{source.path.name}.meta")
-        if beside.is_file() and beside.stat().st_size <= _META_BYTES:
-            timeline.names = _names_in(beside.read_bytes())
+        meta = source.path.with_name(f"{source.path.name}.meta")
+        if meta.is_file() and meta.stat().st_size <= _META_BYTES:
+            timeline.names = _names_in(meta.read_bytes())
     if not len(timeline.spans):
-        shelf.add_problem(f"{source.name}: no kernel could be read")
+        staged.add_problem(f"{source.name}: no kernel could be read")
         return None
     return timeline
 
 
 def _timeline(name: str, data: bytes, sink: Sink) -> _Timeline:
     timeline = _Timeline(name)
-    told_rank: int | None = None
+    own_rank: int | None = None
     is_cut = False
     try:
         for number, value, _ in fields(data):
             if number in (_TRACES, _HOST_TRACES) and isinstance(value, bytes):
-                take = _take_kernel if number == _TRACES else _take_host
-                timeline.num_bad += not take(timeline, value)
+                add = _take_kernel if number == _TRACES else _take_host
+                timeline.num_bad += not add(timeline, value)
             elif number == _RANK and isinstance(value, int):
-                told_rank = value if value < limits().max_ranks else None
+                own_rank = value if value < limits().max_ranks else None
             elif number == _PID and isinstance(value, int):
                 timeline.pid = value
     except Damaged as damage:
@@ -152,16 +151,16 @@ def _timeline(name: str, data: bytes, sink: Sink) -> _Timeline:
     if bad:
         sink.add_problem(f"{name}: {bad:,} damaged kernels left out")
     match = _FILE_NAME.search(PurePath(name).name)
-    if told_rank is None and match and (is_cut or int(match[1])):
-        told_rank = int(match[1])
-        sink.add_guess(f"{name}: rank {told_rank} is taken from its name")
-    timeline.rank = told_rank or 0  # protobuf leaves a 0 out
+    if own_rank is None and match and (is_cut or int(match[1])):
+        own_rank = int(match[1])
+        sink.add_guess(f"{name}: rank {own_rank} is taken from its name")
+    timeline.rank = own_rank or 0  # protobuf leaves a 0 out
     if match and timeline.rank < int(match[2]) <= limits().max_ranks:
         timeline.world_size = int(match[2])
     return timeline
 
 
-class Reading:
+class Import:
     """One import: the timelines of a job."""
 
     def __init__(self, sink: Sink) -> None:
@@ -170,21 +169,21 @@ class Reading:
         self._names: dict[str, dict[int, str]] = {}
         self._all_names: dict[int, str] = {}
 
-    def take(self, found: _Timeline | _Names) -> None:
+    def add_file(self, file: _Timeline | _Names) -> None:
         """One timeline, or the names of one."""
-        if isinstance(found, _Names):
-            self._names[found.timeline] = found.names
-            self._all_names |= found.names
+        if isinstance(file, _Names):
+            self._names[file.timeline] = file.names
+            self._all_names |= file.names
             return
-        if found.names is not None:
-            self._names.setdefault(found.name, found.names)
-        if found.rank in self._timelines:
-            earlier = self._timelines[found.rank].name
+        if file.names is not None:
+            self._names.setdefault(file.name, file.names)
+        if file.rank in self._timelines:
+            earlier = self._timelines[file.rank].name
             self._sink.add_problem(
-                f"{found.name}: says it is rank {found.rank}, as {earlier} does; left out"
+                f"{file.name}: says it is rank {file.rank}, as {earlier} does; left out"
             )
         else:
-            self._timelines[found.rank] = found
+            self._timelines[file.rank] = file
 
     def finish(self) -> None:
         """Name everything and write it."""
@@ -229,7 +228,7 @@ class Reading:
         done = [_done(call, names) for call in timeline.calls]
         hashes = sorted({call.comm_hash for call in timeline.calls})
         comms = [Communicator(_group_id(h), f"{h:#x}", "unknown", members.of(h)) for h in hashes]
-        write_collectives(self._sink, rank, NAME, done, comms)
+        write_collectives(self._sink, rank, FORMAT.name, done, comms)
         add_imported_clock(self._sink, rank, begin_ns)
 
 
@@ -238,7 +237,7 @@ def _done(call: _Call, names: dict[int, str]) -> Done:
     is_message = op in ("send", "recv", "send_recv")
     return Done(
         group_id=_group_id(call.comm_hash),
-        seq=APART + call.seq if is_message else call.seq,
+        seq=UNMATCHED_SEQ + call.seq if is_message else call.seq,
         op=op,
         dtype=call.dtype,
         num_bytes=call.num_bytes,
@@ -251,22 +250,22 @@ def _done(call: _Call, names: dict[int, str]) -> Done:
 def _take_kernel(timeline: _Timeline, data: bytes) -> bool:
     """One KernelTrace; False where it is damaged."""
     try:
-        told = _numbers(data)
+        numbers = _numbers(data)
         parts = {number: value for number, value, _ in fields(data) if isinstance(value, bytes)}
         nccl = {number: value for number, value, _ in fields(parts.get(9, b""))}
     except Damaged:
         return False
-    start_ns, dur_ns = told.get(3, 0) * 1000, told.get(4, 0) * 1000
+    start_ns, dur_ns = numbers.get(3, 0) * 1000, numbers.get(4, 0) * 1000
     if not 0 < start_ns < MAX_NS or dur_ns >= MAX_NS:
         return False
-    kind = _KINDS.get(told.get(1, 0), "kernel")
-    code = told.get(2, 0)
+    kind = _KINDS.get(numbers.get(1, 0), "kernel")
+    code = numbers.get(2, 0)
     num_bytes = _number(nccl.get(4)) if 9 in parts else UNKNOWN
     if 10 in parts:
         num_bytes = _numbers_or_none(parts[10]).get(1, UNKNOWN)
-    track = "host" if told.get(11) else f"GPU {kind}"
+    track = "host" if numbers.get(11) else f"GPU {kind}"
     comm_hash, seq = nccl.get(3), _number(nccl.get(8, 0))
-    is_known = isinstance(comm_hash, int) and 0 <= seq < APART
+    is_known = isinstance(comm_hash, int) and 0 <= seq < UNMATCHED_SEQ
     side = _SIDES.get(_number(nccl.get(10, 0)), "")
     timeline.spans.add(
         start_ns,
@@ -290,7 +289,7 @@ def _take_kernel(timeline: _Timeline, data: bytes) -> bool:
                 num_bytes=num_bytes if num_bytes < MAX_NS else UNKNOWN,
                 dtype=DTYPES.get(named, ("", 0))[0],
                 side=side,
-                enqueue_ns=start_ns - min(told.get(5, 0) * 1000, start_ns),
+                enqueue_ns=start_ns - min(numbers.get(5, 0) * 1000, start_ns),
                 start_ns=start_ns,
                 end_ns=start_ns + dur_ns,
             )
@@ -301,11 +300,11 @@ def _take_kernel(timeline: _Timeline, data: bytes) -> bool:
 def _take_host(timeline: _Timeline, data: bytes) -> bool:
     """One HostTrace; False where it is damaged."""
     try:
-        told = _numbers(data)
+        numbers = _numbers(data)
         parts = {number: value for number, value, _ in fields(data) if isinstance(value, bytes)}
     except Damaged:
         return False
-    start_ns, dur_ns = told.get(1, 0) * 1000, told.get(2, 0) * 1000
+    start_ns, dur_ns = numbers.get(1, 0) * 1000, numbers.get(2, 0) * 1000
     if not 0 < start_ns < MAX_NS or dur_ns >= MAX_NS:
         return False
     name = parts.get(3, b"").decode("utf-8", "replace").replace("@", ".")
@@ -336,12 +335,12 @@ def _number(value: object) -> int:
 
 
 def _names_in(data: bytes) -> dict[int, str]:
-    found = {}
+    names = {}
     for line in data[:_META_BYTES].decode("utf-8", "replace").splitlines():
         code, comma, name = line.partition(",")
         if comma and code.isdecimal() and len(code) < 11:
-            found[int(code)] = name.strip().removeprefix(_OWN_PREFIX)
-    return found
+            names[int(code)] = name.strip().removeprefix(_OWN_PREFIX)
+    return names
 
 
 def _named(code: int | str, names: dict[int, str]) -> str:

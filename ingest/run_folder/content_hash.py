@@ -29,10 +29,10 @@ def digests_of(files: Sequence[Path], watch: Callable[[], None]) -> list[bytes]:
     stop = threading.Event()
     with ThreadPoolExecutor(num_cores()) as threads:
         try:
-            found = [threads.submit(_digest, path, stop) for path in files]
-            while wait(found, _LOOK_EVERY_S).not_done:
+            digests = [threads.submit(_digest, path, stop) for path in files]
+            while wait(digests, _LOOK_EVERY_S).not_done:
                 watch()
-            return [one.result() for one in found]
+            return [digest.result() for digest in digests]
         finally:
             stop.set()
 

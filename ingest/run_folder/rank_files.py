@@ -14,23 +14,23 @@ from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import UNKNOWN, RankInfo
 
 
-def is_told(info: RankInfo) -> bool:
-    """Whether the hooks of the job told this rank's layout; an import only infers it."""
+def has_recorded_layout(info: RankInfo) -> bool:
+    """Whether the hooks of the job recorded this rank's layout; an import only infers it."""
     return bool(info.get("hooks")) and bool(info.get("layout"))
 
 
 def corrected(info: RankInfo, layout: ParallelLayout) -> RankInfo:
     """A rank's file with the layout that was corrected by hand.
 
-    What the hooks of the job told itself stays, and so does a rank of an attempt of another size.
+    What the hooks of the job recorded stays, and so does a rank of an attempt of another size.
     """
     is_outside = info["world_size"] not in (UNKNOWN, layout.world_size)
-    if is_told(info) or is_outside or not layout.has(info["rank"]):
+    if has_recorded_layout(info) or is_outside or not layout.has(info["rank"]):
         return info
-    found = info.copy()
-    found["layout"], found["coords"] = layout.to_json(), layout.coords(info["rank"])
-    found["world_size"] = layout.world_size
-    return found
+    fixed = info.copy()
+    fixed["layout"], fixed["coords"] = layout.to_json(), layout.coords(info["rank"])
+    fixed["world_size"] = layout.world_size
+    return fixed
 
 
 _SETTLED_NS = 1_000_000_000
@@ -75,7 +75,7 @@ class RankFiles:
             return list(self._corrected or ()), [*self._problems, *more]
 
     def as_read(self) -> list[RankInfo]:
-        """Every rank's file as it is, whatever layout.json says; in the order of read()."""
+        """Every rank's file as it is, without layout.json; in the order of read()."""
         self.read()
         with self._lock:
             return list(self._ranks)
@@ -83,11 +83,13 @@ class RankFiles:
     def _correct(self) -> None:
         self._layout_problem = ""
         try:
-            found = read_correction(self.run_folder)
+            correction = read_correction(self.run_folder)
         except UserError as error:
-            found, self._layout_problem = None, str(error)
-        told = self._ranks
-        self._corrected = told if found is None else [corrected(i, found.layout) for i in told]
+            correction, self._layout_problem = None, str(error)
+        as_read = self._ranks
+        self._corrected = (
+            as_read if correction is None else [corrected(i, correction.layout) for i in as_read]
+        )
 
     def _look(self) -> None:
         known, self._by_name = self._by_name, {}
@@ -122,7 +124,7 @@ class RankFiles:
 
 
 def layout_stamp(run_folder: Path) -> _Stamp | None:
-    """(time of change, inode, size) of layout.json; None where there is none."""
+    """(time of change, inode, size) of layout.json; None without one."""
     try:
         state = (run_folder / LAYOUT_FILE).lstat()
     except OSError:

@@ -1,7 +1,8 @@
 """The JSON files of a run folder: run.json, ranks/*.json and layout.json, read with distrust.
 
-What they say is checked once, here: types, ranges that the index can hold, a layout that the world
-can have. Files that lie (or are no files) become one sentence, never an exception elsewhere.
+Their content is checked once, here: types, ranges that the index can hold, a layout that the world
+can have. Files that lie (or are no files) become one sentence, never an exception in another
+module.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def _damaged(path: Path, error: Exception) -> UserError:
 
 
 def _decoded(content: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
-    """Content by the decoder, else by Python's, whose writer allows NaN (in a model, say)."""
+    """Content by the decoder, else by Python's: its writer allows NaN (in a model for instance)."""
     try:
         return decoder.decode(content)
     except msgspec.DecodeError:
@@ -177,7 +178,7 @@ class Correction:
 
 
 def read_correction(folder: Path) -> Correction | None:
-    """What layout.json of a run folder says, None where there is no such file.
+    """Content of layout.json of a run folder, None without such a file.
 
     Raises UserError where it is damaged or too new.
     """
@@ -210,7 +211,7 @@ DECODER_SIZES = ("parameters", "layers", "hidden", "seq")
 
 
 def dense_decoder(info: RunInfo) -> dict[str, float | None]:
-    """Sizes run.json says of a dense decoder: all of DECODER_SIZES, each None unless all are known.
+    """Sizes of a dense decoder in run.json: all of DECODER_SIZES, each None unless all are known.
 
     A model with `experts` is not dense: a token does not pass through all parameters.
     """

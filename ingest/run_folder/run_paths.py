@@ -34,8 +34,8 @@ class Linked(OSError):
 
 
 def require_no_links(run_folder: Path, *more: str) -> None:
-    """Raise UserError where one of the folders of a run is a link; `more`: folders besides those
-    that are read.
+    """Raise UserError where one of the folders of a run is a link; `more`: folders in addition to
+    those that are read.
     """
     for name in (*_FOLDERS, *more):
         if (run_folder / name).is_symlink():
@@ -46,7 +46,7 @@ def require_no_links(run_folder: Path, *more: str) -> None:
 
 
 def plain_file(path: Path) -> os.stat_result:
-    """Size and times of a regular file; raises OSError where it is none, Linked for a link."""
+    """Size and times of a regular file; raises OSError for anything else, Linked for a link."""
     state = path.lstat()
     if S_ISLNK(state.st_mode):
         raise Linked
@@ -72,7 +72,7 @@ def read_plain_file(path: Path, most_bytes: int) -> bytes:
 
 
 def write_new_file(path: Path, data: bytes) -> None:
-    """Write a file in the place of whatever has its name, a link included; raises OSError."""
+    """Write a file, replacing whatever has its name, a link included; raises OSError."""
     path.unlink(missing_ok=True)
     with path.open("xb") as file:  # fails where a link has taken the name meanwhile
         file.write(data)
@@ -81,7 +81,7 @@ def write_new_file(path: Path, data: bytes) -> None:
 def readable(path: str) -> str:
     """The path of a regular file; raises UserError where a link or a pipe has taken its place.
 
-    One that is gone is left to whoever reads it.
+    One that is gone is left to its reader.
     """
     try:
         plain_file(Path(path))

@@ -22,14 +22,14 @@ from trace_hooks.schema import (
 )
 
 UNKNOWN_RANK = "unknown"
-"""Key of events_per_rank for the files whose rank nothing tells, not even their names."""
+"""Key of events_per_rank for the files whose rank is unknown, also by their names."""
 _LONGEST_SENTENCE = 2000
 _MOST_SENTENCES = 1000
 
 
 @dataclass
 class Findings:
-    """What readers said of the files besides rows; `ranks` by rank, events -1 where not told."""
+    """What readers found in the files in addition to rows; `ranks` by rank, events -1 unknown."""
 
     ranks: dict[int, RankInfo] = field(default_factory=dict)
     guesses: list[str] = field(default_factory=list)
@@ -42,34 +42,34 @@ class Findings:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Findings:
+    def from_json(cls, data: dict[str, Any]) -> Findings:
         """What `to_json` gave, read back."""
         numbered = {
-            name: {int(rank): value for rank, value in told[name].items()}
+            name: {int(rank): value for rank, value in data[name].items()}
             for name in ("ranks", "events_per_rank")
         }
-        return cls(**{**told, **numbered})
+        return cls(**{**data, **numbered})
 
 
 def check_rank(info: RankInfo) -> None:
     """Raise ValueError for a rank that no job has."""
     most = limits().max_ranks
     if not 0 <= info["rank"] < most or info["world_size"] > most:
-        told = f"rank {info['rank']} of {info['world_size']}"
-        raise ValueError(f"{told} is beyond RANKSCOPE_MAX_RANKS={most}")
+        rank = f"rank {info['rank']} of {info['world_size']}"
+        raise ValueError(f"{rank} is beyond RANKSCOPE_MAX_RANKS={most}")
 
 
-def tells_start(info: RankInfo) -> bool:
-    """Whether a file tells when its rank began: 0 is a time where it ended later."""
+def has_start(info: RankInfo) -> bool:
+    """Whether it is known when the rank began: 0 is a time where it ended later."""
     return bool(info["started_ns"] or (info["end"] or {"ts_ns": 0})["ts_ns"])
 
 
 class RunWriter:
     """Where readers put their rows: one run folder in the making."""
 
-    def __init__(self, folder: Path, found: Findings | None = None) -> None:
+    def __init__(self, folder: Path, findings: Findings | None = None) -> None:
         self.folder = folder
-        self.found = found or Findings()
+        self.found = findings or Findings()
         self._numbers: dict[tuple[str, int], int] = defaultdict(int)
         for name in ("segments", "ranks"):
             (folder / name).mkdir(exist_ok=True)
@@ -125,7 +125,7 @@ class RunWriter:
             sentences.append("there are more of these, which are not listed")
 
     def count_events(self, rank: int, num_events: int) -> None:
-        """Elements of one file's list of events; rank -1 where nothing tells it."""
+        """Elements of one file's list of events; rank -1 unknown."""
         counted = self.found.events_per_rank
         counted[rank] = counted.get(rank, 0) + num_events
 
@@ -164,9 +164,9 @@ class RunWriter:
         publish_json(run_info, self.folder / "run.json")
 
     def _t0_ns(self, wanted_ns: int | None) -> int:
-        told = [info for info in self.ranks.values() if tells_start(info)]
-        began_ns = min((info["started_ns"] for info in told), default=0)
-        ended_ns = max((info["end"]["ts_ns"] for info in told if info["end"]), default=0)
+        known = [info for info in self.ranks.values() if has_start(info)]
+        began_ns = min((info["started_ns"] for info in known), default=0)
+        ended_ns = max((info["end"]["ts_ns"] for info in known if info["end"]), default=0)
         return began_ns if wanted_ns is None or not began_ns <= wanted_ns <= ended_ns else wanted_ns
 
 

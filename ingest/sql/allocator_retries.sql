@@ -1,4 +1,4 @@
--- Steps in which the device allocator of a rank freed its cached memory and asked for it anew.
+-- Steps in which the device allocator of a rank freed its cached memory and allocated it again.
 -- reads: memory
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
@@ -6,7 +6,7 @@
 -- column: rank  global rank
 -- column: step  optimizer step
 -- column: num_retries  by how much its count of retries rose in the step
--- empty: no allocator did, or nobody counted
+-- empty: no allocator did, or none was counted
 WITH counts AS (
     SELECT rank, step, max(retries) AS num FROM rows_of($memory)
     WHERE attempt = $attempt AND retries >= 0 AND step BETWEEN greatest($step_min, 0) - 1 AND $step_max

@@ -1,5 +1,5 @@
 -- Greatest logit and mean entropy of each attention head, over the micro-batches and replicas that
--- were looked at. A pipeline stage that counts its layers from 0 anew has them numbered on from the
+-- were looked at. A pipeline stage that counts its layers from 0 again has them numbered on from the
 -- stages before it.
 -- reads: attention_stats
 -- param: step_min int = -1 first step wanted

@@ -20,7 +20,7 @@
 -- column: wait_us  latest start - own start, us; NULL where not all members are there and aligned
 -- column: wait_caused_us  for the last arriver: (start - second latest start) x (members - 1), us
 -- column: transfer_us  earliest end - latest start, us; NULL unknown
--- column: bandwidth_gb_s  bus bandwidth (collectives_by_group says how), 1e9 B/s; NULL unknown
+-- column: bandwidth_gb_s  bus bandwidth (as in collectives_by_group), 1e9 B/s; NULL unknown
 -- column: is_last  whether it came last (false for all where two came last together)
 -- column: reason  why wait and transfer are NULL: missing members, unknown clock; NULL if they are not
 -- empty: no member recorded this instance

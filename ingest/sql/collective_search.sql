@@ -6,7 +6,7 @@
 -- param: rank_min int = 0 least of the ranks: only files with such ranks are opened
 -- param: rank_max int = 2147483647 greatest of the ranks
 -- param: attempt int = newest
--- param: top int = 500 at most so many
+-- param: top int = 500 most rows
 -- column: rank  global rank
 -- column: begin_ns  when the rank was ready, aligned Unix ns; own clock where its offset is unknown
 -- column: dur_ns  time until it was over, ns; 0 where that was not seen

@@ -40,12 +40,12 @@ compared AS (
     LEFT JOIN rows r ON r.rank = u.rank AND r.group_id = u.group_id AND r.step = i.step
 ),
 wanted AS (  -- steps that most ranks have
-    SELECT step, row_number() OVER (ORDER BY step) AS place FROM steps GROUP BY step
+    SELECT step, row_number() OVER (ORDER BY step) AS position FROM steps GROUP BY step
     HAVING 2 * count(*) > (SELECT count(DISTINCT rank) FROM steps)
 ),
 short AS (
     SELECT rank, min(step) AS low, max(step) AS high FROM steps JOIN wanted USING (step)
-    GROUP BY rank HAVING count(*) < max(place) - min(place) + 1
+    GROUP BY rank HAVING count(*) < max(position) - min(position) + 1
 ),
 steps_lost AS (
     SELECT rank, step FROM short JOIN wanted ON step BETWEEN low AND high

@@ -1,7 +1,7 @@
 -- How much later the ranks of each host see the ends of collectives than the first member of their
 -- group does, by blocks of steps: no member can leave before all have come, so on equal clocks all see
 -- the end at nearly the same moment. On the aligned clock, on the ranks' own where they are unknown.
--- Only groups that span hosts; nothing where times count anew in every step.
+-- Only groups that span hosts; nothing where times start again in every step.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: blocks int = 12 into how many blocks the steps are divided
@@ -16,21 +16,21 @@
 -- column: transfer_ms  mean transfer of an instance, by which ends can lie apart, ms; NULL unknown
 -- column: is_aligned  whether the clocks of the whole group are known
 -- empty: no group spans hosts, or none of its collectives was recorded whole
-WITH places AS (
+WITH rank_hosts AS (
     SELECT rank, coalesce(nullif(host, ''), 'rank ' || rank) AS host
     FROM ranks WHERE attempt = $attempt
 ),
 spread AS (
     SELECT group_id FROM (
         SELECT group_id, unnest(ranks) AS rank FROM group_members WHERE attempt = $attempt)
-        JOIN places USING (rank)
+        JOIN rank_hosts USING (rank)
     GROUP BY group_id HAVING count(DISTINCT host) > 1
 ),
 seen AS (
     SELECT c.group_id, host, step, sum(end_late_ns) / sum(num_ends) / 1e6 AS late_ms,
         sum(num_ends) AS num_ends, sum(transfer_ns) / sum(num_instances) / 1e6 AS transfer_ms,
         sum(num_unaligned) = 0 AS is_aligned
-    FROM chosen_collectives($attempt) c SEMI JOIN spread USING (group_id) JOIN places USING (rank)
+    FROM chosen_collectives($attempt) c SEMI JOIN spread USING (group_id) JOIN rank_hosts USING (rank)
     WHERE num_ends > 0 AND step >= 0 AND step BETWEEN $step_min AND $step_max
         AND $clock = 'absolute'
     GROUP BY c.group_id, host, step

@@ -14,13 +14,13 @@
 -- column: last_ns  last begin on the ranks' own clocks, ns
 -- column: end_ns  last end on the ranks' own clocks, ns
 -- empty: the ranks have neither spans nor steps there
-WITH told AS (
+WITH recorded AS (
     SELECT rank, step, ts_ns, dur_ns, 1 AS is_span FROM rows_of($spans) WHERE attempt = $attempt
     UNION ALL
     SELECT rank, step, start_ns, dur_ns, 0 FROM step_rows WHERE attempt = $attempt
 ),
 chosen AS (
-    SELECT * FROM told
+    SELECT * FROM recorded
     WHERE rank BETWEEN $rank_min AND $rank_max AND step BETWEEN $step_min AND $step_max
         AND ($ranks IS NULL
             OR rank IN (SELECT CAST(unnest(string_split(CAST($ranks AS VARCHAR), ',')) AS INTEGER)))

@@ -1,7 +1,7 @@
 -- Where the run's wall time went over its attempts. Productive: steps whose result was kept, without
 -- their checkpoints; a step repeated by a later attempt counts as rewound. One row per attempt.
 -- column: attempt  start of the job
--- column: wall_s  from its start to the next attempt's start (the last: to its last sign of life), s
+-- column: wall_s  from its start to the next attempt's start (the last: to its last heartbeat), s
 -- column: productive_s  step time of steps no later attempt repeated, without checkpoints, s
 -- column: rewound_s  step time of steps a later attempt repeated, s
 -- column: checkpoint_s  checkpoint time inside kept steps not hidden by compute, of the slowest rank, s

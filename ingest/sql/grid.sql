@@ -1,4 +1,4 @@
--- Every rank at its place in the parallel layout, with its mean metrics over some steps.
+-- Every rank with its coordinates in the parallel layout, with its mean metrics over some steps.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = null newest attempt of each step

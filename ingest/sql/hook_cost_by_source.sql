@@ -10,18 +10,18 @@
 -- column: self_ms_per_step  self / steps between, ms; NULL where no step passed
 -- column: share  self / that of all sources and threads of the rank
 -- empty: no rank counted twice: the run was imported, is short, or was recorded before schema 1.2
-WITH told AS (
+WITH recorded AS (
     SELECT rank, step, ts_ns, thread, source, cpu_ns FROM rows_of($hook_costs)
     WHERE attempt = $attempt AND step BETWEEN $step_min - 1 AND $step_max
 ),
 ends AS (
     SELECT rank, min(ts_ns) AS first_ns, max(ts_ns) AS last_ns, max(step) - min(step) AS num_steps
-    FROM told GROUP BY rank
+    FROM recorded GROUP BY rank
 ),
 spent AS (
     SELECT rank, thread, source, any_value(num_steps) AS num_steps,
         max(cpu_ns) - coalesce(min(cpu_ns) FILTER (WHERE ts_ns = first_ns), 0) AS self_ns
-    FROM told JOIN ends USING (rank) WHERE first_ns < last_ns GROUP BY rank, thread, source
+    FROM recorded JOIN ends USING (rank) WHERE first_ns < last_ns GROUP BY rank, thread, source
 )
 SELECT rank, thread, source, self_ns / 1e6 AS self_ms,
     self_ns / 1e6 / nullif(num_steps, 0) AS self_ms_per_step,

@@ -1,4 +1,4 @@
--- The last that each rank's hooks told of it: whether one fell silent while others went on.
+-- The last that each rank's hooks sent: whether one fell silent while the others continued.
 -- reads: heartbeats, marks
 -- param: attempt int = newest
 -- column: rank  global rank
@@ -7,13 +7,13 @@
 -- column: status  how it ended: finished, failed, stopped; NULL while it runs or if it was killed
 -- column: error  what ended it; NULL none
 -- column: last_step  its last finished step; NULL none
--- column: is_lost  whether the watchdog of its host said that it is gone
+-- column: is_lost  whether the watchdog of its host reported it gone
 -- empty: no heartbeats: the run was imported or has only just begun
 WITH beats AS (
     SELECT rank, max(ts_ns) AS ts_ns FROM rows_of($heartbeats) WHERE attempt = $attempt
     GROUP BY rank
 ),
-told AS (
+lost AS (
     SELECT DISTINCT rank FROM rows_of($marks) WHERE attempt = $attempt AND kind = 'lost'
 ),
 clocks AS (
@@ -27,6 +27,6 @@ done AS (
 SELECT b.rank, nullif(r.host, '') AS host, b.ts_ns + coalesce(c.offset_ns, 0) AS last_ns, r.status,
     nullif(r.error, '') AS error, d.last_step, t.rank IS NOT NULL AS is_lost
 FROM beats b LEFT JOIN clocks c USING (rank) LEFT JOIN done d USING (rank)
-LEFT JOIN told t USING (rank) LEFT JOIN (SELECT * FROM ranks WHERE attempt = $attempt) r
+LEFT JOIN lost t USING (rank) LEFT JOIN (SELECT * FROM ranks WHERE attempt = $attempt) r
     USING (rank)
 ORDER BY b.rank

@@ -1,5 +1,5 @@
 -- How often each rank came last to the collectives it took part in, over some steps: for profiles of
--- few steps, where ranks cannot be compared step by step. Every collective is read: ask few steps.
+-- few steps, where ranks cannot be compared step by step. Every collective is read: choose few steps.
 -- reads: collectives
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted

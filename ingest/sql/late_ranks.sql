@@ -17,7 +17,7 @@
 -- column: lost_ratio  wait caused / (world x step time): share of the job's time, where steps finished
 -- column: num_instances  collectives it took part in
 -- column: num_unknown  of these without a verdict: members missing or a clock not aligned
--- empty: no such collective with aligned clocks on all members, so nobody is named; or nobody waited
+-- empty: no such collective with aligned clocks on all members, so no rank can be named; or no rank waited
 WITH per_rank AS (
     SELECT rank, sum(wait_caused_ns) AS caused_ns, sum(wait_ns) AS wait_ns,
         sum(num_instances) AS num_instances, sum(greatest(num_open, num_unaligned)) AS num_unknown

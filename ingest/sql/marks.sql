@@ -1,4 +1,4 @@
--- What happened to the run: faults injected, restarts, errors, notes; all attempts unless one is asked.
+-- What happened to the run: faults injected, restarts, errors, notes; all attempts unless one is given.
 -- reads: marks
 -- param: attempt int = null all attempts
 -- column: attempt  start of the job

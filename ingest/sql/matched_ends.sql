@@ -1,7 +1,7 @@
 -- When members saw the end of collectives that none can leave before all have come: what clocks of
 -- ranks are compared by. An instance counts where all members recorded it, or at least three and half
--- of them: the end is common to whoever was in it, and with three the one that is numbered wrongly
--- shows against the others. Two of many never count: nothing would tell that they saw the same end.
+-- of them: all its members share the end, and with three the one that is numbered wrongly
+-- shows against the others. Two of many never count: nothing would prove that they saw the same end.
 -- Broadcasts, reduces to one rank, scatters, sends and receives do not: a sender may be through early.
 -- reads: collectives
 -- param: most_instances int = 1000 at most this many of each group, spread evenly over their numbers

@@ -6,7 +6,7 @@
 -- param: attempt int = newest
 -- column: rank  global rank
 -- column: step  optimizer step
--- column: microbatch  micro-batch; -1 the whole step, where they were not told apart
+-- column: microbatch  micro-batch; -1 the whole step, where they are not known
 -- column: chunk  virtual stage; -1 none
 -- column: forward_ms  outermost forwards, without repeated ones, wall ms; NULL none
 -- column: backward_ms  outermost backwards and gradients of weights, wall ms; NULL none

@@ -15,18 +15,18 @@
 -- column: ahead_seq  number of the oldest open one of the furthest of these; NULL none
 -- column: absent  members with no open collective in the group, the least 64; NULL none or unknown
 -- empty: no collectives were recorded
-WITH told AS (
+WITH recorded AS (
     SELECT rank, group_id, seq, op, end_ns < 0 AND state <> 'completed' AS is_open,
         op NOT IN ('send', 'recv') AND seq < 2147483648 AS is_numbered
     FROM rows_of($collectives) WHERE attempt = $attempt
 ),
 summed AS (
     SELECT group_id, count(*) AS num_recorded, count(*) FILTER (is_open) AS num_open
-    FROM told GROUP BY group_id
+    FROM recorded GROUP BY group_id
 ),
 oldest AS (
     SELECT group_id, rank, min(seq) AS seq, arg_min(op, seq) AS op
-    FROM told WHERE is_open AND is_numbered GROUP BY group_id, rank
+    FROM recorded WHERE is_open AND is_numbered GROUP BY group_id, rank
 ),
 placed AS (SELECT *, min(seq) OVER (PARTITION BY group_id) AS least FROM oldest),
 fronts AS (

@@ -1,7 +1,7 @@
 -- Every rank of an attempt that left a file or data: where it runs and where it stands.
 -- param: attempt int = newest
 -- column: rank  global rank
--- column: host  where it runs; empty where nobody said
+-- column: host  where it runs; empty where unknown
 -- column: pp  pipeline stage; NULL unknown
 -- column: dp  replica; NULL unknown
 -- column: cp  index on the context axis; NULL unknown or none

@@ -3,7 +3,7 @@
 -- column: rank  global rank
 -- column: host  where it runs; NULL unknown
 -- column: device  what it computes on; NULL unknown
--- column: world_size  ranks the job said it has; NULL unknown
+-- column: world_size  ranks of the job, as it recorded; NULL unknown
 -- column: pp  pipeline stage; NULL unknown
 -- column: dp  replica; NULL unknown
 -- column: cp  index on the context axis; NULL unknown or none

@@ -5,7 +5,7 @@
 -- param: to_ns int = 9223372036854775806 end of the window
 -- param: step int = null spans of this step only
 -- param: attempt int = newest
--- param: top int = 100000 at most so many spans
+-- param: top int = 100000 most spans
 -- column: ts_ns  begin, Unix ns on the rank's clock
 -- column: dur_ns  wall time, ns
 -- column: cpu_ns  CPU time of the thread, ns; -1 unknown

@@ -1,7 +1,7 @@
--- What the list of runs says of one: size, progress, when something arrived and how it ended. One row.
+-- One run in the list of runs: size, progress, when something arrived and how it ended. One row.
 -- column: num_attempts  starts of the job that left data or rank files
 -- column: attempt  the newest of them; what follows up to num_hosts is of this attempt
--- column: world_size  ranks the job said it has; NULL where no rank file says so
+-- column: world_size  ranks of the job, as it recorded; NULL where no rank file has it
 -- column: num_ranks  ranks that left data or a rank file
 -- column: num_hosts  hosts known by name
 -- column: first_step  first optimizer step of any attempt with data; NULL none yet
@@ -14,8 +14,8 @@
 -- column: arrived_ns  when something arrived last, Unix ns on the indexer's clock; NULL unknown
 -- column: ended_ns  when the last rank of the newest attempt ended, Unix ns; NULL while one has not
 -- column: num_open  ranks of the newest attempt without an end record
--- column: oldest_seen_ns  of these: the one not heard of for longest, Unix ns; NULL never heard of
--- column: newest_seen_ns  of these: the one heard of last, Unix ns
+-- column: oldest_seen_ns  of these: last report of the rank silent for longest, Unix ns; NULL none reported
+-- column: newest_seen_ns  of these: the newest report, Unix ns
 -- column: num_failed  ranks that ended with an error
 -- column: num_stopped  ranks that were stopped by a signal
 -- column: failed_rank  first rank that failed; NULL none
@@ -28,7 +28,7 @@ own AS (
     FROM ranks r LEFT JOIN arrivals USING (attempt, rank)
     WHERE attempt = (SELECT attempt FROM newest)
 ),
-heard AS (
+reporting AS (
     SELECT rank FROM own UNION
     SELECT rank FROM step_rollup WHERE attempt = (SELECT attempt FROM newest)
 ),
@@ -65,7 +65,7 @@ of_files AS (
     FROM files
 )
 SELECT (SELECT count(*) FROM starts) AS num_attempts, attempt, world_size,
-    (SELECT count(*) FROM heard) AS num_ranks, num_hosts, first_step, last_step,
+    (SELECT count(*) FROM reporting) AS num_ranks, num_hosts, first_step, last_step,
     num_steps, num_finished, last_step_ms, CAST(num_bytes AS BIGINT) AS num_bytes, num_problems,
     (SELECT max(arrived_ns) FROM arrivals) AS arrived_ns, ended_ns, num_open, oldest_seen_ns,
     newest_seen_ns, num_failed, num_stopped, failed_rank, error

@@ -1,6 +1,6 @@
 -- What a run holds, one row per attempt.
 -- column: attempt  start of the job, from 0
--- column: world_size  ranks the job said it has; NULL where no rank file says so
+-- column: world_size  ranks of the job, as it recorded; NULL where no rank file has it
 -- column: num_ranks  ranks that left data
 -- column: num_hosts  hosts that are known by name
 -- column: first_step  first step with data (-1 is what came before the first)

@@ -5,7 +5,7 @@
 -- param: rank_min int = 0 least of the ranks: only files with such ranks are opened
 -- param: rank_max int = 2147483647 greatest of the ranks
 -- param: attempt int = newest
--- param: top int = 500 at most so many spans
+-- param: top int = 500 most spans
 -- column: rank  global rank
 -- column: begin_ns  begin, aligned Unix ns; on the rank's own clock where its offset is unknown
 -- column: dur_ns  wall time, ns

@@ -2,7 +2,7 @@
 -- before the attempt's first those of the attempts before are taken, as far as they are here.
 -- param: attempt int = newest
 -- column: step  optimizer step
--- column: attempt  the attempt that it is taken from: the newest that is not after the one asked for
+-- column: attempt  the attempt that it is taken from: the newest that is not after the given one
 -- column: begin_s  begin since that of the attempt's first step, s, by the clock of the rank with the
 --   most steps of the attempt; NULL: that rank does not have it
 -- column: tokens  tokens of the step, each data-parallel replica once; NULL: not logged

@@ -1,5 +1,5 @@
 -- The job's steps: how long each took, and what the job logged. A step's time is the median over the
--- ranks of its slowest pipeline group (ranks with the same place on all axes but pp).
+-- ranks of its slowest pipeline group (ranks with the same coordinates except pp).
 -- param: step_min int = -1 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = null newest attempt of each step

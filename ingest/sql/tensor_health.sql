@@ -1,7 +1,7 @@
 -- Statistics of whole tensors from those of their parts: outputs of the layers, gradients, weights
 -- and updates by layer. Means are weighted by the number of values, extremes are the extreme ones.
 -- Rows of one shard with equal numbers are copies (replicas) and count once. A pipeline stage that
--- counts its layers from 0 anew has them numbered on from the stages before it.
+-- counts its layers from 0 again has them numbered on from the stages before it.
 -- reads: tensor_stats
 -- param: step_min int = -1 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
@@ -14,10 +14,10 @@
 -- column: name  module whose output it is, or which the parameters belong to
 -- column: count  values of the whole tensor; of outputs those of all replicas' batches
 -- column: sampled  values looked at
--- column: mean  of the finite values; NULL where there is none
--- column: std  of the finite values; NULL where there is none
--- column: rms  of the finite values; NULL where there is none
--- column: absmax  greatest finite size; NULL where there is none
+-- column: mean  of the finite values; NULL without any
+-- column: std  of the finite values; NULL without any
+-- column: rms  of the finite values; NULL without any
+-- column: absmax  greatest finite size; NULL without any
 -- column: zero_ratio  share of values that are 0, 0 to 1
 -- column: nonfinite  values that are NaN or infinite
 -- column: update_ratio  rms of the update / rms of its weights before; NULL for other tensors

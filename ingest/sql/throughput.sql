@@ -1,7 +1,7 @@
 -- Tokens per second and model FLOPs utilisation of each step. FLOPs: what the job logged, else 6 N
--- tokens + 12 L h s tokens, where run.json's model says that it is a dense decoder of N `parameters`,
+-- tokens + 12 L h s tokens, where the model in run.json is a dense decoder of N `parameters`,
 -- L `layers`, h `hidden` and s `seq` (PaLM, arXiv:2204.02311, appendix B).
--- param: peak_tflops float = null peak of one device, 1e12 FLOP/s; default: what data sheets say of
+-- param: peak_tflops float = null peak of one device, 1e12 FLOP/s; default: from the data sheet of
 --   the ranks' devices, dense bf16, where all of them are known
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted

@@ -10,7 +10,7 @@
 -- column: step  optimizer step
 -- column: wait_caused_ms  over all ranks, GPU-ms; NULL without aligned collectives
 -- column: lost_ratio  of the step's time, 0 to 1; NULL unknown
--- column: worst_rank  rank that caused most of it; NULL nobody
+-- column: worst_rank  rank that caused most of it; NULL none
 -- column: num_ranks  ranks that finished the step
 -- empty: no step in this range is finished
 WITH steps AS (

@@ -1,5 +1,5 @@
 -- Whether weights that are copies of each other are still equal to the bit: checksums of the same
--- part of a layer's parameters on all ranks that hold it. Parts that say what they are of are copies
+-- part of a layer's parameters on all ranks that hold it. Parts that name their whole are copies
 -- on every rank with the same shard; of others the data-parallel replicas are compared.
 -- reads: tensor_stats
 -- param: step_min int = -1 first step wanted
@@ -11,7 +11,7 @@
 -- column: layer  layer as its stage counts it; -1 in no layer
 -- column: name  what the parameters belong to
 -- column: shard  such as tp=1: part of the whole tensor; whole; empty unknown
--- column: place  tensor-parallel index of plain tensors, which do not say their part; -1 none
+-- column: place  tensor-parallel index of plain tensors, which do not name their part; -1 none
 -- column: num_ranks  ranks that hold it
 -- column: num_values  different checksums among them, 1 where all are equal
 -- column: odd_ranks  ranks whose checksum fewest have; empty where none is rarer than another
@@ -25,21 +25,21 @@ WITH weights AS (
                 AND tensor = 'weight' AND ($layer IS NULL OR layer = $layer)
         ) s
 ),
-told AS (
+recorded AS (
     SELECT step, coalesce(nullif(chunk, -1), r.pp, 0) AS stage, layer, name, shard, count,
         CASE WHEN shard = '' THEN coalesce(r.tp, 0) ELSE -1 END AS place, rank, bits AS checksum
     FROM weights LEFT JOIN ranks r USING (attempt, rank) WHERE bits IS NOT NULL
 ),
-alike AS (
+equal AS (
     SELECT step, stage, layer, name, shard, place, count, checksum,
         list(DISTINCT rank ORDER BY rank) AS ranks
-    FROM told GROUP BY ALL
+    FROM recorded GROUP BY ALL
 ),
 counted AS (
     SELECT step, stage, layer, name, shard, place, count, sum(len(ranks))::BIGINT AS num_ranks,
         count(*) AS num_values, arg_min(ranks, len(ranks)) AS fewest,
         max(len(ranks)) AS most
-    FROM alike GROUP BY ALL
+    FROM equal GROUP BY ALL
 )
 SELECT step, stage, layer, name, shard, place, num_ranks, num_values,
     CASE WHEN num_values > 1 AND len(fewest) < most THEN fewest ELSE [] END AS odd_ranks

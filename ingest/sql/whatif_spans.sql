@@ -28,7 +28,7 @@ WITH placed AS (  -- an axis that the layout does not have has one index, 0
         if(known, coalesce(pp, 0), NULL) AS pp, if(known, coalesce(dp, 0), NULL) AS dp
     FROM ranks WHERE attempt = $attempt
 ),
-cells AS (  -- where nothing tells ranks apart the first one says so for all
+cells AS (  -- where nothing tells ranks apart the first one stands for all
     SELECT rank, pp, dp, row_number() OVER (PARTITION BY pp, dp ORDER BY rank) - 1 AS member
     FROM placed QUALIFY known OR member = 0
 ),

@@ -17,7 +17,7 @@
 -- column: schedule_ms  bubble: other waiting in communication, ms; 0 where unknown
 -- column: other_ms  gc, checkpoint, host code, copies, ms
 -- column: not_visible_ms  nothing was recorded, ms
--- column: bubble_known  whether waiting could be told from communication in all steps
+-- column: bubble_known  whether waiting could be separated from communication in all steps
 -- column: num_steps  steps averaged
 -- empty: no step in this range is finished
 WITH cells AS (

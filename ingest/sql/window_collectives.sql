@@ -14,7 +14,7 @@
 -- column: name  operation, and what became of it where it was not seen to end
 -- column: step  optimizer step; -1 unknown
 -- column: group_id  its group
--- column: seq  its number in the group; -1 where the other members cannot be told
+-- column: seq  its number in the group; -1 where the other members are not known
 -- column: peer  other rank of a send or receive; -1 none
 -- column: num_bytes  bytes; -1 unknown
 -- empty: none of the ranks communicated in this window

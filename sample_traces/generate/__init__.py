@@ -4,4 +4,8 @@ Shapes: S step, M micro-batch, P pipeline stage, D data-parallel, T tensor-paral
 All times are int64 nanoseconds. A step is, per rank: data wait, parameter all-gather over D, the
 1F1B pipeline (every forward and backward ends in an all-reduce over T; sends and receives between
 stages), gradient reduce-scatter over D, gradient norm over all ranks, optimizer.
+
+Here lie what a job is (job, faults, durations) and the simulator of StragglerAnalysis traces
+(straggler_trace), a model of its own; `simulation` finds when everything happens, `tables` writes
+it as a run folder, `labelled` draws jobs at random and knows what a diagnosis should find.
 """

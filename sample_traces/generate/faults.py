@@ -1,6 +1,6 @@
-"""Faults of synthetic jobs and how they are asked for: `slow_worker=137,x=1.3,from=8`.
+"""Faults of synthetic jobs and how they are written: `slow_worker=137,x=1.3,from=8`.
 
-The kinds are those a finding can have; the list of the design's fault table.
+The kinds are those a finding can have.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ KINDS = {
     "host_contention": FaultKind("host", "x", 1.5, "wall time of a host's compute, not CPU time"),
     "sequence_imbalance": FaultKind("job", "x", 1.25, "spread of the work among micro-batches"),
     "jit_spikes": FaultKind("job", "ms", 100.0, "every tenth step compiles something"),
-    "allocator_stalls": FaultKind("rank", "ms", 200.0, "every tenth step its allocator asks anew"),
+    "allocator_stalls": FaultKind(
+        "rank", "ms", 200.0, "every tenth step its allocator allocates again"
+    ),
     "gc_pauses": FaultKind("job", "ms", 30.0, "a pause on another rank each step"),
     "data_loader": FaultKind("job", "ms", 100.0, "wait for the next batch"),
     "launch_skew": FaultKind("job", "ms", 10.0, "mean of random delays before gradients are sent"),
@@ -41,7 +43,7 @@ KINDS = {
     "slow_checkpoint": FaultKind("rank", "ms", 300.0, "every tenth step a rank saves so long"),
     "monitor_overhead": FaultKind("job", "ms", 50.0, "what recording costs every rank a step"),
     "data_gaps": FaultKind("rank", "", 0.0, "what a rank recorded in some steps is lost"),
-    "clock_unaligned": FaultKind("job", "ms", 90.0, "clocks of hosts differ and nobody knows"),
+    "clock_unaligned": FaultKind("job", "ms", 90.0, "clocks of hosts differ by an unknown amount"),
     "dead_rank": FaultKind("rank", "", 0.0, "a rank falls silent in step from, the others wait"),
     "dead_units": FaultKind("job", "", 0.0, "most units of a layer's MLP are zero from then on"),
     "stalled_updates": FaultKind("job", "", 0.0, "updates of all layers or one are next to none"),

@@ -92,7 +92,7 @@ class SyntheticJob:
 
     @property
     def has_ops(self) -> bool:
-        """Whether modules are recorded: a slow one is told by its name."""
+        """Whether modules are recorded: a slow one is identified by its name."""
         return self.ops or any(fault.kind == "slow_op" for fault in self.faults)
 
     @property

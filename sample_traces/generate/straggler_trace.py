@@ -87,11 +87,11 @@ class MegatronJob:
         ]
         for stage, dp, factor, last in faults:
             if not (0 <= stage <= last and 0 <= dp < self.dp and factor > 0):
-                raise ValueError(f"slow place ({stage}, {dp}) times {factor} is not in the job")
+                raise ValueError(f"slow cell ({stage}, {dp}) times {factor} is not in the job")
 
     @property
     def metadata(self) -> dict[str, int]:
-        """What the yaml beside such a trace says."""
+        """Content of the yaml next to such a trace."""
         return {
             "dp_size": self.dp,
             "dsp_size": 1,
@@ -296,11 +296,11 @@ class _Simulation:
         return self._drawn(name, WIRE_S, self.link_PSD[link])
 
     def _pause(self, stage: int, micro: int) -> Floats:
-        found = np.zeros((self.job.num_steps, self.job.dp))
-        for step, (at, dp, m) in enumerate(self.pauses):
-            is_here = step >= self.job.since and at == stage and m == micro
-            found[step, dp] = self.job.pause_s * is_here
-        return found
+        pauses = np.zeros((self.job.num_steps, self.job.dp))
+        for step, (paused_step, dp, m) in enumerate(self.pauses):
+            is_here = step >= self.job.since and paused_step == stage and m == micro
+            pauses[step, dp] = self.job.pause_s * is_here
+        return pauses
 
     def _tail(self) -> None:
         for cell in self.cells:
@@ -343,8 +343,8 @@ def _table(job: MegatronJob, cells: list[_Cell]) -> pa.Table:
     def spread(values: list[int], dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
         return np.tile(np.array(values, dtype), job.num_steps * job.dp)
 
-    def times(at: int) -> Floats:
-        moments = np.stack([op[at] for op in flat]) - first_S[:, None]
+    def times(index: int) -> Floats:
+        moments = np.stack([op[index] for op in flat]) - first_S[:, None]
         return np.moveaxis(moments, 0, -1).ravel()
 
     dp = np.tile(np.repeat(np.arange(job.dp), len(flat)), job.num_steps)

@@ -1,7 +1,4 @@
-"""What can be made to go wrong in the real job, as it is asked for: `slow-rank=5,x=1.6,from=8`.
-
-Source of the list: F01, F13, F17, F19, F29 and the hangs of the design's fault table.
-"""
+"""What can be made to go wrong in the real job, as users write it: `slow-rank=5,x=1.6,from=8`."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Injector:
                 _AT_STEP_BEGIN.get(fault.kind, _nothing)(fault)
 
     def after_backward(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Spoil a gradient where a nan fault says so."""
+        """Spoil a gradient where there is a nan fault."""
         for fault in self.faults:
             if fault.kind == "nan" and fault.rank == self.rank and fault.active(self.step):
                 gradient: Any = parameters[0].grad
@@ -123,7 +123,7 @@ class Injector:
 
 
 class ExtraWork:
-    """Real work for a measured time: thread CPU time on CPU, time on the device elsewhere."""
+    """Real work for a measured time: thread CPU time on CPU, time on the device otherwise."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -191,7 +191,7 @@ def _kill(fault: Fault) -> None:
 
 
 def _nothing(fault: Fault) -> None:
-    """Faults that act elsewhere: in hooks, in the data set, on gradients."""
+    """Faults that act in other modules: in hooks, in the data set, on gradients."""
 
 
 _AT_STEP_BEGIN: dict[str, Callable[[Fault], None]] = {

@@ -92,7 +92,7 @@ def _wait(ranks: list[Any]) -> int:
 
 
 def _end(ranks: list[Any]) -> None:
-    """Ask the ranks that still run to end, then kill them."""
+    """Signal the ranks that still run to end, then kill them."""
     running = [process for process in ranks if process.pid is not None and process.is_alive()]
     for process in running:
         process.terminate()

@@ -16,17 +16,19 @@ from sample_traces.jobs.schedules import num_stages, stage_indices
 def prompt_forward(
     schedule: str, stages: Sequence[Any], mesh: DeviceMesh
 ) -> Callable[[torch.Tensor], torch.Tensor | None]:
-    """Forward of ids (1, T) through all stages, called on every rank alike.
+    """Forward of ids (1, T) through all stages, called on every rank in the same way.
 
-    Returns logits (1, T, V) where the last stage is, None elsewhere. Hidden states go from rank to
-    rank, (1, T, D); with sequence parallel each tensor-parallel rank has its part of T, so ids are
-    filled up to a multiple: a causal model does not look ahead.
+    Returns logits (1, T, V) where the last stage is, None on other ranks. Hidden states go from
+    rank to rank, (1, T, D); with sequence parallel each tensor-parallel rank has its part of T, so
+    ids are filled up to a multiple: a causal model does not look ahead.
     """
     pp, size, tp = mesh.get_local_rank("pp"), mesh["pp"].size(), mesh["tp"].size()
     group = mesh["pp"].get_group()
     ranks = dist.get_process_group_ranks(group)
     total = num_stages(schedule, size)
-    owners = {index: at for at in range(size) for index in stage_indices(schedule, at, size)}
+    owners = {
+        index: stage for stage in range(size) for index in stage_indices(schedule, stage, size)
+    }
     own: dict[int, Stage] = dict(zip(stage_indices(schedule, pp, size), stages, strict=True))
 
     def forward(ids_1T: torch.Tensor) -> torch.Tensor | None:

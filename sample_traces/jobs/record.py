@@ -63,10 +63,10 @@ def record(name: str, faults: Sequence[str], target: Path) -> None:
 
 def merge(table: str, paths: Sequence[Path], target: Path) -> None:
     """Write the rows of all segments of a table as one file, ordered by rank, then time."""
-    found = [SegmentName.parse(path.name) for path in paths]
+    segments = [SegmentName.parse(path.name) for path in paths]
     parts = [
         pq.read_table(path)
-        for path, name in zip(paths, found, strict=True)
+        for path, name in zip(paths, segments, strict=True)
         if name is not None and name.table == table
     ]
     if not parts:

@@ -124,7 +124,7 @@ def pick_device(wanted: str) -> torch.device:
 
 
 def model_sizes(options: argparse.Namespace) -> GPTSizes:
-    """Sizes of the model asked for."""
+    """Sizes of the chosen model."""
     return GPTSizes(options.layers, options.width, options.heads, seq_len=options.seq)
 
 

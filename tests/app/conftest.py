@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ingest.imports.importer import HERE_VARIABLE
+from ingest.imports.worker_command import HERE_VARIABLE
 
 
 @pytest.fixture(autouse=True, scope="module")

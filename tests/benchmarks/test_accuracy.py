@@ -15,7 +15,7 @@ from benchmarks.accuracy.rivals import rules
 from benchmarks.accuracy.rivals.inputs import spans_of, write_kineto, write_sections
 from benchmarks.accuracy.score import score
 from ingest.imports.importer import open_any
-from sample_traces.generate.labels import Label
+from sample_traces.generate.labelled.labels import Label
 
 
 def planted(kind: str, ranks: tuple = (), stages: tuple = (), first: int = 8, **more: Any) -> Label:

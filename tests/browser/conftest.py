@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from benchmarks.browser import FLAGS, MISSING, Server, chromium
-from ingest.imports.importer import HERE_VARIABLE
+from ingest.imports.worker_command import HERE_VARIABLE
 from tests.browser.support import runs_made
 from tests.browser.support.profiles import Profiles
 from tests.browser.support.tabs import DESKTOP, PHONE, Tab

@@ -8,7 +8,7 @@ from app.view_state import PAGE_NAMES, View
 from benchmarks.browser import Server
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.write import generate
+from sample_traces.generate.tables.write import generate
 from tests.browser.support.tabs import Tab
 
 # visible controls get a number; focus that comes by notes the number of its own

@@ -15,7 +15,7 @@ from diagnosis.findings import Finding
 from ingest.run import open_run
 from sample_traces.generate.faults import OF_THE_MODEL, SyntheticFault
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.write import generate
+from sample_traces.generate.tables.write import generate
 
 FROM = 12
 VALUE = {

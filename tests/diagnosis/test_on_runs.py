@@ -19,7 +19,7 @@ from ingest.run import open_run
 from sample_traces import RECORDED
 from sample_traces.generate.faults import KINDS, SyntheticFault
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.write import generate
+from sample_traces.generate.tables.write import generate
 from tests.diagnosis.work_tables import tables as made_tables
 from tests.folders import TRACES
 from trace_hooks.layout import ParallelLayout

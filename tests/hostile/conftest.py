@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.imports.importer import HERE_VARIABLE
+from ingest.imports.worker_command import HERE_VARIABLE
 
 
 @pytest.fixture(autouse=True)

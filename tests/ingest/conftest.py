@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.imports.importer import HERE_VARIABLE
+from ingest.imports.worker_command import HERE_VARIABLE
 from ingest.run import open_run
 from tests.ingest.query import late_rank
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import grimp
 import pytest
 
 import ingest.readers
-from ingest.imports.importer import HERE_VARIABLE
-from ingest.query.questions import parse_question
+from app.analysis.imports import import_paths
+from app.views.run.about_run import about_run
+from ingest.imports.worker_command import HERE_VARIABLE
+from ingest.query.saved_queries import parse_saved_query
 from ingest.run import open_run
 from ingest.summary import info
 from tests.guide_examples import added_module, example
@@ -26,7 +29,7 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(ingest.readers, "FORMATS", (*ingest.readers.FORMATS, NAME))
     monkeypatch.setattr("ingest.summary.FORMATS", ingest.readers.FORMATS)
     monkeypatch.setenv(HERE_VARIABLE, "1")
-    code = example(GUIDE, f'NAME = "{NAME}"')
+    code = example(GUIDE, f'FORMAT = Format("{NAME}"')
     with added_module(ingest.readers, NAME, code, tmp_path / "readers"):
         yield
 
@@ -44,14 +47,37 @@ def test_the_reader_of_the_page_is_one_module_and_one_line(tmp_path: Path) -> No
     assert imported.problems == [f"{path}: line 4 does not have five fields, left out"]
     with open_run(imported.folder) as run:
         summary = info(run)
+        assert about_run(run).source == "My format"
     assert (summary["format"], summary["num_ranks"], summary["num_spans"]) == (NAME, 2, 3)
+
+
+@pytest.mark.usefixtures("added")
+def test_the_facts_of_the_page_s_format_are_heeded(tmp_path: Path) -> None:
+    path = tmp_path / "x.mine"
+    path.write_text("MYTRACE1\n0 3 10 5 a\n1 3 12 5 c\n")
+    with open_run(import_paths([path], tmp_path / "runs")) as run:
+        (problem,) = run.problems  # its clocks are compared: nothing connects them
+    assert "the clocks of ranks 0, 1 are not aligned" in problem
+
+
+def test_no_reader_imports_another_one() -> None:
+    graph = grimp.build_graph("ingest")
+    package = "ingest.readers"
+    modules = {
+        name: {f"{package}.{name}", *graph.find_descendants(f"{package}.{name}")}
+        for name in ingest.readers.FORMATS
+    }
+    readers = set().union(*modules.values())
+    for own in modules.values():
+        imported = set().union(*map(graph.find_modules_directly_imported_by, own))
+        assert imported & readers <= own
 
 
 def test_the_saved_query_of_the_page_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    longest = parse_question("longest_spans", example(GUIDE, "-- Longest span", "sql"))
-    monkeypatch.setattr("ingest.run.question", lambda _name: longest)
+    longest = parse_saved_query("longest_spans", example(GUIDE, "-- Longest span", "sql"))
+    monkeypatch.setattr("ingest.run.saved_query", lambda _name: longest)
     with open_run(two_rank_run(tmp_path / "run").folder) as run:
         answer = run.ask("longest_spans", step=1)
     assert answer.to_pylist() == [{"rank": rank, "longest_ns": 40_000} for rank in range(2)]

@@ -13,27 +13,13 @@ from typing import Any
 from app.views.run.runs import importing_words
 from ingest.errors import printable
 from ingest.layout_correction import refusal
+from ingest.readers import format_facts
 from ingest.run import Run
 from ingest.run_folder.run_files import read_correction
 from ingest.summary import LAYOUT_WORDS, layout_from
 
-FORMAT_WORDS = {
-    "hooks": "recorded by hooks",
-    "synthetic": "generated",
-    "rankscope_trace": "a trace exported by rankscope",
-    "kineto": "torch.profiler (Kineto)",
-    "straggler_analysis": "StragglerAnalysis",
-    "flight_recorder": "PyTorch Flight Recorder",
-    "megascan": "MegaScan",
-    "phase_log": "phase logs",
-    "nccl_inspector": "NCCL Inspector",
-    "xpu_timer": "DLRover xpu_timer",
-    "nsys": "Nsight Systems",
-    "rocpd": "rocpd",
-    "chrome_trace": "Chrome trace",
-}
-RECORDED = ("hooks", "synthetic")
-"""Sources of runs that no file of another tool was read for."""
+RECORDED = {"hooks": "recorded by hooks", "synthetic": "generated"}
+"""Sources of runs that no file of another tool was read for, in words."""
 METHOD_WORDS = {
     "matched_collectives": "by the ends of collectives that all their members recorded",
     "store_ping_pong": "by messages between the ranks",
@@ -122,7 +108,7 @@ def about_run(run: Run, attempt: int | None = None) -> AboutRun:
     problems, guesses = run.problems, info.get("guesses", [])
     digest = _CONTENT_HASH.search(info["run"])
     return AboutRun(
-        source=FORMAT_WORDS.get(source, source),
+        source=RECORDED.get(source) or format_facts(source).title,
         is_import=is_import,
         ranks=_ranks(run, attempt),
         framework=_framework(info.get("framework", ""), info.get("versions", {})),

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ingest.errors import UserError
 from ingest.exports.csv_cells import harmless
-from ingest.query.questions import all_questions
+from ingest.query.saved_queries import saved_queries
 from ingest.run import TIME_LIMIT_S, Run
 from ingest.stopping import Interrupted, Stop
 
@@ -69,7 +69,7 @@ def questions() -> list[dict[str, Any]]:
             "columns": [list(column) for column in asked.columns],
             "empty": asked.empty,
         }
-        for asked in all_questions().values()
+        for asked in saved_queries().values()
     ]
 
 
@@ -77,7 +77,7 @@ def prepared(run: Run, name: str | None, args: Mapping[str, str]) -> Query:
     """What a page asks for: the question `name` with `args`; UserError."""
     if not name:
         raise UserError("there is no question; choose one, or send SQL by POST")
-    asked = all_questions().get(name)
+    asked = saved_queries().get(name)
     wants_now = asked is not None and any(p.name == NOW for p in asked.parameters)
     given = {NOW: time.time_ns(), **args} if wants_now else dict(args)
     return run.prepared(name, **given)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from diagnosis.whatif.analysis import Prepared, WhatIf, prepare, what_if
 from diagnosis.whatif.operations import NotAnswerable, Sizes, dense
 from diagnosis.whatif.recorded import recorded_operations
-from ingest.readers import straggler_analysis
+from ingest.readers import format_facts
 from ingest.run import Run
 from ingest.stopping import Interrupted, Stop
 
@@ -69,7 +69,7 @@ def can_tell(run: Run) -> bool:
         attempt=run.newest_attempt,
         least=2 if layout.size("pp") > 1 else 1,
     )
-    return run.info["source"] == straggler_analysis.NAME or bool(found)
+    return bool(found) or format_facts(run.info["source"]).is_operation_trace
 
 
 def stop_here(stop: Stop | None) -> None:
@@ -122,7 +122,7 @@ def _fidelity_note(fidelity: float) -> tuple[str, ...]:
 def _operations(
     run: Run, attempt: int, sizes: Sizes, chosen: Steps | None, stop: Stop | None
 ) -> tuple[pa.Table, tuple[str, ...]]:
-    if run.info["source"] == straggler_analysis.NAME:
+    if format_facts(run.info["source"]).is_operation_trace:
         low, high = chosen or _ALL_STEPS
         return run.ask("whatif_ops", attempt=attempt, step_min=low, step_max=high, stop=stop), ()
     first, last, notes = _steps(run, attempt, chosen)

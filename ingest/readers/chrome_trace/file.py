@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ingest.readers import Sink
-from ingest.readers.kineto.events import COMM_KERNEL, STEP_NAME
+from ingest.readers.base import Sink
 from ingest.readers.parsing.exact_times import microseconds_to_ns
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.trace_events import MAX_NS, Event, event_stream
 from ingest.readers.tables.begin_end_pairs import Track, pair_problems
 from ingest.readers.tables.span_list import MAX_STEP, TOLD_BEFORE_FIRST, SpanList
+from ingest.readers.tables.torch_names import COMM_KERNEL, STEP_NAME
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS
 
 _RANK = re.compile(r"\brank[ _-]?(\d{1,7})(?!\d)", re.IGNORECASE)
@@ -51,7 +51,7 @@ def read_file(source: Source, sink: Sink) -> ChromeFile:
     stream = event_stream(source.read, _ChromeEvent)
     file = ChromeFile(source.name)
     for batch in stream:
-        file.take(batch)
+        file.add(batch)
     for problem in (*source.damages(), *stream.problems, *file.close()):
         sink.add_problem(f"{source.name}: {problem}")
     file.base_ns = _base_ns(stream.header)
@@ -71,7 +71,7 @@ class _Pending:
 
     ts: array[int] = field(default_factory=lambda: array("q"))
     is_end: array[int] = field(default_factory=lambda: array("b"))
-    told: list[tuple[str, str, int]] = field(default_factory=list)  # name, kind, step
+    begun: list[tuple[str, str, int]] = field(default_factory=list)  # name, kind, step
 
 
 class ChromeFile:
@@ -90,7 +90,7 @@ class ChromeFile:
         self._pending: dict[tuple[Any, Any, Any], _Pending] = defaultdict(_Pending)
         self._num_without_time = 0
 
-    def take(self, batch: list[_ChromeEvent]) -> None:
+    def add(self, batch: list[_ChromeEvent]) -> None:
         """Some more events."""
         timed = []
         for event in batch:
@@ -141,7 +141,7 @@ class ChromeFile:
         pending = self._pending[event.pid, *group]
         pending.ts.append(ts_ns)
         pending.is_end.append(event.ph in _ENDS)
-        pending.told.append((name, _kind(event.cat, name), step))
+        pending.begun.append((name, _kind(event.cat, name), step))
 
     def _span(
         self, track: tuple[Any, Any], ts_ns: int, dur_ns: int, kind: str, name: str, step: int
@@ -153,16 +153,16 @@ class ChromeFile:
         """Put begins and ends together; returns what was wrong."""
         alone = never = 0
         for (pid, tid, _), pending in self._pending.items():
-            one: Track[int] = Track(partial(self._emit, (pid, tid)))
+            track: Track[int] = Track(partial(self._emit, (pid, tid)))
             for i in np.argsort(np.frombuffer(pending.ts, np.int64), kind="stable").tolist():
-                name, kind, step = pending.told[i]
+                name, kind, step = pending.begun[i]
                 if pending.is_end[i]:
-                    one.end(pending.ts[i], name, step)
+                    track.end(pending.ts[i], name, step)
                 else:
-                    one.begin(pending.ts[i], kind, name, step)
-            one.close()
-            alone += one.num_ends_alone
-            never += one.num_never_ended
+                    track.begin(pending.ts[i], kind, name, step)
+            track.close()
+            alone += track.num_ends_alone
+            never += track.num_never_ended
         self._pending.clear()
         problems = pair_problems(alone, never)
         refused = self._num_without_time + self.spans.num_refused
@@ -180,8 +180,8 @@ class ChromeFile:
         begin_step: int,
         end_step: int,
     ) -> None:
-        told = begin_step if begin_step != BEFORE_FIRST_STEP else end_step
-        self._span(track, ts_ns, dur_ns, kind, name, told)
+        step = begin_step if begin_step != BEFORE_FIRST_STEP else end_step
+        self._span(track, ts_ns, dur_ns, kind, name, step)
 
     def ranks(self) -> dict[Any, int] | None:
         """Rank of every process that names one; None where the file is of one rank.
@@ -190,17 +190,17 @@ class ChromeFile:
         """
         texts = {pid: self._process_names.get(pid, str(pid)) for pid in self.pids}
         named = {pid: match for pid, text in texts.items() if (match := _RANK.search(text))}
-        found = {pid: int(match[1]) for pid, match in named.items()}
-        is_whole = self.pids_of_spans <= found.keys()
-        return found if found and (is_whole or len(set(found.values())) > 1) else None
+        ranks = {pid: int(match[1]) for pid, match in named.items()}
+        is_whole = self.pids_of_spans <= ranks.keys()
+        return ranks if ranks and (is_whole or len(set(ranks.values())) > 1) else None
 
     def windows(self, pids: Iterable[Any]) -> list[tuple[int, int, int]]:
         """(step, begin, end) of some processes, each step once, in Unix ns where that is known."""
-        found: dict[int, tuple[int, int, int]] = {}
+        extents: dict[int, tuple[int, int, int]] = {}
         for pid in pids:
             for step, begin_ns, end_ns in self._steps.get(pid, []):
-                found.setdefault(step, (step, begin_ns + self.base_ns, end_ns + self.base_ns))
-        return sorted(found.values(), key=lambda window: window[1])
+                extents.setdefault(step, (step, begin_ns + self.base_ns, end_ns + self.base_ns))
+        return sorted(extents.values(), key=lambda window: window[1])
 
     def label(self, pid: Any, tid: Any, alone: bool) -> str:
         """Name of a track; `alone`: no other process of the rank has spans."""
@@ -230,11 +230,11 @@ def _step_of(event: _ChromeEvent) -> int:
 
 
 def _base_ns(header: dict[str, bytes]) -> int:
-    """What times count from: `t0_ns` of rankscope's own export; 0 where nothing says."""
+    """What times count from: `t0_ns` of rankscope's own export; 0 unknown."""
     for key in ("otherData", "metadata"):
         try:
-            told = msgspec.json.decode(header.get(key, b"{}"))
-            base_ns = int(told.get("t0_ns", 0))
+            value = msgspec.json.decode(header.get(key, b"{}"))
+            base_ns = int(value.get("t0_ns", 0))
         except (ValueError, TypeError, AttributeError, RecursionError, OverflowError):
             continue
         if 0 < base_ns < MAX_NS:

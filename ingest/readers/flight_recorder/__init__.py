@@ -1,7 +1,7 @@
 """PyTorch Flight Recorder dumps 2.x: pickle or JSON, one file per rank, named by the rank.
 
 Format: https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/FlightRecorder.hpp
-A dump tells which collectives and messages a rank had enqueued last. Its *_discovered_* times are
+A dump holds which collectives and messages a rank had enqueued last. Its *_discovered_* times are
 when a watchdog looked, not when anything ran; where that never happened they are 0 or null.
 """
 
@@ -12,18 +12,19 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from ingest.readers import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.flight_recorder.dump import PICKLE, Dump, read_dump
 from ingest.readers.flight_recorder.entries import Numbering
-from ingest.readers.kineto.rows import write_groups
 from ingest.readers.parsing.sources import Source
-from ingest.readers.tables.process_groups import Group
+from ingest.readers.tables.process_groups import Group, write_groups
 from ingest.readers.tables.rows import rank_info, rows
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.whole_files import add_imported_clock
 from trace_hooks.schema import UNKNOWN
 
-NAME = "flight_recorder"
+FORMAT = Format(
+    "flight_recorder", "PyTorch Flight Recorder", is_previewable=True, has_own_clocks=True
+)
 
 _OF_DUMPS = (b"pg_config", b"profiling_name")
 _WORDS = (
@@ -58,26 +59,26 @@ class _Written:
     newest_ns: int
     """when the last entry was made; 0 without entries"""
     note: str
-    """what it says as a whole"""
+    """about the dump as a whole"""
     last: str
     """the last numbers of each group, JSON"""
     groups: tuple[Group, ...]
     """those its pg_config describes"""
 
 
-_Found = tuple[_Written, Shelf] | Dump
+_Found = tuple[_Written, StagedRows] | Dump
 
 
-def read(source: Source, shelf: Shelf) -> _Found | None:
-    """Read one dump; its rows lie on a shelf of their own where its rank and groups are known."""
-    dump = read_dump(source, shelf)
+def read(source: Source, staged: StagedRows) -> _Found | None:
+    """Read one dump; its rows are staged apart where its rank and groups are known."""
+    dump = read_dump(source, staged)
     if dump is None or dump.rank is None or dump.lost_its_groups:
         return dump
-    rows_of_dump = shelf.another()
+    rows_of_dump = staged.another()
     return _write(dump, dump.rank, rows_of_dump), rows_of_dump
 
 
-class Reading:
+class Import:
     """One import: the dumps of a job."""
 
     def __init__(self, sink: Sink) -> None:
@@ -85,12 +86,12 @@ class Reading:
         self._written: dict[int, _Written] = {}
         self._waiting: list[Dump] = []
 
-    def take(self, found: _Found) -> None:
+    def add_file(self, dump: _Found) -> None:
         """One dump."""
-        if isinstance(found, Dump):
-            self._waiting.append(found)
+        if isinstance(dump, Dump):
+            self._waiting.append(dump)
             return
-        written, rows_of_dump = found
+        written, rows_of_dump = dump
         if self._is_new(written.name, written.rank):
             rows_of_dump.give_to(self._sink)
             self._written[written.rank] = written
@@ -98,7 +99,7 @@ class Reading:
             rows_of_dump.drop()
 
     def _is_new(self, name: str, rank: int) -> bool:
-        """Whether no earlier dump is of this rank; says so where one is."""
+        """Whether no earlier dump is of this rank; adds a problem where one is."""
         earlier = self._written.get(rank)
         if earlier is not None:
             self._sink.add_problem(
@@ -107,7 +108,7 @@ class Reading:
         return earlier is None
 
     def _place(self, dump: Dump) -> None:
-        """Write a dump that tells no rank, or whose groups were cut off: others describe them."""
+        """Write a dump without a rank, or whose groups were cut off: other dumps describe them."""
         rank = dump.rank
         if rank is None:
             rank = next(r for r in range(len(self._written) + 1) if r not in self._written)
@@ -117,14 +118,16 @@ class Reading:
         if dump.lost_its_groups:
             known = {group for written in self._written.values() for group in written.groups}
             dump.groups = {group.name: group for group in known if rank in group.ranks}
-            whose = "they are taken from the other dumps" if dump.groups else "nobody knows them"
+            whose = "they are taken from the other dumps" if dump.groups else "they are unknown"
             self._sink.add_guess(f"{dump.name} does not describe its groups: {whose}")
         self._written[rank] = _write(dump, rank, self._sink)
 
     def finish(self) -> None:
-        """Place the dumps without a rank, then write what each rank had enqueued last."""
+        """Give the dumps without a rank one, then write what each rank had enqueued last."""
         if self._written or any(dump.rank is not None for dump in self._waiting):
-            self._sink.add_guess("the ranks are taken from the file names: dumps tell none")
+            self._sink.add_guess(
+                "the ranks are taken from the file names: dumps do not contain them"
+            )
         for dump in sorted(self._waiting, key=lambda one: one.rank is None):
             self._place(dump)
         layouts = {written.layout for written in self._written.values()}
@@ -160,9 +163,9 @@ def _write(dump: Dump, rank: int, sink: Sink) -> _Written:
     write_groups(sink, rank, [*dump.groups.values(), *used])
     if times:
         add_imported_clock(sink, rank, min(times))
-    told = "" if layout is None else str(layout)
+    layout_text = "" if layout is None else str(layout)
     described = tuple(dump.groups.values())
-    return _Written(dump.name, rank, told, max(times, default=0), *_note(dump), described)
+    return _Written(dump.name, rank, layout_text, max(times, default=0), *_note(dump), described)
 
 
 def _write_collectives(sink: Sink, rank: int, dump: Dump) -> list[Group]:
@@ -194,15 +197,15 @@ def _write_collectives(sink: Sink, rank: int, dump: Dump) -> list[Group]:
     }
     for start in range(0, len(dump.entries), _ROWS_AT_ONCE):
         part = {name: values[start : start + _ROWS_AT_ONCE] for name, values in table.items()}
-        columns = {"rank": rank, "source": NAME, **part}
+        columns = {"rank": rank, "source": FORMAT.name, **part}
         sink.add_rows("collectives", rank, rows("collectives", len(part["seq"]), columns))
     return list(others.values())
 
 
 def _note(dump: Dump) -> tuple[str, str]:
-    """What the dump says as a whole: a sentence, and the last numbers of each group as JSON."""
+    """About the dump as a whole: a sentence, and the last numbers of each group as JSON."""
     states = Counter(entry.state for entry in dump.entries)
-    said = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
+    counts = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
     names = _names_by_id(dump)
     last = []
     for pg_id, numbers in sorted(dump.status.items()):
@@ -213,21 +216,25 @@ def _note(dump: Dump) -> tuple[str, str]:
         numbers["enqueued"] > numbers["completed"] for numbers in dump.status.values()
     )
     text = (
-        f"Flight Recorder {dump.version}: {len(dump.entries)} entries ({said or 'none'}); "
+        f"Flight Recorder {dump.version}: {len(dump.entries)} entries ({counts or 'none'}); "
         f"{open_groups} of {len(dump.status)} groups have collectives that are not completed"
     )
     return text, json.dumps({"entries": len(dump.entries), "last": last})
 
 
 def _names_by_id(dump: Dump) -> dict[int, str]:
-    """Name of the group of each pg_id: told by the entries, else by the order of creation.
+    """Name of the group of each pg_id: from the entries, else by the order of creation.
 
-    Numbers and numbered names grow alike; that is used where both are complete and every entry
-    agrees, since a dump without entries tells no other way.
+    Numbers and numbered names grow in the same order; that is used where both are complete and
+    every entry agrees, since a dump without entries has nothing else.
     """
-    told = {entry.pg_id: entry.group for entry in dump.entries if entry.pg_id >= 0}
+    from_entries = {entry.pg_id: entry.group for entry in dump.entries if entry.pg_id >= 0}
     names = list(dump.groups)
     if len(names) != len(dump.status) or not all(name.isdecimal() for name in names):
-        return told
+        return from_entries
     in_order = dict(zip(sorted(dump.status), sorted(names, key=int), strict=True))
-    return in_order if all(in_order.get(i) == name for i, name in told.items()) else told
+    return (
+        in_order
+        if all(in_order.get(i) == name for i, name in from_entries.items())
+        else from_entries
+    )

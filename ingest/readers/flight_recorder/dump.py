@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.flight_recorder.entries import Entry, entries_of
 from ingest.readers.parsing.json_events import (
     EventStream,
@@ -27,7 +27,7 @@ PICKLE = re.compile(rb"\x80[\x02-\x05]")
 STATUS = ("enqueued", "started", "completed")
 _RANK_AT_END = re.compile(r"(\d{1,9})(?:\.(?:json|pkl|pickle|pt|bin|txt|gz))*$")
 _CUT_OFF = "2.x"
-"""Version of a dump in JSON whose end, where it says its version, is lost."""
+"""Version of a dump in JSON whose end, which has its version, is lost."""
 
 
 @dataclass
@@ -50,20 +50,20 @@ class Dump:
 
 
 def read_dump(source: Source, sink: Sink) -> Dump | None:
-    """The dump in a file; None where it holds none of version 2. Damage goes to the sink."""
-    told = _pickled(source) if PICKLE.match(source.head) else _in_json(source)
-    for problem in (*source.damages(), *told.problems):
+    """The dump in a file; None for anything but version 2. Damage goes to the sink."""
+    content = _pickled(source) if PICKLE.match(source.head) else _in_json(source)
+    for problem in (*source.damages(), *content.problems):
         sink.add_problem(f"{source.name}: {problem}")
-    if told.header is None:
+    if content.header is None:
         return None
-    version = str(told.header.get("version", _CUT_OFF))
+    version = str(content.header.get("version", _CUT_OFF))
     if not version.startswith("2."):
         sink.add_problem(
             f"{source.name}: is a dump of version {version[:20]!r}; versions 2.x are read"
         )
         return None
-    dump = _dump(source.name, version, told)
-    bad = len(told.entries) - len(dump.entries)
+    dump = _dump(source.name, version, content)
+    bad = len(content.entries) - len(dump.entries)
     if bad:
         sink.add_problem(f"{source.name}: {bad:,} damaged entries left out")
     return dump
@@ -112,9 +112,9 @@ def _in_json(source: Source) -> _Told:
     return _Told(header, entries, stream.problems)
 
 
-def _dump(name: str, version: str, told: _Told) -> Dump:
-    header = told.header or {}
-    entries = entries_of(told.entries)
+def _dump(name: str, version: str, content: _Told) -> Dump:
+    header = content.header or {}
+    entries = entries_of(content.entries)
     entries.sort(key=lambda entry: entry.record_id)
     config = _config(header.get("pg_config"), entries)
     world = {tuple(c["ranks"]) for c in config if c["pg_desc"] == "default_pg" or len(config) == 1}
@@ -134,9 +134,9 @@ def _rank_of(name: str) -> int | None:
     return int(match[1]) if match else rank_of_name(name)
 
 
-def _config(told: object, entries: Iterable[Entry]) -> list[dict[str, Any]]:
+def _config(value: object, entries: Iterable[Entry]) -> list[dict[str, Any]]:
     """Groups as DistributedInfo wants them; gloo's one group without a name gets its entries'."""
-    known = told if isinstance(told, dict) else {}
+    known = value if isinstance(value, dict) else {}
     names = {(entry.group, entry.desc) for entry in entries}
     config = []
     for name, group in known.items():
@@ -160,8 +160,8 @@ def _listed(group: Mapping[str, Any]) -> list[Any]:
     return list(ranks) if fits and ranks else []
 
 
-def _status_of(told: object) -> Iterator[tuple[int, dict[str, int]]]:
-    for pg_id, numbers in (told if isinstance(told, dict) else {}).items():
+def _status_of(status: object) -> Iterator[tuple[int, dict[str, int]]]:
+    for pg_id, numbers in (status if isinstance(status, dict) else {}).items():
         if not isinstance(numbers, dict) or not str(pg_id).isdecimal():
             continue
         yield (

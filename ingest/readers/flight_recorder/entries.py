@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from ingest.readers.kineto.collectives import op_name
-from ingest.readers.kineto.events import DTYPES
 from ingest.readers.parsing.trace_events import MAX_COUNT, MAX_NS
+from ingest.readers.tables.finished_collectives import UNMATCHED_SEQ
 from ingest.readers.tables.process_groups import Group
+from ingest.readers.tables.torch_names import DTYPES, op_name
 from trace_hooks.schema import UNKNOWN
 
 _STATES = {"scheduled": "enqueued", "started": "started", "completed": "completed"}
@@ -21,8 +21,6 @@ _PROFILED = re.compile(r"(?:\w+:)?(\w+)(?: (\d{1,9})(?:->|<-)(\d{1,9}))?")
 _LONGEST_OP = 64
 _LONGEST_PROFILED = 256
 _MOST_KEPT = 1024
-APART = 1 << 40
-"""Numbers from here on belong to messages whose number on the other side is not known."""
 
 
 class Entry(NamedTuple):
@@ -45,34 +43,34 @@ class Entry(NamedTuple):
     num_bytes: int
 
     @classmethod
-    def of(cls, told: object) -> Entry | None:
+    def of(cls, record: object) -> Entry | None:
         """The entry; None where what makes one is missing or of another type."""
-        if not isinstance(told, Mapping):
+        if not isinstance(record, Mapping):
             return None
-        state = _STATES.get(str(_scalar(told.get("state"))))
-        created_ns = _count(told.get("time_created_ns"))
-        profiled = _profiled(str(_scalar(told.get("profiling_name")))[:_LONGEST_PROFILED])
+        state = _STATES.get(str(_scalar(record.get("state"))))
+        created_ns = _count(record.get("time_created_ns"))
+        profiled = _profiled(str(_scalar(record.get("profiling_name")))[:_LONGEST_PROFILED])
         if state is None or profiled is None or not 0 < created_ns < MAX_NS:
             return None
         op, peer_in_group = profiled
-        name, desc = _named(told.get("process_group"))
+        name, desc = _named(record.get("process_group"))
         side = "output" if op == "recv" else "input"
-        dtype, num_bytes = _payload(told.get(f"{side}_sizes"), told.get(f"{side}_dtypes"))
+        dtype, num_bytes = _payload(record.get(f"{side}_sizes"), record.get(f"{side}_dtypes"))
         return cls(
-            record_id=_count(told.get("record_id")),
-            pg_id=_count(told.get("pg_id")),
+            record_id=_count(record.get("record_id")),
+            pg_id=_count(record.get("pg_id")),
             group=name,
             desc=desc,
             op=op,
             peer_in_group=peer_in_group,
-            is_p2p=peer_in_group >= 0 or told.get("is_p2p") is True,
-            collective_seq=_count(told.get("collective_seq_id")),
-            p2p_seq=_count(told.get("p2p_seq_id")),
+            is_p2p=peer_in_group >= 0 or record.get("is_p2p") is True,
+            collective_seq=_count(record.get("collective_seq_id")),
+            p2p_seq=_count(record.get("p2p_seq_id")),
             created_ns=created_ns,
-            started_ns=_time(told.get("time_discovered_started_ns")),
-            completed_ns=_time(told.get("time_discovered_completed_ns")),
+            started_ns=_time(record.get("time_discovered_started_ns")),
+            completed_ns=_time(record.get("time_discovered_completed_ns")),
             # an entry that is retired was seen to be over; on gloo its state stays as it was
-            state="completed" if told.get("retired") is True else state,
+            state="completed" if record.get("retired") is True else state,
             dtype=dtype,
             num_bytes=num_bytes,
         )
@@ -140,18 +138,18 @@ class _Sound(msgspec.Struct, gc=False):
         )
 
 
-def entries_of(told: list[Any]) -> list[Entry]:
+def entries_of(records: list[Any]) -> list[Entry]:
     """What is kept of the entries of a dump, in their order; damaged ones are left out.
 
     A dump as PyTorch writes it is checked at once, in C. Where anything in it is odd each entry is
     looked at by itself.
     """
-    found: Iterable[Entry | None]
+    entries: Iterable[Entry | None]
     try:
-        found = (sound.entry() for sound in msgspec.convert(told, list[_Sound]))
+        entries = (sound.entry() for sound in msgspec.convert(records, list[_Sound]))
     except (msgspec.ValidationError, UnicodeEncodeError):  # the latter: half a surrogate
-        found = map(Entry.of, told)
-    return [entry for entry in found if entry is not None]
+        entries = map(Entry.of, records)
+    return [entry for entry in entries if entry is not None]
 
 
 class Numbering:
@@ -170,17 +168,17 @@ class Numbering:
         """Number of the next entry; entries come in the order of their record_id."""
         if not entry.is_p2p:
             seq = entry.collective_seq
-            return seq if seq >= 0 else 2 * APART + max(entry.record_id, 0)
+            return seq if seq >= 0 else 2 * UNMATCHED_SEQ + max(entry.record_id, 0)
         is_recv = entry.op == "recv"
         if not self._is_whole or peer == UNKNOWN:
-            return APART + 2 * max(entry.p2p_seq, 0) + is_recv
+            return UNMATCHED_SEQ + 2 * max(entry.p2p_seq, 0) + is_recv
         pair = (group.group_id, *((peer, rank) if is_recv else (rank, peer)))
         self._seen[pair] += 1
         return self._seen[pair] - 1
 
 
 def _named(group: object) -> tuple[str, str]:
-    """Name and description of a process group; empty where they are not told."""
+    """Name and description of a process group; empty where unknown."""
     if not isinstance(group, tuple | list):
         return "", ""
     name = str(_scalar(group[0])) if group else ""
@@ -189,7 +187,7 @@ def _named(group: object) -> tuple[str, str]:
 
 @lru_cache(_MOST_KEPT)
 def _profiled(text: str) -> tuple[str, int] | None:
-    """Operation, and place in the group of a message's other side (-1 none)."""
+    """Operation, and index in the group of a message's other side (-1 none)."""
     match = _PROFILED.fullmatch(text)
     if match is None:
         return None
@@ -239,12 +237,12 @@ _known_payload = lru_cache(_MOST_KEPT)(_payload)
 
 def _product(shape: Any) -> int:
     """Elements of a tensor; -1 for what is no shape."""
-    found = 1
+    product = 1
     for size in shape if isinstance(shape, list | tuple) else [UNKNOWN]:
-        if type(size) is not int or not 0 <= size < MAX_COUNT or found > MAX_COUNT:
+        if type(size) is not int or not 0 <= size < MAX_COUNT or product > MAX_COUNT:
             return UNKNOWN
-        found *= size
-    return found
+        product *= size
+    return product
 
 
 def _is_empty(shape: Any) -> bool:

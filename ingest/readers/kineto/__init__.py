@@ -1,7 +1,7 @@
 """torch.profiler (Kineto) traces: JSON, gzipped or not, one file per rank.
 
 Format: https://github.com/pytorch/kineto and the files PyTorch 1.8 to 2.13 write. Times are
-microseconds with three decimals whatever displayTimeUnit says, relative to baseTimeNanoseconds
+microseconds with three decimals whatever displayTimeUnit is, relative to baseTimeNanoseconds
 where that stands in the file.
 """
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ingest.readers import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.kineto.events import Window
 from ingest.readers.kineto.file import BLOCK_NS, FileTrace, Written, read_file, write_file
 from ingest.readers.parsing.sources import Source
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from trace_hooks.schema import UNKNOWN
 
-NAME = "kineto"
+FORMAT = Format("kineto", "torch.profiler (Kineto)", is_previewable=True, has_own_clocks=True)
 
 _OWN_KEYS = re.compile(
     rb'"(?:deviceProperties|distributedInfo|baseTimeNanoseconds|schemaVersion)"\s*:'
@@ -54,21 +54,21 @@ def recognises(source: Source) -> bool:
     return b'"schemaVersion"' in head and b'"deviceProperties"' in head
 
 
-_Found = tuple[Written, Shelf] | FileTrace
+_Found = tuple[Written, StagedRows] | FileTrace
 
 
-def read(source: Source, shelf: Shelf) -> _Found | None:
-    """Read one file, and put its rows on a shelf of their own where it tells its rank and times."""
-    trace = read_file(source, shelf)
+def read(source: Source, staged: StagedRows) -> _Found | None:
+    """Read one file; its rows are staged apart where it has its rank and times."""
+    trace = read_file(source, staged)
     if trace is None or trace.rank is None or trace.lost_its_base:
         return trace
-    rows = shelf.another()
+    rows = staged.another()
     rows.count_events(trace.rank, trace.num_elements)
     return write_file(trace, trace.rank, rows), rows
 
 
-class Reading:
-    """One import of any number of files. Those that tell no rank wait for the ranks left over,
+class Import:
+    """One import of any number of files. Those that name no rank wait for the ranks left over,
     those that lost their base time for that of others.
     """
 
@@ -83,12 +83,12 @@ class Reading:
         self._other: Written | None = None  # one with a base time
         self._world_size = UNKNOWN
 
-    def take(self, found: _Found) -> None:
+    def add_file(self, file: _Found) -> None:
         """One file; of several that say they are one rank, those that show other steps."""
-        if isinstance(found, FileTrace):
-            self._waiting.append(found)
+        if isinstance(file, FileTrace):
+            self._waiting.append(file)
             return
-        written, rows = found
+        written, rows = file
         if not self._is_new(written.name, written.rank, written.windows):
             rows.drop()
             return
@@ -96,7 +96,9 @@ class Reading:
         self._learn(written)
 
     def _is_new(self, name: str, rank: int, windows: list[Window]) -> bool:
-        """Whether a file shows what no earlier one of its rank does; says so where there is one."""
+        """Whether a file shows steps that no earlier one of its rank does; adds a problem or guess
+        where there is an earlier one.
+        """
         earlier = self._names.get(rank)
         if earlier is None:
             return True
@@ -108,7 +110,7 @@ class Reading:
         return is_new
 
     def finish(self) -> None:
-        """Place the files that wait, with a rank first, and say what was not told by any."""
+        """Write the files that wait, those with a rank first, and report what no file has."""
         for trace in sorted(self._waiting, key=lambda one: one.rank is None):
             self._place(self._based(trace) if trace.lost_its_base else trace)
         self._tell()
@@ -131,7 +133,7 @@ class Reading:
         if rank is None:
             rank = next(r for r in range(len(self._names) + 1) if r not in self._names)
             self._sink.add_guess(
-                f"{trace.name} tells no rank, neither inside nor in its name: shown as rank {rank}"
+                f"{trace.name} names no rank, neither inside nor in its name: shown as rank {rank}"
             )
         elif not self._is_new(trace.name, rank, trace.windows):
             return
@@ -148,7 +150,7 @@ class Reading:
         for ranks in sorted(self._assumed):
             who = f"of {len(ranks)} ranks" if len(ranks) > 1 else "for each rank alone"
             self._sink.add_guess(
-                f"some communication tells no process group: taken as one group {who}"
+                f"some communication names no process group: taken as one group {who}"
             )
 
     def _learn(self, written: Written) -> None:

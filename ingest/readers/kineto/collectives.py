@@ -2,55 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingest.readers.kineto.events import COMM_ANNOTATION, Columns, CommArgs, CommEvent
+from ingest.readers.kineto.events import COMM_ANNOTATION, Columns, CommEvent
 from ingest.readers.parsing.trace_events import MAX_COUNT
 from ingest.readers.tables.process_groups import DistributedInfo, Group, whole
+from ingest.readers.tables.torch_names import CommArgs, op_name, op_of_name
 from trace_hooks.schema import UNKNOWN
-
-_OPS = {
-    "allreduce": "all_reduce",
-    "allgather": "all_gather",
-    "allgatherbase": "all_gather",
-    "allgatherintotensor": "all_gather",
-    "reducescatter": "reduce_scatter",
-    "reducescatterbase": "reduce_scatter",
-    "reducescattertensor": "reduce_scatter",
-    "alltoall": "all_to_all",
-    "alltoallv": "all_to_all",
-    "alltoallbase": "all_to_all",
-    "broadcast": "broadcast",
-    "broadcastoop": "broadcast",
-    "reduce": "reduce",
-    "reduceoop": "reduce",
-    "gather": "gather",
-    "scatter": "scatter",
-    "send": "send",
-    "recv": "recv",
-    "recvanysource": "recv",
-    "barrier": "barrier",
-    "allreducebarrier": "barrier",
-    "sendrecv": "send_recv",
-}
-"""Other names of record_param_comms (wait, init, start and end of coalescing) move no data."""
-
-
-def op_name(text: str) -> str:
-    """The schema's name of an operation; empty for what moves no data."""
-    plain = text.lower().replace("_", "").replace("coalesced", "").replace("symmetric", "")
-    return _OPS.get(plain, "")
-
-
-def op_of_name(name: str) -> str:
-    """Operation in a name such as ncclDevKernel_AllReduce_Sum_f32_RING_LL; empty for none."""
-    for word in re.split(r"[^A-Za-z]+", name)[1:]:
-        if op := op_name(word):
-            return op
-    return ""
 
 
 @dataclass
@@ -73,31 +33,31 @@ class Instance:
 def instances(
     columns: Columns, info: DistributedInfo, rank: int
 ) -> tuple[list[Instance], tuple[int, ...]]:
-    """Collectives in order of start, and the ranks of the group assumed where none was told.
+    """Collectives in order of start, and the ranks of the group assumed where none was named.
 
-    Kernels tell when a collective really ran. Without any, gloo's annotations do (they block);
-    NCCL's annotations and calls only tell when it was enqueued.
+    Kernels show when a collective really ran. Without any, gloo's annotations do (they block);
+    NCCL's annotations and calls only show when it was enqueued.
     """
     kernels = sorted(columns.kernels, key=lambda kernel: kernel.ts_ns)
     calls = _calls(columns)
     chosen = kernels or calls
-    found: list[Instance] = []
+    collectives: list[Instance] = []
     assumed: tuple[int, ...] = ()
     for event in chosen:
         group = info.group_of(event.args)
         without_group = group is None
         if group is None:
             group = info.only_group() or Group("", "not told", (rank,), "unknown")
-        told = op_name(str(event.args.op or ""))
-        op = told or (op_of_name(event.name) if kernels else _op_of_call(event.name))
+        named_op = op_name(str(event.args.op or ""))
+        op = named_op or (op_of_name(event.name) if kernels else _op_of_call(event.name))
         runs = bool(kernels) or event.name.startswith("gloo:")
         if kernels or (op and (len(group.ranks) != 1 or without_group)):
             assumed = group.ranks if without_group else assumed
-            found.append(_instance(event, group, op or "unknown", runs))
+            collectives.append(_instance(event, group, op or "unknown", runs))
     if kernels:
-        _find_calls(found, calls, info)
-    _number(found, rank)
-    return found, assumed
+        _find_calls(collectives, calls, info)
+    _number(collectives, rank)
+    return collectives, assumed
 
 
 def _instance(event: CommEvent, group: Group, op: str, runs: bool) -> Instance:
@@ -126,17 +86,19 @@ def _calls(columns: Columns) -> list[CommEvent]:
     """Calls that enqueued communication, in order: with metadata where PyTorch wrote any."""
     annotations = [a for a in columns.annotations if _op_of_call(a.name)]
     annotations.sort(key=lambda event: event.ts_ns)
-    told = [call for call in columns.calls if op_name(str(call.args.op or ""))]
-    told.sort(key=lambda event: event.ts_ns)
-    if told and len(told) == len(annotations):
+    with_metadata = [call for call in columns.calls if op_name(str(call.args.op or ""))]
+    with_metadata.sort(key=lambda event: event.ts_ns)
+    if with_metadata and len(with_metadata) == len(annotations):
         return [
             CommEvent(a.row, a.name, a.ts_ns, a.dur_ns, call.args)
-            for a, call in zip(annotations, told, strict=True)
+            for a, call in zip(annotations, with_metadata, strict=True)
         ]
-    return told or annotations
+    return with_metadata or annotations
 
 
-def _find_calls(found: list[Instance], calls: Sequence[CommEvent], info: DistributedInfo) -> None:
+def _find_calls(
+    collectives: list[Instance], calls: Sequence[CommEvent], info: DistributedInfo
+) -> None:
     """Give each collective the moment it was enqueued, where calls and kernels are one to one."""
     queues: dict[tuple[int, str], list[CommEvent]] = defaultdict(list)
     for call in calls:
@@ -144,7 +106,7 @@ def _find_calls(found: list[Instance], calls: Sequence[CommEvent], info: Distrib
         op = op_name(str(call.args.op or "")) or _op_of_call(call.name)
         queues[(group.group_id, op) if group else (0, "")].append(call)
     parts: dict[tuple[int, str], list[Instance]] = defaultdict(list)
-    for instance in found:
+    for instance in collectives:
         named = instance.args.op is not None
         parts[(instance.group.group_id, instance.op) if named else (0, "")].append(instance)
     for key, part in parts.items():
@@ -160,24 +122,24 @@ def _find_calls(found: list[Instance], calls: Sequence[CommEvent], info: Distrib
                 instance.op = _op_of_call(call.name) or instance.op
 
 
-def _number(found: list[Instance], rank: int) -> None:
+def _number(collectives: list[Instance], rank: int) -> None:
     """Number collectives per group, point-to-point per (group, source, destination).
 
     PyTorch's own number is taken where every collective of the group has one; its numbers of
     point-to-point operations differ between the two sides.
     """
     parts: dict[tuple[int, int, int], list[Instance]] = defaultdict(list)
-    for instance in found:
+    for instance in collectives:
         pair = (UNKNOWN, UNKNOWN)
         if instance.op in ("send", "recv"):
             pair = (rank, instance.peer) if instance.op == "send" else (instance.peer, rank)
         parts[(instance.group.group_id, *pair)].append(instance)
     for key, part in parts.items():
-        told = [instance.args.seq for instance in part]
-        own = key[1] != UNKNOWN or key[2] != UNKNOWN or not all(_is_seq(n) for n in told)
-        if own or len(set(told)) != len(told):
-            told = list(range(len(part)))
-        for instance, seq in zip(part, told, strict=True):
+        numbers = [instance.args.seq for instance in part]
+        own = key[1] != UNKNOWN or key[2] != UNKNOWN or not all(_is_seq(n) for n in numbers)
+        if own or len(set(numbers)) != len(numbers):
+            numbers = list(range(len(part)))
+        for instance, seq in zip(part, numbers, strict=True):
             instance.seq = seq
 
 

@@ -1,6 +1,6 @@
 """Events of one torch.profiler (Kineto) file as compact columns: some 25 bytes an event.
 
-Complete events (`ph` X) become rows; flows and memory instants are kept beside them. What spans a
+Complete events (`ph` X) become rows; flows and memory instants are kept apart. What spans a
 whole step or profile (ProfilerStep, PyTorch Profiler) and the copies of annotations on GPU rows
 become none: they would cover gaps.
 """
@@ -20,6 +20,7 @@ from ingest.readers.kineto.flows import Flows
 from ingest.readers.kineto.memory import MemoryEvents
 from ingest.readers.parsing.exact_times import microseconds_to_ns
 from ingest.readers.parsing.trace_events import MAX_COUNT, MAX_NS, Event
+from ingest.readers.tables.torch_names import COMM_KERNEL, STEP_NAME, CommArgs, kind_of_annotation
 from trace_hooks.schema import KINDS, UNKNOWN
 
 KERNEL = frozenset({"kernel", "mtia_ccp_events", "hpu_op"})
@@ -29,65 +30,10 @@ COPY = frozenset({"gpu_memcpy", "gpu_memset", "memcpy", "memset"})
 GPU_WAIT = frozenset({"cuda_sync"})
 NO_SPANS = frozenset({"trace", "gpu_user_annotation", "cpu_instant_event"})
 
-STEP_NAME = re.compile(r"ProfilerStep#\s?(\d{1,18})")
-COMM_KERNEL = re.compile(r"(?:void )?(?:nccl|rccl|hccl|oneccl|msccl|mscclpp)\w*", re.IGNORECASE)
 COMM_CALL = "record_param_comms"
 COMM_ANNOTATION = re.compile(r"(nccl|gloo|ucc|mpi|hccl|xccl):(\w+)")
 
-_KIND_BY_NAME: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"## forward ##|\w*DistributedDataParallel\.forward|FSDP::forward"), "forward"),
-    (re.compile(r"## backward ##"), "backward"),
-    (re.compile(r"Optimizer\.step#|## optimizer ##"), "optimizer"),
-    (re.compile(r"enumerate\(DataLoader\)#"), "data_wait"),
-)
-DTYPES = {
-    "float": ("float32", 4),
-    "double": ("float64", 8),
-    "half": ("float16", 2),
-    "bfloat16": ("bfloat16", 2),
-    "long": ("int64", 8),
-    "int": ("int32", 4),
-    "short": ("int16", 2),
-    "char": ("int8", 1),
-    "byte": ("uint8", 1),
-    "bool": ("bool", 1),
-    "float8_e4m3fn": ("float8_e4m3fn", 1),
-    "float8_e5m2": ("float8_e5m2", 1),
-}
-"""c10's name of a dtype in small letters -> torch's name and bytes of an element."""
-
-_TELLS_COMM = b'"Collective name"'
-
-
-class CommArgs(msgspec.Struct, gc=False):
-    """What PyTorch writes about a collective, on kernels and on record_param_comms."""
-
-    op: Any = msgspec.field(name="Collective name", default=None)
-    in_elements: Any = msgspec.field(name="In msg nelems", default=None)
-    out_elements: Any = msgspec.field(name="Out msg nelems", default=None)
-    group_size: Any = msgspec.field(name="Group size", default=None)
-    dtype_name: Any = msgspec.field(name="dtype", default=None)
-    group_name: Any = msgspec.field(name="Process Group Name", default=None)
-    group_desc: Any = msgspec.field(name="Process Group Description", default=None)
-    group_ranks: Any = msgspec.field(name="Process Group Ranks", default=None)
-    rank_start: Any = msgspec.field(name="Global rank start", default=None)
-    rank_stride: Any = msgspec.field(name="Global rank stride", default=None)
-    source: Any = msgspec.field(name="Src Rank", default=None)
-    destination: Any = msgspec.field(name="Dst Rank", default=None)
-    seq: Any = msgspec.field(name="Seq", default=None)
-
-    @property
-    def dtype(self) -> str:
-        """Torch's name of the dtype, empty where unknown."""
-        return DTYPES.get(str(self.dtype_name).lower(), ("", 0))[0]
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of this member's input, of a recv's output; -1 unknown."""
-        elements = self.out_elements if self.op == "recv" else self.in_elements
-        size = DTYPES.get(str(self.dtype_name).lower(), ("", 0))[1]
-        fits = isinstance(elements, int) and 0 <= elements < MAX_COUNT // 8
-        return elements * size if fits and size else UNKNOWN
+_COMM_KEY = b'"Collective name"'
 
 
 _COMM_ARGS = msgspec.json.Decoder(CommArgs)
@@ -174,11 +120,6 @@ def _role(cat: str, name: str) -> _Role:
     return _Role(KINDS.index(kind_of_annotation(name)), cpu, "", cat in OPERATOR)
 
 
-def kind_of_annotation(name: str) -> str:
-    """Kind of a range on the host by its name; host where the name says nothing."""
-    return next((kind for pattern, kind in _KIND_BY_NAME if pattern.match(name)), "host")
-
-
 class Columns:
     """All complete events of one file, and the few that need more than their columns."""
 
@@ -189,18 +130,18 @@ class Columns:
         self.steps: list[Window] = []
         self.gpu_steps: list[Window] = []
         self.copied_bytes: list[tuple[int, int]] = []
-        """(row, bytes) of every copy that tells"""
+        """(row, bytes) of every copy whose size is known"""
         self.num_rows = 0
         self.num_without_time = 0
         self.extent_ns: tuple[int, int] | None = None
         """first begin and last end of anything, the profiler's own rows included"""
         self._labels: dict[tuple[str | None, str | None], int] = _Codes()  # (cat, name)
-        self._places: dict[tuple[Any, Any], int] = _Codes()  # (pid, tid)
-        self.flows = Flows(self._places)
+        self._threads: dict[tuple[Any, Any], int] = _Codes()  # (pid, tid)
+        self.flows = Flows(self._threads)
         self.memory = MemoryEvents()
         self._roles: list[_Role] = []  # by label
         self._used_tracks: set[int] = set()
-        self._operator_places: set[int] = set()
+        self._operator_threads: set[int] = set()
         self._pieces: tuple[list[npt.NDArray[Any]], ...] = ([], [], [], [], [])
 
     @property
@@ -211,12 +152,12 @@ class Columns:
     @property
     def tracks(self) -> list[tuple[Any, Any, str]]:
         """(pid, tid, one of TRACK_KINDS) by the codes of `joined`."""
-        return [(pid, tid, kind) for pid, tid in self._places for kind in TRACK_KINDS]
+        return [(pid, tid, kind) for pid, tid in self._threads for kind in TRACK_KINDS]
 
     def processes(self) -> set[Any]:
         """Processes whose operators the file shows: one, where PyTorch wrote it."""
-        places = list(self._places)
-        return {places[place][0] for place in self._operator_places}
+        threads = list(self._threads)
+        return {threads[thread][0] for thread in self._operator_threads}
 
     def gpus(self) -> set[Any]:
         """Numbers of the GPUs whose rows the file shows."""
@@ -232,9 +173,9 @@ class Columns:
             self.memory.add(others)
         if not events:
             return
-        labels, places = self._labels, self._places
+        labels, threads = self._labels, self._threads
         label = np.array([labels[event.cat, event.name] for event in events], np.int32)
-        place = np.array([places[event.pid, event.tid] for event in events], np.int32)
+        thread = np.array([threads[event.pid, event.tid] for event in events], np.int32)
         ts_ns, readable = microseconds_to_ns([event.ts for event in events])
         dur_ns, has_dur = microseconds_to_ns([event.dur for event in events])
         readable &= has_dur & (np.abs(ts_ns) < MAX_NS) & (dur_ns < MAX_NS)
@@ -247,13 +188,13 @@ class Columns:
         special = np.array([bool(role.special) for role in self._roles])[label]
         kept = readable & (kind >= 0)
         row = np.where(kept, np.cumsum(kept) - 1 + self.num_rows, UNKNOWN)
-        track = place * len(TRACK_KINDS) + track_kind
+        track = thread * len(TRACK_KINDS) + track_kind
         columns: tuple[npt.NDArray[Any], ...] = (ts_ns, dur_ns, kind, label, track)
         for pieces, column in zip(self._pieces, columns, strict=True):
             pieces.append(column[kept])
         self._used_tracks.update(np.unique(track[kept]).tolist())
         is_operator = np.array([role.is_operator for role in self._roles])[label]
-        self._operator_places.update(np.unique(place[kept & is_operator]).tolist())
+        self._operator_threads.update(np.unique(thread[kept & is_operator]).tolist())
         self.num_rows += int(kept.sum())
         for i in np.flatnonzero(special & readable).tolist():
             role = self._roles[label[i]]
@@ -273,16 +214,16 @@ class Columns:
             if role.special == "kernel" and not COMM_KERNEL.match(name or ""):
                 # no name of a library that communicates: its first kernel decides
                 first = events[int(np.argmax(label == len(self._roles)))]
-                role = role if _TELLS_COMM in bytes(first.args) else role._replace(special="")
+                role = role if _COMM_KEY in bytes(first.args) else role._replace(special="")
             self._roles.append(role)
 
     def _note(self, special: str, event: Event, row: int, ts_ns: int, dur_ns: int) -> None:
         name = event.name or ""
         if special in ("kernel", "call"):
-            told = _TELLS_COMM in bytes(event.args)
-            args = _args(_COMM_ARGS, event, CommArgs()) if told else CommArgs()
-            found = self.kernels if special == "kernel" else self.calls
-            found.append(CommEvent(row, name, ts_ns, dur_ns, args))
+            has_metadata = _COMM_KEY in bytes(event.args)
+            args = _args(_COMM_ARGS, event, CommArgs()) if has_metadata else CommArgs()
+            events = self.kernels if special == "kernel" else self.calls
+            events.append(CommEvent(row, name, ts_ns, dur_ns, args))
         elif special == "copy":
             num_bytes = _args(_COPY_ARGS, event, _CopyArgs()).bytes
             if 0 <= num_bytes < MAX_COUNT:
@@ -303,7 +244,7 @@ class Columns:
 
     def step_windows(self) -> list[Window]:
         """Each profiler step once, by start; from GPU rows only where no CPU row shows any."""
-        found: dict[int, Window] = {}
+        windows: dict[int, Window] = {}
         for window in sorted(self.steps or self.gpu_steps, key=lambda w: w.start_ns):
-            found.setdefault(window.step, window)
-        return sorted(found.values(), key=lambda window: window.start_ns)
+            windows.setdefault(window.step, window)
+        return sorted(windows.values(), key=lambda window: window.start_ns)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.kineto.collectives import instances
 from ingest.readers.kineto.events import Columns, Window
 from ingest.readers.kineto.rows import Spans, write_collectives, write_memory, write_steps
@@ -22,7 +22,7 @@ from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.whole_files import add_imported_clock
 
 _YEAR_2001_US = 10**15
-"""Times above this are microseconds since 1970; below, since something the file does not tell."""
+"""Times above this are microseconds since 1970; below, since an unknown moment."""
 BLOCK_NS = 7_889_238 * 10**9
 """Base times are multiples of this, so that what counts from one is less."""
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_ ]?(\d+)(?!\d)", re.IGNORECASE)
@@ -40,8 +40,8 @@ class FileTrace:
     host: str
     device: str
     rank: int | None
-    rank_told: bool
-    """the file itself says its rank; its name is a guess"""
+    has_rank: bool
+    """the rank is in the file; one in its name is a guess"""
     is_cut: bool
     """it ends before its end, where its base time stands"""
 
@@ -75,7 +75,7 @@ class Written:
     """empty where it is not known"""
     clock: str
     assumed: tuple[int, ...]
-    """ranks of the group that was assumed for communication that tells none"""
+    """ranks of the group that was assumed for communication that names none"""
     base_ns: int
     started_ns: int
 
@@ -89,7 +89,7 @@ def read_file(source: Source, sink: Sink) -> FileTrace | None:
     problems = [*source.damages(), *stream.problems]
     if columns.memory.num_without_totals:
         sink.add_guess(
-            f"{source.name}: {columns.memory.num_without_totals:,} memory events tell what "
+            f"{source.name}: {columns.memory.num_without_totals:,} memory events hold what "
             "changed, not what was allocated: left out"
         )
     if columns.num_without_time:
@@ -125,7 +125,7 @@ def _described(name: str, stream: EventStream[Any], columns: Columns, sink: Sink
         host=str(header.get("host_name") or ""),
         device=_device(header.get("deviceProperties"), columns),
         rank=rank,
-        rank_told=info.rank is not None,
+        has_rank=info.rank is not None,
         is_cut=stream.is_cut,
     )
 
@@ -134,8 +134,8 @@ def write_file(trace: FileTrace, rank: int, sink: Sink) -> Written:
     """Give the rows of a file to the sink."""
     windows = trace.windows
     layout = trace.info.layout()
-    found, assumed = instances(trace.columns, trace.info, rank)
-    spans = Spans.of(trace.columns, found, windows, trace.base_ns)
+    collectives, assumed = instances(trace.columns, trace.info, rank)
+    spans = Spans.of(trace.columns, collectives, windows, trace.base_ns)
     started_ns, ended_ns = trace.extent_ns
     sink.add_rank(
         rank_info(
@@ -149,7 +149,7 @@ def write_file(trace: FileTrace, rank: int, sink: Sink) -> Written:
         )
     )
     write_steps(sink, rank, windows)
-    write_collectives(sink, rank, found, trace.base_ns, windows)
+    write_collectives(sink, rank, collectives, trace.base_ns, windows)
     spans.write(sink, rank)
     write_memory(sink, rank, trace.columns.memory, trace.base_ns, windows)
     add_imported_clock(sink, rank, started_ns)
@@ -185,7 +185,7 @@ def _json(text: bytes) -> Any:
 
 
 def _device(properties: object, columns: Columns) -> str:
-    """Name of the GPU whose kernels the file shows, empty where there is none."""
+    """Name of the GPU whose kernels the file shows, empty without any."""
     used = columns.gpus()
     for entry in properties if isinstance(properties, list) else []:
         if isinstance(entry, dict) and entry.get("id") in used:

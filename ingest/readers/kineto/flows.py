@@ -25,18 +25,18 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Launches:
-    """Of N spans: where (place) and when (ns) each was launched; place -1 where none tells."""
+    """Of N spans: the thread that launched each, -1 unknown, and when (ns)."""
 
-    place_N: Ints
+    thread_N: Ints
     ts_ns_N: Ints
 
 
 class Flows:
     """Both ends of all launches of one file, some 20 bytes an end."""
 
-    def __init__(self, places: dict[tuple[Any, Any], int]) -> None:
-        """`places` numbers (pid, tid), also those it has not seen."""
-        self._places = places
+    def __init__(self, threads: dict[tuple[Any, Any], int]) -> None:
+        """`threads` numbers (pid, tid), also those it has not seen."""
+        self._threads = threads
         self._begins, self._ends = _Ends(), _Ends()
 
     def add(self, events: Iterable[Event]) -> None:
@@ -46,33 +46,33 @@ class Flows:
         for event, at_ns, is_readable in zip(flows, ts_ns.tolist(), readable.tolist(), strict=True):
             if is_readable and type(event.id) is int and 0 <= event.id < MAX_COUNT:
                 ends = self._begins if event.ph == "s" else self._ends
-                ends.add(event.id, self._places[event.pid, event.tid], at_ns)
+                ends.add(event.id, self._threads[event.pid, event.tid], at_ns)
 
-    def launches(self, place_N: Ints, ts_ns_N: Ints) -> Launches:
-        """What launched the spans that begin at these places and times."""
-        at_end_N = _found(self._ends.keys(place_N, ts_ns_N))
+    def launches(self, thread_N: Ints, ts_ns_N: Ints) -> Launches:
+        """What launched the spans that begin on these threads and at these times."""
+        at_end_N = _found(self._ends.keys(thread_N, ts_ns_N))
         ids = self._ends.column("number")
         id_N = ids[at_end_N] if len(ids) else np.empty(0, np.int64)
         own_N = at_end_N >= 0
-        place, ts_ns = np.full(len(place_N), -1, np.int64), np.zeros(len(place_N), np.int64)
+        thread, ts_ns = np.full(len(thread_N), -1, np.int64), np.zeros(len(thread_N), np.int64)
         if own_N.any():
             begins = self._begins.column("number")
             at_begin = _found((begins, id_N[own_N]))
-            told = np.flatnonzero(own_N)[at_begin >= 0]
+            known = np.flatnonzero(own_N)[at_begin >= 0]
             at_begin = at_begin[at_begin >= 0]
-            place[told] = self._begins.column("place")[at_begin]
-            ts_ns[told] = self._begins.column("ts_ns")[at_begin]
-        return Launches(place, ts_ns)
+            thread[known] = self._begins.column("thread")[at_begin]
+            ts_ns[known] = self._begins.column("ts_ns")[at_begin]
+        return Launches(thread, ts_ns)
 
 
 class _Ends:
     """One end of every flow."""
 
     def __init__(self) -> None:
-        self._columns = {"number": array("q"), "place": array("i"), "ts_ns": array("q")}
+        self._columns = {"number": array("q"), "thread": array("i"), "ts_ns": array("q")}
 
-    def add(self, number: int, place: int, ts_ns: int) -> None:
-        for column, value in zip(self._columns.values(), (number, place, ts_ns), strict=True):
+    def add(self, number: int, thread: int, ts_ns: int) -> None:
+        for column, value in zip(self._columns.values(), (number, thread, ts_ns), strict=True):
             column.append(value)
 
     def column(self, name: str) -> Ints:
@@ -81,14 +81,14 @@ class _Ends:
             return np.empty(0, np.int64)
         return np.frombuffer(values, np.dtype(values.typecode)).astype(np.int64)
 
-    def keys(self, place_N: Ints, ts_ns_N: Ints) -> tuple[Ints, Ints]:
-        """One number for each (place, time) of the ends, and of the spans asked for."""
+    def keys(self, thread_N: Ints, ts_ns_N: Ints) -> tuple[Ints, Ints]:
+        """One number for each (thread, time) of the ends, and of the given spans."""
         times, dense = np.unique(
             np.concatenate((self.column("ts_ns"), ts_ns_N)), return_inverse=True
         )
-        places = np.concatenate((self.column("place"), place_N.astype(np.int64)))
-        keys = places * (len(times) + 1) + dense
-        return keys[: len(keys) - len(place_N)], keys[len(keys) - len(place_N) :]
+        threads = np.concatenate((self.column("thread"), thread_N.astype(np.int64)))
+        keys = threads * (len(times) + 1) + dense
+        return keys[: len(keys) - len(thread_N)], keys[len(keys) - len(thread_N) :]
 
 
 def _found(keys: tuple[Ints, Ints]) -> Ints:
@@ -97,5 +97,5 @@ def _found(keys: tuple[Ints, Ints]) -> Ints:
     if not len(there):
         return np.full(len(wanted), -1, np.int64)
     order = np.argsort(there, kind="stable")
-    at = np.minimum(np.searchsorted(there[order], wanted), len(there) - 1)
-    return np.where(there[order][at] == wanted, order[at], -1)
+    nearest = np.minimum(np.searchsorted(there[order], wanted), len(there) - 1)
+    return np.where(there[order][nearest] == wanted, order[nearest], -1)

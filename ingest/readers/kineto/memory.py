@@ -1,6 +1,6 @@
 """Memory counters of a torch.profiler file (`profile_memory=True`): one row a step.
 
-Every allocation is an instant `[memory]` that tells what the allocator of one device holds after
+Every allocation is an instant `[memory]` with what the allocator of one device holds after
 it. The job's devices are the GPUs where any shows up, the CPU otherwise.
 """
 
@@ -50,7 +50,7 @@ class MemoryEvents:
 
     def __init__(self) -> None:
         self.num_without_totals = 0
-        """those of PyTorch before 1.12, which tell what changed, not what there is"""
+        """those of PyTorch before 1.12, which hold what changed, not what there is"""
         self.failures_ns: list[int] = []
         """when memory ran out"""
         self._devices: dict[tuple[bool, int], int] = {}
@@ -58,10 +58,14 @@ class MemoryEvents:
 
     def add(self, events: Iterable[Event]) -> None:
         """Take the memory instants among these."""
-        found = [e for e in events if e.name in (MEMORY, OUT_OF_MEMORY) and e.ph in ("i", "I")]
-        ts_ns, readable = microseconds_to_ns([event.ts for event in found])
+        memory_events = [
+            e for e in events if e.name in (MEMORY, OUT_OF_MEMORY) and e.ph in ("i", "I")
+        ]
+        ts_ns, readable = microseconds_to_ns([event.ts for event in memory_events])
         readable &= np.abs(ts_ns) < MAX_NS
-        for event, at_ns, is_readable in zip(found, ts_ns.tolist(), readable.tolist(), strict=True):
+        for event, at_ns, is_readable in zip(
+            memory_events, ts_ns.tolist(), readable.tolist(), strict=True
+        ):
             if is_readable and event.name == OUT_OF_MEMORY:
                 self.failures_ns.append(at_ns)
             elif is_readable:
@@ -69,19 +73,19 @@ class MemoryEvents:
 
     def _take(self, event: Event, ts_ns: int) -> None:
         try:
-            told = _ARGS.decode(event.args)
+            args = _ARGS.decode(event.args)
         except (ValueError, RecursionError):
-            told = _Args()
-        if not _is_size(told.allocated):
+            args = _Args()
+        if not _is_size(args.allocated):
             self.num_without_totals += 1
             return
-        where = (told.device_type == _CPU, told.device if type(told.device) is int else UNKNOWN)
+        where = (args.device_type == _CPU, args.device if type(args.device) is int else UNKNOWN)
         if where not in self._devices and len(self._devices) == _MOST_DEVICES:
             return
-        reserved = told.reserved if _is_size(told.reserved) else 0
+        reserved = args.reserved if _is_size(args.reserved) else 0
         device = self._devices.setdefault(where, len(self._devices))
         for column, value in zip(
-            self._columns, (ts_ns, told.allocated, reserved, device), strict=True
+            self._columns, (ts_ns, args.allocated, reserved, device), strict=True
         ):
             column.append(value)
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.kineto.collectives import Instance
 from ingest.readers.kineto.events import TRACK_KINDS, Columns, Window
 from ingest.readers.kineto.flows import Launches
 from ingest.readers.kineto.memory import MemoryEvents, memory_rows
 from ingest.readers.kineto.recompute import Recomputed
 from ingest.readers.tables.nesting import depths
-from ingest.readers.tables.process_groups import Group
+from ingest.readers.tables.process_groups import write_groups
 from ingest.readers.tables.rows import Coded, rows
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
 
@@ -42,36 +41,40 @@ class Spans:
 
     @classmethod
     def of(
-        cls, columns: Columns, found: list[Instance], windows: list[Window], base_ns: int
+        cls, columns: Columns, instances: list[Instance], windows: list[Window], base_ns: int
     ) -> Spans:
         """All spans of a file, whose times count from `base_ns`; the columns are used up.
 
         Collectives for which no call was found get the time of the launch as `enqueue_ns`.
         """
         ts_ns, dur_ns, kind, name, track = columns.joined()
-        place = track // len(TRACK_KINDS)
+        thread = track // len(TRACK_KINDS)
         on_gpu = np.flatnonzero(track % len(TRACK_KINDS) == TRACK_KINDS.index("gpu"))
-        launches = columns.flows.launches(place[on_gpu], ts_ns[on_gpu])
-        again = Recomputed(columns.names, name, place, ts_ns, ts_ns + dur_ns)
-        recompute = again.holds(place, ts_ns)
-        recompute[on_gpu] = again.holds(launches.place_N, launches.ts_ns_N)
-        _tell_launches(found, launches, on_gpu)
-        for one in found:
-            if one.row >= 0:
-                kind[one.row] = KINDS.index(one.group.kind)
+        launches = columns.flows.launches(thread[on_gpu], ts_ns[on_gpu])
+        again = Recomputed(columns.names, name, thread, ts_ns, ts_ns + dur_ns)
+        recompute = again.holds(thread, ts_ns)
+        recompute[on_gpu] = again.holds(launches.thread_N, launches.ts_ns_N)
+        _set_launch_times(instances, launches, on_gpu)
+        for instance in instances:
+            if instance.row >= 0:
+                kind[instance.row] = KINDS.index(instance.group.kind)
         ts_ns += base_ns
-        return cls(ts_ns, dur_ns, kind, name, track, recompute, columns, found, windows)
+        return cls(ts_ns, dur_ns, kind, name, track, recompute, columns, instances, windows)
 
     def write(self, sink: Sink, rank: int) -> None:
         """Give them to the sink in order of time, a piece at a time."""
         depth_N = depths(self.track_N, self.ts_ns_N, self.dur_ns_N)
-        comm = [one for one in self.instances if one.row >= 0]
+        comm = [instance for instance in self.instances if instance.row >= 0]
         num_bytes = _Sparse(
-            [*((one.row, one.args.num_bytes) for one in comm), *self.columns.copied_bytes], UNKNOWN
+            [
+                *((instance.row, instance.args.num_bytes) for instance in comm),
+                *self.columns.copied_bytes,
+            ],
+            UNKNOWN,
         )
-        group_id = _Sparse([(one.row, one.group.group_id) for one in comm], 0)
-        seq = _Sparse([(one.row, one.seq) for one in comm], UNKNOWN)
-        peer = _Sparse([(one.row, one.peer) for one in comm], UNKNOWN)
+        group_id = _Sparse([(instance.row, instance.group.group_id) for instance in comm], 0)
+        seq = _Sparse([(instance.row, instance.seq) for instance in comm], UNKNOWN)
+        peer = _Sparse([(instance.row, instance.peer) for instance in comm], UNKNOWN)
         names, tracks = self.columns.names, _track_names(self.columns.tracks)
         order = np.argsort(self.ts_ns_N, kind="stable")
         for start in range(0, len(order), ROWS_AT_ONCE):
@@ -94,18 +97,18 @@ class Spans:
             sink.add_rows("spans", rank, rows("spans", len(part), columns))
 
 
-def _tell_launches(found: list[Instance], launches: Launches, gpu_rows: Ints) -> None:
+def _set_launch_times(instances: list[Instance], launches: Launches, gpu_rows: Ints) -> None:
     """Give collectives that have no call the time at which their kernel was launched."""
-    for one in found:
-        at = int(np.searchsorted(gpu_rows, one.row))
+    for instance in instances:
+        position = int(np.searchsorted(gpu_rows, instance.row))
         is_launched = (
-            one.enqueue_ns == one.start_ns
-            and at < len(gpu_rows)
-            and gpu_rows[at] == one.row
-            and launches.place_N[at] >= 0
+            instance.enqueue_ns == instance.start_ns
+            and position < len(gpu_rows)
+            and gpu_rows[position] == instance.row
+            and launches.thread_N[position] >= 0
         )
-        if is_launched and launches.ts_ns_N[at] <= one.start_ns:
-            one.enqueue_ns = int(launches.ts_ns_N[at])
+        if is_launched and launches.ts_ns_N[position] <= instance.start_ns:
+            instance.enqueue_ns = int(launches.ts_ns_N[position])
 
 
 class _Sparse:
@@ -114,15 +117,15 @@ class _Sparse:
     def __init__(self, pairs: list[tuple[int, int]], otherwise: int) -> None:
         pairs = sorted(pairs)
         self._rows = np.array([row for row, _ in pairs], np.int64)
-        # one more at the end, for rows behind the last that has a value
+        # one more at the end, for rows after the last that has a value
         self._values = np.array([*(value for _, value in pairs), otherwise], np.int64)
         self._otherwise = otherwise
 
     def at(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
         """Values of these rows."""
-        places = np.searchsorted(self._rows, rows)
-        told = np.isin(rows, self._rows)
-        return np.where(told, self._values[places], self._otherwise)
+        positions = np.searchsorted(self._rows, rows)
+        has_value = np.isin(rows, self._rows)
+        return np.where(has_value, self._values[positions], self._otherwise)
 
 
 def steps_at(windows: list[Window], ts_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -148,43 +151,31 @@ def write_steps(sink: Sink, rank: int, windows: list[Window]) -> None:
 
 
 def write_collectives(
-    sink: Sink, rank: int, found: list[Instance], base_ns: int, windows: list[Window]
+    sink: Sink, rank: int, instances: list[Instance], base_ns: int, windows: list[Window]
 ) -> None:
     """A row of `collectives` for each of these, and of `groups` for each group they name."""
-    if not found:
+    if not instances:
         return
-    start_ns = np.array([one.start_ns for one in found], np.int64) + base_ns
+    start_ns = np.array([instance.start_ns for instance in instances], np.int64) + base_ns
     columns = {
         "rank": rank,
         "step": steps_at(windows, start_ns),
-        "group_id": [one.group.group_id for one in found],
-        "seq": [one.seq for one in found],
-        "op": [one.op for one in found],
-        "dtype": [one.args.dtype for one in found],
-        "num_bytes": [one.args.num_bytes for one in found],
-        "peer": [one.peer for one in found],
-        "enqueue_ns": [one.enqueue_ns + base_ns for one in found],
+        "group_id": [instance.group.group_id for instance in instances],
+        "seq": [instance.seq for instance in instances],
+        "op": [instance.op for instance in instances],
+        "dtype": [instance.args.dtype for instance in instances],
+        "num_bytes": [instance.args.num_bytes for instance in instances],
+        "peer": [instance.peer for instance in instances],
+        "enqueue_ns": [instance.enqueue_ns + base_ns for instance in instances],
         "start_ns": start_ns,
-        "end_ns": [one.end_ns + base_ns if one.end_ns >= 0 else UNKNOWN for one in found],
-        "state": [one.state for one in found],
+        "end_ns": [
+            instance.end_ns + base_ns if instance.end_ns >= 0 else UNKNOWN for instance in instances
+        ],
+        "state": [instance.state for instance in instances],
         "source": _SOURCE,
     }
-    sink.add_rows("collectives", rank, rows("collectives", len(found), columns))
-    write_groups(sink, rank, list(dict.fromkeys(one.group for one in found)))
-
-
-def write_groups(sink: Sink, rank: int, groups: Sequence[Group]) -> None:
-    """A row of `groups` for each of these."""
-    columns = {
-        "rank": rank,
-        "group_id": [group.group_id for group in groups],
-        "name": [group.name for group in groups],
-        "desc": [group.desc for group in groups],
-        "axis": [group.axis for group in groups],
-        "ranks": [list(group.ranks) for group in groups],
-    }
-    if groups:
-        sink.add_rows("groups", rank, rows("groups", len(groups), columns))
+    sink.add_rows("collectives", rank, rows("collectives", len(instances), columns))
+    write_groups(sink, rank, list(dict.fromkeys(instance.group for instance in instances)))
 
 
 def write_memory(
@@ -201,8 +192,8 @@ def write_memory(
     if memory.failures_ns:
         ts_ns = np.array(memory.failures_ns, np.int64) + base_ns
         marks = {"rank": rank, "ts_ns": ts_ns, "step": steps_at(windows, ts_ns)}
-        told = {"kind": "error", "text": "device memory ran out"}
-        sink.add_rows("marks", rank, rows("marks", len(ts_ns), {**marks, **told}))
+        failure = {"kind": "error", "text": "device memory ran out"}
+        sink.add_rows("marks", rank, rows("marks", len(ts_ns), {**marks, **failure}))
 
 
 def _track_names(tracks: list[tuple[Any, Any, str]]) -> list[str]:

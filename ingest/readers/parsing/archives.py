@@ -1,7 +1,7 @@
 """Files inside archives, one after another, never written to disk: tar as a stream, zip in place.
 
-Names are only shown, so that `../x` leads nowhere; links, devices and sparse files are told, not
-followed. Of a header that claims to be long nothing is read.
+Names are only shown, so that `../x` leads nowhere; links, devices and sparse files are reported,
+not followed. Of a header that claims to be long nothing is read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ _ODD_ZIP = (
 
 @dataclass
 class Member:
-    """One file of an archive; without `read`, `damage` says why. The archive's own has no name."""
+    """One file of an archive; without `read`, `damage` is the reason. The archive's own has no
+    name.
+    """
 
     name: str
     read: Read | None = None
@@ -74,7 +76,7 @@ def _is_hidden(name: str) -> bool:
 def tar_members(read: Read) -> Iterator[Member]:
     """Files of a tar archive that is read forward."""
     problem = ""
-    stream: Any = _TarStream(read)  # a stream is only read; the types ask for seek too
+    stream: Any = _TarStream(read)  # a stream is only read; the types want seek too
     try:
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=_ShortHeaders) as tar:
             for number, info in enumerate(tar):
@@ -113,14 +115,14 @@ class _ShortHeaders(tarfile.TarInfo):
         if not buf:
             raise tarfile.ReadError("it has no end, so that more may be missing")
         try:
-            found = super().frombuf(buf, encoding, errors)
+            header = super().frombuf(buf, encoding, errors)
         except tarfile.HeaderError as error:
             if not any(buf):  # the end
                 raise
             raise tarfile.ReadError(f"damaged header: {error}") from None
-        if found.type in _LONG_HEADERS and found.size > _LONGEST_HEADER:
-            raise tarfile.ReadError(f"a header claims to have {found.size:,} bytes")
-        return found
+        if header.type in _LONG_HEADERS and header.size > _LONGEST_HEADER:
+            raise tarfile.ReadError(f"a header claims to have {header.size:,} bytes")
+        return header
 
 
 class _TarStream:
@@ -177,10 +179,10 @@ def _directory_problem(stream: BinaryIO) -> str:
     size = stream.seek(0, 2)
     stream.seek(max(0, size - _ZIP_END_BYTES - (1 << 16) - 128))
     end = stream.read()
-    at = end.rfind(_ZIP_END)
-    if at < 0 or len(end) - at < _ZIP_END_BYTES:
+    offset = end.rfind(_ZIP_END)
+    if offset < 0 or len(end) - offset < _ZIP_END_BYTES:
         return _WITHOUT_END
-    (directory_bytes,) = struct.unpack_from("<I", end, at + 12)
+    (directory_bytes,) = struct.unpack_from("<I", end, offset + 12)
     at64 = end.rfind(_ZIP64_END)
     if directory_bytes == 0xFFFFFFFF and at64 >= 0 and len(end) - at64 >= 48:
         (directory_bytes,) = struct.unpack_from("<Q", end, at64 + 40)
@@ -221,7 +223,7 @@ def _headed_members(
     stream: BinaryIO, on_bytes: Callable[[int], None], allowance: Allowance
 ) -> Iterator[Member]:
     """Files of an archive that was cut off, as far as it goes."""
-    told_bytes = 0
+    reported_bytes = 0
     try:
         for number, file in enumerate(headed_files(stream, allowance)):
             if number >= limits().max_files:
@@ -231,10 +233,10 @@ def _headed_members(
             damage = Damage(_refusal(file.is_encrypted, file.method))
             read = None if damage.text else _guarded(file.read, damage, _ODD_ZIP)
             yield Member(file.name, read, damage)
-            on_bytes(max(0, stream.tell() - told_bytes))
-            told_bytes = max(stream.tell(), told_bytes)
+            on_bytes(max(0, stream.tell() - reported_bytes))
+            reported_bytes = max(stream.tell(), reported_bytes)
     except _ODD_ZIP:
-        return  # that the archive is cut off is told in any case
+        return  # that the archive is cut off is reported in any case
 
 
 def _unfolded(read_content: Read, damage: Damage, allowance: Allowance) -> Read:

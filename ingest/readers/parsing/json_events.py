@@ -1,8 +1,8 @@
 """The events of a Chrome trace in JSON, in batches, without ever holding the whole file.
 
-The text between two events is the only place where a trace can be cut. The last `}, {` of a piece
-is tried as such a place: a piece that ends inside a string, an object or a list does not decode, so
-a piece that decodes was cut at the right place. Where it fails (the array's end, a nested list of
+The text between two events is the only point where a trace can be cut. The last `}, {` of a piece
+is tried as such a point: a piece that ends inside a string, an object or a list does not decode, so
+a piece that decodes was cut at the right point. Where it fails (the array's end, a nested list of
 objects, a damaged event) the piece is walked token by token instead.
 """
 
@@ -83,10 +83,10 @@ class EventStream(Generic[Event]):
             where = self._offset + len(self._text)
             self.problems.append(f"cut off at byte {where:,} of its JSON text, {cut}")
         if self.num_bad:
-            places = ", ".join(f"{offset:,}" for offset in self._bad_offsets)
+            offsets = ", ".join(f"{offset:,}" for offset in self._bad_offsets)
             more = ", ..." if self.num_bad > len(self._bad_offsets) else ""
             self.problems.append(
-                f"{self.num_bad:,} damaged events left out (at byte {places}{more})"
+                f"{self.num_bad:,} damaged events left out (at byte {offsets}{more})"
             )
 
     def _top_level(self) -> Iterator[list[Event]]:
@@ -141,10 +141,10 @@ class EventStream(Generic[Event]):
 
     def _fast_piece(self) -> list[Event] | None:
         back = max(self._at, len(self._text) - _SEARCHED_BACK)
-        places = deque(_BETWEEN_EVENTS.finditer(self._text, back), maxlen=1)
-        if not places:
+        boundaries = deque(_BETWEEN_EVENTS.finditer(self._text, back), maxlen=1)
+        if not boundaries:
             return None
-        last = places[0]
+        last = boundaries[0]
         try:
             batch = self._decode_many(b"[" + self._text[self._at : last.start() + 1] + b"]")
         except UNDECODABLE:
@@ -307,5 +307,5 @@ def tolerant_object(text: bytes) -> dict[str, Any] | None:
 
     Raises one of UNDECODABLE.
     """
-    found = json.loads(text.decode("utf-8", "replace"), strict=False)
-    return found if isinstance(found, dict) else None
+    value = json.loads(text.decode("utf-8", "replace"), strict=False)
+    return value if isinstance(value, dict) else None

@@ -1,4 +1,4 @@
-"""Files of one JSON object a line: bad lines are skipped, counted, and told by their numbers."""
+"""Files of one JSON object a line: bad lines are skipped, counted, and reported by number."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class JsonLines:
             self.num_lines += 1
             if not text.strip():
                 continue
-            found = decoded(text)
-            if found is None:
+            value = decoded(text)
+            if value is None:
                 self.refuse()
             else:
-                yield found
+                yield value
         if self._num_bad:
             more = ", ..." if self._num_bad > len(self._bad) else ""
             numbers = ", ".join(map(str, self._bad))
@@ -67,19 +67,19 @@ class JsonLines:
 
 
 def decoded(text: bytes) -> Line | None:
-    """The object of one line; None where it is none."""
+    """The object of one line; None for anything else."""
     try:
-        found = msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except (ValueError, RecursionError):
         try:  # NaN, control characters, bad UTF-8
-            found = json.loads(text.decode("utf-8", "replace"), strict=False)
+            value = json.loads(text.decode("utf-8", "replace"), strict=False)
         except (ValueError, RecursionError):
             return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def first_objects(head: bytes) -> list[Line]:
-    """Objects among the first lines of a file, for whoever looks what it is."""
+    """Objects among the first lines of a file, to recognise its format."""
     lines = head.split(b"\n", _LINES_LOOKED_AT)[:_LINES_LOOKED_AT]
-    found = (decoded(line) for line in lines if line.lstrip()[:1] == b"{")
-    return [line for line in found if line is not None]
+    objects = (decoded(line) for line in lines if line.lstrip()[:1] == b"{")
+    return [line for line in objects if line is not None]

@@ -1,10 +1,11 @@
-"""Whether every opcode of a pickle builds plain data, told by a regular expression before it runs.
+"""Whether every opcode of a pickle builds plain data, by a regular expression, before it runs.
 
 Python's own unpickler in C is ten times as fast as a machine in Python, but it also obeys opcodes
 that name code, and allocates what sizes and indices claim. What is let through here gives it none
 of that to obey: each opcode is one of those below, each text and number lies in the file whole,
 indices of the memo are bounded. Whatever is not (of honest dumps: texts that are no UTF-8, more
-than 10 MB) is left to ingest.readers.parsing.plain_pickle, which takes it or says what it asks for.
+than 10 MB) is left to ingest.readers.parsing.plain_pickle, which reads it or names what it would
+import.
 
 Opcodes: https://github.com/python/cpython/blob/main/Lib/pickletools.py
 """
@@ -49,27 +50,27 @@ _RUN = re.compile(
 
 
 def is_plain(data: bytes, most_steps: int) -> bool:
-    """Whether it is known to build plain data, in at most so many steps."""
-    at = num_tuples = 0
+    """Whether it is known to build plain data, in at most this many steps."""
+    offset = num_tuples = 0
     if len(data) > most_steps:  # a step is a byte at least
         return False
     while True:
-        run = _RUN.match(data, at)
-        at = run.end() if run else at
-        code = data[at] if at < len(data) else -1
+        run = _RUN.match(data, offset)
+        offset = run.end() if run else offset
+        code = data[offset] if offset < len(data) else -1
         if code in _TUPLE and num_tuples < _MOST_TUPLES:
             num_tuples += 1
-            at += 1
-        elif code == _TEXT and (end := _end_of_text(data, at + 1)):
-            at = end
+            offset += 1
+        elif code == _TEXT and (end := _end_of_text(data, offset + 1)):
+            offset = end
         else:
             return code == _STOP
 
 
-def _end_of_text(data: bytes, at: int) -> int:
-    """Where a text of any length ends, its size being at `at`; 0 where it is none."""
-    begin = at + 4
-    end = begin + int.from_bytes(data[at:begin], "little")
+def _end_of_text(data: bytes, offset: int) -> int:
+    """Where a text of any length ends, its size being at `offset`; 0 for anything else."""
+    begin = offset + 4
+    end = begin + int.from_bytes(data[offset:begin], "little")
     try:
         data[begin:end].decode()
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
 """Pickles of plain containers, decoded so that no opcode can name code.
 
 What ingest.readers.parsing.pickle_check vouches for is built by Python's own unpickler, in C.
-Damaged and odd pickles go through the machine here, which says what is wrong and keeps what came
+Damaged and odd pickles go through the machine here, which reports what is wrong and keeps what came
 before. Known to it are the opcodes that build None, booleans, numbers, texts, bytes, lists, tuples
 and dicts. Any other one (a global, a call, a persistent id, a buffer from outside) is refused by
 name, before it does anything. Nothing is recursive, and nothing is allocated that the file does not
@@ -56,7 +56,7 @@ _KEYS = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 class NotPlain(ValueError):
-    """The pickle asks for something else than plain containers; says what."""
+    """The pickle needs more than plain containers; the text names it."""
 
 
 class CutShort(ValueError):
@@ -70,10 +70,10 @@ class CutShort(ValueError):
 def loads(data: bytes) -> Any:
     """What a pickle of plain containers holds.
 
-    Raises NotPlain for anything that is none, CutShort for damage.
+    Raises NotPlain for anything else, CutShort for damage.
     """
     if is_plain(data, _MOST_STEPS):
-        with suppress(ValueError):  # damaged: the machine says where, and keeps what is before
+        with suppress(ValueError):  # damaged: the machine finds where, and keeps what is before
             return built(data)
     machine = _Machine(data)
     try:
@@ -105,26 +105,26 @@ class _Machine:
     def _run(self) -> Any:  # one table of opcodes, the frequent ones of a dump first
         data, stack, memo, marks = self._data, self._stack, self._memo, self._marks
         push, uint4 = stack.append, _UINT4.unpack_from
-        at, end = 0, len(data)
+        offset, end = 0, len(data)
         for _ in range(_MOST_STEPS):
-            if at >= end:
-                self.at = at + 1
+            if offset >= end:
+                self.at = offset + 1
                 raise IndexError("no STOP")
-            code = data[at]
-            at += 1
-            self.at = at
+            code = data[offset]
+            offset += 1
+            self.at = offset
             if code == 0x6A:  # j LONG_BINGET
-                push(memo[uint4(data, at)[0]])
-                at += 4
+                push(memo[uint4(data, offset)[0]])
+                offset += 4
             elif code == 0x68:  # h BINGET
-                push(memo[data[at]])
-                at += 1
+                push(memo[data[offset]])
+                offset += 1
             elif code == 0x71:  # q BINPUT
-                memo[data[at]] = stack[-1]
-                at += 1
+                memo[data[offset]] = stack[-1]
+                offset += 1
             elif code == 0x72:  # r LONG_BINPUT
-                memo[uint4(data, at)[0]] = stack[-1]
-                at += 4
+                memo[uint4(data, offset)[0]] = stack[-1]
+                offset += 4
             elif code == MARK:
                 marks.append(len(stack))
             elif code == 0x75:  # u SETITEMS
@@ -133,56 +133,56 @@ class _Machine:
             elif code == 0x7D:  # } EMPTY_DICT
                 push({})
             elif code == 0x4B:  # K BININT1
-                push(data[at])
-                at += 1
+                push(data[offset])
+                offset += 1
             elif code == 0x4D:  # M BININT2
-                push(data[at] | data[at + 1] << 8)
-                at += 2
+                push(data[offset] | data[offset + 1] << 8)
+                offset += 2
             elif code == 0x58:  # X BINUNICODE
-                start = at + 4
-                at = start + uint4(data, at)[0]
-                push(_taken(data, start, at - start).decode("utf-8", "replace"))
+                start = offset + 4
+                offset = start + uint4(data, offset)[0]
+                push(_taken(data, start, offset - start).decode("utf-8", "replace"))
             elif code in _SIZE_OF:
                 size = _SIZE_OF[code]
-                length = int.from_bytes(_taken(data, at, size), "little")
-                raw = _taken(data, at + size, length)
-                at += size + length
+                length = int.from_bytes(_taken(data, offset, size), "little")
+                raw = _taken(data, offset + size, length)
+                offset += size + length
                 push(raw.decode("utf-8", "replace") if code in _TEXT else raw)
             elif code == 0x4A:  # J BININT
-                push(_INT4.unpack_from(data, at)[0])
-                at += 4
+                push(_INT4.unpack_from(data, offset)[0])
+                offset += 4
             elif code == 0x8A:  # LONG1
-                length = data[at]
+                length = data[offset]
                 if length > _LONGEST_NUMBER:
                     raise NotPlain(f"holds a number of {length} bytes")
-                push(int.from_bytes(_taken(data, at + 1, length), "little", signed=True))
-                at += 1 + length
+                push(int.from_bytes(_taken(data, offset + 1, length), "little", signed=True))
+                offset += 1 + length
             elif code in _OPERATIONS:
                 _OPERATIONS[code](self)
             elif code == 0x47:  # G BINFLOAT
-                push(_FLOAT8.unpack_from(data, at)[0])
-                at += 8
+                push(_FLOAT8.unpack_from(data, offset)[0])
+                offset += 8
             elif code == 0x80:  # PROTO
-                at += 1
+                offset += 1
             elif code == 0x95:  # FRAME: its length helps only who reads from a stream
-                at += 8
+                offset += 8
             elif code == 0x94:  # MEMOIZE
                 memo[len(memo)] = stack[-1]
             elif code == STOP:
                 return stack[-1]
             else:
-                self._refuse(code, at)
+                self._refuse(code, offset)
         raise NotPlain(f"takes more than {_MOST_STEPS:,} steps to build")
 
-    def _refuse(self, code: int, at: int) -> None:
+    def _refuse(self, code: int, offset: int) -> None:
         name = _REFUSED.get(code)
         if name is None:
             raise NotPlain(
-                f"has the opcode {code:#x} at byte {at - 1:,}, which no plain data needs"
+                f"has the opcode {code:#x} at byte {offset - 1:,}, which no plain data needs"
             )
         wanted = ""
         if name in ("GLOBAL", "INST"):
-            lines = self._data[at : at + _LONGEST_LINE].split(b"\n")[:2]
+            lines = self._data[offset : offset + _LONGEST_LINE].split(b"\n")[:2]
             wanted = b".".join(lines).decode("utf-8", "replace")
         elif name == "STACK_GLOBAL":
             names = [part for part in self._stack[-2:] if isinstance(part, str)]
@@ -223,8 +223,8 @@ class _Machine:
         return self._stack[0] if self._stack else None
 
 
-def _taken(data: bytes, at: int, length: int) -> bytes:
-    piece = data[at : at + length]
+def _taken(data: bytes, offset: int, length: int) -> bytes:
+    piece = data[offset : offset + length]
     if len(piece) < length:
         raise IndexError("end of data")
     return piece

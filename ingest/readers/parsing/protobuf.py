@@ -14,11 +14,11 @@ _MAX_FIELD = (1 << 29) - 1
 
 
 class Damaged(ValueError):
-    """The bytes are no message from some place on; `at` is that place."""
+    """The bytes are no message from `offset` on."""
 
-    def __init__(self, at: int) -> None:
-        super().__init__(f"damaged at byte {at:,}")
-        self.at = at
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"damaged at byte {offset:,}")
+        self.at = offset
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int | bytes, int]]:
@@ -26,35 +26,35 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes, int]]:
 
     Integers are unsigned, as they lie there.
     """
-    at = 0
-    while at < len(data):
-        begin = at
-        key, at = _varint(data, at, begin)
+    offset = 0
+    while offset < len(data):
+        begin = offset
+        key, offset = _varint(data, offset, begin)
         number, wire = key >> 3, key & 7
         if not 0 < number <= _MAX_FIELD:
             raise Damaged(begin)
         value: int | bytes
         if wire == VARINT:
-            value, at = _varint(data, at, begin)
+            value, offset = _varint(data, offset, begin)
         elif wire == BYTES:
-            size, at = _varint(data, at, begin)
-            value, at = data[at : at + size], at + size
+            size, offset = _varint(data, offset, begin)
+            value, offset = data[offset : offset + size], offset + size
         elif wire in (FIXED64, FIXED32):
             size = 8 if wire == FIXED64 else 4
-            value, at = int.from_bytes(data[at : at + size], "little"), at + size
+            value, offset = int.from_bytes(data[offset : offset + size], "little"), offset + size
         else:
             raise Damaged(begin)
-        if at > len(data):
+        if offset > len(data):
             raise Damaged(begin)
         yield number, value, begin
 
 
-def _varint(data: bytes, at: int, begin: int) -> tuple[int, int]:
+def _varint(data: bytes, offset: int, begin: int) -> tuple[int, int]:
     value = shift = 0
-    for byte in data[at : at + _LONGEST_VARINT]:
-        at += 1
+    for byte in data[offset : offset + _LONGEST_VARINT]:
+        offset += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value & ((1 << 64) - 1), at
+            return value & ((1 << 64) - 1), offset
         shift += 7
     raise Damaged(begin)

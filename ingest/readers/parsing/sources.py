@@ -1,7 +1,7 @@
 """What a user points at, as a stream of files: single files, folders, archives, gzip inside.
 
 Everything is read forward only and in pieces, so that an archive is never unpacked to disk and
-memory stays flat. What is damaged ends early and says where; it raises nothing.
+memory stays flat. What is damaged ends early and reports where; it raises nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ingest.streams import (
 )
 
 HEAD_BYTES = 1 << 20
-"""How much of a file may be looked at to say what it is."""
+"""How much of a file may be looked at to recognise it."""
 _LONGEST_NAME = 1000
 _UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 """Byte order marks of text that Windows has saved again."""
@@ -73,7 +73,7 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
 
 
 def cut_to_limit(files: list[Path]) -> str:
-    """Remove the files beyond RANKSCOPE_MAX_FILES; returns what to say of them, if anything."""
+    """Remove the files beyond RANKSCOPE_MAX_FILES; returns sentences about them, if any."""
     most = limits().max_files
     rest = files[most:]
     del files[most:]
@@ -81,12 +81,12 @@ def cut_to_limit(files: list[Path]) -> str:
 
 
 def _files_below(folder: Path) -> list[Path]:
-    found = [
+    paths = [
         path
         for path in folder.rglob("*")
         if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
     ]
-    return sorted(found, key=lambda path: natural_key(str(path.relative_to(folder))))
+    return sorted(paths, key=lambda path: natural_key(str(path.relative_to(folder))))
 
 
 def sources(files: Sequence[Path], on_bytes: Callable[[int], None]) -> Iterator[Source]:
@@ -135,7 +135,7 @@ def _source(
         raw = Ahead(inflated(raw.read, inflating, allowance))
         damage = [*damage, inflating]
         path = None
-    # the whole head at once: isal tells damage too early after a first read of two bytes
+    # the whole head at once: isal reports damage too early after a first read of two bytes
     encoding = _UTF_16.get(raw.look(HEAD_BYTES)[:2])
     if encoding is not None:
         raw = Ahead(as_utf_8(raw.read, encoding))

@@ -2,7 +2,7 @@
 
 Views, triggers, virtual tables and generated columns are never touched: what looks like a table of
 the format is checked to be one, and an authorizer denies everything but reading those tables. A
-database is opened as immutable, so that nothing is written beside it.
+database is opened as immutable, so that nothing is written next to it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 _DAMAGED = (sqlite3.Error, OverflowError, MemoryError, UnicodeError)
-"""What sqlite3 raises on damage; names of columns are decoded whatever text_factory says."""
+"""What sqlite3 raises on damage; names of columns are decoded whatever text_factory is."""
 _GENERATED = (2, 3)
 """PRAGMA table_xinfo's mark of columns that are computed, which could call functions."""
 
@@ -97,14 +97,12 @@ class Database:
         return self._tables.issuperset(tables)
 
     def columns(self, table: str) -> set[str]:
-        """Stored columns of a table; empty where it is none."""
+        """Stored columns of a table; empty for anything else."""
         if table not in self._tables:
             return set()
         try:
-            with closing(
-                self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})")
-            ) as found:
-                return {row[1] for row in found if row[6] not in _GENERATED}
+            with closing(self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})")) as rows:
+                return {row[1] for row in rows if row[6] not in _GENERATED}
         except _DAMAGED as error:
             raise Unreadable(f"table {table} is damaged: {error}") from None
 

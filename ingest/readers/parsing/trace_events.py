@@ -34,11 +34,11 @@ AnyEvent = TypeVar("AnyEvent", bound=Event)
 
 def event_stream(read: Callable[[int], bytes], kind: type[AnyEvent]) -> EventStream[AnyEvent]:
     """Events as `kind`; of damaged ones what can be understood, see tolerant_event."""
-    one = msgspec.json.Decoder(kind)
+    decoder = msgspec.json.Decoder(kind)
 
     def decode_one(text: bytes) -> AnyEvent | None:
         try:
-            return one.decode(text)
+            return decoder.decode(text)
         except UNDECODABLE:
             return tolerant_event(text, kind)
 

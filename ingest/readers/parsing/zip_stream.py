@@ -25,7 +25,7 @@ _ENCRYPTED, _SIZES_BEHIND = 1, 8
 
 @dataclass
 class Headed:
-    """One file as its own header tells it; `read` raises EOFError where the archive ends in it."""
+    """One file by its own header; `read` raises EOFError where the archive ends in it."""
 
     name: str
     is_encrypted: bool
@@ -85,30 +85,30 @@ class _Content:
 def headed_files(stream: BinaryIO, allowance: Allowance) -> Iterator[Headed]:
     """Files in the order in which they lie there, up to the first that is not whole.
 
-    Each is read to its end, by whoever gets it or here, before the next one is looked for. Raises
+    Each is read to its end, by its consumer or here, before the next one is looked for. Raises
     what reading it raises.
     """
-    at = 0
-    while (found := _headed(stream, at, allowance)) is not None:
-        headed, content, has_descriptor = found
+    offset = 0
+    while (member := _headed(stream, offset, allowance)) is not None:
+        headed, content, has_descriptor = member
         yield headed
         while content.end < 0 and headed.read(_PIECE_BYTES):
             pass  # its end is known by reading it
         if content.end < 0:
             return
-        at = _behind(stream, content.end) if has_descriptor else content.end
+        offset = _behind(stream, content.end) if has_descriptor else content.end
 
 
 def _headed(
-    stream: BinaryIO, at: int, allowance: Allowance
+    stream: BinaryIO, offset: int, allowance: Allowance
 ) -> tuple[Headed, _Content, bool] | None:
-    stream.seek(at)
+    stream.seek(offset)
     header = stream.read(_HEADER.size)
     if len(header) < _HEADER.size or not header.startswith(FILE_HEADER):
         return None
     _, _, flags, method, _, _, _, size, _, name_bytes, extra_bytes = _HEADER.unpack(header)
     name = stream.read(name_bytes).decode("utf-8", "replace")
-    begin = at + _HEADER.size + name_bytes + extra_bytes
+    begin = offset + _HEADER.size + name_bytes + extra_bytes
     has_descriptor = bool(flags & _SIZES_BEHIND)
     is_known = not has_descriptor and size != 0xFFFFFFFF
     content = _Content(stream, begin, method, size if is_known else None, allowance)

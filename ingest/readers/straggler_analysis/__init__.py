@@ -17,14 +17,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import UserError
-from ingest.readers import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.sources import Source
-from ingest.readers.straggler_analysis.operations import Operations, with_places, with_times
-from ingest.readers.straggler_analysis.sizes import sizes_beside, sizes_in, sizes_in_metadata
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.straggler_analysis.operations import Operations, with_indices, with_times
+from ingest.readers.straggler_analysis.sizes import sizes_in, sizes_in_folder, sizes_in_metadata
+from ingest.readers.tables.staged_rows import StagedRows
 from trace_hooks.layout import ParallelLayout
 
-NAME = "straggler_analysis"
+FORMAT = Format(
+    "straggler_analysis", "StragglerAnalysis", layout_from="coordinates", is_operation_trace=True
+)
 
 _COLUMNS = ("dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration", "seq_id")
 _OPTIONAL = ("mb_id", "gmc", "mc")
@@ -49,8 +51,8 @@ class _Trace:
     name: str
     table: bytes = b""
     """its rows as an Arrow stream"""
-    told_sizes: dict[str, int] | None = None
-    sizes_beside: dict[str, dict[str, int]] = field(default_factory=dict)
+    own_sizes: dict[str, int] | None = None
+    sizes_in_folder: dict[str, dict[str, int]] = field(default_factory=dict)
     """by the path of each yaml in its folder"""
 
 
@@ -62,7 +64,7 @@ class _Sizes:
     sizes: dict[str, int]
 
 
-def read(source: Source, shelf: Shelf) -> _Trace | _Sizes:
+def read(source: Source, staged: StagedRows) -> _Trace | _Sizes:
     """Read the operations or the sizes."""
     sizes = sizes_in(source.head)
     if sizes is not None:
@@ -75,15 +77,15 @@ def read(source: Source, shelf: Shelf) -> _Trace | _Sizes:
             table = file.read(columns=names)
             table.validate(full=True)  # what is damaged must not be met later, outside of here
             trace.table = _arrow_stream(table)
-            trace.told_sizes = sizes_in_metadata(file.schema_arrow.metadata or {})
+            trace.own_sizes = sizes_in_metadata(file.schema_arrow.metadata or {})
     except (pa.ArrowException, OSError) as error:
-        shelf.add_problem(f"{source.name}: damaged Parquet: {' '.join(str(error).split())}")
+        staged.add_problem(f"{source.name}: damaged Parquet: {' '.join(str(error).split())}")
     if source.path is not None:
-        trace.sizes_beside = sizes_beside(source.path)
+        trace.sizes_in_folder = sizes_in_folder(source.path)
     return trace
 
 
-class Reading:
+class Import:
     """One import: one Parquet file, and its yaml where the user gave a folder."""
 
     def __init__(self, sink: Sink) -> None:
@@ -91,12 +93,12 @@ class Reading:
         self._traces: list[_Trace] = []
         self._sizes: dict[str, dict[str, int]] = {}
 
-    def take(self, found: _Trace | _Sizes) -> None:
+    def add_file(self, file: _Trace | _Sizes) -> None:
         """The operations or the sizes."""
-        if isinstance(found, _Sizes):
-            self._sizes[found.name] = found.sizes
+        if isinstance(file, _Sizes):
+            self._sizes[file.name] = file.sizes
         else:
-            self._traces.append(found)
+            self._traces.append(file)
 
     def finish(self) -> None:
         """Write the one trace; raises UserError where there are several."""
@@ -115,8 +117,10 @@ class Reading:
         try:
             operations = self._operations(trace.name, pa.ipc.open_stream(trace.table).read_all())
         except (pa.ArrowException, ValueError) as error:
-            said = " ".join(str(error).split())
-            self._sink.add_problem(f"{trace.name}: columns of other types than a trace has: {said}")
+            reason = " ".join(str(error).split())
+            self._sink.add_problem(
+                f"{trace.name}: columns of other types than a trace has: {reason}"
+            )
             return
         sizes = self._own_sizes(trace)
         layout = self._layout(sizes, operations)
@@ -125,9 +129,9 @@ class Reading:
             operations.write(self._sink, rank, layout, sizes)
 
     def _operations(self, name: str, all_rows: pa.Table) -> Operations:
-        """The operations that a trace can have; the others are told."""
+        """The operations that a trace can have; the others are reported."""
         timed = with_times(all_rows)
-        placed = with_places(timed)
+        placed = with_indices(timed)
         for lost, of in (
             (all_rows.num_rows - timed.num_rows, "time"),
             (timed.num_rows - placed.num_rows, "rank, step or stage of any job"),
@@ -137,10 +141,10 @@ class Reading:
         return Operations(placed)
 
     def _own_sizes(self, trace: _Trace) -> Mapping[str, int]:
-        """Sizes from the Parquet metadata, else from the yaml that was given or lies beside."""
-        if trace.told_sizes is not None:
-            return trace.told_sizes
-        name, candidates = trace.name, self._sizes or trace.sizes_beside
+        """Sizes from the Parquet metadata, else from the yaml that was given or found."""
+        if trace.own_sizes is not None:
+            return trace.own_sizes
+        name, candidates = trace.name, self._sizes or trace.sizes_in_folder
         same_trial = [text for text in candidates if _trial(text) == _trial(name)]
         if len(same_trial) == 1:
             return candidates[same_trial[0]]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.limits import limits
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.tables.nesting import depths
 from ingest.readers.tables.rows import Coded, rank_info, rows
 from trace_hooks.layout import ParallelLayout
@@ -123,7 +123,7 @@ class Operations:
             self._write_collectives(sink, rank, layout, N)
 
     def _write_collectives(self, sink: Sink, rank: int, layout: ParallelLayout, N: Ints) -> None:
-        """Operations over all data-parallel ranks of a stage, numbered alike on every member."""
+        """Operations over all data-parallel ranks of a stage, numbered the same on every member."""
         is_dp_op = np.array([optype in _DP_OPS for optype in self.optypes])
         N = N[is_dp_op[self.optype_N[N]]]
         if not len(N):
@@ -162,7 +162,7 @@ def with_times(table: pa.Table) -> pa.Table:
     return table.filter(pc.and_(*usable))
 
 
-def with_places(table: pa.Table) -> pa.Table:
+def with_indices(table: pa.Table) -> pa.Table:
     """The operations whose numbers a job can have."""
     import pyarrow.compute as pc  # here: every reading process would pay for it
 

@@ -48,12 +48,12 @@ def _text(value: object) -> object:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
-def sizes_beside(path: Path) -> dict[str, dict[str, int]]:
+def sizes_in_folder(path: Path) -> dict[str, dict[str, int]]:
     """Sizes by the path of each yaml in the folder of a file that has any."""
-    found = {
+    candidates = {
         str(other): sizes_in(_beginning(other)) for other in sorted(path.parent.glob("*.y*ml"))
     }
-    return {name: sizes for name, sizes in found.items() if sizes is not None}
+    return {name: sizes for name, sizes in candidates.items() if sizes is not None}
 
 
 def _beginning(path: Path) -> bytes:

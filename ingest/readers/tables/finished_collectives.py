@@ -1,4 +1,4 @@
-"""Collectives that are over, as their kernels tell: rows and groups of one rank, members of all."""
+"""Collectives that are over, from their kernels: rows and groups of one rank, members of all."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.tables.rows import rows
 from ingest.readers.tables.span_list import ROWS_AT_ONCE
+
+UNMATCHED_SEQ = 1 << 40
+"""Numbers from here on belong to messages whose number on the other side is not known."""
 
 
 class Done(NamedTuple):
@@ -57,21 +60,21 @@ class Members:
         self._seen: dict[Hashable, dict[int, int]] = defaultdict(dict)
         self._sizes: dict[Hashable, int] = {}
 
-    def see(self, comm: Hashable, size: int, place: int, rank: int) -> None:
-        """That global rank `rank` is number `place` of a communicator of so many."""
-        self._seen[comm][place] = rank
+    def see(self, comm: Hashable, size: int, position: int, rank: int) -> None:
+        """Note that global rank `rank` is number `position` of a communicator of `size`."""
+        self._seen[comm][position] = rank
         self._sizes[comm] = size
 
     def of(self, comm: Hashable) -> tuple[int, ...]:
-        """Global ranks in the communicator's order; empty where a file that would tell is missing.
+        """Global ranks in the communicator's order; empty where a file that names them is missing.
 
         One as large as the job holds all ranks, also where half of them, or fewer, were not seen.
         """
         seen, size = self._seen[comm], self._sizes[comm]
         if len(seen) == size:
-            return tuple(seen[place] for place in sorted(seen))
+            return tuple(seen[position] for position in sorted(seen))
         return tuple(range(size)) if size == self._world_size <= 2 * len(seen) else ()
 
 
-def _columns(names: Sequence[str], found: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-    return dict(zip(names, map(list, zip(*found, strict=True)), strict=True))
+def _columns(names: Sequence[str], records: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    return dict(zip(names, map(list, zip(*records, strict=True)), strict=True))

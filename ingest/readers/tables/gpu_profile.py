@@ -11,7 +11,7 @@ from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.sqlite_file import MAGIC, Database, Unreadable
 from ingest.readers.parsing.trace_events import MAX_NS
 from ingest.readers.tables.process_ranks import Processes
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.whole_files import TooLarge, on_disk
 
 
@@ -47,11 +47,11 @@ class Profile(ABC):
         return bool(self._texts)
 
     def text(self, number: object) -> str:
-        """The text of a number; empty where there is none."""
+        """The text of a number; empty without one."""
         return self._texts.get(number, "") if isinstance(number, int) else ""
 
     def tell_bad_rows(self) -> None:
-        """Say how many rows had no usable times."""
+        """Report how many rows had no usable times."""
         bad = self.processes.num_bad
         bad += sum(self.processes.of(p).num_refused for p in self.processes.ranks())
         if bad:
@@ -61,7 +61,7 @@ class Profile(ABC):
 def is_database(
     source: Source, in_head: Callable[[bytes], bool], in_tables: Callable[[Database], bool]
 ) -> bool:
-    """Whether it is a SQLite database of a format, which its first bytes tell, or its tables."""
+    """Whether it is a SQLite database of a format, by its first bytes or its tables."""
     if not source.head.startswith(MAGIC):
         return False
     if in_head(source.head):
@@ -76,21 +76,21 @@ def is_database(
 
 
 def read_profile(
-    source: Source, shelf: Shelf, kind: type[Profile], nothing: str
+    source: Source, staged: StagedRows, kind: type[Profile], nothing: str
 ) -> Processes | None:
-    """Read one database; None where it cannot be read, or has `nothing`, which the shelf tells."""
+    """Read one database; None, with a problem, where it cannot be read or is empty."""
     processes = Processes(source.name)
     try:
         with on_disk(source) as path, Database(path) as database:
             profile = kind(database, processes)
             profile.read()
     except (Unreadable, TooLarge) as error:
-        shelf.add_problem(f"{source.name}: {error}")
+        staged.add_problem(f"{source.name}: {error}")
         return None
     for problem in (*source.damages(), *profile.problems):
-        shelf.add_problem(f"{source.name}: {problem}")
+        staged.add_problem(f"{source.name}: {problem}")
     if not processes.ranks():
-        shelf.add_problem(f"{source.name}: holds {nothing}")
+        staged.add_problem(f"{source.name}: holds {nothing}")
         return None
     return processes
 

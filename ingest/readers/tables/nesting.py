@@ -19,25 +19,25 @@ def depths(track_N: Ints, start_ns_N: Ints, dur_ns_N: Ints) -> npt.NDArray[np.in
     stream under programmatic dependent launch) take the first free lane.
     """
     order = np.lexsort((-dur_ns_N, start_ns_N, track_N))
-    found = np.zeros(len(order), np.int16)
+    depth = np.zeros(len(order), np.int16)
     if not len(order):
-        return found
+        return depth
     borders = np.flatnonzero(np.diff(track_N[order])) + 1
     for part in np.split(order, borders):
         start_ns = start_ns_N[part]
         end_ns = start_ns + dur_ns_N[part]
         if (np.maximum.accumulate(end_ns)[:-1] > start_ns[1:]).any():
-            _stack(part, start_ns, end_ns, found)
-    return found
+            _stack(part, start_ns, end_ns, depth)
+    return depth
 
 
-def _stack(part: Ints, start_ns: Ints, end_ns: Ints, found: npt.NDArray[np.int16]) -> None:
+def _stack(part: Ints, start_ns: Ints, end_ns: Ints, depth: npt.NDArray[np.int16]) -> None:
     """Depths of the spans `part` of one track, in order of start, the longest of a start first."""
     lanes = _Lanes()
     for first in range(0, len(part), SPANS_AT_ONCE):
         piece = slice(first, first + SPANS_AT_ONCE)  # Python's integers are large
-        depth = lanes.take(start_ns[piece].tolist(), end_ns[piece].tolist())
-        found[part[piece]] = np.minimum(depth, MAX_DEPTH)
+        lanes_of_piece = lanes.add(start_ns[piece].tolist(), end_ns[piece].tolist())
+        depth[part[piece]] = np.minimum(lanes_of_piece, MAX_DEPTH)
 
 
 class _Lanes:
@@ -47,7 +47,7 @@ class _Lanes:
         self._open_ends: list[int] = []
         self._crossed = False  # some open span outlives the one it began in
 
-    def take(self, starts_ns: list[int], ends_ns: list[int]) -> list[int]:
+    def add(self, starts_ns: list[int], ends_ns: list[int]) -> list[int]:
         """Lane of each of the next spans."""
         lanes: list[int] = []
         open_ends, crossed = self._open_ends, self._crossed

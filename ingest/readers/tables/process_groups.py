@@ -1,4 +1,4 @@
-"""Process groups of a torch.profiler file: who is in them, along which axis, in which layout."""
+"""Process groups as PyTorch describes them: who is in them, along which axis, in which layout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from functools import cached_property
 from typing import Any
 
 from ingest.limits import limits
-from ingest.readers.kineto.events import CommArgs
+from ingest.readers.base import Sink
+from ingest.readers.tables.rows import rows
+from ingest.readers.tables.torch_names import CommArgs
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import UNKNOWN
 
@@ -52,6 +54,20 @@ class Group:
         return _KIND_BY_AXIS.get(self.axis, "other_comm")
 
 
+def write_groups(sink: Sink, rank: int, groups: Sequence[Group]) -> None:
+    """A row of `groups` for each of these."""
+    columns = {
+        "rank": rank,
+        "group_id": [group.group_id for group in groups],
+        "name": [group.name for group in groups],
+        "desc": [group.desc for group in groups],
+        "axis": [group.axis for group in groups],
+        "ranks": [list(group.ranks) for group in groups],
+    }
+    if groups:
+        sink.add_rows("groups", rank, rows("groups", len(groups), columns))
+
+
 class DistributedInfo:
     """`distributedInfo` of a file, every field of which may be absent or of another type."""
 
@@ -68,7 +84,7 @@ class DistributedInfo:
         """Layout that the groups' own descriptions spell out; None where they leave any doubt.
 
         Every axis must be named, sizes must multiply to the world, and every named group must be
-        exactly the ranks the layout says.
+        exactly the ranks of the layout.
         """
         return self._layout
 
@@ -161,11 +177,11 @@ _LAYOUT_AXES = ("pp", "cp", "dp_replicate", "dp_shard", "dp", "tp")
 
 def _axis_word(desc: str) -> str:
     """Axis a description names; empty for none, and for several."""
-    found = [axis for axis, pattern in _AXIS_WORDS if pattern.search(desc.lower())]
-    split = {"dp_replicate", "dp_shard"} & set(found)
+    axes = [axis for axis, pattern in _AXIS_WORDS if pattern.search(desc.lower())]
+    split = {"dp_replicate", "dp_shard"} & set(axes)
     if split:
-        found = [axis for axis in found if axis != "dp"]
-    return found[0] if len(found) == 1 else ""
+        axes = [axis for axis in axes if axis != "dp"]
+    return axes[0] if len(axes) == 1 else ""
 
 
 def _group_of(entry: Mapping[str, Any]) -> Group:

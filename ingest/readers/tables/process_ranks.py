@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.span_list import SpanList, write_steps
 from ingest.readers.tables.whole_files import add_imported_clock
@@ -47,12 +47,12 @@ class Processes:
         return sorted((p for p, spans in self._spans.items() if len(spans)), key=str)
 
     def write(self, sink: Sink, first_rank: int, pid_of: Callable[[Hashable], int]) -> None:
-        """Write every rank, `first_rank` being the first, and say that they are guessed."""
+        """Write every rank, `first_rank` being the first, and report that they are guessed."""
         base_ns, last_rank = self.base_ns, first_rank + len(self.ranks()) - 1
         alone = last_rank == first_rank
         shown = f"rank {first_rank}" if alone else f"ranks {first_rank} to {last_rank}"
         sink.add_guess(
-            f"{self.name} tells no ranks: its processes are shown as {shown}, by their GPU"
+            f"{self.name} names no ranks: its processes are shown as {shown}, by their GPU"
         )
         for rank, process in enumerate(self.ranks(), first_rank):
             spans = self.of(process)

@@ -1,4 +1,4 @@
-"""Ranks and layout of files that tell coordinates (dp, pp, tp) and perhaps no rank."""
+"""Ranks and layout of files that have coordinates (dp, pp, tp) and perhaps no rank."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _ORDER = ("pp", "dp", "tp")
 class Grid:
     """The rank of every file, and the layout where the files fill a whole grid."""
 
-    def __init__(self, coords: Sequence[Mapping[str, int]], told: Sequence[int | None]) -> None:
-        """`coords` and `told` ranks of the same files, in the same order."""
+    def __init__(self, coords: Sequence[Mapping[str, int]], known: Sequence[int | None]) -> None:
+        """`coords` and `known` ranks of the same files, in the same order."""
         self.guesses: list[str] = []
         self.ranks: list[int] = []
         sizes = {axis: max(c.get(axis, 0) for c in coords) + 1 for axis in _ORDER}
@@ -22,10 +22,10 @@ class Grid:
         is_whole = len(cells) == len(coords) == sizes["pp"] * sizes["dp"] * sizes["tp"]
         layout = ParallelLayout.from_sizes("-".join(_ORDER), **sizes) if is_whole else None
         counted = [_position(c, sizes) if layout else n for n, c in enumerate(coords)]
-        self.ranks = [n if rank is None else rank for n, rank in zip(counted, told, strict=True)]
-        if None in told:
+        self.ranks = [n if rank is None else rank for n, rank in zip(counted, known, strict=True)]
+        if None in known:
             order = "their coordinates in Megatron's default order" if layout else "their order"
-            self.guesses.append(f"no file tells its global rank: ranks are numbered by {order}")
+            self.guesses.append(f"no file names its global rank: ranks are numbered by {order}")
         fits = layout is not None and sorted(self.ranks) == list(range(len(coords)))
         self.layout = layout if fits and self.ranks == counted else None
         if self.layout is not None:
@@ -37,7 +37,7 @@ class Grid:
 
 
 def _position(coords: Mapping[str, int], sizes: Mapping[str, int]) -> int:
-    found = 0
+    position = 0
     for axis in _ORDER:
-        found = found * sizes[axis] + coords.get(axis, 0)
-    return found
+        position = position * sizes[axis] + coords.get(axis, 0)
+    return position

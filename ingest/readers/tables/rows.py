@@ -1,4 +1,4 @@
-"""Rows of the schema's tables from columns, with the defaults of what a file does not tell."""
+"""Rows of the schema's tables from columns, with defaults for what a file does not have."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def rank_info(
     started_ns: int = 0,
     ended_ns: int = 0,
 ) -> RankInfo:
-    """What an imported file tells about a rank; world size and pid are -1 where it does not."""
+    """What an imported file holds about a rank; world size and pid are -1 unknown."""
     inside = layout is not None and 0 <= rank < layout.world_size
     return RankInfo(
         schema=SCHEMA_VERSION,

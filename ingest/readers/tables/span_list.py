@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.limits import limits, variable
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.parsing.trace_events import MAX_NS
 from ingest.readers.tables.nesting import depths
 from ingest.readers.tables.rows import Coded, rows
@@ -19,7 +19,7 @@ from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
 ROWS_AT_ONCE = 1 << 18
 MAX_STEP = 2**53
 TOLD_BEFORE_FIRST = -2
-"""Step of a span that is told to lie before the first one; SpanList.fill_steps makes it -1."""
+"""Step of a span that lies before the first one by its file; SpanList.fill_steps makes it -1."""
 _INT32 = 2**31
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 
@@ -122,11 +122,11 @@ class SpanList:
         """The spans of some tracks."""
         kept = np.array([keeps(track) for track in self._tracks], np.bool_)
         mask = kept[self._array("track")] if len(self) else np.empty(0, np.bool_)
-        found = SpanList()
-        found._names, found._tracks = self._names, self._tracks
-        for name, column in found._columns.items():
+        part = SpanList()
+        part._names, part._tracks = self._names, self._tracks
+        for name, column in part._columns.items():
             column.frombytes(self._array(name)[mask].tobytes())
-        return found
+        return part
 
     def shift(self, by_ns: int) -> None:
         """Move all times; what leaves the range of times is set to its border."""
@@ -138,9 +138,9 @@ class SpanList:
         starts = np.array([begin for _, begin, _ in windows], np.int64)
         steps = np.array([BEFORE_FIRST_STEP, *(step for step, _, _ in windows)], np.int64)
         own = self._array("step")
-        at = steps[np.searchsorted(starts, self._array("ts_ns"), side="right")]
-        found = np.where(own == BEFORE_FIRST_STEP, at, np.maximum(own, BEFORE_FIRST_STEP))
-        self._columns["step"] = array("q", found.tobytes())
+        by_time = steps[np.searchsorted(starts, self._array("ts_ns"), side="right")]
+        filled = np.where(own == BEFORE_FIRST_STEP, by_time, np.maximum(own, BEFORE_FIRST_STEP))
+        self._columns["step"] = array("q", filled.tobytes())
 
     def place_chunks(self, num_stages: int, stage: int) -> None:
         """Turn a stage's own chunk numbers into global ones; -1 where the stages are not known."""
@@ -162,13 +162,13 @@ class SpanList:
         """(step, first begin, last end) of every step from 0 on, ascending."""
         steps, ts_ns = self._array("step"), self._array("ts_ns")
         end_ns = ts_ns + self._array("dur_ns")
-        found = []
+        extents = []
         order = np.argsort(steps, kind="stable")
         for part in np.split(order, np.flatnonzero(np.diff(steps[order])) + 1):
             if len(part) and steps[part[0]] >= 0:
                 begin_ns, last_ns = int(ts_ns[part].min()), int(end_ns[part].max())
-                found.append((int(steps[part[0]]), begin_ns, last_ns))
-        return found
+                extents.append((int(steps[part[0]]), begin_ns, last_ns))
+        return extents
 
     def write(
         self,
@@ -180,7 +180,7 @@ class SpanList:
     ) -> None:
         """Give them to the sink in order of time, a piece at a time.
 
-        `times_restart`: times begin anew in each step, so that steps share no track. Tracks with
+        `times_restart`: times start again in each step, so that steps share no track. Tracks with
         one `label` are one; `rename` makes texts of names.
         """
         labels = Codes()

@@ -1,7 +1,7 @@
-"""What a reader finds in one file, put aside until the run takes it, or leaves it.
+"""What a reader finds in one file, staged until the run takes it or leaves it out.
 
 Rows lie in files from the beginning, so that they cost no memory and are moved by a rename; the
-rest is remembered. A shelf can be pickled: files are read in processes of their own.
+rest is remembered. Staged rows can be pickled: files are read in processes of their own.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from ingest.readers import Sink
-from ingest.run_folder.run_writer import check_rank, tells_start, write_rows
+from ingest.readers.base import Sink
+from ingest.run_folder.run_writer import check_rank, has_start, write_rows
 from trace_hooks.schema import RankInfo
 
 
-class Shelf:
+class StagedRows:
     """A sink that keeps what it is given; rows go into files in `folder`."""
 
     def __init__(self, folder: Path) -> None:
@@ -26,13 +26,13 @@ class Shelf:
 
     @property
     def started_ns(self) -> int | None:
-        """When the first rank began that lies here and tells it; Unix ns."""
+        """When the first of the staged ranks started, where a rank has it; Unix ns."""
         infos = (values[0] for method, values in self._given if method == "add_rank")
-        return next((info["started_ns"] for info in infos if tells_start(info)), None)
+        return next((info["started_ns"] for info in infos if has_start(info)), None)
 
-    def another(self) -> Shelf:
-        """One for what the run may leave by itself."""
-        return Shelf(self._folder)
+    def another(self) -> StagedRows:
+        """An empty one, for what the run may leave out."""
+        return StagedRows(self._folder)
 
     def give_to(self, sink: Sink) -> None:
         """Hand everything over, in the order in which it came."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 
 from ingest.limits import MIB, limits, variable
-from ingest.readers import Sink
+from ingest.readers.base import Sink
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.rows import rows
 
@@ -49,7 +49,7 @@ def rank_of_name(name: str) -> int | None:
 
 
 def add_imported_clock(sink: Sink, rank: int, ts_ns: int) -> None:
-    """Says that the rank's clock is used as it is, with nothing known of its error."""
+    """Notes that the rank's clock is used as it is, with nothing known of its error."""
     clock = {"ts_ns": ts_ns, "offset_ns": 0, "drift_ppb": 0, "method": "imported"}
     sink.add_rows("clocks", rank, rows("clocks", 1, {"rank": rank, **clock}))
 

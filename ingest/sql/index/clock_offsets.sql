@@ -1,7 +1,7 @@
 -- Clock estimates with the time each is valid from: the latest before a moment, for the time before
 -- the first estimate the first. Ranks without an estimate: rank 0 is the reference where others
 -- have one; ranks of a job on one single known host share its clock. All others stay unknown, and so
--- do ranks of which it is told that their clock is unknown (method none).
+-- do ranks whose clock is recorded as unknown (method none).
 INSERT INTO clock_offsets
 WITH estimates AS (
     SELECT attempt, rank, ts_ns, offset_ns, err_ns, drift_ppb, method

@@ -1,5 +1,5 @@
 -- Peak of one device by the name torch gives it: dense bf16 (no sparsity), 1e12 FLOP/s, as its
--- vendor's data sheet says. A torch device of an MI250X is one of its two dies: half of the 383.
+-- vendor's data sheet. A torch device of an MI250X is one of its two dies: half of the 383.
 CREATE TABLE device_peaks AS FROM (VALUES
     ('\bA100\b', 312, 'NVIDIA A100 Tensor Core GPU data sheet'),
     ('\bH100 PCIe\b', 756, 'NVIDIA H100 Tensor Core GPU data sheet, PCIe'),

@@ -1,5 +1,5 @@
 -- Groups of new `groups` files, once each; a known axis wins over an unknown one. Their axis is what
--- the files tell: a layout corrected by hand comes after.
+-- the files have it: a layout corrected by hand comes after.
 INSERT OR REPLACE INTO group_members
 SELECT attempt, group_id, name, "desc", axis, ranks, axis FROM (
     SELECT attempt, group_id, name, "desc", axis, ranks, rank

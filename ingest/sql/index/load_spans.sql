@@ -1,4 +1,4 @@
--- Spans that can lie in the windows asked for, with kinds and modes as numbers.
+-- Spans that can lie in the given windows, with kinds and modes as numbers.
 SELECT s.rank, s.step, s.ts_ns, greatest(s.dur_ns, 0) AS dur_ns, s.cpu_ns, s.recompute,
     list_position($kinds, if(ends_with(s.kind, '_comm'), coalesce(c.kind, s.kind), s.kind)) - 1 AS kind,
     list_position($modes, s.mode) - 1 AS mode, s.track

@@ -1,4 +1,4 @@
--- Rows of new `steps` files; a step told twice counts as told last. Files of
+-- Rows of new `steps` files; a step recorded twice counts as recorded last. Files of
 -- older minors lack columns: union_by_name.
 INSERT OR REPLACE INTO step_rows
 SELECT attempt, rank, step, start_ns, dur_ns, loss, grad_norm, tokens, flops, lr

@@ -1,17 +1,17 @@
--- What every SQL text can use beside the tables, rows_of and spans_of (ingest/database.py), and
+-- What every SQL text can use next to the tables, rows_of and spans_of (ingest/query/connection.py), and
 -- newest_steps.
 
 -- rows of files of tables by layer, with layers of the whole model: a pipeline stage that counts its
--- own from 0 anew has them numbered on from the stages before it
+-- own from 0 again has them numbered on from the stages before it
 CREATE MACRO rows_by_layer(files, wanted, step_from, step_to) AS TABLE
-    WITH told AS (
+    WITH recorded AS (
         SELECT s.*, coalesce(nullif(chunk, -1), r.pp, 0) AS stage
         FROM rows_of(files) s LEFT JOIN ranks r USING (attempt, rank)
         WHERE attempt = wanted AND step BETWEEN step_from AND step_to
     ),
     stages AS (
         SELECT stage, min(layer) AS first, max(layer) AS last, count(DISTINCT layer) AS num_layers
-        FROM told WHERE layer >= 0 GROUP BY stage
+        FROM recorded WHERE layer >= 0 GROUP BY stage
     ),
     numbered AS (
         SELECT stage, CASE WHEN first <= max(last) OVER before THEN sum(num_layers) OVER before
@@ -19,9 +19,9 @@ CREATE MACRO rows_by_layer(files, wanted, step_from, step_to) AS TABLE
         FROM stages
         WINDOW before AS (ORDER BY stage ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
     )
-    SELECT told.* REPLACE (
+    SELECT recorded.* REPLACE (
         if(layer < 0, layer, layer + coalesce(layers_before, 0))::INTEGER AS layer)
-    FROM told LEFT JOIN numbered USING (stage);
+    FROM recorded LEFT JOIN numbered USING (stage);
 
 -- step_rollup of one attempt, or of the newest attempt of each step where it is NULL
 CREATE MACRO chosen_steps(wanted) AS TABLE
@@ -34,7 +34,7 @@ CREATE MACRO chosen_collectives(wanted) AS TABLE
     SELECT c.* FROM collective_rollup c JOIN newest_steps n USING (step)
     WHERE c.attempt = coalesce(wanted, n.attempt);
 
--- groups whose members sit on several pipeline stages: whoever comes last there may only follow the
+-- groups whose members sit on several pipeline stages: the last to arrive there may only follow the
 -- schedule
 CREATE VIEW crossing_groups AS
     SELECT attempt, group_id FROM group_members WHERE axis = 'pp'
@@ -72,21 +72,21 @@ WITH work AS (
     FROM chosen_steps(wanted) s LEFT JOIN ranks r USING (attempt, rank)
     WHERE s.step BETWEEN low - 20 AND high AND s.step >= 0 AND s.finished AND s.compute_ns > 0
 ),
-asked AS (SELECT * FROM work WHERE step >= low),
+chosen AS (SELECT * FROM work WHERE step >= low),
 replicas AS (
     SELECT attempt, step, pp, tp, middle(list(work_ns ORDER BY work_ns)) AS all_ns
-    FROM asked GROUP BY attempt, step, pp, tp
+    FROM chosen GROUP BY attempt, step, pp, tp
 ),
 stages AS (
     SELECT attempt, step, pp, middle(list(work_ns ORDER BY work_ns)) AS all_ns
-    FROM asked GROUP BY attempt, step, pp
+    FROM chosen GROUP BY attempt, step, pp
 ),
 grouped AS (
     SELECT a.*, CASE WHEN r.all_ns.n > 3 THEN 'dp' WHEN s.all_ns.n > 3 THEN 'stage'
                      ELSE 'own past' END AS peers,
         CASE peers WHEN 'dp' THEN median_of_others(work_ns, r.all_ns)
                    WHEN 'stage' THEN median_of_others(work_ns, s.all_ns) END AS others_ns
-    FROM asked a JOIN replicas r USING (attempt, step, pp, tp) JOIN stages s USING (attempt, step, pp)
+    FROM chosen a JOIN replicas r USING (attempt, step, pp, tp) JOIN stages s USING (attempt, step, pp)
 ),
 alone AS (SELECT DISTINCT attempt, rank FROM grouped WHERE peers = 'own past'),
 past AS (

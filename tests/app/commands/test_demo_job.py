@@ -19,7 +19,7 @@ from ingest.run import Run
 from ingest.stopping import Interrupted
 from sample_traces import RECORDED
 
-TOO_SLOW = Interrupted("the query took longer than 60 s; ask for fewer ranks or steps")
+TOO_SLOW = Interrupted("the query took longer than 60 s; choose fewer ranks or steps")
 
 
 @pytest.fixture

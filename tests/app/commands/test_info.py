@@ -13,7 +13,8 @@ import pytest
 
 from app.cli import VERBS, main
 from app.commands.progress import reading_progress
-from ingest.imports.importer import HERE_VARIABLE, import_paths
+from ingest.imports.importer import import_paths
+from ingest.imports.worker_command import HERE_VARIABLE
 from tests.folders import TRACES
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout

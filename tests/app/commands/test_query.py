@@ -9,7 +9,7 @@ import pytest
 
 from app.cli import main
 from ingest.index.indexer import Indexer
-from ingest.query.questions import all_questions
+from ingest.query.saved_queries import saved_queries
 from tests.runs_builder import two_rank_run
 
 
@@ -75,9 +75,9 @@ def test_a_ready_question_with_values(folder, capsys):
 
 def test_the_list_has_every_question(capsys):
     text = said(capsys, "query", "--list")
-    assert all(f"\n{name}" in f"\n{text}" for name in all_questions())
+    assert all(f"\n{name}" in f"\n{text}" for name in saved_queries())
     listed = json.loads(said(capsys, "query", "--list", "--json"))
-    assert [row["name"] for row in listed] == list(all_questions())
+    assert [row["name"] for row in listed] == list(saved_queries())
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_the_list_has_every_question(capsys):
         (("DROP VIEW spans",), "exactly one SELECT"),
         (("step_times", "rank"), "KEY=VALUE"),
         (("step_times", "colour=red"), "takes no 'colour'"),
-        (("no_such_question",), "no question"),
+        (("no_such_query",), "no saved query"),
         (("SELECT 1", "a=1"), "ready question"),
         ((), "give a run and a question"),
         (("step_times", "rank=" + "9" * 400), "give one int value"),

@@ -17,7 +17,7 @@ from app.server import make_app
 from app.view_state import View
 from app.views.run.query import answered, prepared, questions
 from ingest.errors import UserError
-from ingest.query.questions import all_questions
+from ingest.query.saved_queries import saved_queries
 from ingest.stopping import Stop
 from tests.app.in_process import Client
 from tests.runs_builder import RunBuilder, two_rank_run
@@ -62,17 +62,17 @@ def test_a_ready_question(client):
     assert answer.json()["is_counted"]
 
 
-@pytest.mark.parametrize("name", all_questions())
+@pytest.mark.parametrize("name", saved_queries())
 def test_every_question_can_be_asked(client, name):
     values = {"int": "0", "float": "1", "text": "0"}
     given = {
         f"q.{p.name}": values[p.type]
-        for p in all_questions()[name].parameters
+        for p in saved_queries()[name].parameters
         if p.required and p.name != "now_ns"
     }
     answer = client.get("/api/run/two/query", params={"q": name, **given})
     assert answer.status_code == 200, answer.text
-    told = [column for column, _ in all_questions()[name].columns]
+    told = [column for column, _ in saved_queries()[name].columns]
     assert [column["name"] for column in answer.json()["columns"]] == told
 
 
@@ -173,7 +173,7 @@ def test_what_is_wrong_is_said_with_its_place(client):
 @pytest.mark.parametrize(
     ("params", "says"),
     [
-        ({"q": "nope"}, "no question 'nope'"),
+        ({"q": "nope"}, "no saved query 'nope'"),
         ({"q": "steps", "q.nope": "1"}, "takes no 'nope'"),
         ({"q": "steps", "q.step_min": "x"}, "step_min is 'x'"),
         ({"q": "rank_timeline"}, "needs rank"),
@@ -275,7 +275,7 @@ def test_the_servers_time_is_filled_in(hub):
 def test_the_page_has_every_question_with_its_documentation(hub):
     rendered = page.render(hub, View("two", "query"))
     options = json.loads(getattr(rendered, "data-options"))
-    assert [one["name"] for one in options["questions"]] == list(all_questions())
+    assert [one["name"] for one in options["questions"]] == list(saved_queries())
     assert options["questions"] == json.loads(json.dumps(questions()))
     one = next(one for one in options["questions"] if one["name"] == "late_ranks")
     assert one["doc"]

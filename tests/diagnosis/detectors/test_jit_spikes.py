@@ -13,7 +13,7 @@ from diagnosis.findings import Verdict
 from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.write import generate
+from sample_traces.generate.tables.write import generate
 from tests.diagnosis.work_tables import Phases, phase_tables
 from trace_hooks.layout import ParallelLayout
 

@@ -16,9 +16,9 @@ from diagnosis.whatif.causes import Cause, causes
 from diagnosis.whatif.operations import LAG, RANKS, Sizes, dense
 from diagnosis.whatif.recorded import recorded_operations
 from sample_traces.generate.faults import SyntheticFault
-from sample_traces.generate.ideal import true_S
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.write import generate
+from sample_traces.generate.simulation.ideal import true_S
+from sample_traces.generate.tables.write import generate
 from tests.diagnosis.whatif.test_recorded import span
 
 SLOW_MS = 6

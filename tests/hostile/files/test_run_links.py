@@ -234,7 +234,7 @@ def test_a_pipe_in_the_place_of_the_notes_of_a_quarantine_stops_no_pass(mine: Pa
     os.mkfifo(mine / "quarantine" / "sentences.json")
     with Indexer(mine) as indexer:
         indexer.refresh()
-        assert indexer.connection.execute("SELECT * FROM problems").fetchall() == []
+        assert indexer.database.connection.execute("SELECT * FROM problems").fetchall() == []
 
 
 def test_folders_without_end_in_an_index_make_it_another_elsewhere(

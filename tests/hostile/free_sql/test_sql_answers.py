@@ -87,7 +87,7 @@ def test_a_large_answer_is_read_in_portions(tmp_path: Path, answer: str, way: st
 def test_a_row_that_is_too_large_gets_a_sentence(tmp_path: Path, answer: str) -> None:
     found, grown = _read(tmp_path, "page", TOO_LARGE[answer])
     assert found == (
-        "SQL: a row of the answer takes more than 32 MB; ask for shorter texts or lists"
+        "SQL: a row of the answer takes more than 32 MB; select shorter texts or lists"
     )
     assert grown < _MOST_BYTES
 
@@ -106,6 +106,6 @@ def test_values_of_enums_have_a_limit_over_all_columns(tmp_path: Path, where: st
     if where != "in many columns without rows":
         assert found == (
             "SQL: the values of the answer's ENUMs take more than 32 MB over all of its columns; "
-            "ask for fewer columns, or cast them to VARCHAR"
+            "select fewer columns, or cast them to VARCHAR"
         )
     assert grown < _MOST_BYTES

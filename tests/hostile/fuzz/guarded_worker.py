@@ -11,27 +11,27 @@ from pathlib import Path
 
 from ingest import readers as registry
 from ingest.imports import worker
-from ingest.readers import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.sources import Source
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from tests.hostile.fuzz.worker import PLANTS, do_what_is_planted, guard, import_all
 
 
 class _Planted:
     """The reader of what is planted."""
 
-    NAME = "planted"
+    FORMAT = Format("planted", "planted")
 
     def recognises(self, source: Source) -> bool:
         return source.head in PLANTS.values()
 
-    def read(self, source: Source, _shelf: Shelf) -> None:
+    def read(self, source: Source, _staged: StagedRows) -> None:
         do_what_is_planted(source.head)
 
-    def Reading(self, _sink: Sink) -> _Planted:
+    def Import(self, _sink: Sink) -> _Planted:
         return self
 
-    def take(self, _found: None) -> None:
+    def add_file(self, _found: None) -> None:
         pass
 
     def finish(self) -> None:

@@ -20,7 +20,8 @@ from ingest.exports.window import Window
 from ingest.run import open_run
 from tests.folders import TRACES
 from tests.ingest.readers import test_nccl_inspector as nccl
-from tests.ingest.readers import test_nsys_and_rocpd as sqlite
+from tests.ingest.readers import test_nsys as nsys
+from tests.ingest.readers import test_rocpd as rocpd
 from tests.ingest.readers import test_xpu_timer as xpu
 from tests.ingest.readers.flight_recorder import test_flight_recorder as flight
 from tests.ingest.readers.straggler_analysis import test_straggler_analysis as straggler
@@ -100,8 +101,8 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
         "phase_log": [],
         "nccl_inspector": [("a.log", b"\n".join(json.dumps(call).encode() for call in calls))],
         "xpu_timer": [("00001-00002.timeline", xpu.timeline(1, kernels, [xpu.host(b"GC", 1, 2)]))],
-        "nsys": [("a.sqlite", _database(sqlite.nsys_tables()))],
-        "rocpd": [("a.rpd", _database(sqlite.ROCPD))],
+        "nsys": [("a.sqlite", _database(nsys.nsys_tables()))],
+        "rocpd": [("a.rpd", _database(rocpd.ROCPD))],
         "chrome_trace": [("a.json", json.dumps(chrome).encode())],
         "rankscope_trace": [("a.json", _exported())],
         "straggler_analysis": [
@@ -149,7 +150,7 @@ def _archives(text: bytes) -> list[tuple[str, bytes]]:
 
 def _database(tables: dict[str, tuple[str, list[tuple[object, ...]]]]) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        path = sqlite.database(Path(folder) / "a", tables)
+        path = nsys.database(Path(folder) / "a", tables)
         connection = sqlite3.connect(path)
         connection.execute("VACUUM")
         connection.close()

@@ -16,10 +16,10 @@ import numpy as np
 from ingest import readers as registry
 from ingest.imports import worker
 from ingest.imports.parts import Part
-from ingest.readers import Sink
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.rows import rank_info, rows
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 
 
 def _meet() -> None:
@@ -61,32 +61,32 @@ class _Wrong:
 class _Planted:
     """The reader, and one import."""
 
-    NAME = "planted"
+    FORMAT = Format("planted", "planted")
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(b"planted ")
 
-    def read(self, source: Source, shelf: Shelf) -> tuple[int, Shelf]:
+    def read(self, source: Source, staged: StagedRows) -> tuple[int, StagedRows]:
         _, rank, what = source.head.decode().split()
         if what == "meet":
             _meet()
         elif what != "fine":
             getattr(_Wrong(), what)()
-        own = shelf.another()
+        own = staged.another()
         own.add_rank(rank_info(int(rank)))
         columns = {"rank": int(rank), "step": 0, "start_ns": int(rank), "dur_ns": 1}
         own.add_rows("steps", int(rank), rows("steps", 1, columns))
         return int(rank), own
 
-    def Reading(self, sink: Sink) -> _Planted:
+    def Import(self, sink: Sink) -> _Planted:
         self._sink = sink
         return self
 
-    def take(self, found: tuple[int, Shelf]) -> None:
-        rank, shelf = found
+    def add_file(self, found: tuple[int, StagedRows]) -> None:
+        rank, staged = found
         if rank == 666:
             os.abort()
-        shelf.give_to(self._sink)
+        staged.give_to(self._sink)
 
     def finish(self) -> None:
         pass

@@ -16,10 +16,11 @@ import pytest
 from ingest.errors import UserError
 from ingest.imports.importer import import_paths, open_any
 from ingest.limits import limits
-from ingest.readers import FORMATS, Sink, reader_of, readers
+from ingest.readers import FORMATS, reader_of, readers
+from ingest.readers.base import Format, Sink
 from ingest.readers.parsing import sources
 from ingest.readers.tables.rows import rank_info
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.unsupported import what_it_is
 from ingest.run_folder.content_hash import content_hash
 
@@ -42,7 +43,7 @@ def _file(tmp_path: Path, content: str | bytes, name: str = "rank-0.json") -> Pa
 
 
 def test_every_format_has_a_reader_of_its_name() -> None:
-    assert tuple(reader.NAME for reader in readers()) == FORMATS
+    assert tuple(reader.FORMAT.name for reader in readers()) == FORMATS
 
 
 def test_a_run_tells_where_it_is_from(tmp_path: Path, runs: Path) -> None:
@@ -93,7 +94,7 @@ def test_detection_goes_by_content(tmp_path: Path) -> None:
     (source,) = sources.sources([path], lambda _: None)
     reader = reader_of(source)
     assert reader is not None
-    assert reader.NAME == "kineto"
+    assert reader.FORMAT.name == "kineto"
 
 
 def test_formats_are_not_mixed(tmp_path: Path, runs: Path) -> None:
@@ -152,8 +153,8 @@ LOOKALIKES = {
     "a pointer of Git LFS, not the file itself (`git lfs pull` fetches it)": (
         b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n"
     ),
-    "an HTML page, perhaps one that asks to log in": b"\n<!DOCTYPE html><html><body>",
-    "a log of NCCL, which tells no times of operations": (
+    "an HTML page, perhaps a login page": b"\n<!DOCTYPE html><html><body>",
+    "a log of NCCL, without times of operations": (
         b"[2026-11-22 06:00:00] n1:77:80 [0] NCCL INFO Bootstrap: eth0\n"
     ),
     "a Chakra execution trace (operators without GPU times), no profiler trace": (
@@ -163,7 +164,7 @@ LOOKALIKES = {
         b"\x18\0\0\0\0\0\0\0\xa3\x7fK\x22\x09\0\0\xc0\x12\x11\xa2\xd8A\x1a\rbrain.Event:2ec"
     ),
     "a native Perfetto trace; export it as JSON (traceconv json)": b"\x0a\x04\x32\x02ab" * 5,
-    "a profile of TensorFlow or JAX (XPlane); the trace.json.gz beside it is read": (
+    "a profile of TensorFlow or JAX (XPlane); the trace.json.gz next to it is read": (
         b"\x0a\x14\x08\x01\x12\x10/device:TPU:0\0\0\0"
     ),
     "a pprof profile, which holds samples and no operations": (
@@ -220,7 +221,7 @@ def test_a_place_that_cannot_be_written_is_the_users_to_change(tmp_path: Path) -
 class _Fails:
     """A reader of files that begin with `boom`: it fails on those that say so, and at the end."""
 
-    NAME = "boom"
+    FORMAT = Format("boom", "boom")
 
     def __init__(self, error: Exception, at_the_end: bool = False) -> None:
         self._error, self._at_the_end = error, at_the_end
@@ -230,16 +231,16 @@ class _Fails:
             raise self._error
         return source.head.startswith(b"boom")
 
-    def Reading(self, sink: Sink) -> _Fails:
+    def Import(self, sink: Sink) -> _Fails:
         self._sink = sink
         return self
 
-    def read(self, source: sources.Source, _shelf: Shelf) -> int:
+    def read(self, source: sources.Source, _staged: StagedRows) -> int:
         if b"bad" in source.head:
             raise self._error
         return int(source.head.split()[1])
 
-    def take(self, found: int) -> None:
+    def add_file(self, found: int) -> None:
         self._sink.add_rank(rank_info(found))
 
     def finish(self) -> None:

@@ -17,14 +17,14 @@ from ingest.imports.importer import import_paths
 from ingest.imports.kept_parts import KeptParts, kept_parts
 from ingest.imports.parts import Part, format_of
 from ingest.imports.time_zero import Starts
-from ingest.readers.tables.staged_rows import Shelf
+from ingest.readers.tables.staged_rows import StagedRows
 from tests.hostile.files.test_archives import trace
 
 NUM = 50_000
 
 
 def part(name: str) -> Part:
-    return Part(name, "", Shelf(Path("nowhere")))
+    return Part(name, "", StagedRows(Path("nowhere")))
 
 
 def test_parts_come_in_the_order_of_files_and_members(tmp_path: Path) -> None:
@@ -114,14 +114,14 @@ def test_an_archive_of_very_many_members(
 
 def test_starts_are_known_as_soon_as_all_before_have_come() -> None:
     starts = Starts([10])
-    starts.tell(0, 2, 5)
+    starts.note(0, 2, 5)
     assert starts.first_ns is None
-    starts.tell(0, 0, None)
+    starts.note(0, 0, None)
     assert starts.first_ns is None
-    starts.tell(0, 1, None)
+    starts.note(0, 1, None)
     assert starts.first_ns == 5
     gaps = Starts([10])
-    gaps.tell(0, 3, 7)  # its process was lost with what stood before
+    gaps.note(0, 3, 7)  # its process was lost with what stood before
     assert gaps.first_ns is None
     gaps.end(0)
     assert gaps.first_ns == 7

@@ -19,7 +19,8 @@ import pytest
 
 from ingest.errors import UserError
 from ingest.imports import importer, pool
-from ingest.imports.importer import HERE_VARIABLE, import_paths
+from ingest.imports.importer import import_paths
+from ingest.imports.worker_command import HERE_VARIABLE
 from ingest.index.snapshots import OwnerLock
 from ingest.limits import limits
 from tests.folders import TRACES

@@ -11,8 +11,9 @@ import pytest
 
 from ingest.errors import UserError
 from ingest.imports import importer, pool
-from ingest.imports.importer import HERE_VARIABLE, import_paths
+from ingest.imports.importer import import_paths
 from ingest.imports.preview import FOUND, ImportProgress, import_progress, is_shown, shown_runs
+from ingest.imports.worker_command import HERE_VARIABLE
 from ingest.index.snapshots import OwnerLock
 from ingest.run import Run, open_run
 

@@ -269,7 +269,7 @@ def test_no_table_waits_for_ever_where_time_does_not_suffice_for_all(tmp_path, e
                 builder.add("heartbeats", rank, step, ts_ns=T0 + step)
             builder.publish()
             assert indexer.refresh(merge_s=1.0).merged_files <= compaction.MOST_SEGMENTS
-        left = Counter(entry.table_name for entry in indexer.manifest.entries())
+        left = Counter(entry.table_name for entry in indexer.database.manifest.entries())
     assert max(left.values()) <= 5 * 8, left  # of 12 * 8 each
     with open_run(builder.folder) as run:
         assert run.sql("SELECT count(*) AS n FROM heartbeats").to_pylist() == [{"n": 96}]
@@ -288,7 +288,7 @@ def test_files_that_were_merged_away_are_forgotten(tmp_path, eager):
             for folder in ("segments", "compacted")
             for file in (builder.folder / folder).glob("*.parquet")
         }
-        assert indexer._known == on_disk
+        assert indexer.database.known_paths == on_disk
     with open_run(builder.folder) as run:
         assert spans(run) == truth(6)
 

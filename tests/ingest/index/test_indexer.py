@@ -195,13 +195,13 @@ def test_the_database_is_opened_anew_at_times_and_nothing_is_lost(tmp_path, monk
     monkeypatch.setattr(indexer_module, "RECONNECT_EVERY", 2)
     builder = RunBuilder(tmp_path / "run", 1)
     with Indexer(builder.folder) as indexer:
-        connections = {id(indexer.connection): indexer.connection}
+        connections = {id(indexer.database.connection): indexer.database.connection}
         for step in range(6):
             builder.span(0, step, "forward", step * 100, step * 100 + 50)
             builder.publish()
             assert indexer.refresh().new_files > 0
-            connections[id(indexer.connection)] = indexer.connection
-            assert indexer.manifest.connection is indexer.connection
+            connections[id(indexer.database.connection)] = indexer.database.connection
+            assert indexer.database.manifest.connection is indexer.database.connection
         assert len(connections) == 4
     with open_run(builder.folder, refresh=False) as run:
         assert run.sql("SELECT step FROM spans ORDER BY step").column("step").to_pylist() == list(

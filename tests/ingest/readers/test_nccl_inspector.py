@@ -116,7 +116,7 @@ def test_logs_without_event_traces(folder: Path, runs: Path) -> None:
     run = Imported(write(folder, "a.log", line(1, 0, n_ranks=1, at=None)), into=runs)
     end_ns = (T0_US + 9000) * 1000
     assert run.rows("collectives", "start_ns", "end_ns") == [(end_ns - 40_000, end_ns)]
-    assert any("1 collectives tell how long they took, not when" in guess for guess in run.guesses)
+    assert any("1 collectives give how long they took, not when" in guess for guess in run.guesses)
 
 
 def test_missing_fields_cost_their_line(folder: Path, runs: Path) -> None:

@@ -109,7 +109,7 @@ def test_ranks(tmp_path: Path, runs: Path) -> None:
     problems = "\n".join(run.problems)
     assert "says it is rank 3, as" in problems
     assert "its lines are of several ranks (7 and 8)" in problems
-    assert any("nobody.jsonl tells no rank: shown as rank 0" in guess for guess in run.guesses)
+    assert any("nobody.jsonl names no rank: shown as rank 0" in guess for guess in run.guesses)
 
 
 def test_a_line_longer_than_allowed_ends_the_file(

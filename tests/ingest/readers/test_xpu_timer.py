@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.readers.flight_recorder.entries import APART
+from ingest.readers.tables.finished_collectives import UNMATCHED_SEQ
 from tests.reader_results import Imported
 
 T0_US = 1752867229235059
@@ -113,7 +113,16 @@ def test_kernels_hosts_and_collectives(folder: Path, runs: Path) -> None:
                 at + (20 + rank) * 1000,
                 at + (29 + rank) * 1000,
             ),
-            (rank, "recv", APART + 3, "bfloat16", 4096, at + 40_000, at + 40_000, at + 42_000),
+            (
+                rank,
+                "recv",
+                UNMATCHED_SEQ + 3,
+                "bfloat16",
+                4096,
+                at + 40_000,
+                at + 40_000,
+                at + 42_000,
+            ),
         )
     ]
     assert sorted(run.rows("groups", "name", "ranks"))[0] == ("0x5", [])  # 9 ranks, 2 are here

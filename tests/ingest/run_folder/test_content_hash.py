@@ -10,7 +10,7 @@ import pytest
 
 from app.cli import main
 from ingest.errors import UserError
-from ingest.query.questions import all_questions
+from ingest.query.saved_queries import saved_queries
 from ingest.run import Run, open_run
 from tests.runs_builder import T0, RunBuilder, two_rank_run
 from trace_hooks.schema import CONTENT_TABLES
@@ -77,7 +77,7 @@ def test_sql_of_strangers_does_not_open_its_files(run: Run, function: str) -> No
 
 def test_no_ready_question_reads_content() -> None:
     content = set(CONTENT_TABLES)
-    assert not [one.name for one in all_questions().values() if content & set(one.reads)]
+    assert not [one.name for one in saved_queries().values() if content & set(one.reads)]
 
 
 def test_on_this_machine_it_is_asked_for_with_an_option(

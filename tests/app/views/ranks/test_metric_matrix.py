@@ -18,7 +18,7 @@ from ingest.run import open_run
 from sample_traces import RECORDED
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.write import generate
+from sample_traces.generate.tables.write import generate
 from tests.runs_builder import RunBuilder
 from trace_hooks.layout import ParallelLayout
 

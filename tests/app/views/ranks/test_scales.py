@@ -16,7 +16,7 @@ from app.views.ranks.scales import (
     noise_factor,
 )
 from ingest.errors import UserError
-from ingest.query.questions import all_questions
+from ingest.query.saved_queries import saved_queries
 
 
 def code(deviation, noise=0.1, full=0.5):
@@ -61,12 +61,12 @@ def test_noise_is_3_mad_unless_so_many_are_shown_that_some_lie_further_by_chance
 
 
 def test_metrics_are_complete():
-    question = all_questions()["rank_cells"]
+    question = saved_queries()["rank_cells"]
     asked = next(p for p in question.parameters if p.name == "metric").doc
     for metric in METRICS.values():
         assert metric.meaning.endswith(".")
         assert metric.asks in asked
-        assert metric.question in all_questions()
+        assert metric.question in saved_queries()
 
 
 def test_an_unknown_metric_is_a_sentence():

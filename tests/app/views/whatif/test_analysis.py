@@ -19,7 +19,7 @@ from sample_traces import RECORDED
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
-from sample_traces.generate.write import generate
+from sample_traces.generate.tables.write import generate
 from tests.runs_builder import RunBuilder, two_rank_run
 from tests.whatif_traces import STRAGGLER_TRACES, TRIALS, check_against, expected, needs_traces
 from trace_hooks.layout import ParallelLayout

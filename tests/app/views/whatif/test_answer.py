@@ -25,7 +25,7 @@ from ingest.stopping import Interrupted, Stop
 from sample_traces import RECORDED
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
-from sample_traces.generate.write import generate
+from sample_traces.generate.tables.write import generate
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
 

@@ -14,7 +14,7 @@ from diagnosis.statistics.peers import peers_of, slowdowns, work_of
 from ingest.run import Run, open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
-from sample_traces.generate.write import generate
+from sample_traces.generate.tables.write import generate
 
 FROM, STEPS = 10, 60
 Cells = np.ndarray[tuple[int, int], np.dtype[np.float64]]

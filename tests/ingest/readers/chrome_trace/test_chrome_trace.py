@@ -131,7 +131,7 @@ def test_several_files_and_tracks_with_one_name(tmp_path: Path, runs: Path) -> N
         (1, "one", "P / T", 0),
         (1, "two", "P / T", 1),  # two threads that look like one are stacked, not drawn over
     ]
-    assert any("a.json tells no rank: shown as rank 1" in guess for guess in run.guesses)
+    assert any("a.json names no rank: shown as rank 1" in guess for guess in run.guesses)
     assert run.info["clock"] == "unknown"
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ingest.errors import UserError
-from ingest.readers.flight_recorder.entries import APART, Entry, entries_of
+from ingest.readers.flight_recorder.entries import Entry, entries_of
+from ingest.readers.tables.finished_collectives import UNMATCHED_SEQ
 from ingest.run import open_run
 from tests.folders import TRACES
 from tests.reader_results import NO_TRACES, Imported
@@ -114,7 +115,7 @@ def test_entries_become_collectives(folder: Path, runs: Path, as_json: bool) -> 
     assert set(run.rows("groups", "name", "axis")) == {("0", "world"), ("7", "tp")}
     assert run.rows("collectives", "dtype")[0] == ("bfloat16",)
     assert run.problems == []
-    assert "the ranks are taken from the file names: dumps tell none" in run.guesses
+    assert "the ranks are taken from the file names: dumps do not contain them" in run.guesses
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
@@ -126,7 +127,7 @@ def test_messages_match_only_where_their_numbers_are_known(
     write(folder, 3, dump(entry(first, "nccl:recv 1<-0")))
     run = Imported(folder, into=runs)
     found = run.rows("collectives", "rank", "op", "peer", "seq", "num_bytes")
-    apart = APART + 2 * 40
+    apart = UNMATCHED_SEQ + 2 * 40
     seqs = [0, 1, 0] if is_whole else [apart + 2, apart + 4, apart + 3]
     assert found == [
         (2, "send", 3, seqs[0], 16),
@@ -270,9 +271,9 @@ def test_absurd_values_cost_only_themselves(folder: Path, runs: Path) -> None:
     write(folder, 0, dump(*strange, pg_config={"7": {"ranks": [huge]}, "8": 5}, pg_status=[1]))
     run = Imported(folder, into=runs)
     assert run.rows("collectives", "seq", "num_bytes", "peer") == [
-        (2 * APART + 1, -1, -1),
+        (2 * UNMATCHED_SEQ + 1, -1, -1),
         (103, -1, -1),
-        (APART + 2 * 44, 16, -1),
+        (UNMATCHED_SEQ + 2 * 44, 16, -1),
     ]
     assert "2 damaged entries left out" in run.problems[0]
 

@@ -1,0 +1,107 @@
+"""The database of one run's index, open for its one writer: connection, manifest, generation.
+
+The indexer, compaction and retention all write through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import duckdb
+
+from ingest.errors import UserError
+from ingest.index.snapshots import DATABASE
+from ingest.query.connection import Config, Connection
+from ingest.query.index_catalog import SETUP, require_own
+from ingest.query.manifest import Manifest
+
+MEMORY = "512MB"
+"""What DuckDB may hold of a pass before it puts some of it on disk, in the index folder."""
+
+_CONFIG: Config = {
+    "default_block_size": "16384",  # many small tables: a tenth of the default's file
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "memory_limit": MEMORY,
+}
+
+
+class IndexDatabase:
+    """An open index database. The owner's lock must be held while it is open.
+
+    Raises UserError where it cannot be written; a damaged database is made again, empty.
+    """
+
+    def __init__(self, run_folder: Path, index_folder: Path) -> None:
+        self.run_folder = run_folder
+        self.path = index_folder / DATABASE
+        self._open()
+        self.known_paths = self.manifest.known_paths()
+        """data files that are no news: in the manifest, set aside, or merged away"""
+
+    def _open(self) -> None:
+        self.connection = _opened(self.path)
+        self.manifest = Manifest(self.connection)
+
+    def reopen(self) -> None:
+        """Close it and open it again: DuckDB keeps some kB of every query until it is closed."""
+        self.connection.close()
+        self._open()
+
+    def close(self) -> None:
+        """Close it."""
+        self.connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit what the block does under a new generation, or nothing of it.
+
+        Raises what the block or the commit raises.
+        """
+        self.connection.execute("BEGIN")
+        try:
+            self.connection.execute("UPDATE generation SET number = number + 1")
+            yield
+            self.connection.execute("COMMIT")
+        except BaseException:
+            # a commit that fails (a full disk) has ended the transaction already
+            with suppress(duckdb.TransactionException):
+                self.connection.execute("ROLLBACK")
+            raise
+
+    @property
+    def state(self) -> str:
+        """Names what readers should see: the database's identity and its generation."""
+        rows = self.connection.execute("SELECT identity, number FROM generation").fetchall()
+        return f"{rows[0][0]}:{rows[0][1]}"
+
+    def absolute(self, paths: Iterable[str]) -> list[str]:
+        """Data files of the run as DuckDB opens them."""
+        return [str(self.run_folder / path) for path in paths]
+
+
+def _opened(path: Path) -> Connection:
+    try:
+        return _opened_own(path)
+    except duckdb.Error:  # damaged: everything in it can be made again from the files
+        path.unlink(missing_ok=True)
+        path.with_name(path.name + ".wal").unlink(missing_ok=True)
+        try:
+            connection = duckdb.connect(str(path), config=_CONFIG)
+            connection.execute(SETUP)
+        except duckdb.Error as error:
+            raise UserError(f"the index {path} cannot be written: {error}") from error
+    return connection
+
+
+def _opened_own(path: Path) -> Connection:
+    connection = duckdb.connect(str(path), config=_CONFIG)
+    try:
+        require_own(connection, path.stem)
+        connection.execute(SETUP)
+    except duckdb.Error:
+        connection.close()
+        raise
+    return connection

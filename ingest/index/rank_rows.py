@@ -1,0 +1,95 @@
+"""Rows of an index about its ranks: what each is, and when its last file arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+
+from ingest.query.manifest import Connection, FileEntry
+from trace_hooks.layout import ParallelLayout
+from trace_hooks.schema import RankInfo
+
+_COORDS = ("pp", "dp", "cp", "tp", "ep")
+_ARRIVALS = pa.schema([(name, pa.int64()) for name in ("attempt", "rank", "arrived_ns")])
+_RANKS = pa.schema(
+    [("attempt", pa.int64()), ("rank", pa.int64()), ("world_size", pa.int64())]
+    + [("host", pa.string()), ("device", pa.string()), ("pid", pa.int64())]
+    + [("started_ns", pa.int64()), ("ended_ns", pa.int64())]
+    + [("status", pa.string()), ("error", pa.string())]
+    + [(axis, pa.int64()) for axis in _COORDS]
+)
+
+
+def store_ranks(connection: Connection, ranks: Iterable[RankInfo], problems: list[str]) -> None:
+    """Replace the rows of all ranks, and the problems of their files."""
+    connection.execute("DELETE FROM problems WHERE source = 'ranks'")
+    for text in problems:
+        connection.execute("INSERT INTO problems VALUES ('ranks', ?)", [text])
+    connection.execute("DELETE FROM ranks")
+    rows = pa.Table.from_pylist([_rank_row(info) for info in ranks], schema=_RANKS)
+    connection.register("fresh_ranks", rows)
+    connection.execute("INSERT INTO ranks SELECT * FROM fresh_ranks")
+    connection.unregister("fresh_ranks")
+
+
+def store_arrivals(
+    connection: Connection, entries: Iterable[FileEntry], now_ns: int, written_in: Path | None
+) -> None:
+    """Note when the newest file of each rank arrived, by this machine's clock, never by the ranks'.
+
+    That is now; for files that lay in the folder `written_in` before the indexer looked first, it
+    is when they were written.
+    """
+    latest: dict[tuple[int, int], int] = {}
+    for entry in entries:
+        if entry.problem or entry.rank_min != entry.rank_max:
+            continue
+        arrived_ns = now_ns
+        if written_in is not None:
+            try:
+                arrived_ns = min(now_ns, (written_in / entry.path).stat().st_mtime_ns)
+            except OSError:
+                continue
+        key = entry.attempt, entry.rank_min
+        latest[key] = max(latest.get(key, 0), arrived_ns)
+    columns = {
+        "attempt": [attempt for attempt, _ in latest],
+        "rank": [rank for _, rank in latest],
+        "arrived_ns": list(latest.values()),
+    }
+    connection.register("fresh_arrivals", pa.table(columns, schema=_ARRIVALS))
+    connection.execute(
+        "INSERT INTO arrivals SELECT * FROM fresh_arrivals ON CONFLICT DO UPDATE"
+        " SET arrived_ns = greatest(arrived_ns, excluded.arrived_ns)"
+    )
+    connection.unregister("fresh_arrivals")
+
+
+def _coords(info: RankInfo) -> dict[str, int]:
+    """Coordinates of a rank: as recorded, else by its layout, else unknown."""
+    recorded = info.get("coords")
+    if recorded:
+        return recorded
+    layout = info.get("layout")
+    if not layout:
+        return {}
+    try:
+        return ParallelLayout.from_json(layout).coords(info["rank"])
+    except ValueError:
+        return {}
+
+
+def _rank_row(info: RankInfo) -> dict[str, object]:
+    end = info.get("end") or {}
+    coords = _coords(info)
+    return {
+        **{name: info.get(name) for name in ("attempt", "rank", "world_size", "host", "device")},
+        "pid": info.get("pid"),
+        "started_ns": info.get("started_ns"),
+        "ended_ns": end.get("ts_ns"),
+        "status": end.get("status"),
+        "error": end.get("error"),
+        **{axis: coords.get(axis) for axis in _COORDS},
+    }

@@ -1,0 +1,1 @@
+"""Jobs with faults drawn at random, each with what a diagnosis should find."""

@@ -1,0 +1,1 @@
+"""When everything in a synthetic job happens: what faults do to durations, and their replay."""

@@ -1,0 +1,73 @@
+"""Draws how long every operation of a synthetic job takes: noise, habits of the job, faults."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sample_traces.generate.durations import MS, Durations, Float
+from sample_traces.generate.faults import EVERY_STEPS
+from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.simulation.effects import EFFECTS, active_steps
+
+COMPUTE_NOISE, TRANSFER_NOISE = 0.01, 0.03
+"""Standard deviation of the logarithm of durations."""
+
+ATTENTION = 0.4
+"""Share of the compute of a layer."""
+
+UNLIKE = 2.0
+"""Standard deviations that a healthy device is off at most: what is slower is a fault."""
+
+_HABITS_STREAM = 0xAB17
+"""Keeps the draw of habits apart from that of durations."""
+
+
+def draw(job: SyntheticJob) -> Durations:
+    """Durations of all completed steps; equal for equal jobs (the seed is part of the job)."""
+    random = np.random.default_rng(job.seed)
+    M, S, P, D, T = (job.num_microbatches, job.steps_completed, job.pp, job.dp, job.tp)
+
+    def noisy(mean_ms: float, spread: float, *shape: int) -> Float:
+        # float32 draws halve the time and memory of the big arrays
+        noise = random.standard_normal(shape, dtype=np.float32) * np.float32(spread * job.noise)
+        return mean_ms * job.pace * MS * np.exp(noise, dtype=np.float64)
+
+    durations = Durations(
+        forward_MSPDT=noisy(10.0, COMPUTE_NOISE, M, S, P, D, T),
+        backward_MSPDT=noisy(20.0, COMPUTE_NOISE, M, S, P, D, T),
+        gc_MSPDT=np.zeros((M, S, P, D, T)),
+        wall_per_cpu_SPDT=np.ones((S, P, D, T)),
+        tp_SPD=noisy(0.8, TRANSFER_NOISE, S, P, D) if T > 1 else np.zeros((S, P, D)),
+        pp_forward_SPDT=noisy(0.5, TRANSFER_NOISE, S, P, D, T),
+        pp_backward_SPDT=noisy(0.5, TRANSFER_NOISE, S, P, D, T),
+        gather_SPT=noisy(3.0, TRANSFER_NOISE, S, P, T) if D > 1 else np.zeros((S, P, T)),
+        scatter_SPT=noisy(4.0, TRANSFER_NOISE, S, P, T) if D > 1 else np.zeros((S, P, T)),
+        norm_S=noisy(0.3, TRANSFER_NOISE, S) if job.num_ranks > 1 else np.zeros(S),
+        data_SPDT=noisy(1.0, 0.1, S, P, D, T),
+        skew_SPDT=np.zeros((S, P, D, T)),
+        optimizer_SPDT=noisy(3.0, COMPUTE_NOISE, S, P, D, T),
+        work_MSD=np.ones((M, S, D)),
+        checkpoint_SPDT=np.zeros((S, P, D, T)),
+        flap_SPDT=np.zeros((S, P, D, T)),
+        attention_S=np.full(S, ATTENTION),
+        hooks_S=np.zeros(S),
+    )
+    durations.checkpoint_SPDT[::EVERY_STEPS] = job.save_ms * job.pace * MS
+    if job.device_spread or job.ragged:
+        _add_habits(durations, job)
+    for fault in job.faults:
+        if fault.kind in EFFECTS:
+            EFFECTS[fault.kind](durations, job, fault, active_steps(job, fault), random)
+    return durations
+
+
+def _add_habits(durations: Durations, job: SyntheticJob) -> None:
+    """What healthy jobs have too: devices that are not quite equal, batches of uneven work."""
+    random = np.random.default_rng([job.seed, _HABITS_STREAM])
+    unlike_PDT = random.standard_normal((job.pp, job.dp, job.tp)).clip(-UNLIKE, UNLIKE)
+    device_PDT = np.exp(job.device_spread * unlike_PDT)
+    work_MSD = np.exp(job.ragged * random.standard_normal(durations.work_MSD.shape))
+    durations.work_MSD *= work_MSD
+    for compute in (durations.forward_MSPDT, durations.backward_MSPDT):
+        compute *= device_PDT
+        compute *= work_MSD[:, :, None, :, None]

@@ -1,0 +1,1 @@
+"""A simulated job as tables of a run folder."""

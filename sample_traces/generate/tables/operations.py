@@ -1,0 +1,356 @@
+"""What the ranks of a block do in their steps: rows of spans and collectives."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sample_traces.generate.durations import MS, Ns
+from sample_traces.generate.simulation.replay import Pass, one_f_one_b
+from sample_traces.generate.tables.blocks import Block
+from sample_traces.generate.tables.rows import Rows
+from trace_hooks.schema import UNKNOWN
+
+Mask = npt.NDArray[np.bool_]
+
+TP_BYTES, PP_BYTES, DP_BYTES = 64 << 20, 64 << 20, 256 << 20
+
+
+def operations(block: Block) -> tuple[Rows, Rows]:
+    """Every operation of every step as rows of spans and of collectives."""
+    spans, collectives = block.rows("spans"), block.rows("collectives")
+    _edges_of_steps(block, spans, collectives)
+    _passes(block, spans, collectives)
+    _last_words(block, spans, collectives)
+    return spans, collectives
+
+
+def phases(block: Block) -> Rows:
+    """Rows of spans: sums per phase, laid one after the other into the step."""
+    times = block.whole.times
+    spans = block.rows("spans")
+    forward, backward = times.forward, times.backward
+    waits = (forward.begun - forward.posted + backward.begun - backward.posted).sum(axis=0)
+    reduces = (forward.ended - forward.reduced + backward.ended - backward.reduced).sum(axis=0)
+    sums = {
+        "data_wait": times.gather - times.began,
+        "dp_comm": times.gathered - times.gather + times.scattered - times.scatter,
+        "forward": (forward.reduced - forward.begun).sum(axis=0),
+        "backward": (backward.reduced - backward.begun).sum(axis=0),
+        "tp_comm": reduces,
+        "pp_comm": waits,
+        "other_comm": times.normed - times.scattered,
+    }
+    step = block.of(times.began)
+    compute = block.cpu_share(1)
+    for kind, total in sums.items():
+        dur = block.of(total)
+        cpu = (dur * compute).astype(np.int64) if kind in ("forward", "backward") else UNKNOWN
+        spans.add(
+            block.rank,
+            keep=dur > 0,
+            step=block.step_S1,
+            ts_ns=step,
+            dur_ns=dur,
+            cpu_ns=cpu,
+            kind=kind,
+            name=f"all {kind} of the step",
+        )
+        step = step + dur
+    _optimizer(block, spans)
+    return spans
+
+
+def _optimizer(block: Block, spans: Rows) -> None:
+    """The optimizer, and saving behind it."""
+    times = block.whole.times
+    begun, stepped = block.of(times.normed), block.of(times.stepped)
+    saved = block.of(times.ended) - stepped
+    spans.add(
+        block.rank,
+        step=block.step_S1,
+        ts_ns=begun,
+        dur_ns=stepped - begun,
+        cpu_ns=stepped - begun,
+        kind="optimizer",
+        name="optimizer",
+    )
+    spans.add(
+        block.rank,
+        keep=saved > 0,
+        step=block.step_S1,
+        ts_ns=stepped,
+        dur_ns=saved,
+        cpu_ns=0,
+        kind="checkpoint",
+        name="torch.save",
+    )
+
+
+def _edges_of_steps(block: Block, spans: Rows, collectives: Rows) -> None:
+    """What frames the pipeline: data, parameters, gradients, norm, optimizer."""
+    times, job = block.whole.times, block.job
+    began, gather = block.of(times.began), block.of(times.gather)
+    spans.add(
+        block.rank,
+        step=block.step_S1,
+        ts_ns=began,
+        dur_ns=gather - began,
+        kind="data_wait",
+        name="next batch",
+    )
+    if job.dp > 1:
+        for op, seq, begin, end in (
+            ("all_gather", 0, times.gather, times.gathered),
+            ("reduce_scatter", 1, times.scatter, times.scattered),
+        ):
+            _collective(
+                block,
+                spans,
+                collectives,
+                "dp",
+                op,
+                2 * block.step_S1 + seq,
+                block.of(begin),
+                block.of(end),
+                step=block.step_S1,
+                num_bytes=DP_BYTES,
+            )
+    if job.num_ranks > 1:
+        _collective(
+            block,
+            spans,
+            collectives,
+            "world",
+            "all_reduce",
+            block.step_S1,
+            block.of(times.scattered),
+            block.of(times.normed),
+            step=block.step_S1,
+            num_bytes=4,
+        )
+    _optimizer(block, spans)
+
+
+def _passes(block: Block, spans: Rows, collectives: Rows) -> None:
+    """Every forward and backward with its receive, all-reduce and send."""
+    times = block.whole.times
+    for kind, passes in (("forward", times.forward), ("backward", times.backward)):
+        _compute(block, spans, kind, passes)
+        if block.job.tp > 1:
+            _reduces(block, spans, collectives, kind, passes)
+        if block.job.pp > 1:
+            _transfers(block, spans, collectives, kind, passes)
+    _pauses(block, spans)
+
+
+def _pauses(block: Block, spans: Rows) -> None:
+    """Collections, at the end of a forward's last module where modules are recorded."""
+    forward, gc = block.whole.times.forward, block.gc_ns()
+    begin = block.of(forward.reduced) - gc if block.job.has_ops else block.of(forward.begun)
+    spans.add(
+        block.rank,
+        keep=gc > 0,
+        step=block.step_S1,
+        ts_ns=begin,
+        dur_ns=gc,
+        cpu_ns=gc,
+        kind="gc",
+        name="gc generation 2",
+        depth=2 if block.job.has_ops else 1,
+    )
+
+
+def _compute(block: Block, spans: Rows, kind: str, passes: Pass) -> None:
+    begun, ended = block.of(passes.begun), block.of(passes.ended)
+    cpu = ((block.of(passes.reduced) - begun) * block.cpu_share(2)).astype(np.int64)
+    spans.add(
+        block.rank,
+        step=block.step_S1,
+        ts_ns=begun,
+        dur_ns=ended - begun,
+        cpu_ns=cpu,
+        kind=kind,
+        name=kind,
+        microbatch=block.microbatch(),
+        chunk=block.p,
+    )
+    if block.job.has_ops:
+        _modules(block, spans, kind, begun, block.of(passes.reduced))
+
+
+def _modules(block: Block, spans: Rows, kind: str, begun: Ns, reduced: Ns) -> None:
+    """Attention and what comes behind it, inside a forward or backward."""
+    share_S1 = block.whole.durations.attention_S[:, None]
+    paused = block.gc_ns() if kind == "forward" else 0
+    between = begun + ((reduced - begun - paused) * share_S1).astype(np.int64)
+    for name, begin, end in (
+        ("layers.0.attention", begun, between),
+        ("layers.0.mlp", between, reduced),
+    ):
+        cpu = ((end - begin) * block.cpu_share(2)).astype(np.int64)
+        spans.add(
+            block.rank,
+            step=block.step_S1,
+            ts_ns=begin,
+            dur_ns=end - begin,
+            cpu_ns=cpu,
+            kind=kind,
+            name=name,
+            depth=1,
+            microbatch=block.microbatch(),
+            chunk=block.p,
+        )
+
+
+def _reduces(block: Block, spans: Rows, collectives: Rows, kind: str, passes: Pass) -> None:
+    job = block.job
+    letter = kind[0].upper()
+    position_MP = np.empty((job.num_microbatches, job.pp), dtype=np.int64)
+    for p in range(job.pp):
+        order = one_f_one_b(p, job.pp, job.num_microbatches)
+        position_MP[:, p] = [order.index((letter, m)) for m in range(job.num_microbatches)]
+    seq = 2 * job.num_microbatches * block.step_S1 + position_MP[:, None, block.p]
+    _collective(
+        block,
+        spans,
+        collectives,
+        "tp",
+        "all_reduce",
+        seq,
+        block.of(passes.reduced),
+        block.of(passes.ended),
+        step=block.step_S1,
+        microbatch=block.microbatch(),
+        num_bytes=TP_BYTES,
+        depth=1,
+    )
+
+
+def _transfers(block: Block, spans: Rows, collectives: Rows, kind: str, passes: Pass) -> None:
+    """Receives of this stage's inputs and sends of its outputs."""
+    job = block.job
+    lane = job.dp * job.tp
+    ahead = 1 if kind == "forward" else -1  # where outputs go
+    seq = block.step_S1 * job.num_microbatches + block.microbatch()
+    source = block.p - ahead
+    _collective(
+        block,
+        spans,
+        collectives,
+        "pp",
+        "recv",
+        seq,
+        block.of(passes.posted),
+        block.of(passes.begun),
+        keep=(source >= 0) & (source < job.pp),
+        step=block.step_S1,
+        num_bytes=PP_BYTES,
+        microbatch=block.microbatch(),
+        peer=block.rank - ahead * lane,
+    )
+    arrived = np.roll(passes.begun, -ahead, axis=2)
+    target = block.p + ahead
+    _collective(
+        block,
+        spans,
+        collectives,
+        "pp",
+        "send",
+        seq,
+        block.of(passes.ended),
+        block.of(arrived),
+        keep=(target >= 0) & (target < job.pp),
+        step=block.step_S1,
+        num_bytes=PP_BYTES,
+        microbatch=block.microbatch(),
+        peer=block.rank + ahead * lane,
+        track="send",
+    )
+
+
+def _collective(
+    block: Block,
+    spans: Rows,
+    collectives: Rows,
+    axis: str,
+    op: str,
+    seq: Ns,
+    begin: Ns,
+    end: Ns,
+    *,
+    step: Ns,
+    num_bytes: int,
+    keep: Mask | None = None,
+    microbatch: Ns | int = UNKNOWN,
+    peer: Ns | int = UNKNOWN,
+    track: str = "main",
+    depth: int = 0,
+) -> None:
+    """One operation as a span and as a row of collectives."""
+    group = block.groups[axis]
+    spans.add(
+        block.rank,
+        keep,
+        step=step,
+        ts_ns=begin,
+        dur_ns=end - begin,
+        cpu_ns=0,
+        name=op,
+        track=track,
+        kind="other_comm" if axis == "world" else f"{axis}_comm",
+        depth=depth,
+        microbatch=microbatch,
+        group_id=group,
+        coll_seq=seq,
+        peer=peer,
+        num_bytes=num_bytes,
+    )
+    collectives.add(
+        block.rank,
+        keep,
+        step=step,
+        group_id=group,
+        seq=seq,
+        op=op,
+        num_bytes=num_bytes,
+        peer=peer,
+        tag=0 if axis == "pp" else UNKNOWN,
+        enqueue_ns=begin,
+        start_ns=begin,
+        end_ns=end,
+    )
+
+
+def _last_words(block: Block, spans: Rows, collectives: Rows) -> None:
+    """The step in which a rank is dead: its data-parallel peers wait for the all-gather."""
+    for fault in block.job.faults:
+        if fault.kind != "dead_rank" or fault.where is None:
+            continue
+        step, begin = fault.first_step, block.end_ns()
+        alive = block.rank != fault.where
+        p, rest = divmod(fault.where, block.job.dp * block.job.tp)
+        peers = (block.p == p) & (block.t == rest % block.job.tp)
+        spans.add(
+            block.rank,
+            alive,
+            step=step,
+            ts_ns=begin,
+            dur_ns=MS,
+            kind="data_wait",
+            name="next batch",
+        )
+        if block.job.dp > 1:
+            collectives.add(
+                block.rank,
+                alive & peers,
+                step=step,
+                group_id=block.groups["dp"],
+                seq=2 * step,
+                op="all_gather",
+                num_bytes=DP_BYTES,
+                enqueue_ns=begin + MS,
+                start_ns=begin + MS,
+                end_ns=UNKNOWN,
+                state="started",
+            )
