@@ -101,12 +101,13 @@ class _Module(Protocol):
     detect: Detect
 
 
-def _detector(name: str) -> Detector:
+def detector_of(name: str) -> Detector:
+    """The detector of a module of this folder."""
     module = cast(_Module, import_module(f"{__name__}.{name}"))
     return Detector(module.NAME, module.KINDS, module.QUESTIONS, module.detect)
 
 
-DETECTORS = tuple(map(_detector, REGISTERED))
+DETECTORS = tuple(map(detector_of, REGISTERED))
 
 KINDS = tuple(
     dict.fromkeys(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from app.analysis.diagnosis import diagnose_run
+from app.analysis.diagnosis import tables_of
 from diagnosis import detectors as registry
+from diagnosis.detectors import diagnose
 from ingest.run import open_run
 from tests.guide_examples import added_line, added_module, example
 from tests.runs_builder import T0, two_rank_run
@@ -21,16 +23,11 @@ GUIDE = "adding-a-detector.md"
 
 
 @pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The guide's module, and its line in detectors()."""
+def module(tmp_path: Path) -> Iterator[ModuleType]:
+    """The guide's module."""
     code = example(GUIDE, 'NAME = "memory_leak"')
-    line = added_line(GUIDE, "_of(memory_leak),")
     with added_module(registry, "memory_leak", code, tmp_path / "detectors"):
-        added = import_module("diagnosis.detectors.memory_leak")
-        known = (*registry.detectors(), eval(line, vars(registry) | {"memory_leak": added}))
-        monkeypatch.setattr(registry, "detectors", lambda: known)
-        monkeypatch.setattr("app.analysis.diagnosis.detectors", lambda: known)
-        yield added
+        yield import_module("diagnosis.detectors.memory_leak")
 
 
 def test_the_tests_of_the_guide_pass(module: ModuleType) -> None:
@@ -48,9 +45,10 @@ def test_a_run_is_diagnosed_with_it_and_its_query_gives_the_number(tmp_path: Pat
             grown = step * 10_000_000 if rank else 0
             built.add("memory", rank, step, ts_ns=T0 + step, rss=500_000_000 + grown)
     built.publish()
+    registered = registry.detector_of(ast.literal_eval(added_line(GUIDE, '"memory_leak",')))
     with open_run(built.folder) as run:
-        found = [finding for finding in diagnose_run(run).findings if finding.kind == "memory_leak"]
-        (finding,) = found
+        tables = tables_of(run, 0, (0, 59), chosen=[registered])
+        (finding,) = diagnose(tables, 0, [registered]).findings
         (evidence,) = finding.evidence
         answer = run.ask(evidence.question, **dict(evidence.params))
     assert [place.rank for place in finding.culprits] == [1]

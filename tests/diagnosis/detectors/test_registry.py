@@ -10,7 +10,7 @@ import diagnosis.detectors
 from diagnosis.detectors import DETECTORS, KINDS, REGISTERED, RESERVED_KINDS, Detector, diagnose
 from diagnosis.detectors import against_baseline as baseline
 from diagnosis.findings import Evidence, Finding, Verdict
-from ingest.query.questions import question
+from ingest.query.saved_queries import saved_query
 
 FOLDER = Path(diagnosis.detectors.__file__).parent
 
@@ -54,7 +54,7 @@ def test_every_detector_reads_saved_questions() -> None:
     for detector in DETECTORS:
         assert detector.kinds
         for name in detector.questions:
-            assert question(name).columns
+            assert saved_query(name).columns
 
 
 def test_the_kinds_are_those_of_the_detectors_and_the_reserved_ones() -> None:
