@@ -1,0 +1,49 @@
+"""Rows about ranks: coordinates of any source, arrivals by this machine's clock."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from ingest.index.rank_rows import store_arrivals, store_ranks
+from ingest.query.index_catalog import SETUP
+from ingest.query.manifest import read_entry
+from ingest.readers.tables.rows import rank_info
+from tests.runs_builder import RunBuilder
+from trace_hooks.layout import ParallelLayout
+
+
+@pytest.fixture
+def connection():  # type: ignore[no-untyped-def]
+    with duckdb.connect() as opened:
+        opened.execute(SETUP)
+        yield opened
+
+
+def test_coordinates_are_recorded_or_those_of_the_layout(connection) -> None:  # type: ignore[no-untyped-def]
+    layout = ParallelLayout.from_sizes(pp=2, dp=2)
+    by_layout = {**rank_info(3, layout=layout), "coords": None}
+    store_ranks(connection, [rank_info(0, layout=layout), by_layout, rank_info(9)], ["bad"])
+    rows = connection.execute("SELECT rank, pp, dp FROM ranks ORDER BY rank").fetchall()
+    assert rows == [(0, 0, 0), (3, 1, 1), (9, None, None)]
+    store_ranks(connection, [], [])  # what was stored before is replaced
+    assert connection.execute("SELECT count(*) FROM ranks").fetchall() == [(0,)]
+    assert connection.execute("SELECT * FROM problems").fetchall() == []
+
+
+def test_files_of_before_arrived_when_they_were_written(connection, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    builder = RunBuilder(tmp_path / "run", 1)
+    builder.span(0, 0, "forward", 0, 1)
+    builder.publish()
+    name = "segments/spans-0000-00000-00000000.parquet"
+    os.utime(builder.folder / name, ns=(5_000, 5_000))
+    entry, _ = read_entry(builder.folder, name)
+    arrivals = "SELECT attempt, rank, arrived_ns FROM arrivals"
+    store_arrivals(connection, [entry], 9_000, builder.folder)
+    assert connection.execute(arrivals).fetchall() == [(0, 0, 5_000)]
+    store_arrivals(connection, [entry], 9_000, None)
+    store_arrivals(connection, [entry], 7_000, None)  # the clock was set back
+    assert connection.execute(arrivals).fetchall() == [(0, 0, 9_000)]
