@@ -107,9 +107,9 @@ def evidence_of(times: PhaseTimes, onset: Onset, finding: Finding) -> Evidence:
     """How much compute all ranks have now and had before."""
     first = int(times.step_S[onset.episode.first])
     return Evidence(
-        f"The compute of nine in ten ranks takes at least {1 + onset.episode.excess:.2f}x as long as "
-        f"before step {first}: the median rank {in_ms(onset.before_ms + onset.longer_ms)} per step "
-        f"after {in_ms(onset.before_ms)}.",
+        f"The compute of nine in ten ranks takes at least {1 + onset.episode.excess:.2f}x as long "
+        f"as before step {first}: the median rank {in_ms(onset.before_ms + onset.longer_ms)} per "
+        f"step after {in_ms(onset.before_ms)}.",
         round(1 + onset.episode.excess, 4),
         "x",
         "rank_phases",
