@@ -222,7 +222,7 @@ def test_without_a_layout_a_rank_must_have_changed_to_be_named() -> None:
     finding = changed.findings[0]
     assert finding.confidence == "low"
     assert "all 7 other ranks (the layout is not known)" in finding.evidence[0].sentence
-    assert "x the other ranks since" in finding.text
+    assert "x as long as that of the other ranks since" in finding.text
     assert any("its role is not known" in one for one in finding.alternatives)
     told = " ".join(
         e.sentence
