@@ -85,10 +85,10 @@ def _frame() -> Component:
             dcc.Store(
                 id="pulse"
             ),  # {run, version}: set by the browser when the run got something new
-            dcc.Store(id="bar"),  # set by the browser when the top bar says what is no longer so
+            dcc.Store(id="bar"),  # set by the browser when the top bar is out of date
             html.Div(id="topbar"),
             html.Div(id="strip-place"),
-            *findings_frame.places(),
+            *findings_frame.containers(),
             html.Main(id="page", className="page loading", tabIndex="-1"),
         ]
     )

@@ -73,12 +73,12 @@ class View:
     metric: str | None = None
     finding: str | None = None
     q: str | None = None
-    """ready question"""
+    """saved query"""
     sql: str | None = None
     args: tuple[tuple[str, str], ...] = ()
-    """parameters of the ready question"""
+    """parameters of the saved query"""
     model: tuple[tuple[str, str], ...] = ()
-    """what the page Model shows: its own names and values"""
+    """what the page Model shows, by names of its own"""
 
     def url(self, base: str = "") -> str:
         """Path and query below `base`; only what is set."""

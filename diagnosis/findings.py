@@ -1,7 +1,7 @@
-"""What a diagnosis says: findings with their evidence, and what could not be judged.
+"""What a diagnosis holds: findings with their evidence, and what could not be judged.
 
-A Finding names who, how much against whom and since when; every number of it stands beside the
-question that gives it again. Its id holds no row number, so that links outlive a new index.
+A Finding names who, how much against whom and since when; each of its numbers comes with the saved
+query that gives it again. Its id holds no row number, so that links outlive a new index.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One sentence with its number, the ready question that gives it, and where to see it.
+    """One sentence with its number, the saved query that gives it, and where to see it.
 
     `params`: parameters of the question; `view`: fields of the view state of the dashboard's link.
     """
@@ -132,16 +132,16 @@ class Finding:
 
     def since(self, step: int) -> Finding:
         """The finding with an earlier first step; its evidence stays that of the steps it names."""
-        began = self._retold(f"step {step}")
-        return replace(began, first_step=step)
+        return replace(self._beginning(f"step {step}"), first_step=step)
 
     def or_earlier(self) -> Finding:
-        """The finding where the steps before its first one were not looked at."""
-        return self._retold(f"step {self.first_step} or earlier")
+        """The finding where the steps before its first one were not examined."""
+        return self._beginning(f"step {self.first_step} or earlier")
 
-    def _retold(self, begin: str) -> Finding:
-        told = re.sub(rf"\bstep {self.first_step}\b", begin, self.text, count=1)
-        return replace(self, text=told)
+    def _beginning(self, step: str) -> Finding:
+        """With another text for the first step."""
+        text = re.sub(rf"\bstep {self.first_step}\b", step, self.text, count=1)
+        return replace(self, text=text)
 
     @property
     def id(self) -> str:
@@ -214,10 +214,10 @@ class NotEnoughData:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one detector says of a run.
+    """The verdict of one detector on a run.
 
-    `checked`: what was looked at and found in order, None where nothing could be judged.
-    `set_aside`: what stood out and is none of this detector's kinds, and why.
+    `checked`: what was examined and is in order, None where nothing could be judged.
+    `set_aside`: what stood out and is not one of this detector's kinds, and why.
     `of_data`: it is about what was recorded; found in order, that alone judges no job.
     """
 
@@ -230,12 +230,14 @@ class Verdict:
 
     def __post_init__(self) -> None:
         if not self.findings and self.checked is None and not self.not_enough:
-            raise ValueError(f"detector {self.detector} says nothing at all")
+            raise ValueError(
+                f"detector {self.detector} has no findings, nothing checked and nothing missing"
+            )
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What all detectors say; findings with the most urgent and costly first."""
+    """The verdicts of all detectors; findings with the most urgent and costly first."""
 
     verdicts: tuple[Verdict, ...] = field(default=())
 
@@ -246,7 +248,7 @@ class Diagnosis:
 
     @property
     def checked(self) -> tuple[str, ...]:
-        """What was looked at and found in order."""
+        """What was examined and is in order."""
         return tuple(v.checked for v in self.verdicts if v.checked is not None)
 
     @property
@@ -264,17 +266,17 @@ class Diagnosis:
         """Whether at least one detector had enough data to judge the job."""
         return any(v.findings or (v.checked is not None and not v.of_data) for v in self.verdicts)
 
-    def with_findings(self, retell: Callable[[Finding], Finding]) -> Diagnosis:
-        """The same with every finding told anew."""
+    def with_findings(self, change: Callable[[Finding], Finding]) -> Diagnosis:
+        """The same with every finding changed."""
         return Diagnosis(
-            tuple(replace(v, findings=tuple(map(retell, v.findings))) for v in self.verdicts)
+            tuple(replace(v, findings=tuple(map(change, v.findings))) for v in self.verdicts)
         )
 
     @cached_property
     def digest(self) -> str:
-        """The same for two that say the same."""
-        said = json.dumps(self.to_json(), sort_keys=True, default=str)
-        return hashlib.blake2b(said.encode(), digest_size=12).hexdigest()
+        """Equal for two diagnoses that hold the same."""
+        text = json.dumps(self.to_json(), sort_keys=True, default=str)
+        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

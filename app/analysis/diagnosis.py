@@ -1,4 +1,4 @@
-"""Diagnosis of a run of the store: asks the questions the detectors read, caches the answer."""
+"""Diagnosis of a run: asks the saved queries that the detectors read, and caches the result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from diagnosis.detectors import DETECTORS, Detector, diagnose, late_arrival
 from diagnosis.detectors import against_baseline as baseline
 from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES
-from diagnosis.statistics.open_collectives import standing
+from diagnosis.statistics.open_collectives import describe_open_collectives
 from diagnosis.statistics.straggler_cells import CELLS
 from ingest.query.saved_queries import saved_query
 from ingest.readers import format_facts
@@ -21,17 +21,17 @@ from ingest.run import Run
 from ingest.stopping import Stop
 
 MOST_CELLS = 1_500_000
-"""Ranks x steps looked back at: 61 to 122 steps of 12,288 ranks, 488 to 976 of a stage of eight."""
+"""Ranks x steps examined: 61 to 122 steps of 12,288 ranks, 488 to 976 of a stage of eight."""
 FEWEST_STEPS = 50
 _IMPORTING = (
-    "Files are still read into this run: numbers and pictures show the ranks read so far, each by "
-    "its own clock. Clocks are compared and findings made when all are read."
+    "Files are still being read into this run: numbers and pictures show the ranks read so far, "
+    "each by its own clock. Clocks and ranks are compared once all files are read."
 )
 _NO_STEPS = (
-    "This run holds no finished step, and ranks are compared by their steps, from the fourth on; "
-    "none will come any more."
+    "This run holds no finished step and is over; ranks are compared by their steps, once there "
+    "are four."
 )
-_LISTED = "The ready question outstanding lists them."
+_LISTED = "The saved query outstanding lists them."
 
 
 def diagnosis_of(
@@ -50,19 +50,19 @@ def diagnosis_of(
 def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None) -> Diagnosis:
     """Ask and judge; raises UserError.
 
-    The newest steps that fit MOST_CELLS are looked at; where something was wrong from the first of
-    them on, that pipeline stage is looked at further back, as far as fits again.
+    The newest steps that fit MOST_CELLS are examined; where something was wrong from the first of
+    them on, its pipeline stage is examined further back, as far as fits again.
     """
     if run.state == "importing":
         return _unjudged("import", _IMPORTING)
     wanted = run.newest_attempt if attempt is None else attempt
     steps = _steps(run, wanted)
-    found = diagnose(tables_of(run, wanted, steps.within(steps.num_ranks), stop), wanted)
-    if not found.judged and steps.num_ranks == 0 and run.state == "finished":
-        open_ones = standing(run.ask("outstanding", attempt=wanted, stop=stop))
-        sentences = (_NO_STEPS,) if open_ones is None else (_NO_STEPS, open_ones, _LISTED)
+    diagnosis = diagnose(tables_of(run, wanted, steps.within(steps.num_ranks), stop), wanted)
+    if not diagnosis.judged and steps.num_ranks == 0 and run.state == "finished":
+        waiting = describe_open_collectives(run.ask("outstanding", attempt=wanted, stop=stop))
+        sentences = (_NO_STEPS,) if waiting is None else (_NO_STEPS, waiting, _LISTED)
         return _unjudged("steps", " ".join(sentences))
-    return found.with_findings(lambda finding: _from_its_onset(run, finding, steps, stop))
+    return diagnosis.with_findings(lambda finding: _from_its_onset(run, finding, steps, stop))
 
 
 def _unjudged(why: str, sentence: str) -> Diagnosis:
@@ -87,23 +87,23 @@ def tables_of(
     if not format_facts(run.info["source"]).is_operation_trace:
         names = [name for name in names if name != CELLS]
     given = {"step_min": steps[0], "step_max": steps[1], "attempt": attempt, "pp": pp}
-    return {name: _asked(run, name, given, stop) for name in names}
+    return {name: _answer(run, name, given, stop) for name in names}
 
 
-def _asked(run: Run, name: str, given: Mapping[str, int | None], stop: Stop | None) -> pa.Table:
+def _answer(run: Run, name: str, given: Mapping[str, int | None], stop: Stop | None) -> pa.Table:
     """Answer of a question, with those of the values that it takes."""
     takes = {parameter.name for parameter in saved_query(name).parameters}
     return run.ask(name, stop=stop, **{k: value for k, value in given.items() if k in takes})
 
 
 def against_baseline(run: Run, attempt: int, good: Run, stop: Stop | None = None) -> Verdict:
-    """What an attempt looks like against a run that is known to be good; raises UserError."""
+    """An attempt against the newest one of a run known to be good; raises UserError."""
     tables = []
-    for one, chosen in ((run, attempt), (good, good.newest_attempt)):
-        steps = _steps(one, chosen)
+    for compared, its_attempt in ((run, attempt), (good, good.newest_attempt)):
+        steps = _steps(compared, its_attempt)
         first, last = steps.within(steps.num_ranks)
-        given = {"step_min": first, "step_max": last, "attempt": chosen}
-        tables.append({name: _asked(one, name, given, stop) for name in baseline.QUESTIONS})
+        given = {"step_min": first, "step_max": last, "attempt": its_attempt}
+        tables.append({name: _answer(compared, name, given, stop) for name in baseline.QUESTIONS})
     return baseline.compare(tables[0], tables[1], attempt)
 
 
@@ -138,26 +138,26 @@ def _steps(run: Run, attempt: int) -> _Steps:
 
 
 def _from_its_onset(run: Run, finding: Finding, steps: _Steps, stop: Stop | None) -> Finding:
-    """The finding as its stage alone shows it, looked at further back if need be."""
+    """The finding with the first step that its stage alone shows, further back if need be."""
     begins, _ = steps.within(steps.num_ranks)
     if finding.first_step > begins or begins <= steps.first:
         return finding
     pp = dict(finding.culprits[0].coords).get("pp") if len(finding.culprits) == 1 else None
     if pp is None:
         return finding.or_earlier()
-    of_stage = run.index_rows(
+    in_stage = run.index_rows(
         "SELECT count(*) AS ranks FROM ranks WHERE attempt = $attempt AND pp = $pp",
         attempt=finding.attempt,
         pp=pp,
     )
-    further = steps.within(of_stage[0]["ranks"])
-    telling = [detector for detector in DETECTORS if finding.kind in detector.kinds]
-    tables = tables_of(run, finding.attempt, further, stop, pp, telling)
+    further = steps.within(in_stage[0]["ranks"])
+    finders = [detector for detector in DETECTORS if finding.kind in detector.kinds]
+    tables = tables_of(run, finding.attempt, further, stop, pp, finders)
     same = [
-        one
-        for one in diagnose(tables, finding.attempt, telling).findings
-        if (one.kind, one.culprits) == (finding.kind, finding.culprits)
-        and one.first_step <= finding.first_step <= one.last_step
+        other
+        for other in diagnose(tables, finding.attempt, finders).findings
+        if (other.kind, other.culprits) == (finding.kind, finding.culprits)
+        and other.first_step <= finding.first_step <= other.last_step
     ]
     # cost and waiting of others were measured over all stages: only the onset is taken over
     longer = finding.since(same[0].first_step) if same else finding

@@ -1,5 +1,5 @@
-"""What the data of a run cannot decide: kinds that show only against a good run, and by its clocks
-who came late.
+"""What the data of a run cannot decide: kinds that show only against a good run, and,
+where clocks are not aligned, who came late.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from ingest.run import Run
 REMEDY = "Compare with a good run of the same job: rankscope diagnose RUN --baseline GOOD_RUN."
 
 _UNSEEN = {
-    "step_regression": "A job that is slow everywhere alike looks healthy within one run.",
-    "comm_regression": "Communication that is slow everywhere alike looks normal within one run.",
+    "step_regression": "A job that is equally slow everywhere looks healthy within one run.",
+    "comm_regression": "Communication that is equally slow everywhere looks normal within one run.",
     "slow_op": "An operation that was slow on all ranks from the first step on looks normal within "
     "one run; against a good one it shows as longer steps.",
 }
@@ -22,7 +22,7 @@ _UNSEEN = {
 
 
 def not_identifiable(diagnosis: Diagnosis) -> list[dict[str, str]]:
-    """Kinds that these data cannot tell: {"kind", "why", "remedy"}."""
+    """Kinds that these data cannot show: {"kind", "why", "remedy"}."""
     if any(
         verdict.detector == against_baseline.NAME and verdict.checked
         for verdict in diagnosis.verdicts

@@ -134,8 +134,8 @@ def _files(about: AboutRun) -> Component:
 def _problems(about: AboutRun) -> Component:
     if about.importing is not None:
         text = (
-            "Files are still read: ranks are missing, and each shows its own clock. Clocks are "
-            "compared, and what is wrong with the files is told, when all are read."
+            "Files are still being read: ranks are missing, and each shows its own clock. Once all "
+            "are read, clocks are compared and problems of the files are listed."
         )
         return html.Div(html.P(text))
     if not about.num_problems:
@@ -147,23 +147,23 @@ def _problems(about: AboutRun) -> Component:
 def _guesses(about: AboutRun) -> Component | None:
     if not about.num_guesses:
         return None
-    title = f"{_count(about.num_guesses, 'guess', 'guesses')}: not told by the files"
+    title = f"{_count(about.num_guesses, 'guess', 'guesses')}: not stated in the files"
     return html.Div([html.H3(title), _sentences(about.guesses)], className="guesses")
 
 
-def _sentences(said: Sequence[Said]) -> Component:
-    return html.Ul([_sentence(one) for one in said])
+def _sentences(sentences: Sequence[Said]) -> Component:
+    return html.Ul([_sentence(sentence) for sentence in sentences])
 
 
-def _sentence(said: Said) -> Component:
-    if not said.num_others:
-        return html.Li(said.text)
-    unlisted = said.num_others - len(said.others)
-    items = [html.Li(text) for text in said.others]
+def _sentence(sentence: Said) -> Component:
+    if not sentence.num_others:
+        return html.Li(sentence.text)
+    unlisted = sentence.num_others - len(sentence.others)
+    items = [html.Li(text) for text in sentence.others]
     if unlisted > 0:
         items.append(html.Li(f"and {unlisted:,} more", className="quiet"))
-    summary = html.Summary(f"and {said.num_others:,} more like it")
-    return html.Li([said.text, html.Details([summary, html.Ul(items)])])
+    summary = html.Summary(f"and {sentence.num_others:,} more like it")
+    return html.Li([sentence.text, html.Details([summary, html.Ul(items)])])
 
 
 def _clocks(about: AboutRun, opened: Sequence[str]) -> Component | None:

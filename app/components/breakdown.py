@@ -15,31 +15,36 @@ LAST_STEPS = 20
 
 
 def breakdown(hub: Hub, view: View, theme: str) -> tuple[Component, str]:
-    """Chart and table, and what is shown in words; raises UserError."""
+    """Chart and table, and a caption; raises UserError."""
     assert view.run is not None
     key = ("breakdown", view.attempt, view.steps)
     table, steps, all_known = hub.cache.get(view.run, key, lambda run, _: _table(run, view))
     if table.empty:
         return html.P("No step is finished yet.", className="quiet"), ""
-    said = f"mean of steps {steps[0]} to {steps[1]}"
-    said += "" if len(table) <= MOST_RANKS and "rank" in table.index[0] else ", mean of the ranks"
+    caption = f"mean of steps {steps[0]} to {steps[1]}"
+    caption += (
+        "" if len(table) <= MOST_RANKS and "rank" in table.index[0] else ", mean of the ranks"
+    )
     if not all_known:
-        said += "; waiting cannot be told from communication here: clocks or members are missing"
+        caption += (
+            "; waiting cannot be distinguished from communication here: clocks or members are "
+            "missing"
+        )
     chart = dcc.Graph(
         figure=figure(table, theme),
         config={"displayModeBar": False, "responsive": True},
         style={"height": f"{90 + 26 * max(len(table), 2)}px"},
     )
-    return html.Div([chart, _as_table(table)]), said
+    return html.Div([chart, _as_table(table)]), caption
 
 
 def _table(run: Run, view: View) -> tuple[pd.DataFrame, tuple[int, int], bool]:
-    asked = {} if view.attempt is None else {"attempt": view.attempt}
+    params = {} if view.attempt is None else {"attempt": view.attempt}
     steps = view.steps
     if steps is None:
-        known = run.ask("job_shares", **asked).column("step").to_pylist()
+        known = run.ask("job_shares", **params).column("step").to_pylist()
         steps = (known[-LAST_STEPS:][0], known[-1]) if known else (0, 0)
-    rows = run.ask("where_time_goes", step_min=steps[0], step_max=steps[1], **asked).to_pylist()
+    rows = run.ask("where_time_goes", step_min=steps[0], step_max=steps[1], **params).to_pylist()
     return frame_of(rows), steps, all(row["bubble_known"] for row in rows)
 
 

@@ -36,8 +36,8 @@ def drawer(diagnosis: Diagnosis, view: View, base: str, clocks: Clocks | None = 
     if not diagnosis.findings:
         parts.append(html.P("Nothing was found.", className="quiet"))
     parts += _sentences("Set aside", diagnosis.set_aside)
-    parts += _undecided(diagnosis)
-    parts += _sentences("Not enough data", [one.missing for one in diagnosis.not_enough])
+    parts += _not_identifiable(diagnosis)
+    parts += _sentences("Not enough data", [lack.missing for lack in diagnosis.not_enough])
     if clocks is not None:
         parts += [html.H3("Clocks"), html.P(clocks.sentence, className=_tone(clocks))]
     parts += _sentences("In order", diagnosis.checked)
@@ -60,12 +60,12 @@ def _left_out(diagnosis: Diagnosis, num_listed: int, view: View) -> str:
     )
 
 
-def _undecided(diagnosis: Diagnosis) -> list[Component]:
-    """What no run shows by itself, and what to do: the same remedy is said once."""
+def _not_identifiable(diagnosis: Diagnosis) -> list[Component]:
+    """What no run shows by itself, and what to do: each remedy stands there once."""
     unseen = not_identifiable(diagnosis)
-    remedies = dict.fromkeys(one["remedy"] for one in unseen)
-    said = _sentences("Cannot be decided from this run", [one["why"] for one in unseen])
-    return said + [html.P(remedy, className="remedy") for remedy in remedies]
+    remedies = dict.fromkeys(kind["remedy"] for kind in unseen)
+    why = _sentences("Cannot be decided from this run", [kind["why"] for kind in unseen])
+    return why + [html.P(remedy, className="remedy") for remedy in remedies]
 
 
 def _tone(clocks: Clocks) -> str:
@@ -75,16 +75,15 @@ def _tone(clocks: Clocks) -> str:
 def _sentences(title: str, sentences: Sequence[str]) -> list[Component]:
     if not sentences:
         return []
-    told = dict.fromkeys(sentences)  # detectors that look at the same may say the same
-    return [html.H3(title), html.Ul([html.Li(sentence) for sentence in told])]
+    unique = dict.fromkeys(sentences)  # detectors that read the same may find the same
+    return [html.H3(title), html.Ul([html.Li(sentence) for sentence in unique])]
 
 
 def _finding(finding: Finding, view: View, base: str, is_open: bool) -> Component:
-    facts = [(f"{place}", place.host or "unknown host") for place in finding.culprits]
-    steps = f"{finding.first_step} to {finding.last_step}"
+    culprits = [(f"{place}", place.host or "unknown host") for place in finding.culprits]
     rows = [
-        *((who, where) for who, where in facts),
-        ("Steps", f"{steps}, {'still so' if finding.ongoing else 'over'}"),
+        *culprits,
+        ("Steps", _steps(finding)),
         ("Confidence", finding.confidence),
     ]
     if finding.victims:
@@ -120,6 +119,12 @@ def _finding(finding: Finding, view: View, base: str, is_open: bool) -> Componen
     )
 
 
+def _steps(finding: Finding) -> str:
+    if finding.ongoing:
+        return f"{finding.first_step}-{finding.last_step}, to the newest step"
+    return f"{finding.first_step}-{finding.last_step}, over"
+
+
 def _since(finding: Finding) -> str:
     slow = f"{finding.slowdown:.2f}x " if finding.slowdown else ""
     return (
@@ -130,11 +135,16 @@ def _since(finding: Finding) -> str:
 
 
 def _evidence(evidence: Evidence, finding: Finding, view: View, base: str) -> Component:
-    seen = evidence_view(evidence, view).to(finding=finding.id).url(base)
+    shown = evidence_view(evidence, view).to(finding=finding.id).url(base)
     args = tuple((name, str(value)) for name, value in evidence.params)
-    asked = View(view.run, "query", q=evidence.question, args=args).url(base)
+    query = View(view.run, "query", q=evidence.question, args=args).url(base)
     links = [
-        html.A("see it", href=seen, **{"data-open": seen}),
-        html.A("ask it", href=asked, title=f"question {evidence.question}", **{"data-open": asked}),
+        html.A("see it", href=shown, **{"data-open": shown}),
+        html.A(
+            "run the query",
+            href=query,
+            title=f"saved query {evidence.question}",
+            **{"data-open": query},
+        ),
     ]
     return html.Li([evidence.sentence, " ", html.Span(links, className="links")])

@@ -1,4 +1,4 @@
-"""What the frame of every page says of findings: the banner, the button's count, the drawer."""
+"""Findings on every page: the banner, the count on the button, and the drawer."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from ingest.errors import UserError
 Address = dict[str, str] | None
 
 
-def places() -> list[Component]:
+def containers() -> list[Component]:
     """The elements that register() fills."""
     return [
         html.Div(id="banner-place"),
         html.Aside(id="drawer", hidden=True, tabIndex="-1", **{"aria-label": "findings"}),
         dcc.Store(id="theme"),  # set by the browser, for charts drawn here
-        dcc.Store(id="found"),  # what banner and drawer say at present, as a digest
+        dcc.Store(id="found"),  # digest of what banner and drawer show
         html.Div(id="toast", role="status", **{"aria-live": "polite"}),
     ]
 
 
 def register(dash: Dash, hub: Hub, base: str) -> None:
-    """Banner and drawer follow the address and live data, and are left alone while both say the
-    same as before; the count follows them.
+    """Banner and drawer follow the address and live data; while their content is the same they are
+    not drawn again. The count follows them.
     """
 
     @dash.callback(
@@ -62,12 +62,12 @@ def register(dash: Dash, hub: Hub, base: str) -> None:
             clocks = _clocks_of(hub, view.run, view.attempt)
         except UserError:  # the page itself says why
             return None, None, None
-        found = f"{diagnosis.digest} {view.url(base)} {clocks.sentence}"
-        if found == shown:
+        digest = f"{diagnosis.digest} {view.url(base)} {clocks.sentence}"
+        if digest == shown:
             raise PreventUpdate
         with_banner = view.page == "overview" or view.finding is not None
         line = banner(diagnosis, view, base) if with_banner else None
-        return line, drawer(diagnosis, view, base, clocks), found
+        return line, drawer(diagnosis, view, base, clocks), digest
 
     @dash.callback(
         Output("findings-count", "children"),
@@ -92,7 +92,7 @@ def _clocks_of(hub: Hub, name: str, attempt: int | None) -> Clocks:
 
 
 def view_at(address: Address, pathname: str | None, search: str | None, base: str) -> View:
-    """The view of the `view` store where it speaks of the same path, else of the address bar."""
+    """The view of the `view` store where it is of the same path, else of the address bar."""
     if address and address.get("path") == pathname:
         search = address.get("search")
     return parse_url(pathname or "/", search or "", base)[0]

@@ -1,4 +1,4 @@
-"""Model: what happens inside the network, its statistics and what somebody asked to see of it."""
+"""Model: what happens inside the network, its statistics and recorded frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overview: who is slow and what it costs, the numbers of the job, and the pictures beside."""
+"""Overview: who is slow and what it costs, the numbers of the job, and its pictures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ingest.run import Run
 
 _WHEN_SEEN = json.dumps({"store": "breakdown-seen"})
 MOST_RANKS_AT_ONCE = 1024
-"""Of greater jobs the numbers come after the page: they take longer than a first picture may."""
+"""For larger jobs the numbers come after the page: they take longer than a first picture may."""
 
 
 def render(hub: Hub, view: View) -> Component:
@@ -35,16 +35,16 @@ def render(hub: Hub, view: View) -> Component:
     if len(hub.run(view.run).ranks) <= MOST_RANKS_AT_ONCE:
         diagnosis = diagnosis_of(hub, view.run, view.attempt)
     first, last = about_run.places(hub, view)
-    has_steps, beside = _beside(hub, view)
+    has_steps, picture = _next_to_grid(hub, view)
     pictures = html.Div(
-        [_picture("grid", "Ranks in the parallel grid", {"compact": True}), beside],
+        [_picture("grid", "Ranks in the parallel grid", {"compact": True}), picture],
         className="two-pictures",
     )
     return html.Div(
         [
             html.Div(tiles(kpis_of(hub, view)) if diagnosis else _later(), id="kpi-place"),
             # a dump without steps is opened for what is open in it
-            *([*first, pictures] if has_steps or beside is None else [pictures, *first]),
+            *([*first, pictures] if has_steps or picture is None else [pictures, *first]),
             about_run.note_place(hub, view),
             html.Div(
                 _timeline(hub, diagnosis, view) if diagnosis else _later("picture timeline"),
@@ -133,8 +133,8 @@ def _picture(name: str, title: str, options: dict[str, Any]) -> Component:
     )
 
 
-def _beside(hub: Hub, view: View) -> tuple[bool, Component | None]:
-    """Whether the run has steps or may get some, and what stands beside the grid."""
+def _next_to_grid(hub: Hub, view: View) -> tuple[bool, Component | None]:
+    """Whether the run has steps or may get some, and the picture next to the grid."""
     assert view.run is not None
     key = ("instead of steps", view.attempt)
     found = hub.cache.get(view.run, key, lambda run, _: _instead(run, view))

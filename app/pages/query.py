@@ -1,4 +1,4 @@
-"""Query: ready questions with documentation, SQL of one's own, answers as table and CSV."""
+"""Query: saved queries with documentation, your own SQL, answers as table and CSV."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.views.run.query import questions
 
 
 def render(hub: Hub, view: View) -> Component:
-    """The page for a view; assets/query/view.mjs draws it from the questions that come along."""
+    """The page for a view; assets/query/view.mjs draws it from the questions in its options."""
     run = hub.run(view.run or "")
     options = {
         "questions": questions(),

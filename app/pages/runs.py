@@ -1,4 +1,4 @@
-"""Runs, the start page: what there is, how it is, and how to get more in."""
+"""Runs, the start page: the table of runs, and how to add one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def render(hub: Hub, view: View) -> Component:
 
 
 def _how_to(folder: str, is_empty: bool) -> Component:
-    """What to do to see a run: opened where there is none."""
+    """Ways to add a run; open where there is none."""
     where = shlex.quote(folder)
     job = f"torchrun --nproc-per-node 8 -m trace_hooks --folder {where} train.py"
     lines = f"import trace_hooks as th\ntracer = th.start({json.dumps(folder)}, model=model)"
@@ -53,9 +53,9 @@ def _how_to(folder: str, is_empty: bool) -> Component:
     ]
     return html.Details(
         [
-            html.Summary("How a run gets here"),
+            html.Summary("Add a run"),
             html.P(
-                ["This page watches ", html.Code(folder), "; a run appears by itself."],
+                ["Runs in ", html.Code(folder), " appear on this page automatically."],
                 className="quiet",
             ),
             html.Div(blocks, className="ways"),
@@ -66,4 +66,4 @@ def _how_to(folder: str, is_empty: bool) -> Component:
 
 
 def register(dash: Dash, hub: Hub) -> None:
-    """The page has no callbacks: its list is asked for by assets/runs/view.mjs."""
+    """The page has no callbacks: assets/runs/view.mjs fetches the list."""

@@ -129,11 +129,11 @@ def _top(collected: CollectedView) -> Markup:
 def _banner(collected: CollectedView) -> Markup:
     finding = collected.finding
     if finding is None:
-        said = collected.headline
+        headline = collected.headline
         return tag(
             "section",
-            tag("p", tag("strong", f"{said.title}."), " ", said.text),
-            class_=f"panel shared-banner {said.tone}",
+            tag("p", tag("strong", f"{headline.title}."), " ", headline.text),
+            class_=f"panel shared-banner {headline.tone}",
         )
     return tag(
         "section",
@@ -241,8 +241,8 @@ def _fronts(collected: CollectedView) -> Markup:
     """What a run without steps has instead of the table of its ranks."""
     if not collected.fronts:
         over = collected.state == "finished"
-        said = "No step times were recorded." if over else "No step is finished yet."
-        return tag("section", tag("p", said), class_="panel quiet")
+        reason = "No step times were recorded." if over else "No step is finished yet."
+        return tag("section", tag("p", reason), class_="panel quiet")
     head = tag("tr", *[tag("th", text, scope="col") for text in HEAD])
     rows = []
     for front in collected.fronts[:MOST_GROUPS]:

@@ -43,7 +43,7 @@ from diagnosis.clocks.sequence_matching import (
 LARGEST_ERR_NS = 5e6
 """An offset known worse than this aligns nothing."""
 KNOWN_DRIFT = 1e-6
-"""Drift is told where it is known to better than 1 ppm; quartz clocks differ by up to 100 ppm."""
+"""Drift is stated where it is known to better than 1 ppm; quartz clocks differ by up to 100 ppm."""
 _LEAST_NOISE_NS = 2_000.0
 """On one host, where clocks are equal, members of an NCCL kernel see its end up to 3 us apart."""
 _COVERAGE = 2.0

@@ -1,4 +1,4 @@
-"""Whether members of a group number its collectives alike, told by the intervals between ends.
+"""Whether members of a group give its collectives the same numbers, by the intervals between ends.
 
 Ends compare clocks only where each member means the same collective by the same number. A profile
 that began later, or counts from its own beginning, is off by some; where collectives come at
@@ -44,9 +44,9 @@ def sharpness(end_KM: Floats) -> Floats:
 def fits_better_elsewhere(end_KM: Floats) -> int | None:
     """The member that fits plainly better shifted, most of all; None where none does."""
     sharpness_M = sharpness(end_KM)
-    told_M = np.where(sharpness_M > 0, sharpness_M, np.inf)
-    worst = int(np.argmin(told_M))
-    return worst if told_M[worst] <= 1 / PLAINLY else None
+    known_M = np.where(sharpness_M > 0, sharpness_M, np.inf)
+    worst = int(np.argmin(known_M))
+    return worst if known_M[worst] <= 1 / PLAINLY else None
 
 
 def _scatters(end_KM: Floats) -> Floats:

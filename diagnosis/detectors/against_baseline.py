@@ -1,12 +1,12 @@
 """step_regression, comm_regression: the whole job is slower than a run that is known to be good.
 
-What is slow everywhere alike shows nowhere within one run. Against a baseline of the same job,
+What is equally slow everywhere does not show within one run. Against a baseline of the same job,
 steps that take longer are step_regression; where communication takes longer while nobody waits, it
-is comm_regression (F12): transfers of every set of alike channels
+is comm_regression: transfers of every set of comparable channels
 (diagnosis/statistics/transfer_times.py). Where transfers are not known, the least communication of
 any rank in a step stands for them: the last to arrive waits for nobody.
 
-Source: F12 and the order of decision of the fault list. Assumes: the same model, layout and number
+Source: the rule is ours. Assumes: the same model, layout and number
 of ranks; the first steps (compiling, warming up) are left out of both. Known false positives:
 another batch size, sequence length or data. Blind spots: a regression below 3 % of a step; some
 groups that always were slower than in the baseline while others were not. Cost: one pass over the
@@ -73,29 +73,29 @@ def compare(
     """Verdict on an attempt against a good one: answers of QUESTIONS of both; rank_phases do."""
     both = (tables["rank_phases"], good_tables["rank_phases"])
     if any(pc.count_distinct(cells.column("step")).as_py() < MIN_VOTES for cells in both):
-        said = f"Run and baseline need {MIN_VOTES:.0f} finished steps each to be compared."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+        reason = f"Run and baseline need {MIN_VOTES:.0f} finished steps each to be compared."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     now, good = _Pace.of(tables), _Pace.of(good_tables)
     if now.rank_R.size != good.rank_R.size:
-        said = (
+        reason = (
             f"The run has {now.rank_R.size} ranks and the baseline {good.rank_R.size}: give a "
             "baseline of the same job."
         )
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     step_ms = middle(good.window_S)
     least_ms = max(MIN_RISE * step_ms, BEYOND_NOISE * _mad(good.window_S))
     longer_ms = middle(now.window_S) - step_ms
     comm_ms, comm_longer_ms = _communication(now, good)
-    found = []
+    findings = []
     if comm_longer_ms > MIN_RISE * step_ms:
-        found.append(_finding("comm_regression", now, comm_longer_ms, comm_ms, attempt))
-    if longer_ms > least_ms and (not found or comm_longer_ms < _MAIN * longer_ms):
-        found.append(_finding("step_regression", now, longer_ms, step_ms, attempt))
+        findings.append(_finding("comm_regression", now, comm_longer_ms, comm_ms, attempt))
+    if longer_ms > least_ms and (not findings or comm_longer_ms < _MAIN * longer_ms):
+        findings.append(_finding("step_regression", now, longer_ms, step_ms, attempt))
     checked = (
         f"Against the baseline: steps take {in_ms(middle(now.window_S))} (there {in_ms(step_ms)}), "
         f"of it {in_ms(comm_ms + comm_longer_ms)} transfers (there {in_ms(comm_ms)})."
     )
-    return Verdict(NAME, tuple(found), checked)
+    return Verdict(NAME, tuple(findings), checked)
 
 
 def _communication(now: _Pace, good: _Pace) -> tuple[float, float]:
@@ -114,14 +114,14 @@ def _communication(now: _Pace, good: _Pace) -> tuple[float, float]:
     return good_ms, now_ms - good_ms if beyond else 0.0
 
 
-def _moved(found: Transfers) -> dict[tuple[object, ...], float]:
+def _moved(transfers: Transfers) -> dict[tuple[object, ...], float]:
     """Transfers of a step of the median channel of each set of alike ones, ms."""
-    total_KS = (found.time_KS * found.num_KS)[:, _warm(found.step_S.size)]
+    total_KS = (transfers.time_KS * transfers.num_KS)[:, _warm(transfers.step_S.size)]
     moved: dict[tuple[object, ...], float] = {}
-    for rows in found.sets:
+    for rows in transfers.sets:
         total_ms = middle(total_KS[rows])
-        channel = found.channels[int(rows[0])]
-        num = round(middle(found.num_KS[rows]))
+        channel = transfers.channels[int(rows[0])]
+        num = round(middle(transfers.num_KS[rows]))
         if np.isfinite(total_ms):
             axis = "" if channel.is_pair else channel.axis
             key = (axis, len(channel.ranks), len(channel.hosts) > 1, num)
@@ -137,7 +137,7 @@ def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: i
     first, last = int(now.step_S[0]), int(now.step_S[-1])
     share = min(longer_ms / middle(now.window_S), 1.0)
     title, what, cause, others, then = _TOLD[kind]
-    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    params = (("step_min", first), ("step_max", last), ("attempt", attempt))
     rank = int(now.rank_R[0])
     link = (
         ("page", "timeline"),
@@ -168,7 +168,7 @@ def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: i
                 round(good_ms + longer_ms, 3),
                 "ms per step",
                 "rank_phases",
-                asked,
+                params,
                 link,
             ),
         ),
@@ -192,7 +192,7 @@ _TOLD: dict[str, tuple[str, str, str, tuple[str, ...], str]] = {
         "All transfers take longer than in the baseline: another algorithm, topology or network.",
         (
             "More bytes than in the baseline: another layout, dtype or number of micro-batches.",
-            "One slow network that all groups pass: within one run it is not told apart.",
+            "One slow network that all groups pass: within one run it looks normal.",
         ),
         "Compare NCCL versions, its environment and the topology it logs (NCCL_DEBUG=INFO) in both "
         "runs, then time the same collective alone.",

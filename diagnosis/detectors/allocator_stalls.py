@@ -1,11 +1,11 @@
-"""allocator_stalls: the device allocator runs out of cached memory, frees it and asks again (F21).
+"""allocator_stalls: the device allocator runs out of cached memory, frees it and asks again.
 
 The caching allocator counts such retries: all of its unused blocks go back to the device, which
-waits for all that runs there, and are asked for anew. A rank on which the count rises in a step is
+waits for all that runs there, and are allocated again. A rank on which the count rises in a step is
 compared with what it does in the steps around that have none: what its steps with a retry take
 longer outside of communication is what stands still, and all others wait for the rank with most.
 
-Source: F21 of the fault list (spikes with retries); torch.cuda.memory_stats, num_alloc_retries.
+Source: torch.cuda.memory_stats, num_alloc_retries.
 Assumes: memory is recorded at the end of each step. Known false positives: none of retries; in a
 job that also compiles for new shapes, which asks for other blocks, the same steps compile. Blind
 spots: CPU jobs and imports, which count none; allocators of libraries. Cost: one pass over
@@ -50,13 +50,15 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
     if times.waits_hidden:
-        said = "The log has no communication: what a rank stands still is not told from waiting."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+        reason = (
+            "The log has no communication: standing still cannot be distinguished from waiting."
+        )
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     stalled_RS = _stalled(times, retried_RS)
     rows = np.flatnonzero((stalled_RS[:, WARM_UP_STEPS:] > 0).sum(axis=1) >= FEWEST_RETRIES)
-    found = _finding(times, stalled_RS, rows.tolist(), attempt) if rows.size else None
+    finding = _finding(times, stalled_RS, rows.tolist(), attempt) if rows.size else None
     checked = f"No retries of the device allocator that take {100 * MIN_EXCESS:.0f} % of a step."
-    return Verdict(NAME, () if found is None else (found,), None if found else checked)
+    return Verdict(NAME, () if finding is None else (finding,), None if finding else checked)
 
 
 def retried_steps(retries: pa.Table, times: PhaseTimes) -> Bools:
@@ -94,19 +96,19 @@ def _finding(
     named = rows if len(rows) <= MOST_NAMED * times.ranks.rank_R.size else []
     shown = rows[int(stalled_RS[rows].sum(axis=1).argmax())]
     lost = Lost(tuple(named), Episode(first, last, share), share, shown)
-    found = finding_of(times, lost, attempt, _words(times, named))
+    finding = finding_of(times, lost, attempt, _words(times, named))
     rank, num = int(times.ranks.rank_R[shown]), int((stalled_RS[shown] > 0).sum())
-    told = Evidence(
+    stalls = Evidence(
         f"The allocator of rank {rank} retried in {num} steps, which take "
         f"{float(np.median(stalled_RS[shown][stalled_RS[shown] > 0])):.3g} ms longer than those "
         "around them.",
         float(num),
         "steps",
         "allocator_retries",
-        found.evidence[0].params,
-        found.evidence[0].view,
+        finding.evidence[0].params,
+        finding.evidence[0].view,
     )
-    return replace(found, evidence=(told, *found.evidence))
+    return replace(finding, evidence=(stalls, *finding.evidence))
 
 
 def _words(times: PhaseTimes, rows: list[int]) -> Words:

@@ -1,13 +1,13 @@
 """attention_entropy_collapse: heads attend to one token alone, and did not before.
 
 A head has collapsed where its entropy stays at or below ONE_TOKEN after it lay above by more than
-its noise; or where all heads of a layer lie below it in all looks, which no initialisation gives.
+its noise; or where all heads of a layer lie below it in all samples, which no initialisation gives.
 
 Source: Zhai et al. (arXiv 2303.06296): the entropy of attention falls to nearly 0 with, or right
 before, training that becomes unstable. They give no number: ONE_TOKEN is the entropy of 99 % on one
 token, where the softmax passes a hundredth of the gradient on (p (1 - p)). Known false positives:
 heads that learn to copy one place (the token before) so strictly. Blind spots: heads that were so
-from the first look on while others of their layer are not; rows between those looked at. Cost: one
+from the first sample on while others of their layer are not; rows between those sampled. Cost: one
 pass over the heads.
 """
 
@@ -29,7 +29,7 @@ from diagnosis.statistics.attention_heads import (
 )
 from diagnosis.statistics.rank_tables import Floats
 from diagnosis.statistics.sampled_series import (
-    STAYS,
+    CONSECUTIVE,
     Series,
     lasting,
     rises_above,
@@ -49,17 +49,17 @@ LEAST = 1e-12
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
-    """Verdict on the looks in `tables`; None where no attention statistics were recorded."""
+    """Verdict on the samples in `tables`; None where no attention statistics were recorded."""
     series = head_series(tables, "entropy")
     if series is None:
         return None
     if unknown := too_few(NAME, series, "attention"):
         return unknown
-    found = _collapsed(series)
-    if found:
-        return Verdict(NAME, (_finding(series, found, attempt),))
+    collapsed = _collapsed(series)
+    if collapsed:
+        return Verdict(NAME, (_finding(series, collapsed, attempt),))
     checked = f"No head of {len(series.keys)} falls to an entropy of {ONE_TOKEN:.3f} nats"
-    return Verdict(NAME, checked=f"{checked}, in {series.step_N.size} steps looked at.")
+    return Verdict(NAME, checked=f"{checked}, in {series.step_N.size} sampled steps.")
 
 
 def _collapsed(series: Series) -> list[OffHead]:
@@ -84,7 +84,7 @@ def _collapsed(series: Series) -> list[OffHead]:
 
 def _always(sharp_N: Floats, level: float) -> bool:
     known = sharp_N[np.isfinite(sharp_N)]
-    return known.size >= STAYS and bool((known >= level).all())
+    return known.size >= CONSECUTIVE and bool((known >= level).all())
 
 
 def _finding(series: Series, found: list[OffHead], attempt: int) -> Finding:

@@ -1,4 +1,4 @@
-"""clock_unaligned: clocks of hosts are off, jump or drift, told by the ends of collectives (F35).
+"""clock_unaligned: clocks of hosts are off, jump or drift, which the ends of collectives show.
 
 No member of an all-reduce leaves before all have come, so on equal clocks all see its end at
 nearly the same moment. Hosts that see ends earlier or later than the others by more than a
@@ -9,10 +9,10 @@ else all clocks differ and none is known to be right.
 
 With such clocks nobody is named from timing across ranks.
 
-Source: F35 of the fault list; Doleschal et al. (diagnosis/clocks/alignment.py). Assumes: ranks of
+Source: Doleschal et al. (diagnosis/clocks/alignment.py). Assumes: ranks of
 one host share its clock. Known false positives: a host that always polls ends late. Blind spots:
 clocks off by less than a millisecond where they are known and 5 ms where not; jobs on one host,
-whose clock is one; times that count anew in every step. Cost: one row per block of steps, group and
+whose clock is one; times that restart in every step. Cost: one row per block of steps, group and
 host.
 """
 
@@ -39,7 +39,8 @@ LEAST_MS = 1.0
 TIMES_ERROR = 5.0
 """Beyond what is stated of the alignment, which is two standard deviations."""
 UNKNOWN_MS = LARGEST_ERR_NS / 1e6
-"""Where nothing is known of the clocks: below it waiting of steps can still be told."""
+"""Where nothing is known of the clocks: less than this still leaves the waiting of steps visible.
+"""
 FEWEST_BLOCKS = 2
 
 
@@ -61,8 +62,10 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if len(set(ranks.host_R)) < 2:
         return None
     if not tables["end_lateness"].num_rows:
-        said = "No collective of ranks of several hosts was recorded whole: clocks are not checked."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+        reason = (
+            "No collective of ranks of several hosts was recorded whole: clocks are not checked."
+        )
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     clocks = _clocks(tables)
     off_H = _is_off(clocks)
     if not off_H.any():
@@ -207,7 +210,7 @@ def _how(off_B: Floats, allowed_ms: float) -> str:
 def _evidence(
     clocks: _Clocks, worst: int, attempt: int, steps: tuple[int, int], ranks: Ranks
 ) -> tuple[Evidence, ...]:
-    asked = (("step_min", steps[0]), ("step_max", steps[1]), ("attempt", attempt))
+    params = (("step_min", steps[0]), ("step_max", steps[1]), ("attempt", attempt))
     host, off_B = clocks.hosts[worst], clocks.off_HB[worst]
     shown = next(
         (int(ranks.rank_R[row]) for row, own in enumerate(ranks.host_R) if own == host),
@@ -229,7 +232,7 @@ def _evidence(
             round(most_ms, 4),
             "ms",
             "end_lateness",
-            asked,
+            params,
             link,
         ),
     )

@@ -1,11 +1,11 @@
-"""data_gaps: rows of a rank are missing in the middle of the recording, or there twice (F36).
+"""data_gaps: rows of a rank are missing in the middle of the recording, or there twice.
 
 Collectives of a group are numbered on every member: a number that one member skips and others have
 is a lost row, one that it has again a duplicate; steps that most ranks have and one lacks between
 two of its own were lost as a whole. What lies before a rank's first row or behind its last one was
 perhaps never recorded and is no gap; the newest steps may still be on their way.
 
-Source: F36 of the fault list (sequence gaps per rank). Assumes: recorders number what they record
+Source: the rule is ours: sequence gaps per rank. Assumes: recorders number what they record
 (hooks, NCCL). Known false positives: none of rows; a rank that skips a step on purpose looks as if
 it had lost it. Blind spots: rows lost on all members; tables without numbers (spans); data that
 came late and is complete by now. Cost: one pass over the rollup of collectives, rows only where
@@ -42,8 +42,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     newest = step_S[-OVER_AFTER_STEPS]
     gaps = tables["data_gaps"].filter(pc.field("step") < int(newest))
     if not gaps.num_rows:
-        said = "No rank skips or repeats collectives or steps that other ranks have once."
-        return Verdict(NAME, checked=said, of_data=True)
+        checked = "No rank skips or repeats collectives or steps that other ranks have once."
+        return Verdict(NAME, checked=checked, of_data=True)
     return Verdict(NAME, (_finding(gaps, tables["rank_places"], step_S, attempt),))
 
 
@@ -56,7 +56,7 @@ def _finding(gaps: pa.Table, places: pa.Table, step_S: Ints, attempt: int) -> Fi
     ranks = placed(rank_R, places)
     first, last = pc.min(gaps["step"]).as_py(), pc.max(gaps["step"]).as_py()
     ongoing = bool(step_S[-1] - last < 2 * OVER_AFTER_STEPS)
-    told = [
+    counts = [
         f"{number:,} {what}"
         for number, what in (
             (num_steps, "whole steps lost"),
@@ -74,7 +74,7 @@ def _finding(gaps: pa.Table, places: pa.Table, step_S: Ints, attempt: int) -> Fi
         severity="warning" if ongoing else "past",
         confidence="high",
         title=f"Data of {who[0].lower()}{who[1:]} have gaps",
-        text=f"{', '.join(told)} between step {first} and {last}; other members of the same "
+        text=f"{', '.join(counts)} between step {first} and {last}; other members of the same "
         "groups have them once.",
         culprits=tuple(place_of(ranks, row) for row in range(rank_R.size)),
         victims=(),
@@ -83,10 +83,10 @@ def _finding(gaps: pa.Table, places: pa.Table, step_S: Ints, attempt: int) -> Fi
         ongoing=ongoing,
         slowdown=None,
         cost=None,
-        evidence=_evidence(told, (num_steps + lost + twice), first, last, attempt, rank_R),
+        evidence=_evidence(counts, (num_steps + lost + twice), first, last, attempt, rank_R),
         alternatives=(
             "Dropped by the hooks (its heartbeats count that), lost on the way, or a file that was "
-            "removed or copied twice: not told apart by the rows.",
+            "removed or copied twice: the rows do not distinguish them.",
         ),
         next_step="Look at the rank's dropped rows on the overview and at its files in segments/; "
         "findings on these ranks and steps rest on what is left.",
@@ -95,10 +95,10 @@ def _finding(gaps: pa.Table, places: pa.Table, step_S: Ints, attempt: int) -> Fi
 
 
 def _evidence(
-    told: list[str], number: int, first: int, last: int, attempt: int, rank_R: Ints
+    counts: list[str], number: int, first: int, last: int, attempt: int, rank_R: Ints
 ) -> tuple[Evidence, ...]:
     shown = int(rank_R[0])
-    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    params = (("step_min", first), ("step_max", last), ("attempt", attempt))
     link = (
         ("page", "timeline"),
         ("attempt", attempt),
@@ -108,11 +108,11 @@ def _evidence(
     )
     return (
         Evidence(
-            f"Numbers of collectives and steps in steps {first} to {last}: {', '.join(told)}.",
+            f"Numbers of collectives and steps in steps {first} to {last}: {', '.join(counts)}.",
             number,
             "rows",
             "data_gaps",
-            asked,
+            params,
             link,
         ),
     )

@@ -1,11 +1,11 @@
-"""data_loader: steps stand still for their next batch, on one rank or on the whole job (F17).
+"""data_loader: steps stand still for their next batch, on one rank or on the whole job.
 
 One rank: it is blocked on data longer than its peers, and over these steps comes late by at least
 half of that (diagnosis/statistics/phase_times.py); later operations are normal, only shifted. The
 whole job: the median rank is blocked for a fifth of the step, or for longer since some step than
 before it. Blocked time is EXPOSED fetch wait, not fetch time, which hides behind compute.
 
-Source: F17 of the fault list; MegaScale (2402.15627) on data stalls; a job that fetches ahead is
+Source: MegaScale (2402.15627) on data stalls; a job that fetches ahead is
 blocked for next to nothing. Assumes: a loader's wait is recorded as such. Known false positives: a
 rank that alone loads for others and is meant to. Blind spots: a job that has always been blocked
 for less than a fifth of its steps looks healthy without a baseline. Cost: one pass over the cells.
@@ -49,26 +49,26 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         return Verdict(NAME, not_enough=missing)
     data_RS = times.phases["data"]
     if not (data_RS > 0).any():
-        said = "No wait for data was recorded: a slow loader would show as host time only."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+        reason = "No wait for data was recorded: a slow loader would show as host time only."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     blocked = late_by_one(times, "data", NOISE_MADS)
     steady = [late for late in blocked if late.steady >= STEADY_SHARE]
     lates, minor = worth_telling(times, steady)
-    found = [*_of_ranks(times, lates, attempt), *_of_job(times, data_RS, attempt)]
+    findings = [*_of_ranks(times, lates, attempt), *_of_job(times, data_RS, attempt)]
     checked = (
-        f"No {'other ' if found else ''}rank waited for data longer than its peers, nor the job "
+        f"No {'other ' if findings else ''}rank waited for data longer than its peers, nor the job "
         "for a fifth of its steps or for longer since some step."
     )
-    return Verdict(NAME, tuple(found), checked, set_aside=tuple(minor))
+    return Verdict(NAME, tuple(findings), checked, set_aside=tuple(minor))
 
 
 def _of_ranks(times: PhaseTimes, lates: list[Late], attempt: int) -> list[Finding]:
-    found = []
+    findings = []
     for late in lates:
         lost = Lost((late.row,), late.episode, late.share, late.row)
         words = _words(f"Rank {times.ranks.rank_R[late.row]} waits for its data")
-        found.append(finding_of(times, lost, attempt, words))
-    return found
+        findings.append(finding_of(times, lost, attempt, words))
+    return findings
 
 
 def _of_job(times: PhaseTimes, data_RS: Floats, attempt: int) -> list[Finding]:
@@ -83,23 +83,23 @@ def _of_job(times: PhaseTimes, data_RS: Floats, attempt: int) -> list[Finding]:
         before = 0.0
     risen_S = share_S - before
     noise = NOISE_MADS * middle(np.abs(np.diff(share_S))) / np.sqrt(2)
-    told = [(e, e.excess) for e in episodes(share_S, STARVED)]
+    starved = [(e, e.excess) for e in episodes(share_S, STARVED)]
     for episode in episodes(risen_S, max(noise, MIN_EXCESS)):
-        if not any(_meet(episode, other) for other, _ in told):
-            told.append((episode, episode.excess))
+        if not any(_meet(episode, other) for other, _ in starved):
+            starved.append((episode, episode.excess))
     worst = int(np.nanargmax(np.nanmedian(share_RS, axis=1)))
     words = _words("The job waits for its data")
     return [
         finding_of(times, Lost((), episode, share, worst), attempt, words)
-        for episode, share in told
+        for episode, share in starved
     ]
 
 
 _NEXT_TO_NOTHING = 1e-4
 
 
-def _meet(one: Episode, other: Episode) -> bool:
-    return one.first <= other.last and other.first <= one.last
+def _meet(episode: Episode, other: Episode) -> bool:
+    return episode.first <= other.last and other.first <= episode.last
 
 
 def _words(title: str) -> Words:
@@ -110,7 +110,7 @@ def _words(title: str) -> Words:
         f"{title}: the loader does not deliver in time, what comes after is only shifted.",
         (
             "Slow storage or network below the loader, a slow source of the mixture, or too few "
-            "workers: not told apart by waiting time.",
+            "workers: waiting time does not distinguish them.",
             "Other processes on the host (host_contention) that keep the loader from its cores.",
         ),
         "Look at the loader: number of workers, prefetching, CPU of the host, read rate of the "

@@ -1,13 +1,13 @@
 """dead_rank, silent_host: a rank falls silent, its job stands still, and the others live on.
 
-Hooks send a sign of life each second, whatever the training thread does. A rank is silent where its
+Hooks send a heartbeat each second, whatever the training thread does. A rank is silent where its
 last one is SILENT_MS older than those of most others, or where the watchdog of its host saw its
-process gone without a record of its end. It is told where nobody has finished more than
+process gone without a record of its end. It is a finding where nobody has finished more than
 MOST_FURTHER steps since: a job cannot go on without a rank, so that one that others leave behind
-has only lost its recorder, which is set aside. A host of several ranks that all are silent is told
+has only lost its recorder, which is set aside. A host of several ranks that all are silent is named
 as the host; where most ranks are, or some have finished, it is the job that has ended.
 
-Source: F05 and F09 of the fault list; MegaScale (2402.15627) tells dead machines by heartbeats.
+Source: MegaScale (2402.15627) finds dead machines by heartbeats.
 Assumes: clocks of hosts within some seconds. Known false positives: a file system that holds back
 the files of a rank or host for as long. Not separable without logs of the system: a crashed
 process, its device, its host, its network card. Blind spots: imported runs; without a watchdog jobs
@@ -78,13 +78,13 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     ]
     further = max((row["last_step"] for row in rows if row["last_step"] is not None), default=0)
     dead = [row for row in silent if further - (row["last_step"] or 0) <= MOST_FURTHER]
-    found = tuple(
+    findings = tuple(
         _finding(one, tables["rank_places"], further, attempt)
         for one in _together(dead, rows, newest_ns)
     )
     set_aside = tuple(_left_behind(row) for row in silent if row not in dead)
-    checked = None if found else "No rank fell silent while the others went on."
-    return Verdict(NAME, found, checked, set_aside=set_aside, of_data=True)
+    checked = None if findings else "No rank fell silent while the others went on."
+    return Verdict(NAME, findings, checked, set_aside=set_aside, of_data=True)
 
 
 def _is_gone(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
@@ -118,24 +118,24 @@ def _left_behind(row: Mapping[str, Any]) -> str:
     )
 
 
-def _finding(one: _Silent, places: pa.Table, further: int, attempt: int) -> Finding:
-    rank_R = np.array([row["rank"] for row in one.rows], np.int64)
+def _finding(silent: _Silent, places: pa.Table, further: int, attempt: int) -> Finding:
+    rank_R = np.array([row["rank"] for row in silent.rows], np.int64)
     ranks = placed(rank_R, places)
-    lasts = [row["last_step"] for row in one.rows if row["last_step"] is not None]
+    lasts = [row["last_step"] for row in silent.rows if row["last_step"] is not None]
     first = min(lasts) + 1 if lasts else 0
     last = max(first, further)
     others = tuple(sorted(set(places["rank"].to_pylist()) - set(rank_R.tolist())))
-    error = next((row["error"] for row in one.rows if row["error"]), None)
+    error = next((row["error"] for row in silent.rows if row["error"]), None)
     cause = f"It ended with: {error}" if error else "Its process no longer runs, or is cut off."
-    told = f"{one.quiet_ms / 1e3:.1f} s before the others"
-    gone = ", and its process is gone" if one.is_gone else ""
+    lead = f"{silent.quiet_ms / 1e3:.1f} s before the others"
+    gone = ", and its process is gone" if silent.is_gone else ""
     return Finding(
-        kind="dead_rank" if one.host is None else "silent_host",
+        kind="dead_rank" if silent.host is None else "silent_host",
         attempt=attempt,
         severity="urgent",
-        confidence="high" if one.is_gone or one.quiet_ms >= CERTAIN_MS else "medium",
-        title=f"{one.who} fell silent in step {first}",
-        text=f"{one.who} sent the last sign of life {told}{gone}; no step was finished since.",
+        confidence="high" if silent.is_gone or silent.quiet_ms >= CERTAIN_MS else "medium",
+        title=f"{silent.who} fell silent in step {first}",
+        text=f"{silent.who} sent its last heartbeat {lead}{gone}; no step was finished since.",
         culprits=tuple(place_of(ranks, row) for row in range(rank_R.size)),
         victims=others,
         first_step=first,
@@ -143,19 +143,21 @@ def _finding(one: _Silent, places: pa.Table, further: int, attempt: int) -> Find
         ongoing=True,
         slowdown=None,
         cost=None,
-        evidence=_evidence(one, ranks_shown=pipeline_ranks(ranks, 0), first=first, attempt=attempt),
+        evidence=_evidence(
+            silent, ranks_shown=pipeline_ranks(ranks, 0), first=first, attempt=attempt
+        ),
         alternatives=_ALTERNATIVES,
         next_step="Look at the log of that process and of its host (dmesg, Xid and ECC errors, the "
         "out-of-memory killer); restart from the last checkpoint without that host.",
-        hosts=() if one.host is None else (one.host,),
+        hosts=() if silent.host is None else (silent.host,),
         cause=cause,
     )
 
 
 def _evidence(
-    one: _Silent, ranks_shown: tuple[int, ...], first: int, attempt: int
+    silent: _Silent, ranks_shown: tuple[int, ...], first: int, attempt: int
 ) -> tuple[Evidence, ...]:
-    shown = int(one.rows[0]["rank"])
+    shown = int(silent.rows[0]["rank"])
     link = (
         ("page", "timeline"),
         ("attempt", attempt),
@@ -163,7 +165,7 @@ def _evidence(
         ("ranks", ranks_shown),
         ("steps", (max(first - 1, 0), first)),
     )
-    quiet_s = round(one.quiet_ms / 1e3, 1)
+    quiet_s = round(silent.quiet_ms / 1e3, 1)
     return (
         Evidence(
             f"Its last heartbeat is {quiet_s} s older than those of most ranks; they come each "
@@ -178,7 +180,7 @@ def _evidence(
 
 
 _ALTERNATIVES = (
-    "The process, its device, its host or its network card: not told apart without the logs of the "
-    "system.",
+    "The process, its device, its host or its network card: only the logs of the system "
+    "distinguish them.",
     "The run folder cannot be written from there any more, while the job waits for another reason.",
 )

@@ -10,7 +10,7 @@ module tells that returned nothing but zeros in every step looked at. A smaller 
 large models that train well have dead units, too (Voita et al., arXiv 2309.04827). Known false
 positives: parts that are switched off on purpose from some step on; gradients that vanish in 16
 bits. Blind spots: units that were dead from the first step on, rectifiers that are small and not
-zero, single experts (an MLP's are looked at together). Cost: one pass over the tensors.
+zero, single experts (an MLP's are judged together). Cost: one pass over the tensors.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class _Dead:
     name: str
     stretch: Stretch
     share: float  # greatest within it
-    at: int  # index of that look
+    at: int  # index of that sample
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
-    """Verdict on the looks in `tables`; None where no statistics of layers were recorded."""
+    """Verdict on the samples in `tables`; None where no statistics of layers were recorded."""
     health = tables["tensor_health"]
     wanted = pc.is_in(health["tensor"], pa.array([*OUTPUTS, "gradient"]))
     health = health.filter(pc.and_(wanted, pc.greater_equal(health["layer"], 0)))
@@ -77,7 +77,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         return Verdict(NAME, (_finding(series, dead, attempt),))
     checked = (
         f"Attention, MLPs and their gradients have fewer than {DEAD_SHARE:.0%} zeros, or as many "
-        f"as ever, in {series.step_N.size} steps looked at."
+        f"as ever, in {series.step_N.size} sampled steps."
     )
     return Verdict(NAME, checked=checked)
 
@@ -121,7 +121,7 @@ def _finding(series: Series, dead: list[_Dead], attempt: int) -> Finding:
         ongoing=ongoing,
         slowdown=None,
         cost=None,
-        evidence=tuple(_evidence(series, one, attempt) for one in _told(dead)),
+        evidence=tuple(_evidence(series, one, attempt) for one in _worst(dead)),
         alternatives=(
             "Parts that are switched off on purpose: frozen by masks, pruned, experts without "
             "tokens.",
@@ -135,7 +135,7 @@ def _finding(series: Series, dead: list[_Dead], attempt: int) -> Finding:
     )
 
 
-def _told(dead: list[_Dead]) -> list[_Dead]:
+def _worst(dead: list[_Dead]) -> list[_Dead]:
     """The worst of each tensor."""
     return [
         max((one for one in dead if one.tensor == tensor), key=lambda one: one.share)
@@ -143,21 +143,22 @@ def _told(dead: list[_Dead]) -> list[_Dead]:
     ]
 
 
-def _evidence(series: Series, one: _Dead, attempt: int) -> Evidence:
-    step = int(series.step_N[one.at])
-    asked = (
+def _evidence(series: Series, dead: _Dead, attempt: int) -> Evidence:
+    step = int(series.step_N[dead.at])
+    params = (
         ("step_min", step),
         ("step_max", step),
-        ("tensor", one.tensor),
-        ("layer", one.layer),
+        ("tensor", dead.tensor),
+        ("layer", dead.layer),
         ("attempt", attempt),
     )
-    view = seen(attempt, one.tensor, "zero_ratio", one.layer, one.name)
+    view = seen(attempt, dead.tensor, "zero_ratio", dead.layer, dead.name)
     return Evidence(
-        f"In step {step} the share of zeros in {_words(one.tensor, one.name)} is {one.share:.1%}.",
-        round(one.share, 6),
+        f"In step {step} the share of zeros in {_words(dead.tensor, dead.name)} is "
+        f"{dead.share:.1%}.",
+        round(dead.share, 6),
         "share",
         "tensor_health",
-        asked,
+        params,
         view,
     )

@@ -1,9 +1,9 @@
-"""gc_pauses: Python's garbage collector stops a rank in the middle of a step, and all wait (F19).
+"""gc_pauses: Python's garbage collector stops a rank in the middle of a step, and all wait.
 
 Each step costs the job its longest pause. Collections of a job usually move: another rank in each
 step; one rank is named only where it has the longest pause in at least 4 of 5 steps.
 
-Source: F19 of the fault list; MegaScale (2402.15627) and the what-if study (2505.05713) found it in
+Source: MegaScale (2402.15627) and the what-if study (2505.05713) found it in
 production. Assumes: collections are recorded (callbacks of the gc module), and pauses of different
 ranks in one step do not overlap less than the longest alone tells: the cost is a lower bound. Known
 false positives: none where pauses are what they are called; a job that collects on purpose on all
@@ -41,14 +41,14 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         return Verdict(NAME, not_enough=missing)
     gc_RS = np.nan_to_num(times.phases["gc"])
     if not (gc_RS > 0).any():
-        said = "No garbage collection was recorded: its pauses would show as host time only."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+        reason = "No garbage collection was recorded: its pauses would show as host time only."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     pause_S = gc_RS.max(axis=0) / times.window_S
-    found = tuple(
+    findings = tuple(
         _finding(times, gc_RS, episode, attempt) for episode in episodes(pause_S, MIN_EXCESS)
     )
-    checked = f"No {'other ' if found else ''}pauses of the garbage collector of 6 % of a step."
-    return Verdict(NAME, found, checked)
+    checked = f"No {'other ' if findings else ''}pauses of the garbage collector of 6 % of a step."
+    return Verdict(NAME, findings, checked)
 
 
 def _finding(times: PhaseTimes, gc_RS: Floats, episode: Episode, attempt: int) -> Finding:

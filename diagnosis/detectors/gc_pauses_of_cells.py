@@ -1,4 +1,4 @@
-"""gc_pauses of StragglerAnalysis traces: forwards pause, on ever other cells (F19).
+"""gc_pauses of StragglerAnalysis traces: forwards pause, on a different cell each time.
 
 Such traces have no collections of their own, only compute: Python collects while it launches, so
 that a pause lies in a forward and not in a backward, and hits another cell each time. How often and
@@ -7,8 +7,9 @@ its pauses, and what they cost is a replay with them and without.
 
 Source: root-cause patterns of the what-if study (2505.05713), whose own rules do not name them.
 Assumes: forwards of one micro-batch and cell take equally long from step to step. Known false
-positives: anything else that stops single forwards of ever other cells. Blind spots: pauses of less
-than half a forward; of one cell alone; now and then, which fill no 4 steps. Cost: two replays.
+positives: anything else that stops single forwards on a different cell each time. Blind spots:
+pauses of less than half a forward; of one cell alone; now and then, which fill no 4 steps. Cost:
+two replays.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         return None
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
-    found = _findings(times, cells.prepared, cells.pauses, attempt) if cells.pauses else []
+    findings = _findings(times, cells.prepared, cells.pauses, attempt) if cells.pauses else []
     checked = (
-        f"No {'other ' if found else ''}pauses in forwards of ever other cells that cost "
-        f"{100 * MIN_EXCESS:.0f} % of a step."
+        f"No {'other ' if findings else ''}pauses in forwards, on a different cell each time, that "
+        f"cost {100 * MIN_EXCESS:.0f} % of a step."
     )
-    return Verdict(NAME, tuple(found), checked)
+    return Verdict(NAME, tuple(findings), checked)
 
 
 def _findings(times: PhaseTimes, prepared: Prepared, paused: Pauses, attempt: int) -> list[Finding]:
@@ -55,14 +56,14 @@ def _findings(times: PhaseTimes, prepared: Prepared, paused: Pauses, attempt: in
     window_S = times.window_S[at_S] / 1e3
     longest_S = paused.pause_NSD.max(axis=(0, 2))
     share_S = _lost(prepared, paused) / window_S
-    found = []
+    findings = []
     for episode in episodes(longest_S / window_S, MIN_EXCESS):
         share = float(np.mean(share_S[episode.first : episode.last + 1]))
         if share >= MIN_EXCESS:
-            told = Episode(int(at_S[episode.first]), int(at_S[episode.last]), share)
+            in_run = Episode(int(at_S[episode.first]), int(at_S[episode.last]), share)
             longest_ms = float(1e3 * np.median(longest_S[episode.first : episode.last + 1]))
-            found.append(_finding(times, told, paused, longest_ms, attempt))
-    return found
+            findings.append(_finding(times, in_run, paused, longest_ms, attempt))
+    return findings
 
 
 def _lost(prepared: Prepared, paused: Pauses) -> Floats:
@@ -81,17 +82,17 @@ def _lost(prepared: Prepared, paused: Pauses) -> Floats:
 def _finding(
     times: PhaseTimes, episode: Episode, paused: Pauses, longest_ms: float, attempt: int
 ) -> Finding:
-    found = finding_of(times, Lost((), episode, episode.excess, 0), attempt, _WORDS)
+    finding = finding_of(times, Lost((), episode, episode.excess, 0), attempt, _WORDS)
     more = Evidence(
         f"{paused.text[0].upper()}{paused.text[1:]}. The longest of a step takes "
         f"{longest_ms:.3g} ms, the median of these steps.",
         round(longest_ms, 3),
         "ms",
         CELLS,
-        found.evidence[0].params,
-        found.evidence[0].view,
+        finding.evidence[0].params,
+        finding.evidence[0].view,
     )
-    return replace(found, evidence=(*found.evidence, more))
+    return replace(finding, evidence=(*finding.evidence, more))
 
 
 _WORDS = Words(

@@ -1,12 +1,12 @@
-"""host_contention: a host whose ranks are whole pipeline stages is kept from its cores (F26).
+"""host_contention: a host whose ranks are whole pipeline stages is kept from its cores.
 
-Its ranks have no peer of their stage elsewhere, so late_start cannot compare them; hosts are
+Its ranks have no peer of their stage elsewhere, so launch_skew cannot compare them; hosts are
 compared instead, by the share of the step that their ranks compute without CPU time. How long they
 compute may differ by stage; that the clock goes on and their CPU time does not, may not. All its
-ranks must stand still, in forwards and in backwards, as for late_start.
+ranks must stand still, in forwards and in backwards, as for launch_skew.
 
-Source: F26 and the order of decision of the fault list. Assumes: the job computes on CPU and
-recorded CPU time. Of two hosts the one that stands still more is told: contention only adds. Known
+Source: the rule is ours. Assumes: the job computes on CPU and
+recorded CPU time. Of two hosts the one that stands still more is named: contention only adds. Known
 false positives: a host with fewer cores per rank than the others, if it stands still for that.
 Blind spots: contention of most hosts at once; a job on one host. Cost: one pass over the cells.
 """
@@ -43,17 +43,17 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
     excess = _excess(times, hosts)
-    found = [
+    findings = [
         _finding(times, host, hosts[host], episode, attempt)
         for host in alone
         for episode in _episodes(excess, host)
         if _stands_still(times, hosts, host, episode)
     ]
     checked = (
-        f"No {'other ' if found else ''}host of whole stages computed without CPU time for "
+        f"No {'other ' if findings else ''}host of whole stages computed without CPU time for "
         f"{100 * LEAST_SHARE:.0f} % of a step more than the others."
     )
-    return Verdict(NAME, tuple(found), checked)
+    return Verdict(NAME, tuple(findings), checked)
 
 
 def _hosts(times: PhaseTimes) -> dict[str, Ints]:
@@ -87,7 +87,9 @@ def _episodes(excess: Mapping[str, Floats], host: str) -> list[Episode]:
     others = np.concatenate([values for name, values in excess.items() if name != host])
     noise = NOISE_MADS * middle(np.abs(others - middle(others)))
     threshold = max(MIN_EXCESS, noise) if np.isfinite(noise) else MIN_EXCESS
-    return [one for one in episodes(excess[host], threshold) if one.excess >= LEAST_SHARE]
+    return [
+        episode for episode in episodes(excess[host], threshold) if episode.excess >= LEAST_SHARE
+    ]
 
 
 def _stands_still(

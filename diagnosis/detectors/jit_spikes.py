@@ -1,14 +1,14 @@
-"""jit_spikes: now and then a step is far longer than all others, on all ranks or always on the same
-(F03): something compiles, or autotunes, for a shape it has not seen yet.
+"""jit_spikes: now and then a step is far longer than all others, on all ranks or always on the
+same one: something compiles, or autotunes, for a shape it has not seen yet.
 
 A spike is a step that is longer than the running median of the steps around it, because some rank
 computes (or stands still in host code) longer than it does in the steps around; what the stages of
-a pipeline do longer adds up, where each does it before it hands over. Waiting for data,
-garbage collections, checkpoints and retries of the allocator have kinds of their own and do not
-count. Spikes are told where they are rare, and stand apart from all other steps: the least of them
-is twice as much longer as the longest other step, so that the tail of a noisy job makes none.
+a pipeline do longer adds up, where each does it before it hands over. Waiting for data, garbage
+collections, checkpoints and retries of the allocator have kinds of their own and do not count.
+Spikes are a finding where they are rare, and stand apart from all other steps: the least of them is
+twice as much longer as the longest other step, so that the tail of a noisy job makes none.
 
-Source: F03 of the fault list ("rare steps, p99 >> median; median blind"); recompilation as a cause
+Source: rare steps lift p99 and leave the median as it was; recompilation as a cause
 of fail-slows: Flare/XPUTimer. Assumes: the first three steps compile and tune in any job; they make
 no spike by themselves, and belong to those that follow where they are as long. Known false
 positives: rare work on purpose without a kind of its own (evaluation, logging) looks the same, and
@@ -78,8 +78,10 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
     if times.waits_hidden:
-        said = "The log has no communication: who computes longer in a rare long step is not known."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+        reason = (
+            "The log has no communication: who computes longer in a rare long step is not known."
+        )
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     spikes = _spikes(times, retried_steps(tables["allocator_retries"], times))
     if spikes is None:
         checked = (
@@ -89,14 +91,14 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         return Verdict(NAME, checked=checked)
     rows = _at_fault(spikes)
     if rows and _come_often(spikes.columns):
-        said = "No rare long steps; what one rank does as often as that makes it a slow one."
-        return Verdict(NAME, checked=said)
+        checked = "No rare long steps; what one rank does as often as that makes it a slow one."
+        return Verdict(NAME, checked=checked)
     if rows is None:
-        said = (
+        spread = (
             f"{spikes.columns.size} steps ({_listed(times.step_S[spikes.columns])}) are far longer "
-            "than the others, because of another rank each time: no one cause is told from that."
+            "than the others, because of another rank each time: that points to no single cause."
         )
-        return Verdict(NAME, checked="No rare long steps have one cause.", set_aside=(said,))
+        return Verdict(NAME, checked="No rare long steps have one cause.", set_aside=(spread,))
     return Verdict(NAME, (_finding(times, spikes, rows, attempt),))
 
 
@@ -165,16 +167,16 @@ def _finding(times: PhaseTimes, spikes: _Spikes, rows: tuple[int, ...], attempt:
     share = per_step_ms / middle(times.window_S[span])
     shown = int(spikes.excess_RN[:, 0].argmax())
     lost = Lost(rows, Episode(first, last, share), share, shown)
-    found = finding_of(times, lost, attempt, _words(times, rows))
-    return replace(found, evidence=(_evidence(times, spikes, found), *found.evidence))
+    finding = finding_of(times, lost, attempt, _words(times, rows))
+    return replace(finding, evidence=(_evidence(times, spikes, finding), *finding.evidence))
 
 
-def _evidence(times: PhaseTimes, spikes: _Spikes, found: Finding) -> Evidence:
+def _evidence(times: PhaseTimes, spikes: _Spikes, finding: Finding) -> Evidence:
     longer_ms = middle(spikes.longer_S[spikes.columns])
     others_S = np.delete(spikes.longer_S, np.union1d(spikes.columns, np.arange(WARM_UP_STEPS)))
     steps = times.step_S[spikes.columns]
     at = int(steps[0])
-    view = tuple((k, (at, at) if k == "steps" else v) for k, v in found.evidence[0].view)
+    view = tuple((k, (at, at) if k == "steps" else v) for k, v in finding.evidence[0].view)
     return Evidence(
         f"{steps.size} of {times.step_S.size} steps ({_listed(steps)}) take {in_ms(longer_ms)} "
         f"longer than those around them; of the others none more than "
@@ -182,7 +184,7 @@ def _evidence(times: PhaseTimes, spikes: _Spikes, found: Finding) -> Evidence:
         round(longer_ms, 3),
         "ms",
         "rank_phases",
-        found.evidence[0].params,
+        finding.evidence[0].params,
         view,
     )
 
@@ -206,7 +208,7 @@ def _words(times: PhaseTimes, rows: tuple[int, ...]) -> Words:
         "tunes itself for a new shape.",
         (
             "Rare work on purpose that has no span of its own (evaluation, logging, a scheduler of "
-            "the job): not told apart without names.",
+            "the job): only names distinguish them.",
             "Allocator stalls (allocator_stalls) or garbage collections that were not recorded.",
         ),
         "Look at what runs in these steps: log recompilations (TORCH_LOGS=recompiles), pad or "

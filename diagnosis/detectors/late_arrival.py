@@ -6,7 +6,7 @@ step. A rank is named where it comes last more often than chance allows (binomia
 collectives, all ranks tried), causes at least half of all waiting, and that costs at least 3 % of
 the ranks' time.
 
-Source: MegaScale (2402.15627); order of decision of the fault list. Assumes: all members of the
+Source: MegaScale (2402.15627). Assumes: all members of the
 collectives were recorded, on aligned clocks. Known false positives: collectives of one step are not
 independent, so one late moment (a profiler that starts later on one rank) can count several times:
 confidence is low. Blind spots: why it is late; sends and receives. Cost: reads every collective of
@@ -27,7 +27,7 @@ from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, phase_times
 from diagnosis.statistics.shared_location import pipeline_ranks, place_of
-from diagnosis.statistics.units import in_ms
+from diagnosis.statistics.units import waits_of_each
 
 NAME = "late_arrival"
 KINDS = ("slow_worker",)
@@ -36,7 +36,7 @@ COUNTS = "late_counts"
 QUESTIONS = (COUNTS, "rank_phases", "rank_places")
 
 BY_CHANCE = 0.05
-"""What chance may reach over all ranks; share and cost are asked for besides."""
+"""What chance may reach over all ranks; a share of the waiting and a cost are needed as well."""
 MOST_OF_WAITING = 0.5
 
 
@@ -64,18 +64,20 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         return None
     counts = tables[COUNTS].to_pylist()
     if not counts or not times.step_S.size:
-        said = "No collective with all its members on aligned clocks: who comes last is not known."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+        reason = (
+            "No collective with all its members on aligned clocks: who comes last is not known."
+        )
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     if len(counts) < times.ranks.world_size:
-        said = (
+        reason = (
             f"Collectives of {len(counts)} of {times.ranks.world_size} ranks are known whole: "
             "nobody is named by who comes last."
         )
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     worst = _worst(times, counts)
     if worst is None or not _is_late(worst):
-        said = "No rank came last to collectives more often than by chance in so few steps."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+        reason = "No rank came last to collectives more often than by chance in so few steps."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     return Verdict(NAME, (_finding(times, worst, attempt),))
 
 
@@ -117,7 +119,8 @@ def _finding(times: PhaseTimes, worst: _Counted, attempt: int) -> Finding:
     rank = int(times.ranks.rank_R[worst.row])
     first, last = int(times.step_S[0]), int(times.step_S[-1])
     per_step_ms = worst.caused_ms / times.step_S.size
-    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    num_others = times.ranks.rank_R.size - 1
+    params = (("step_min", first), ("step_max", last), ("attempt", attempt))
     ranks = pipeline_ranks(times.ranks, worst.row)
     if len(ranks) == 1:
         ranks = tuple(times.ranks.rank_R[:_MOST_LANES].tolist())
@@ -135,8 +138,8 @@ def _finding(times: PhaseTimes, worst: _Counted, attempt: int) -> Finding:
         confidence="low",
         title=f"Rank {rank} comes last",
         text=f"It comes last to {worst.num_last} of {worst.num_instances} collectives since step "
-        f"{first}; the others together wait {in_ms(per_step_ms)} per step for it "
-        f"({100 * worst.share:.0f} % of the job's time).",
+        f"{first}; {waits_of_each(num_others, per_step_ms)} ({100 * worst.share:.0f} % of the "
+        "job's time).",
         culprits=(place_of(times.ranks, worst.row),),
         victims=tuple(r for r in times.ranks.rank_R.tolist() if r != rank),
         first_step=first,
@@ -155,7 +158,7 @@ def _finding(times: PhaseTimes, worst: _Counted, attempt: int) -> Finding:
                 worst.num_last,
                 "collectives",
                 COUNTS,
-                asked,
+                params,
                 link,
             ),
             Evidence(
@@ -163,7 +166,7 @@ def _finding(times: PhaseTimes, worst: _Counted, attempt: int) -> Finding:
                 round(worst.of_all, 4),
                 "share",
                 COUNTS,
-                asked,
+                params,
                 link,
             ),
         ),
@@ -171,7 +174,7 @@ def _finding(times: PhaseTimes, worst: _Counted, attempt: int) -> Finding:
         next_step="Record ten steps or more, so that its work can be compared with its peers' step "
         "by step; meanwhile look at what its host does before its collectives.",
         cause=f"Rank {rank} comes last to most collectives and the others wait for it; in so few "
-        "steps it is not told why.",
+        "steps it is not known why.",
     )
 
 
@@ -179,6 +182,6 @@ _MOST_LANES = 16
 _ALTERNATIVES = (
     "One late moment, such as a profiler that began later on this rank: its collectives are of the "
     "same few steps.",
-    "Launches that its host is late with (launch_skew) or a slow loader (data_loader): with so few "
-    "steps not told apart from slow compute.",
+    "Launches that its host is late with (launch_skew) or a slow loader (data_loader): so few "
+    "steps cannot distinguish them from slow compute.",
 )

@@ -1,16 +1,16 @@
 """launch_skew, host_contention, slow_worker: a rank comes late though it computes and loads as fast
 as its peers.
 
-Its own time beyond the peers' (diagnosis/statistics/phase_times.py) is neither compute, data,
-collections nor checkpoints. Told apart by where it stands still:
+Its time beyond the peers' (diagnosis/statistics/phase_times.py) is neither compute, data,
+collections nor checkpoints. Where it stands still decides the kind:
 
-launch_skew      in host code, or in forwards alone: between operations, before collectives (F33)
-host_contention  in forwards and backwards alike, wall up and CPU time flat: it is kept from its
-                 cores (F26)
-slow_worker      outside of every phase of a log that tells no communication (F01): the other ranks'
+launch_skew      in host code, or in forwards alone: between operations, before collectives
+host_contention  in forwards and backwards equally, wall time up and CPU time flat: it is kept from
+                 its cores
+slow_worker      outside of every phase of a log without communication: the other ranks'
                  compute timers hold their waiting for it, its own falls
 
-Source: F01, F26, F33 and the order of decision of the fault list. Assumes: what delays it does so
+Source: the rules are ours. Assumes: what delays it does so
 in at least 4 of 5 steps of an episode (STEADY_SHARE). Known false positives: a rank that alone does
 work for all (logging, saving) on purpose; where its role is unknown it is named only if it began
 within the run. Blind spots: delays that move among ranks; jobs of fewer than 4 ranks.
@@ -71,20 +71,22 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
     if not comparable(times):
-        said = "Fewer than 4 ranks: who comes late cannot be told from the work of its role."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
-    found, set_aside = _findings(times, attempt)
+        reason = "Fewer than 4 ranks: coming late cannot be distinguished from having more work."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
+    findings, set_aside = _findings(times, attempt)
     checked = (
-        f"No {'other ' if found else ''}rank came late by 6 % of a step with as much compute and "
-        "data as its peers."
+        f"No {'other ' if findings else ''}rank came late by 6 % of a step with as much compute "
+        "and data as its peers."
     )
-    return Verdict(NAME, tuple(found), checked, set_aside=tuple(set_aside))
+    return Verdict(NAME, tuple(findings), checked, set_aside=tuple(set_aside))
 
 
 def _findings(times: PhaseTimes, attempt: int) -> tuple[list[Finding], list[str]]:
     by_kind: dict[str, list[Late]] = {}
     lates = _lates(times)
-    parts = {name: times.part(name) for name in ("compute", "stretch", "rest", *IDLE) if lates}
+    parts = {
+        name: times.beyond_peers(name) for name in ("compute", "stretch", "rest", *IDLE) if lates
+    }
     lates = [late for late in lates if not _computes_longer(parts, late)]
     lates, set_aside = worth_telling(times, lates)
     skewed = [] if times.waits_hidden or not lates else moving(times)
@@ -99,35 +101,35 @@ def _findings(times: PhaseTimes, attempt: int) -> tuple[list[Finding], list[str]
         kind = _kind(times, parts, late)
         if kind != "launch_skew" or not any(_is_part(late.episode, one) for one in skewed):
             by_kind.setdefault(kind, []).append(late)
-    found = []
+    findings = []
     for kind, lates in by_kind.items():
-        found += [
+        findings += [
             finding_of(times, lost, attempt, words_of(times, kind, lost))
             for lost in _together(times, lates)
         ]
-    return found, set_aside
+    return findings, set_aside
 
 
-def _is_part(one: Episode, moving: Episode) -> bool:
+def _is_part(episode: Episode, moving: Episode) -> bool:
     """Whether a rank's turn is one of those that different ranks take (rotating_skew.py):
     of many ranks with random delays some come late several times in a row.
     """
-    return moving.first <= one.first and one.last <= moving.last
+    return moving.first <= episode.first and episode.last <= moving.last
 
 
 def _lates(times: PhaseTimes) -> list[Late]:
     """Who stands still: in forwards alone, which tells most on shared cores, or anywhere."""
-    found: list[Late] = []
+    lates: list[Late] = []
     in_forward = late_by_one(times, IDLE[0], FORWARD_MADS)
     for late in (*in_forward, *late_by(times, ("stretch", "rest"))):
-        is_new = not any(late.row == o.row and _meet(late.episode, o.episode) for o in found)
+        is_new = not any(late.row == o.row and _meet(late.episode, o.episode) for o in lates)
         if is_new and late.share >= LEAST_SHARE and late.steady >= STEADY_SHARE:
-            found.append(late)
-    return sorted(found, key=lambda late: (late.row, late.episode.first))
+            lates.append(late)
+    return sorted(lates, key=lambda late: (late.row, late.episode.first))
 
 
-def _meet(one: Episode, other: Episode) -> bool:
-    return one.first <= other.last and other.first <= one.last
+def _meet(episode: Episode, other: Episode) -> bool:
+    return episode.first <= other.last and other.first <= episode.last
 
 
 def _computes_longer(parts: Mapping[str, Floats], late: Late) -> bool:
@@ -147,7 +149,7 @@ def _kind(times: PhaseTimes, parts: Mapping[str, Floats], late: Late) -> str:
 
 def _together(times: PhaseTimes, lates: Sequence[Late]) -> list[Lost]:
     """One for all ranks of a host that are late together, else one each."""
-    found, left = [], list(lates)
+    losses, left = [], list(lates)
     while left:
         late = left.pop(0)
         host = times.ranks.host_R[late.row]
@@ -155,23 +157,25 @@ def _together(times: PhaseTimes, lates: Sequence[Late]) -> list[Lost]:
         same = [late, *(o for o in left if o.row in rows and _overlap(late.episode, o.episode))]
         is_whole = host is not None and 1 < len(rows) < times.ranks.rank_R.size
         if not is_whole or {one.row for one in same} != rows:
-            found.append(Lost((late.row,), late.episode, late.share, late.row))
+            losses.append(Lost((late.row,), late.episode, late.share, late.row))
             continue
         left = [other for other in left if other not in same]
         worst = max(same, key=lambda one: one.share)
-        found.append(Lost(tuple(sorted(rows)), worst.episode, worst.share, worst.row, (str(host),)))
-    return found
+        losses.append(
+            Lost(tuple(sorted(rows)), worst.episode, worst.share, worst.row, (str(host),))
+        )
+    return losses
 
 
-def _overlap(one: Episode, other: Episode) -> bool:
-    shared = min(one.last, other.last) - max(one.first, other.first) + 1
-    return shared > max(one.last - one.first, other.last - other.first) / 2
+def _overlap(episode: Episode, other: Episode) -> bool:
+    shared = min(episode.last, other.last) - max(episode.first, other.first) + 1
+    return shared > max(episode.last - episode.first, other.last - other.first) / 2
 
 
 def words_of(times: PhaseTimes, kind: str, lost: Lost) -> Words:
-    """What is told of a kind of late start."""
+    """The texts of a kind of late start."""
     who = f"Host {lost.hosts[0]}" if lost.hosts else f"Rank {times.ranks.rank_R[lost.rows[0]]}"
-    loses, why, others, then = _TOLD[kind]
+    loses, why, others, then = _TEXTS[kind]
     title = f"{who} {_TITLES[kind]}"
     confidence = "medium" if kind == "slow_worker" else "high"
     return Words(kind, title, loses, f"{title}: {why}", others, then, confidence=confidence)
@@ -183,13 +187,13 @@ _TITLES = {
     "slow_worker": "is slow",
 }
 
-_TOLD: dict[str, tuple[str, str, tuple[str, ...], str]] = {
+_TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
     "launch_skew": (
         "standing still before its operations",
         "its compute and CPU time are as long as its peers', but it comes last to collectives.",
         (
             "Host code between the operations (logging, locks, synchronisation) or launches that "
-            "the host is late with: not told apart without stacks.",
+            "the host is late with: only stacks distinguish them.",
             "Another process on its host (host_contention) that acts in one phase only.",
         ),
         "Look at what this rank's host does before its collectives: sample its stacks, and look "
@@ -212,7 +216,7 @@ _TOLD: dict[str, tuple[str, str, tuple[str, ...], str]] = {
         "theirs.",
         (
             "A slow device, another process on it, or host code outside of the timed phases: the "
-            "log does not tell them apart.",
+            "log does not distinguish them.",
             "Launches that the host is late with (launch_skew): the log has no collectives.",
         ),
         "Record this rank with hooks or a profiler for some steps: what runs between its timed "

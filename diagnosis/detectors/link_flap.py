@@ -1,12 +1,11 @@
-"""link_flap: now and then a transfer of one link takes far longer, and the next ones are normal
-(F10).
+"""link_flap: now and then a transfer of one link takes far longer, and the next ones are normal.
 
 A port that goes down and comes up stops what is under way on it. What lasts for four steps is
 slow_link; what strikes most channels at once is the job that stood still. A link is named where
 its transfers were struck more often than those of ranks elsewhere would be by chance (binomial,
 all channels tried) and three times as often as any, or once for a second and longer.
 
-Source: F10 of the fault list (single operations and seconds, then normal); InfiniBand and RoCE
+Source: single operations last for seconds, then all is normal, because InfiniBand and RoCE
 retry for about 1 to 4 s before they give up (NCCL_IB_TIMEOUT). Assumes: aligned clocks,
 collectives with all members recorded. Known false positives: a process that is stopped inside
 collectives, which looks the same. Blind spots: flaps that end the job; connections made late look
@@ -50,7 +49,7 @@ TIMES_OTHERS = 3
 """And so many times as often as any other channel: chance is not the same everywhere."""
 
 ONCE_MS, TIMES_ONCE = 1_000.0, 10.0
-"""A single standstill is told from a second on, as the fault list has it."""
+"""A single standstill is a finding from a second on: what retries take."""
 
 WARM_UP = 2
 """The first steps make connections: a single standstill there is none."""
@@ -70,32 +69,32 @@ class _Flap:
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
-    found = transfers_of(tables)
-    if missing := transfers_missing(NAME, found, tables):
+    transfers = transfers_of(tables)
+    if missing := transfers_missing(NAME, transfers, tables):
         return Verdict(NAME, not_enough=missing)
-    beyond_KS = found.longest_KS - _usual(found)
-    struck_KS = _struck(found, beyond_KS)
-    flaps = _flaps(found, struck_KS, beyond_KS)
-    told = tuple(_finding(found, flap, attempt) for flap in flaps)
-    checked = f"No {'other ' if told else ''}transfers of one link stood still now and then."
-    return Verdict(NAME, told, checked)
+    beyond_KS = transfers.longest_KS - _usual(transfers)
+    struck_KS = _struck(transfers, beyond_KS)
+    flaps = _flaps(transfers, struck_KS, beyond_KS)
+    findings = tuple(_finding(transfers, flap, attempt) for flap in flaps)
+    checked = f"No {'other ' if findings else ''}transfers of one link stood still now and then."
+    return Verdict(NAME, findings, checked)
 
 
-def _usual(found: Transfers) -> Floats:
+def _usual(transfers: Transfers) -> Floats:
     """The usual longest transfer of a step, ms, by channel."""
-    return np.array([middle(longest_S) for longest_S in found.longest_KS]).reshape(-1, 1)
+    return np.array([middle(longest_S) for longest_S in transfers.longest_KS]).reshape(-1, 1)
 
 
-def _struck(found: Transfers, beyond_KS: Floats) -> Bools:
+def _struck(transfers: Transfers, beyond_KS: Floats) -> Bools:
     """Steps with a transfer far beyond the usual, for fewer than four steps on end, on few
     channels.
     """
     with np.errstate(invalid="ignore"):
-        struck_KS = (beyond_KS > TIMES_USUAL * _usual(found)) & (
-            beyond_KS > LEAST_COST * found.window_S
+        struck_KS = (beyond_KS > TIMES_USUAL * _usual(transfers)) & (
+            beyond_KS > LEAST_COST * transfers.window_S
         )
         known_S = np.isfinite(beyond_KS).sum(axis=0)
-    if len(found.channels) > 1:
+    if len(transfers.channels) > 1:
         struck_KS &= struck_KS.sum(axis=0) <= np.maximum(MOST_STRUCK * known_S, 1)
     for struck_S in struck_KS:
         edges = np.flatnonzero(np.diff(np.concatenate(([0], struck_S.astype(np.int8), [0]))))
@@ -105,20 +104,22 @@ def _struck(found: Transfers, beyond_KS: Floats) -> Bools:
     return struck_KS
 
 
-def _flaps(found: Transfers, struck_KS: Bools, beyond_KS: Floats) -> list[_Flap]:
+def _flaps(transfers: Transfers, struck_KS: Bools, beyond_KS: Floats) -> list[_Flap]:
     """Channels beyond chance; those that share ranks and steps are one flap."""
     flaps: list[_Flap] = []
     for k in np.flatnonzero(struck_KS.any(axis=1)).tolist():
         steps = np.flatnonzero(struck_KS[k])
-        if not _beyond_chance(found, struck_KS, k) and not _once(found, beyond_KS, k, steps):
+        if not _beyond_chance(transfers, struck_KS, k) and not _once(
+            transfers, beyond_KS, k, steps
+        ):
             continue
         one = _Flap((k,), tuple(steps.tolist()), float(beyond_KS[k, steps].sum()))
-        ranks = set(found.channels[k].ranks)
+        ranks = set(transfers.channels[k].ranks)
         for other in [
             flap
             for flap in flaps
             if set(flap.steps) & set(one.steps)
-            and any(ranks & set(found.channels[c].ranks) for c in flap.channels)
+            and any(ranks & set(transfers.channels[c].ranks) for c in flap.channels)
         ]:
             flaps.remove(other)
             one = _Flap(
@@ -130,43 +131,43 @@ def _flaps(found: Transfers, struck_KS: Bools, beyond_KS: Floats) -> list[_Flap]
     return flaps
 
 
-def _beyond_chance(found: Transfers, struck_KS: Bools, k: int) -> bool:
+def _beyond_chance(transfers: Transfers, struck_KS: Bools, k: int) -> bool:
     """Whether others, that share no rank with it, are struck so much more rarely."""
-    ranks = set(found.channels[k].ranks)
-    others = [c for c, channel in enumerate(found.channels) if not ranks & set(channel.ranks)]
+    ranks = set(transfers.channels[k].ranks)
+    others = [c for c, channel in enumerate(transfers.channels) if not ranks & set(channel.ranks)]
     num_steps = struck_KS.shape[1]
     chance = (int(struck_KS[others].sum()) + 1) / (len(others) * num_steps + 1)
     hits = int(struck_KS[k].sum())
     if hits < TIMES_OTHERS * max(struck_KS[others].sum(axis=1), default=0):
         return False
-    by_chance = len(found.channels) * at_least(hits, num_steps, min(chance, 1.0))
+    by_chance = len(transfers.channels) * at_least(hits, num_steps, min(chance, 1.0))
     return bool(others) and hits > 1 and by_chance < BY_CHANCE
 
 
-def _once(found: Transfers, beyond_KS: Floats, k: int, steps: Ints) -> bool:
+def _once(transfers: Transfers, beyond_KS: Floats, k: int, steps: Ints) -> bool:
     late = steps[steps >= WARM_UP]
-    usual_ms = middle(found.longest_KS[k])
+    usual_ms = middle(transfers.longest_KS[k])
     return bool((beyond_KS[k, late] > max(ONCE_MS, TIMES_ONCE * usual_ms)).any())
 
 
-def _rows(found: Transfers, flap: _Flap) -> tuple[int, ...]:
+def _rows(transfers: Transfers, flap: _Flap) -> tuple[int, ...]:
     """Rows of the ranks that all struck channels share, else of the smallest channel."""
-    shared = set.intersection(*(set(found.channels[k].rows) for k in flap.channels))
-    smallest = min((found.channels[k].rows for k in flap.channels), key=len)
+    shared = set.intersection(*(set(transfers.channels[k].rows) for k in flap.channels))
+    smallest = min((transfers.channels[k].rows for k in flap.channels), key=len)
     return tuple(sorted(shared or smallest))
 
 
-def _finding(found: Transfers, flap: _Flap, attempt: int) -> Finding:
-    rows = _rows(found, flap)
-    ranks = tuple(found.ranks.rank_R[list(rows)].tolist())
+def _finding(transfers: Transfers, flap: _Flap, attempt: int) -> Finding:
+    rows = _rows(transfers, flap)
+    ranks = tuple(transfers.ranks.rank_R[list(rows)].tolist())
     low, high = flap.steps[0], flap.steps[-1]
-    first, last = int(found.step_S[low]), int(found.step_S[high])
+    first, last = int(transfers.step_S[low]), int(transfers.step_S[high])
     gap = max(np.diff(flap.steps), default=1)
-    ongoing = bool(found.step_S.size - 1 - high <= gap)
+    ongoing = bool(transfers.step_S.size - 1 - high <= gap)
     per_step_ms = flap.lost_ms / (high - low + 1)
-    share = min(per_step_ms / middle(found.window_S[low : high + 1]), 1.0)
+    share = min(per_step_ms / middle(transfers.window_S[low : high + 1]), 1.0)
     who = f"Link of rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:8]))}"
-    num_ranks = found.ranks.rank_R.size
+    num_ranks = transfers.ranks.rank_R.size
     urgent = "urgent" if share >= URGENT_SHARE else "warning"
     return Finding(
         kind="link_flap",
@@ -176,14 +177,14 @@ def _finding(found: Transfers, flap: _Flap, attempt: int) -> Finding:
         title=f"{who} halts at times",
         text=f"Single transfers stopped in {len(flap.steps)} steps from {first} to {last}, for "
         f"{in_ms(flap.lost_ms)} in all, and went on as before.",
-        culprits=tuple(place_of(found.ranks, row) for row in rows),
+        culprits=tuple(place_of(transfers.ranks, row) for row in rows),
         victims=(),
         first_step=first,
         last_step=last,
         ongoing=ongoing,
         slowdown=None,
         cost=Cost(round(per_step_ms * num_ranks, 3), round(share, 5), round(per_step_ms, 3)),
-        evidence=_evidence(found, flap, attempt, ranks),
+        evidence=_evidence(transfers, flap, attempt, ranks),
         alternatives=_ALTERNATIVES,
         next_step="Read the link-down counters and the kernel log of the hosts at these times "
         "(ibstat, ethtool -S, dmesg), and those of the ports of the switch.",
@@ -193,13 +194,13 @@ def _finding(found: Transfers, flap: _Flap, attempt: int) -> Finding:
 
 
 def _evidence(
-    found: Transfers, flap: _Flap, attempt: int, ranks: Sequence[int]
+    transfers: Transfers, flap: _Flap, attempt: int, ranks: Sequence[int]
 ) -> tuple[Evidence, ...]:
     steps = list(flap.steps)
-    k = max(flap.channels, key=lambda one: float(np.nanmax(found.longest_KS[one, steps])))
-    worst = steps[int(np.nanargmax(found.longest_KS[k, steps]))]
-    longest_ms, step = float(found.longest_KS[k, worst]), int(found.step_S[worst])
-    asked = (("step_min", step), ("step_max", step), ("attempt", attempt))
+    k = max(flap.channels, key=lambda one: float(np.nanmax(transfers.longest_KS[one, steps])))
+    worst = steps[int(np.nanargmax(transfers.longest_KS[k, steps]))]
+    longest_ms, step = float(transfers.longest_KS[k, worst]), int(transfers.step_S[worst])
+    params = (("step_min", step), ("step_max", step), ("attempt", attempt))
     link = (
         ("page", "timeline"),
         ("attempt", attempt),
@@ -207,28 +208,28 @@ def _evidence(
         ("ranks", tuple(ranks[:16])),
         ("steps", (step, step)),
     )
-    listed = ", ".join(str(found.step_S[at]) for at in steps[:8])
+    listed = ", ".join(str(transfers.step_S[at]) for at in steps[:8])
     more = f" and {len(steps) - 8} others" if len(steps) > 8 else ""
     return (
         Evidence(
             f"The longest transfer of step {step} took {in_ms(longest_ms)}; the longest of a step "
-            f"usually takes {in_ms(middle(found.longest_KS[k]))}.",
+            f"usually takes {in_ms(middle(transfers.longest_KS[k]))}.",
             round(longest_ms, 3),
             "ms",
             "transfers",
-            asked,
+            params,
             link,
         ),
         Evidence(
-            f"So it was in {len(steps)} of {found.step_S.size} steps ({listed}{more}), on "
-            f"{len(flap.channels)} of {len(found.channels)} groups and links.",
+            f"So it was in {len(steps)} of {transfers.step_S.size} steps ({listed}{more}), on "
+            f"{len(flap.channels)} of {len(transfers.channels)} groups and links.",
             len(steps),
             "steps",
             "transfers",
             (
-                ("step_min", int(found.step_S[steps[0]])),
-                ("step_max", int(found.step_S[steps[-1]])),
-                asked[2],
+                ("step_min", int(transfers.step_S[steps[0]])),
+                ("step_max", int(transfers.step_S[steps[-1]])),
+                params[2],
             ),
             link,
         ),
@@ -236,7 +237,7 @@ def _evidence(
 
 
 _ALTERNATIVES = (
-    "A process that is stopped inside collectives (a debugger, memory pressure): not told apart "
-    "without the host's log.",
+    "A process that is stopped inside collectives (a debugger, memory pressure): it looks the "
+    "same without the host's log.",
     "NIC, cable or port of either end, or the switch between them.",
 )

@@ -1,13 +1,13 @@
 """logit_growth: the greatest attention logit of a head grows out of bounds.
 
 A head is found where its logit stays above one of LEVELS that it was below before, by more than its
-noise; above DIVERGES it needs no past. A model whose heads lie above a level from the first look on
-and cross none is silent.
+noise; above DIVERGES it needs no past. A model whose heads lie above a level from the first sample
+on and cross none is silent.
 
 Source: Wortsman et al. (arXiv 2309.14322): all runs with logits above 1e4 diverged. Kimi K2 (arXiv
 2507.20534): QK-clip rescales queries and keys of heads above 100; without it logits quickly passed
 1000, with spikes and divergence. Known false positives: heads that grow to some hundred and settle
-there. Blind spots: rows between those that were looked at (docs/hooks.md), attention that was not
+there. Blind spots: rows between those that were sampled (docs/hooks.md), attention that was not
 seen, growth below 100 or between two levels. Cost: one pass over the heads.
 """
 
@@ -53,7 +53,7 @@ LEAST = 1e-6
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
-    """Verdict on the looks in `tables`; None where no attention statistics were recorded."""
+    """Verdict on the samples in `tables`; None where no attention statistics were recorded."""
     series = head_series(tables, "max_logit")
     if series is None:
         return None
@@ -67,7 +67,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     return Verdict(
         NAME,
         checked=f"No attention logit of {len(series.keys)} heads grows out of bounds, in "
-        f"{series.step_N.size} steps looked at; they are {greatest}.",
+        f"{series.step_N.size} sampled steps; they are {greatest}.",
     )
 
 

@@ -59,14 +59,16 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if not logged:
         return None
     if step_S.size <= HISTORY // 2:
-        said = f"{step_S.size} steps are too few to know the loss's level: {HISTORY // 2 + 1} are "
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said + "needed."),))
-    found = [spikes for name, value_S in logged.items() if (spikes := _spikes(name, value_S))]
-    if not found:
+        reason = (
+            f"{step_S.size} steps are too few to know the loss's level: {HISTORY // 2 + 1} are "
+        )
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason + "needed."),))
+    findings = [spikes for name, value_S in logged.items() if (spikes := _spikes(name, value_S))]
+    if not findings:
         named = " and ".join(VALUES[name] for name in logged)
         checked = f"No step has {FACTOR:.0f} times the level of {named} before it."
         return Verdict(NAME, checked=checked)
-    return Verdict(NAME, (_finding(step_S, found, attempt),))
+    return Verdict(NAME, (_finding(step_S, findings, attempt),))
 
 
 def _values(steps: pa.Table, name: str) -> Floats:
@@ -141,7 +143,7 @@ def _finding(step_S: Ints, found: list[_Spikes], attempt: int) -> Finding:
 
 def _evidence(step_S: Ints, spikes: _Spikes, attempt: int) -> Evidence:
     at = int(step_S[spikes.at])
-    asked = (("step_min", int(step_S[0])), ("step_max", at), ("attempt", attempt))
+    params = (("step_min", int(step_S[0])), ("step_max", at), ("attempt", attempt))
     view = (("page", "timeline"), ("attempt", attempt), ("steps", (at, at)))
     return Evidence(
         f"In step {at} {VALUES[spikes.column]} is {spikes.greatest:.2f} times the median of the "
@@ -149,6 +151,6 @@ def _evidence(step_S: Ints, spikes: _Spikes, attempt: int) -> Evidence:
         round(spikes.greatest, 3),
         "x",
         "steps",
-        asked,
+        params,
         view,
     )

@@ -1,15 +1,15 @@
-"""monitor_overhead: what records the job costs it too much, or loses what it recorded (F34).
+"""monitor_overhead: what records the job costs it too much, or loses what it recorded.
 
 The hooks count the CPU time they take, on the training thread and on the one that writes, and the
-rows they had to drop; each heartbeat carries both. What they take between two heartbeats is told of
-the steps in between, over all ranks; a rank that they cost more than the others is named.
+rows they had to drop; each heartbeat carries both. What they take between two heartbeats counts
+for the steps in between, over all ranks; a rank that they cost more than the others is named.
 
-Source: F34 of the fault list. Below 3 % of a step attribution means nothing (what-if study,
-2505.05713), so a monitor that takes more than that spoils what it measures; published ones take
-0.3 to 0.5 % (Greyhound, Flare/XPUTimer). Assumes: heartbeats over MIN_ELAPSED_MS at least. Known
-false positives: the writing thread runs beside the job, so the whole of it is an upper bound of
-what the job waits for. Blind spots: imported runs; time inside the profiler of another tool; since
-when, to less than a heartbeat. Cost: one row per rank and per step.
+Source: below 3 % of a step attribution means nothing (what-if study, 2505.05713), so a monitor that
+takes more than that spoils what it measures; published ones take 0.3 to 0.5 % (Greyhound,
+Flare/XPUTimer). Assumes: heartbeats over MIN_ELAPSED_MS at least. Known false positives: the
+writing thread runs in parallel to the job, so the whole of it is an upper bound of what the job
+waits for. Blind spots: imported runs; time inside the profiler of another tool; since when, to less
+than a heartbeat. Cost: one row per rank and per step.
 """
 
 from __future__ import annotations
@@ -74,21 +74,21 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     rows = [row for row in rows if row["elapsed_ms"] >= MIN_ELAPSED_MS]
     step_S, cells = spread_cells(tables["rank_phases"])[1:]
     if not rows or not step_S.size:
-        said = "No heartbeats over five seconds: what the hooks cost is not known of this run."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+        reason = "No heartbeats over five seconds: what the hooks cost is not known of this run."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     shares = _by_step(tables["hook_cost_by_step"], step_S)
     cost = _Cost(rows, step_S, shares, middle(cells["step_ms"]), tables["hook_cost_by_source"])
-    told = [e for e in episodes(shares, MOST_COST / 2) if e.excess >= MOST_COST]
+    costly = [e for e in episodes(shares, MOST_COST / 2) if e.excess >= MOST_COST]
     whole = Episode(0, step_S.size - 1, max(row["cost_ratio"] for row in rows))
     is_settled = max(row["elapsed_ms"] for row in rows) >= SETTLED_MS
-    if not told and (cost.lossy or (is_settled and cost.costly)):
-        told = [whole]
+    if not costly and (cost.lossy or (is_settled and cost.costly)):
+        costly = [whole]
     places = tables["rank_places"]
-    found = tuple(_finding(cost, episode, places, attempt) for episode in told)
+    findings = tuple(_finding(cost, episode, places, attempt) for episode in costly)
     checked = (
         f"Hooks take {100 * whole.excess:.2g} % of the time of a rank at most and drop no row."
     )
-    return Verdict(NAME, found, None if found else checked)
+    return Verdict(NAME, findings, None if findings else checked)
 
 
 def _by_step(by_step: pa.Table, step_S: Ints) -> Floats:
@@ -100,8 +100,8 @@ def _by_step(by_step: pa.Table, step_S: Ints) -> Floats:
     order = np.argsort(beats)
     beats, ratios = beats[order], ratios[order]
     at_S = np.searchsorted(beats, step_S)
-    told_S: Floats = ratios[np.minimum(at_S, beats.size - 1)]
-    return np.where(at_S < beats.size, told_S, np.nan)
+    share_S: Floats = ratios[np.minimum(at_S, beats.size - 1)]
+    return np.where(at_S < beats.size, share_S, np.nan)
 
 
 def _finding(cost: _Cost, episode: Episode, places: pa.Table, attempt: int) -> Finding:
@@ -142,8 +142,8 @@ def _finding(cost: _Cost, episode: Episode, places: pa.Table, attempt: int) -> F
 
 
 _COSTLY_OR = (
-    "The thread that writes runs beside the job: with a core to spare the job waits for less than "
-    "that."
+    "The thread that writes runs in parallel to the job: with a core to spare the job waits for "
+    "less than that."
 )
 _LOSSY_OR = "The disk of the run folder is full or slow: the log of the job says so."
 
@@ -166,7 +166,7 @@ def _evidence(cost: _Cost, episode: Episode, attempt: int) -> tuple[Evidence, ..
         ("steps", (first, min(first + 1, last))),
     )
     share_S = cost.share_S[episode.first : episode.last + 1]
-    told = [
+    evidence = [
         Evidence(
             f"On rank {rank}, the worst, hooks took {in_ms(worst['self_ms'])} CPU time of "
             f"{in_ms(worst['elapsed_ms'])} ({100 * worst['cost_ratio']:.1f} %).",
@@ -177,9 +177,9 @@ def _evidence(cost: _Cost, episode: Episode, attempt: int) -> tuple[Evidence, ..
             link,
         )
     ]
-    told += _by_source(cost.by_source, rank, params, link)
+    evidence += _by_source(cost.by_source, rank, params, link)
     if np.isfinite(share_S).any():
-        told.append(
+        evidence.append(
             Evidence(
                 f"Over all ranks it is {100 * middle(share_S):.1f} % in steps {first} to {last}.",
                 round(middle(share_S), 5),
@@ -191,7 +191,7 @@ def _evidence(cost: _Cost, episode: Episode, attempt: int) -> tuple[Evidence, ..
         )
     if cost.lossy:
         most = max(cost.lossy, key=lambda row: row["dropped"])
-        told.append(
+        evidence.append(
             Evidence(
                 f"Rank {most['rank']} dropped {most['dropped']:,} rows; ranks that dropped some: "
                 f"{len(cost.lossy)}.",
@@ -202,7 +202,7 @@ def _evidence(cost: _Cost, episode: Episode, attempt: int) -> tuple[Evidence, ..
                 link,
             )
         )
-    return tuple(told)
+    return tuple(evidence)
 
 
 def _by_source(

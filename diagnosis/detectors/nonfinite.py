@@ -1,6 +1,6 @@
 """nonfinite: the loss, or a tensor of the model, is NaN or infinite.
 
-Of tensors, where they were looked at (docs/hooks.md), the first step tells where it begins: the
+Of tensors, where they were sampled (docs/hooks.md), the first step tells where it begins: the
 lowest layer whose output is not finite, else the parameters. No rank is named: by the end of one
 step collectives have brought it everywhere.
 
@@ -80,7 +80,7 @@ def _finding(
         severity="urgent" if ongoing else "past",
         confidence="high",
         title=f"{what} NaN or infinite",
-        text=f"{what} NaN or infinite since step {first}, in {len(bad_steps)} of the steps looked "
+        text=f"{what} NaN or infinite since step {first}, in {len(bad_steps)} of the sampled steps "
         f"at.{where}",
         culprits=(),
         victims=(),
@@ -115,18 +115,18 @@ def _place(row: dict[str, Any]) -> str:
 def _evidence(
     step_S: Ints, bad_S: Bools, begins: list[dict[str, Any]], steps: tuple[int, int], attempt: int
 ) -> tuple[Evidence, ...]:
-    asked = (("step_min", steps[0]), ("step_max", steps[1]), ("attempt", attempt))
+    params = (("step_min", steps[0]), ("step_max", steps[1]), ("attempt", attempt))
     view = (("page", "timeline"), ("attempt", attempt), ("steps", (steps[0], steps[0])))
-    found = []
+    evidence = []
     if bad_S.any():
         number = int(bad_S.sum())
         first = int(step_S[bad_S][0])
         sentence = f"The loss is not finite in {number} steps, first in step {first}."
-        found.append(Evidence(sentence, number, "steps", "steps", asked, view))
+        evidence.append(Evidence(sentence, number, "steps", "steps", params, view))
     if begins:
         origin = _origin(begins)
         at = (("step_min", origin["step"]), ("step_max", origin["step"]), ("attempt", attempt))
         number = origin["nonfinite"]
         sentence = f"In step {origin['step']} {number:,} values of {_place(origin)} are not finite."
-        found.append(Evidence(sentence, number, "values", "nonfinite_tensors", at, view))
-    return tuple(found)
+        evidence.append(Evidence(sentence, number, "values", "nonfinite_tensors", at, view))
+    return tuple(evidence)

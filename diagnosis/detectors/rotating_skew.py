@@ -1,13 +1,13 @@
-"""launch_skew: ever another rank comes late, and none of them by compute, data or collections
-(F33).
+"""launch_skew: a different rank is late in each step, and none is slow in compute, data or
+collections.
 
 In each step the rank that spends most time beyond its peers outside of all recorded phases leads
 (diagnosis/statistics/phase_times.py); the job pays for that rank. Where the leader alternates and
 the lead has grown since some step, or takes a tenth of every step, hosts launch unevenly. One rank
-that leads in most steps is late_start's.
+that leads in most steps is a finding of launch_skew.py.
 
-Source: F33 of the fault list: step time up, compute and bandwidth stable, start skew grows, leader
-alternates; the order of decision sends what alternates here. Assumes: phases are recorded, so that
+Signs: step time up, compute and bandwidth stable, the skew of starts grows, the leader alternates.
+Source: the rule is ours. Assumes: phases are recorded, so that
 the rest is host code. Known false positives: work that ranks do in turns on purpose and that no
 span tells. Blind spots: a skew that was always there and takes less than a tenth; jobs of fewer
 than 4 ranks; logs without communication. Cost: one pass over the cells.
@@ -57,38 +57,37 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
     if not comparable(times) or times.waits_hidden:
-        said = "Fewer than 4 ranks, or no communication in the log: who starts late is not known."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+        reason = "Fewer than 4 ranks, or no communication in the log: who starts late is not known."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     leader_S = _leads(_rest(times))[1]
-    found = tuple(_finding(times, episode, leader_S, attempt) for episode in moving(times))
-    checked = (
-        f"No {'other ' if found else ''}lead of ever other ranks grew by 6 % of a step or took a "
-        "tenth of it."
-    )
-    return Verdict(NAME, found, checked)
+    findings = tuple(_finding(times, episode, leader_S, attempt) for episode in moving(times))
+    checked = f"No {'other ' if findings else ''}rotating launch skew above 6 % of a step."
+    return Verdict(NAME, findings, checked)
 
 
 def moving(times: PhaseTimes) -> list[Episode]:
-    """Steps in which ever other ranks lead; those of comparable ranks whose waits are known."""
+    """Steps in which a different rank leads each time; those of comparable ranks whose waits are
+    known.
+    """
     rest_RS = _rest(times)
     lead_S, leader_S = _leads(rest_RS)
-    return [one for one in _episodes(lead_S) if _moves(rest_RS, lead_S, leader_S, one)]
+    return [episode for episode in _episodes(lead_S) if _moves(rest_RS, lead_S, leader_S, episode)]
 
 
 def _rest(times: PhaseTimes) -> Floats:
     """What ranks spend beyond their peers outside of phases; what a wait for data, a collection or
     a save of the same step brings with it (objects made, cold caches) is of their kinds.
     """
-    rest_RS = np.fmin(times.part("rest"), times.late_RS)
-    told_RS = np.sum([times.part(name) for name in ("data", "gc", "checkpoint")], axis=0)
-    return np.where(told_RS >= rest_RS, 0.0, rest_RS)
+    rest_RS = np.fmin(times.beyond_peers("rest"), times.late_RS)
+    named_RS = np.sum([times.beyond_peers(name) for name in ("data", "gc", "checkpoint")], axis=0)
+    return np.where(named_RS >= rest_RS, 0.0, rest_RS)
 
 
 def _leads(rest_RS: Floats) -> tuple[Floats, Ints]:
     """The greatest time beyond the peers of each step, share of it, and whose it is."""
-    told_RS = np.where(np.isfinite(rest_RS), rest_RS, -np.inf)
-    lead_S = told_RS.max(axis=0)
-    return np.where(np.isfinite(lead_S), np.maximum(lead_S, 0.0), np.nan), told_RS.argmax(axis=0)
+    known_RS = np.where(np.isfinite(rest_RS), rest_RS, -np.inf)
+    lead_S = known_RS.max(axis=0)
+    return np.where(np.isfinite(lead_S), np.maximum(lead_S, 0.0), np.nan), known_RS.argmax(axis=0)
 
 
 def _episodes(lead_S: Floats) -> list[Episode]:
@@ -98,11 +97,11 @@ def _episodes(lead_S: Floats) -> list[Episode]:
     noise = NOISE_MADS * middle(np.abs(np.diff(lead_S))) / np.sqrt(2)
     grown = episodes(grown_S, max(noise if np.isfinite(noise) else 0.0, MIN_EXCESS))
     always = episodes(lead_S, ALWAYS)
-    return grown + [one for one in always if not any(_meet(one, other) for other in grown)]
+    return grown + [alway for alway in always if not any(_meet(alway, other) for other in grown)]
 
 
-def _meet(one: Episode, other: Episode) -> bool:
-    return one.first <= other.last and other.first <= one.last
+def _meet(episode: Episode, other: Episode) -> bool:
+    return episode.first <= other.last and other.first <= episode.last
 
 
 def _moves(rest_RS: Floats, lead_S: Floats, leader_S: Ints, episode: Episode) -> bool:
@@ -123,13 +122,13 @@ def _finding(times: PhaseTimes, episode: Episode, leader_S: Ints, attempt: int) 
 def _words(num_leaders: int) -> Words:
     return Words(
         "launch_skew",
-        "Ever other ranks start late",
-        "to the rank that starts last, ever another one",
+        "A different rank starts late in each step",
+        "to the rank that starts last, a different one each time",
         f"{num_leaders} ranks in turn come last with as much compute and data as their peers: "
         "hosts launch unevenly.",
         (
-            "Locks, logging or synchronous copies of the host between operations: not told apart "
-            "without stacks.",
+            "Locks, logging or synchronous copies of the host between operations: only stacks "
+            "distinguish them.",
             "Other processes on the hosts (host_contention) or garbage collections that were not "
             "recorded (gc_pauses).",
         ),

@@ -1,4 +1,4 @@
-"""sequence_imbalance: micro-batches hold uneven work, so that the slow rank moves with each (F22).
+"""sequence_imbalance: micro-batches hold uneven work, so that the slow rank moves with each.
 
 Attention costs the square of a sequence's length. A long one makes the forward AND the backward of
 its micro-batch long, on whichever rank has it: the two grow together, though they run at different
@@ -7,14 +7,14 @@ pauses hit one direction only, and noise hits each by itself. What both directio
 root of their covariance; noise of either alone drops out of it.
 
 What is usual of a rank, a virtual stage and a place in the step is taken out first (the median over
-the steps), then what all micro-batches of a rank's step share. Where micro-batches were not told
+the steps), then what all micro-batches of a rank's step share. Where micro-batches are not known
 apart, whole steps of replicas are compared, each with its own running median and the other
 replicas.
 
 What it costs: replicas wait for the one whose pipeline takes longest; 1F1B is replayed with the
 recorded works, and with even ones.
 
-Source: F22; what-if study (2505.05713): correlation of at least 0.9, here TOGETHER with spread,
+Source: what-if study (2505.05713): correlation of at least 0.9, here TOGETHER with spread,
 because alone it is high for slow workers, too; work ~ a N + b sum(l^2). Assumes: the first rank of
 a replica stands for it. Known false positives: uneven work for another reason than lengths (routed
 experts, dynamic shapes). Blind spots: a cost below 3 %; more than 64 replicas are sampled, so the
@@ -64,10 +64,10 @@ class _Batches:
     backward_RSB: Floats
     tokens_RS: Floats
     sum_sq_RS: Floats
-    microbatch_B: Ints  # -1: micro-batches were not told apart
+    microbatch_B: Ints  # -1: micro-batches are not separate
 
     @property
-    def told_apart(self) -> bool:
+    def are_separate(self) -> bool:
         """Whether there are several micro-batches in a step, and known."""
         return bool(np.unique(self.microbatch_B).size > 1)
 
@@ -85,30 +85,30 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         return Verdict(NAME, not_enough=missing)
     batches = _batches(tables["microbatch_work"], times)
     if times.waits_hidden or batches is None or batches.step_S.size < MIN_VOTES:
-        said = (
+        reason = (
             "Forwards and backwards were not recorded apart, or hold waiting for others: whether "
             "the work of micro-batches is uneven is not known."
         )
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     relative = [_relative(one) for one in (batches.forward_RSB, batches.backward_RSB)]
     if not (np.isfinite(relative[0]) & np.isfinite(relative[1])).any():
-        said = "One micro-batch per step and too few replicas: there is none to compare with."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
+        reason = "One micro-batch per step and too few replicas: there is none to compare with."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     shared_S = _shared_spread(*relative)
-    found = []
+    findings = []
     for episode in episodes(shared_S, MIN_SPREAD):
         finding = _finding(times, batches, relative, episode, attempt)
-        found += [finding] if finding is not None else []
+        findings += [finding] if finding is not None else []
     checked = (
-        f"No {'other ' if found else ''}uneven micro-batches (forward and backward growing "
+        f"No {'other ' if findings else ''}uneven micro-batches (forward and backward growing "
         f"together) that cost {100 * MIN_COST:.0f} % of a step."
     )
-    return Verdict(NAME, tuple(found), checked)
+    return Verdict(NAME, tuple(findings), checked)
 
 
 def uneven_since_then(tables: Mapping[str, pa.Table], times: PhaseTimes) -> list[Episode]:
     """Steps, by index, since which micro-batches hold uneven work that held even work before,
-    whatever that costs. Where work is drawn anew, its mean and with it all compute may rise.
+    whatever that costs. Where work is drawn again, its mean and with it all compute may rise.
     """
     batches = None if times.waits_hidden else _batches(tables["microbatch_work"], times)
     if batches is None or batches.step_S.size < MIN_VOTES:
@@ -116,14 +116,16 @@ def uneven_since_then(tables: Mapping[str, pa.Table], times: PhaseTimes) -> list
     relative = [_relative(one) for one in (batches.forward_RSB, batches.backward_RSB)]
     at_S = np.searchsorted(times.step_S, batches.step_S)
     return [
-        Episode(int(at_S[one.first]), int(at_S[one.last]), one.excess)
-        for one in episodes(_shared_spread(*relative), MIN_SPREAD)
-        if one.first > 0
+        Episode(int(at_S[episode.first]), int(at_S[episode.last]), episode.excess)
+        for episode in episodes(_shared_spread(*relative), MIN_SPREAD)
+        if episode.first > 0
     ]
 
 
 def _batches(table: pa.Table, times: PhaseTimes) -> _Batches | None:
-    """Dense arrays of the finished steps; micro-batches that were told apart, else whole steps."""
+    """Dense arrays of the finished steps; micro-batches where they are known apart, else whole
+    steps.
+    """
     columns = {name: _column(table, name) for name in table.column_names}
     keep = np.isin(columns["step"], times.step_S) & np.isin(columns["rank"], times.ranks.rank_R)
     if (named := columns["microbatch"] >= 0).any():
@@ -214,15 +216,15 @@ def _finding(
     share = middle((lost_S / times.window_S[at_S])[span])
     if not (correlation >= MIN_CORRELATION and share >= MIN_COST):
         return None
-    told = Episode(int(at_S[episode.first]), int(at_S[episode.last]), share)
+    in_run = Episode(int(at_S[episode.first]), int(at_S[episode.last]), share)
     shown = int(work_S[episode.first])
     row = int(np.flatnonzero(times.ranks.rank_R == batches.rank_R[shown])[0])
     lengths = _explained(batches, span)
     by_lengths = np.isfinite(lengths) and lengths >= MIN_CORRELATION
-    words = _words("high" if by_lengths or batches.told_apart else "medium")
-    found = finding_of(times, Lost((), told, share, row), attempt, words)
-    more = _evidence(found, correlation, episode.excess, lengths, batches.told_apart)
-    return replace(found, evidence=(*found.evidence, *more))
+    words = _words("high" if by_lengths or batches.are_separate else "medium")
+    finding = finding_of(times, Lost((), in_run, share, row), attempt, words)
+    more = _evidence(finding, correlation, episode.excess, lengths, batches.are_separate)
+    return replace(finding, evidence=(*finding.evidence, *more))
 
 
 def _correlation(forward_SB: Floats, backward_SB: Floats) -> float:
@@ -236,7 +238,7 @@ def _correlation(forward_SB: Floats, backward_SB: Floats) -> float:
 def _lost(batches: _Batches, times: PhaseTimes) -> tuple[Floats, Ints]:
     """By step: ms lost to uneven work, and the row of the replica with most of it."""
     level_RS = running_medians(_of_all_places(batches.both_RSB))  # slow for good is not uneven
-    stages = max(int(times.ranks.coords_R["pp"].max()) + 1, 1) if batches.told_apart else 1
+    stages = max(int(times.ranks.coords_R["pp"].max()) + 1, 1) if batches.are_separate else 1
     forward = _by_microbatch(batches, batches.forward_RSB) / level_RS
     backward = _by_microbatch(batches, batches.backward_RSB) / level_RS
     takes_RS = pipeline_time(forward, backward, stages)
@@ -319,20 +321,20 @@ def _explained(batches: _Batches, span: slice) -> float:
         return float("nan")
     terms = np.stack([part[known] for part in parts], axis=1)
     work = work_RS[known]
-    told = terms @ np.linalg.lstsq(terms, work, rcond=None)[0]
-    if not (told.std() > 1e-9 and work.std() > 0):
+    fitted = terms @ np.linalg.lstsq(terms, work, rcond=None)[0]
+    if not (fitted.std() > 1e-9 and work.std() > 0):
         return float("nan")
-    return float(np.corrcoef(told, work)[0, 1])
+    return float(np.corrcoef(fitted, work)[0, 1])
 
 
 def _evidence(
-    found: Finding, correlation: float, spread: float, lengths: float, told_apart: bool
+    finding: Finding, correlation: float, spread: float, lengths: float, are_separate: bool
 ) -> tuple[Evidence, ...]:
-    params, view = found.evidence[0].params, found.evidence[0].view
+    params, view = finding.evidence[0].params, finding.evidence[0].view
     what, where = ("a micro-batch", "within the steps of one rank")
-    if not told_apart:
-        what, where = ("a rank's step", "among replicas, on ever others")
-    told = [
+    if not are_separate:
+        what, where = ("a rank's step", "among replicas, on a different one each time")
+    evidence = [
         Evidence(
             f"Forward and backward of {what} grow together: correlation {correlation:.2f}, the "
             "median of the ranks (noise of either alone: 0).",
@@ -352,7 +354,7 @@ def _evidence(
         ),
     ]
     if np.isfinite(lengths):
-        told.append(
+        evidence.append(
             Evidence(
                 f"Work follows a N + b sum(l^2) of the tokens given: correlation {lengths:.2f}.",
                 round(lengths, 4),
@@ -362,7 +364,7 @@ def _evidence(
                 view,
             )
         )
-    return tuple(told)
+    return tuple(evidence)
 
 
 def _words(confidence: str) -> Words:

@@ -1,11 +1,11 @@
-"""slow_checkpoint: saving holds the job up for too much of its time (F25).
+"""slow_checkpoint: saving holds the job up for too much of its time.
 
 A save costs a step, and steps between saves pay for it: the share of the job's time is the longest
-save of any rank over the time from one save to the next. It is told where that is more than a good
-checkpoint costs; where saves became longer since one of them; and where one rank saves longer than
-the others time after time, for the others wait for it.
+save of any rank over the time from one save to the next. It is a
+finding where that is more than a good checkpoint costs; where saves became longer since one of
+them; and where one rank saves longer than the others time after time, for the others wait for it.
 
-Source: F25 of the fault list; CheckFreq (Mohan et al., FAST 2021) bounds what checkpoints may cost
+Source: CheckFreq (Mohan et al., FAST 2021) bounds what checkpoints may cost
 to 3.5 % of the time, and saves as often as that allows. Assumes: saves are recorded as such, and
 block (what compute hides does not count). Known false positives: a short run that saves far more
 often than a long one would. Blind spots: one save alone; storage that has always been slow and is
@@ -77,16 +77,16 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     save_RS = np.nan_to_num(times.phases["checkpoint"])
     num_saves = int((save_RS > 0).any(axis=0).sum())
     if num_saves < FEWEST_SAVES:
-        said = f"{num_saves or 'No'} save{'' if num_saves == 1 else 's'} of a checkpoint recorded"
+        reason = f"{num_saves or 'No'} save{'' if num_saves == 1 else 's'} of a checkpoint recorded"
         return Verdict(
-            NAME, not_enough=(NotEnoughData(NAME, f"{said}: two are needed to judge them."),)
+            NAME, not_enough=(NotEnoughData(NAME, f"{reason}: two are needed to judge them."),)
         )
     saves = _saves(times, save_RS)
-    found = _finding(times, saves, attempt)
+    finding = _finding(times, saves, attempt)
     checked = (
         f"No saves of checkpoints that cost {100 * MOST_SHARE:g} % of the time or became slow."
     )
-    return Verdict(NAME, () if found is None else (found,), None if found else checked)
+    return Verdict(NAME, () if finding is None else (finding,), None if finding else checked)
 
 
 def _saves(times: PhaseTimes, save_RS: Floats) -> _Saves:
@@ -110,8 +110,8 @@ def _finding(times: PhaseTimes, saves: _Saves, attempt: int) -> Finding | None:
     last = newest if left <= 2 * saves.interval else int(saves.columns[-1])
     shown = int(saves.save_RC[:, since].argmax())
     lost = Lost(rows, Episode(first, last, share), share, shown)
-    found = finding_of(times, lost, attempt, _words(times, saves, rows))
-    return replace(found, evidence=(*_evidence(times, saves, since, found), *found.evidence))
+    finding = finding_of(times, lost, attempt, _words(times, saves, rows))
+    return replace(finding, evidence=(*_evidence(times, saves, since, finding), *finding.evidence))
 
 
 def _slow_since(longest_C: Floats) -> int | None:
@@ -142,11 +142,13 @@ def _at_fault(saves: _Saves, since: int) -> tuple[int, ...]:
     return tuple(rows) if 2 * len(rows) < savers.size else ()
 
 
-def _evidence(times: PhaseTimes, saves: _Saves, since: int, found: Finding) -> tuple[Evidence, ...]:
-    view, params = found.evidence[0].view, found.evidence[0].params
+def _evidence(
+    times: PhaseTimes, saves: _Saves, since: int, finding: Finding
+) -> tuple[Evidence, ...]:
+    view, params = finding.evidence[0].view, finding.evidence[0].params
     chosen_C = saves.longest_C[since:]
     every = f" every {saves.interval:g} steps" if saves.interval > 1 else " in each step"
-    told = [
+    evidence = [
         Evidence(
             f"{chosen_C.size} saves{every}, of {in_ms(middle(chosen_C))} on the slowest rank.",
             round(middle(chosen_C), 3),
@@ -159,7 +161,7 @@ def _evidence(times: PhaseTimes, saves: _Saves, since: int, found: Finding) -> t
     if since:
         before_ms = middle(saves.longest_C[:since])
         begin, until = int(times.step_S[0]), int(times.step_S[saves.columns[since]]) - 1
-        told.append(
+        evidence.append(
             Evidence(
                 f"Before, in steps {begin} to {until}, a save took {in_ms(before_ms)}.",
                 round(before_ms, 3),
@@ -169,7 +171,7 @@ def _evidence(times: PhaseTimes, saves: _Saves, since: int, found: Finding) -> t
                 view,
             )
         )
-    return tuple(told)
+    return tuple(evidence)
 
 
 def _words(times: PhaseTimes, saves: _Saves, rows: tuple[int, ...]) -> Words:

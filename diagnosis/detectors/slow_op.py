@@ -1,10 +1,10 @@
-"""slow_op: since some step one named operation takes longer, on all ranks alike (F02).
+"""slow_op: since some step one named operation takes longer, on all ranks equally.
 
 All ranks compute longer than before (diagnosis/statistics/onsets.py), and one name makes up nearly
 all of the rise, on each of the ranks looked at. Spans hold others inside: of several names that
-make up the rise the innermost is told, and none where it only holds several others that rose.
+make up the rise the innermost is named, and none where it only holds several others that rose.
 
-Source: F02 of the fault list: a kernel that is slow for a shape, a library that was changed, a
+Typical causes: a kernel that is slow for a shape, a library that was changed, a
 fallback. Within one run it shows against its own past alone; an operation that has always been slow
 shows only against a baseline run. Assumes: operations have names of their own (hooks on layers,
 kernels of a profiler). Known false positives: more of that operation on purpose (longer sequences
@@ -24,11 +24,11 @@ import pyarrow.compute as pc
 
 from diagnosis.findings import Evidence, Finding, Verdict
 from diagnosis.statistics.onsets import (
-    Rise,
+    Onset,
     checked_text,
     evidence_of,
     not_comparable,
-    rises,
+    onsets,
     wall_share,
 )
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of
@@ -61,17 +61,17 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     times = phase_times(tables)
     if missing := not_comparable(NAME, times):
         return Verdict(NAME, not_enough=missing)
-    behind = [(rise, op_behind(times, tables["op_times"], rise)) for rise in rises(times)]
-    found = tuple(_finding(times, rise, op, attempt) for rise, op in behind if op is not None)
+    behind = [(onset, op_behind(times, tables["op_times"], onset)) for onset in onsets(times)]
+    findings = tuple(_finding(times, onset, op, attempt) for onset, op in behind if op is not None)
     checked = None if behind else checked_text(times)
-    if behind and not found:
+    if behind and not findings:
         checked = "No one operation makes up what the job computes longer since some step."
-    return Verdict(NAME, found, checked)
+    return Verdict(NAME, findings, checked)
 
 
-def op_behind(times: PhaseTimes, op_times: pa.Table, rise: Rise) -> Op | None:
+def op_behind(times: PhaseTimes, op_times: pa.Table, onset: Onset) -> Op | None:
     """The innermost operation that makes up the rise on all ranks looked at; None: no one."""
-    steps = times.step_S[[rise.episode.first, rise.episode.last]].tolist()
+    steps = times.step_S[[onset.episode.first, onset.episode.last]].tolist()
     ops = [_op(times, op_times, name, steps) for name in pc.unique(op_times["name"]).to_pylist()]
     known = [op for op in ops if op is not None]
     behind = max((op for op in known if op.is_behind), key=lambda op: op.depth, default=None)
@@ -103,23 +103,23 @@ def _op(times: PhaseTimes, op_times: pa.Table, name: str, steps: list[int]) -> O
     return Op(name, int(depth), middle(before_R), middle(longer_R), is_behind)
 
 
-def _finding(times: PhaseTimes, rise: Rise, op: Op, attempt: int) -> Finding:
-    lost = Lost((), rise.episode, wall_share(times, rise), 0)
-    found = finding_of(times, lost, attempt, _words(op.name))
+def _finding(times: PhaseTimes, onset: Onset, op: Op, attempt: int) -> Finding:
+    lost = Lost((), onset.episode, wall_share(times, onset), 0)
+    finding = finding_of(times, lost, attempt, _words(op.name))
     ratio = 1 + op.longer_ms / op.before_ms if op.before_ms > 0 else None
-    told = Evidence(
+    op_evidence = Evidence(
         f"All spans named {op.name} together take {in_ms(op.before_ms + op.longer_ms)} per step on "
         f"the median of the ranks looked at, after {in_ms(op.before_ms)} before.",
         round(op.before_ms + op.longer_ms, 3),
         "ms",
         "op_times",
-        found.evidence[0].params,
-        found.evidence[0].view,
+        finding.evidence[0].params,
+        finding.evidence[0].view,
     )
     return replace(
-        found,
+        finding,
         slowdown=None if ratio is None else round(ratio, 4),
-        evidence=(told, evidence_of(times, rise, found), *found.evidence),
+        evidence=(op_evidence, evidence_of(times, onset, finding), *finding.evidence),
     )
 
 

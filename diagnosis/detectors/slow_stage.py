@@ -1,15 +1,15 @@
-"""slow_stage: a whole pipeline stage takes longer than the others, on all its ranks (F23).
+"""slow_stage: a whole pipeline stage takes longer than the others, on all its ranks.
 
 A stage takes as long as its quickest rank, so that single slow ranks make no slow stage. It is
 compared with the median of the other stages. Only the longest stage sets the pace of the pipeline:
 the others hide behind it, so one that is longer than the median and not the longest is no finding.
 
-Where each stage has one rank, layers put unevenly and a slow device look alike: what is there from
-the first step on is told as the stage, with the device not excluded; what begins later is left to
-slow_worker, for a layout does not change. Two stages are each the other's only peer: of those only
-a change within the run is told.
+Where each stage has one rank, unevenly placed layers and a slow device look the same: what is there
+from the first step on is found as the stage, with the device not excluded; what begins later is
+left to slow_worker, for a layout does not change. Two stages are each the other's only peer: of
+those only a change within the run is found.
 
-Source: F23 of the fault list; what-if study (2505.05713): uneven stages are the most frequent cause
+Source: what-if study (2505.05713): uneven stages are the most frequent cause
 of stragglers; MegaScan. Assumes: stages are meant to take equally long. Known false positives: a
 last stage that is longer on purpose for want of a finer cut. Blind spots: two stages that differ
 from the first step on. Cost: one pass over the cells.
@@ -44,7 +44,7 @@ LEAST_MEDIAN = 0.05
 
 _FEWEST_STAGES = 3
 _AS_LONG = 0.8
-"""A stage with this share of the longest one's excess is told with it."""
+"""A stage with this share of the longest one's excess is named with it."""
 
 
 @dataclass(frozen=True)
@@ -64,16 +64,16 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         return Verdict(NAME, not_enough=missing)
     stages = _stages(work)
     if stages is None:
-        said = "Fewer than two pipeline stages are known: none to compare."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
-    found = tuple(
+        reason = "Fewer than two pipeline stages are known: none to compare."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
+    findings = tuple(
         _finding(work, stages, row, episode, attempt) for row, episode in _longest(stages)
     )
     checked = (
-        f"No {'other ' if found else ''}one of {stages.stage_P.size} stages was longer than the "
+        f"No {'other ' if findings else ''}one of {stages.stage_P.size} stages was longer than the "
         f"others by {100 * LEAST_MEDIAN:.0f} %."
     )
-    return Verdict(NAME, found, checked, _apart(work, stages))
+    return Verdict(NAME, findings, checked, _apart(work, stages))
 
 
 def _apart(work: Work, stages: _Stages) -> tuple[NotEnoughData, ...]:
@@ -86,12 +86,12 @@ def _apart(work: Work, stages: _Stages) -> tuple[NotEnoughData, ...]:
     ratio = levels_P[long] / levels_P[quick]
     if not ratio >= 1 + 2 * LEAST_MEDIAN:
         return ()
-    said = (
+    reason = (
         f"Stage {stages.stage_P[long]} computes {ratio:.2f}x stage {stages.stage_P[quick]} since "
         f"step {work.step_S[0]}: of two stages it is not known which one is as it should be; "
         "compare their layers, or with a baseline run."
     )
-    return (NotEnoughData(NAME, said),)
+    return (NotEnoughData(NAME, reason),)
 
 
 def _stages(work: Work) -> _Stages | None:
@@ -152,8 +152,9 @@ def _finding(work: Work, stages: _Stages, row: int, episode: Episode, attempt: i
         severity=("urgent" if share >= URGENT_SHARE else "warning") if ongoing else "past",
         confidence="medium" if stages.num_ranks_P[row] == 1 else "high",
         title=title,
-        text=f"All its ranks compute {1 + episode.excess:.2f}x the other stages {since}; the whole "
-        f"pipeline goes at its pace ({100 * share:.0f} % of the step).",
+        text=f"The compute of all its ranks takes {1 + episode.excess:.2f}x as long as in the "
+        f"other stages {since}; the whole pipeline goes at its pace ({100 * share:.0f} % of the "
+        "step).",
         culprits=(),
         victims=(),
         first_step=first,
@@ -167,7 +168,7 @@ def _finding(work: Work, stages: _Stages, row: int, episode: Episode, attempt: i
         ),
         evidence=_evidence(work, stages, row, episode, attempt),
         alternatives=_alternatives(stages, row),
-        next_step="Move layers from this stage to others, or put fewer beside the embedding and "
+        next_step="Move layers from this stage to others, or put fewer next to the embedding and "
         "the loss; if its layers are as many as elsewhere, compare its hosts.",
         stages=(stage,),
         cause=f"{title}: it has more work, and the others stand still in bubbles.",
@@ -178,8 +179,8 @@ def _alternatives(stages: _Stages, row: int) -> tuple[str, ...]:
     hosts = "All hosts of the stage are slower than others (many_hosts_slow)."
     if stages.num_ranks_P[row] == 1:
         return (
-            "A slow device (slow_worker): the stage has one rank, so its work and its device are "
-            "not told apart.",
+            "A slow device (slow_worker): the stage has one rank, so its work and its device "
+            "cannot be distinguished.",
         )
     return (hosts,)
 
@@ -193,7 +194,7 @@ def _evidence(
         f"{stage}: {middle(work_S[span]):,.1f}"
         for stage, work_S in zip(stages.stage_P, stages.work_PS, strict=True)
     )
-    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    params = (("step_min", first), ("step_max", last), ("attempt", attempt))
     shown = int(np.flatnonzero(work.ranks.coords_R["pp"] == stages.stage_P[row])[0])
     link = (
         ("page", "timeline"),
@@ -209,7 +210,7 @@ def _evidence(
             round(1 + episode.excess, 4),
             "x",
             "rank_work",
-            asked,
+            params,
             link,
         ),
         Evidence(
@@ -217,7 +218,7 @@ def _evidence(
             round(middle(stages.work_PS[row, span]), 3),
             "ms",
             "rank_work",
-            asked,
+            params,
             link,
         ),
     )

@@ -1,12 +1,12 @@
 """stalled_updates: steps of the optimizer no longer change the weights, or some of them.
 
 The ratio of update to weight is about 1e-3 in training that works. A group of parameters stalls
-where one of these holds in STAYS looks in a row:
+where one of these holds in CONSECUTIVE samples in a row:
 
 * the ratio is below what float32 resolves: adding the update gives the same weights again;
 * the gradients' rms is at most Adam's eps, which then at least halves Adam's quotient, and so it
   is: the update is at most half of that of other groups in the same step, or the ratio too little;
-* the ratio is a thousandth of the usual one or less in all looks of the attempt, without rising
+* the ratio is a thousandth of the usual one or less in all samples of the attempt, without rising
   (a warm-up) or falling (the end of a decay): the learning rate is next to nothing.
 
 Source: Wortsman et al. (arXiv 2309.14322): updates stall where the gradients' rms comes near eps;
@@ -29,8 +29,8 @@ import pyarrow.compute as pc
 from diagnosis.findings import Evidence, Finding, Verdict
 from diagnosis.statistics.rank_tables import Bools, Floats
 from diagnosis.statistics.sampled_series import (
+    CONSECUTIVE,
     FEWEST_BEFORE,
-    STAYS,
     Series,
     Stretch,
     lasting,
@@ -60,7 +60,8 @@ MOST_ZERO = 0.5
 """With so many zero gradients it is no small gradient that stalls."""
 
 CHANGING = 2.0
-"""A warm-up at least doubles over STAYS steps from its first on, a decay to 0 halves at its end."""
+"""A warm-up at least doubles over CONSECUTIVE steps from its first on, a decay to 0 halves at its
+end."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,13 @@ class _Stalled:
     layer: int
     name: str
     stretch: Stretch
-    at: int  # index of the look with the median ratio
+    at: int  # index of the sample with the median ratio
     ratio: float  # there
     gradient: float  # rms there; NaN where it is not the gradients
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
-    """Verdict on the looks in `tables`; None where no updates were recorded."""
+    """Verdict on the samples in `tables`; None where no updates were recorded."""
     health = tables["tensor_health"]
     places = ("layer", "name")
     updates = health.filter(pc.equal(health["tensor"], "update"))
@@ -89,11 +90,11 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     rms_KN = series_of(gradients, places, "rms").like(ratio)
     zero_KN = series_of(gradients, places, "zero_ratio").like(ratio)
     by_eps_KN = _by_eps(ratio.value_KN, series_of(updates, places, "rms").value_KN, rms_KN)
-    found = (
+    findings = (
         _stalled(ratio, row, rms_KN[row], by_eps_KN[row], ~(zero_KN[row] >= MOST_ZERO))
         for row in range(len(ratio.keys))
     )
-    stalled = [one for one in found if one is not None]
+    stalled = [one for one in findings if one is not None]
     if stalled:
         return Verdict(NAME, (_finding(ratio, stalled, tables["steps"], attempt),))
     usual = float(np.nanmedian(ratio.value_KN)) if np.isfinite(ratio.value_KN).any() else np.nan
@@ -142,18 +143,22 @@ def _stalled(
 
 
 def _is_warm_up(ratio_N: Floats, stretch: Stretch) -> bool:
-    """Whether a stretch from the first look on is a learning rate that rises from 0."""
+    """Whether a stretch from the first sample on is a learning rate that rises from 0."""
     newest = ratio_N[stretch.last]
     begins = not np.isfinite(ratio_N[: stretch.first]).any()
     return bool(begins and newest > 0 and newest >= CHANGING * ratio_N[stretch.first])
 
 
 def _next_to_nothing(ratio_N: Floats, known_N: Bools) -> Stretch | None:
-    """All looks, where the ratio is next to nothing from the first to the last and stays alike."""
+    """All samples, where the ratio is next to nothing from the first to the last and stays the
+    same.
+    """
     known = np.flatnonzero(known_N)
     if known.size < FEWEST_BEFORE or (ratio_N[known] > NEXT_TO_NOTHING).any():
         return None
-    begin, end = (float(np.median(ratio_N[part])) for part in (known[:STAYS], known[-STAYS:]))
+    begin, end = (
+        float(np.median(ratio_N[part])) for part in (known[:CONSECUTIVE], known[-CONSECUTIVE:])
+    )
     changes = max(begin, end) >= CHANGING * min(begin, end) and max(begin, end) > 0
     return None if changes else Stretch(int(known[0]), int(known[-1]))
 
@@ -165,7 +170,7 @@ def _finding(ratio: Series, stalled: list[_Stalled], steps: pa.Table, attempt: i
     worst = min(stalled, key=lambda one: one.ratio)
     by_eps = [one for one in stalled if np.isfinite(one.gradient)]
     why = (
-        f"Gradients of {named(one.name for one in by_eps)} are as small as Adam's eps, which "
+        f"Gradients of {named(by_ep.name for by_ep in by_eps)} are as small as Adam's eps, which "
         "outweighs them."
         if by_eps
         else "The optimizer changes next to nothing." + _rate(steps)
@@ -207,28 +212,28 @@ def _rate(steps: pa.Table) -> str:
 def _evidence(
     ratio: Series, worst: _Stalled, by_eps: list[_Stalled], attempt: int
 ) -> tuple[Evidence, ...]:
-    told = [_number(ratio, worst, worst.ratio, "update", attempt)]
+    evidence = [_number(ratio, worst, worst.ratio, "update", attempt)]
     if by_eps:
         least = min(by_eps, key=lambda one: one.gradient)
-        told.append(_number(ratio, least, least.gradient, "gradient", attempt))
-    return tuple(told)
+        evidence.append(_number(ratio, least, least.gradient, "gradient", attempt))
+    return tuple(evidence)
 
 
-def _number(ratio: Series, one: _Stalled, number: float, tensor: str, attempt: int) -> Evidence:
-    step = int(ratio.step_N[one.at])
-    asked = (
+def _number(ratio: Series, stalled: _Stalled, number: float, tensor: str, attempt: int) -> Evidence:
+    step = int(ratio.step_N[stalled.at])
+    params = (
         ("step_min", step),
         ("step_max", step),
         ("tensor", tensor),
-        ("layer", one.layer),
+        ("layer", stalled.layer),
         ("attempt", attempt),
     )
     column = {"update": "update_ratio", "gradient": "rms"}
-    view = seen(attempt, tensor, column[tensor], one.layer, one.name)
+    view = seen(attempt, tensor, column[tensor], stalled.layer, stalled.name)
     what = {
-        "update": f"the update of {one.name} is {number:.2e} of its weights (rms)",
-        "gradient": f"the gradients of {one.name} have an rms of {number:.2e}",
+        "update": f"the update of {stalled.name} is {number:.2e} of its weights (rms)",
+        "gradient": f"the gradients of {stalled.name} have an rms of {number:.2e}",
     }
     unit = {"update": "ratio", "gradient": "rms"}
     sentence = f"In step {step} {what[tensor]}."
-    return Evidence(sentence, number, unit[tensor], "tensor_health", asked, view)
+    return Evidence(sentence, number, unit[tensor], "tensor_health", params, view)

@@ -1,11 +1,11 @@
 """step_regression: since some step the whole job computes longer than it did before.
 
 All ranks compute longer than their own level in earlier steps (diagnosis/statistics/onsets.py).
-Where one named operation makes up the rise, slow_op tells it and this detector does not; where
+Where one named operation makes up the rise, slow_op finds it and this detector does not; where
 micro-batches have held uneven work since then, or since shortly before, there is more work, and the
 rise is set aside.
 
-Source: order of decision of the fault list ("whole-population slowness"); jobs at least 1.1 times
+Source: jobs at least 1.1 times
 as long as without stragglers count as straggling (what-if study, 2505.05713). Assumes: steps are
 meant to take equally long. Known false positives: more work on purpose (longer sequences, a larger
 batch from some step on). Blind spots: a job that is slow from its first steps on, which only a
@@ -24,11 +24,11 @@ from diagnosis.detectors.slow_op import op_behind
 from diagnosis.findings import Finding, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS, Episode
 from diagnosis.statistics.onsets import (
-    Rise,
+    Onset,
     checked_text,
     evidence_of,
     not_comparable,
-    rises,
+    onsets,
     wall_share,
 )
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of
@@ -45,33 +45,33 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     if missing := not_comparable(NAME, times):
         return Verdict(NAME, not_enough=missing)
     by_itself = [
-        rise for rise in rises(times) if op_behind(times, tables["op_times"], rise) is None
+        onset for onset in onsets(times) if op_behind(times, tables["op_times"], onset) is None
     ]
     uneven = uneven_since_then(tables, times) if by_itself else []
-    drawn = [rise for rise in by_itself if any(_began_with(rise, one) for one in uneven)]
-    found = tuple(_finding(times, rise, attempt) for rise in by_itself if rise not in drawn)
+    drawn = [onset for onset in by_itself if any(_began_with(onset, one) for one in uneven)]
+    findings = tuple(_finding(times, onset, attempt) for onset in by_itself if onset not in drawn)
     set_aside = tuple(
-        f"All ranks compute {1 + rise.episode.excess:.2f}x as long from step "
-        f"{times.step_S[rise.episode.first]} on, where micro-batches hold uneven work: more of it."
-        for rise in drawn
+        f"All ranks compute {1 + onset.episode.excess:.2f}x as long from step "
+        f"{times.step_S[onset.episode.first]} on, where micro-batches hold uneven work: more of it."
+        for onset in drawn
     )
     checked = _ELSE_IN_ORDER if drawn else checked_text(times)
-    return Verdict(NAME, found, None if found else checked, set_aside=set_aside)
+    return Verdict(NAME, findings, None if findings else checked, set_aside=set_aside)
 
 
-def _began_with(rise: Rise, uneven: Episode) -> bool:
+def _began_with(onset: Onset, uneven: Episode) -> bool:
     """Whether work became uneven when compute rose, or before, and is so meanwhile."""
-    began = rise.episode.first
+    began = onset.episode.first
     return uneven.first <= began + OVER_AFTER_STEPS and began <= uneven.last
 
 
-def _finding(times: PhaseTimes, rise: Rise, attempt: int) -> Finding:
-    lost = Lost((), rise.episode, wall_share(times, rise), 0)
-    found = finding_of(times, lost, attempt, _WORDS)
+def _finding(times: PhaseTimes, onset: Onset, attempt: int) -> Finding:
+    lost = Lost((), onset.episode, wall_share(times, onset), 0)
+    finding = finding_of(times, lost, attempt, _WORDS)
     return replace(
-        found,
-        slowdown=round(1 + rise.episode.excess, 4),
-        evidence=(evidence_of(times, rise, found), *found.evidence),
+        finding,
+        slowdown=round(1 + onset.episode.excess, 4),
+        evidence=(evidence_of(times, onset, finding), *finding.evidence),
     )
 
 

@@ -1,12 +1,12 @@
 """weights_diverged: copies of the same weights on several ranks are no longer equal to the bit.
 
 Data-parallel replicas start alike and add the same updates, and so do weights that tensor-parallel
-ranks hold whole. Where they were equal in EQUAL_BEFORE looks and then are not, one rank computed,
+ranks hold whole. Where they were equal in EQUAL_BEFORE samples and then are not, one rank computed,
 received or stored something else: no noise does that. The rank is named whose value fewest have.
 
 Source: TrainCheck (OSDI 2025): such invariants find 18 of 20 silent errors, losses and gradient
 norms 2. Known false positives: training that lets replicas drift on purpose and averages them
-(local SGD). Blind spots: copies that differed from the first look on (weights that are no copies
+(local SGD). Blind spots: copies that differed from the first sample on (weights that are no copies
 look so), the same error on all copies, parameters that the optimizer does not have, sums of bits
 that are equal by chance (1 in 2^32 for single values). Cost: one pass over the parts.
 """
@@ -28,7 +28,7 @@ QUESTIONS = ("weight_checksums", "rank_places")
 PART = ("stage", "layer", "name", "shard", "place")
 
 EQUAL_BEFORE = 3
-"""Looks in which the copies were equal: those that never were are no copies."""
+"""Samples in which the copies were equal: those that never were are no copies."""
 
 _AXES = ("pp", "dp", "cp", "tp")
 
@@ -41,42 +41,42 @@ class _Diverged:
     first: int
     last: int
     num_ranks: int
-    odd_ranks: tuple[int, ...]  # in the first of these looks
+    odd_ranks: tuple[int, ...]  # in the first of these samples
     num_values: int
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
-    """Verdict on the looks in `tables`; None where no weights have copies with checksums."""
+    """Verdict on the samples in `tables`; None where no weights have copies with checksums."""
     rows = tables["weight_checksums"].to_pylist()
     if not rows:
         return None
     newest = max(row["step"] for row in rows)
-    looks: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    samples: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
-        looks.setdefault(tuple(row[name] for name in PART), []).append(row)
-    if max(len(told) for told in looks.values()) <= EQUAL_BEFORE:
-        said = f"Copies of weights were looked at {EQUAL_BEFORE} times or less: one more is needed."
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, said),))
-    diverged = [one for part, told in looks.items() if (one := _diverged(part, told))]
+        samples.setdefault(tuple(row[name] for name in PART), []).append(row)
+    if max(len(rows) for rows in samples.values()) <= EQUAL_BEFORE:
+        reason = f"Copies of weights were sampled {EQUAL_BEFORE} times or less: one more is needed."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
+    diverged = [one for part, rows in samples.items() if (one := _diverged(part, rows))]
     if diverged:
         finding = _finding(diverged, tables["rank_places"], newest, attempt)
         return Verdict(NAME, (finding,))
-    checked = f"The copies of {len(looks)} parts of the weights stay as equal as they were."
+    checked = f"The copies of {len(samples)} parts of the weights stay as equal as they were."
     return Verdict(NAME, checked=checked)
 
 
-def _diverged(part: tuple[Any, ...], told: list[dict[str, Any]]) -> _Diverged | None:
-    """The looks, in order of steps, from the first one on in which equal copies differ."""
-    differs = [row["num_values"] > 1 for row in told]
-    first = differs.index(True) if any(differs) else len(told)
-    if first == len(told) or first < EQUAL_BEFORE:
+def _diverged(part: tuple[Any, ...], rows: list[dict[str, Any]]) -> _Diverged | None:
+    """The samples, in order of steps, from the first one on in which equal copies differ."""
+    differs = [row["num_values"] > 1 for row in rows]
+    first = differs.index(True) if any(differs) else len(rows)
+    if first == len(rows) or first < EQUAL_BEFORE:
         return None
     last = max(at for at, differ in enumerate(differs) if differ)
-    row = told[first]
+    row = rows[first]
     return _Diverged(
         part,
         row["step"],
-        told[last]["step"],
+        rows[last]["step"],
         row["num_ranks"],
         tuple(row["odd_ranks"]),
         row["num_values"],
@@ -129,20 +129,20 @@ def _culprits(odd: set[int], places: pa.Table) -> tuple[Place, ...]:
     return (Place(rank, row.get("host"), coords),)
 
 
-def _evidence(one: _Diverged, attempt: int) -> Evidence:
-    asked = (
-        ("step_min", one.first),
-        ("step_max", one.first),
-        ("layer", one.part[1]),
+def _evidence(diverged: _Diverged, attempt: int) -> Evidence:
+    params = (
+        ("step_min", diverged.first),
+        ("step_max", diverged.first),
+        ("layer", diverged.part[1]),
         ("attempt", attempt),
     )
-    view = (("page", "timeline"), ("attempt", attempt), ("steps", (one.first, one.first)))
+    view = (("page", "timeline"), ("attempt", attempt), ("steps", (diverged.first, diverged.first)))
     return Evidence(
-        f"In step {one.first} {one.num_ranks} ranks have {one.num_values} different values of "
-        f"{one.part[2]}.",
-        one.num_values,
+        f"In step {diverged.first} {diverged.num_ranks} ranks have {diverged.num_values} different "
+        f"values of {diverged.part[2]}.",
+        diverged.num_values,
         "values",
         "weight_checksums",
-        asked,
+        params,
         view,
     )

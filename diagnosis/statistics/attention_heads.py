@@ -1,4 +1,4 @@
-"""Statistics of attention heads over the steps looked at: what detectors of single heads share."""
+"""Statistics of attention heads over the sampled steps: what detectors of single heads share."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class OffHead:
     layer: int
     head: int
     stretch: Stretch
-    at: int  # index of the look that tells most
+    at: int  # index of the sample that tells most
     value: float  # there
-    before: float  # median of the looks before the stretch; NaN where there is none
+    before: float  # median of the samples before the stretch; NaN where there is none
 
 
 def head_series(tables: Mapping[str, pa.Table], statistic: str) -> Series | None:
@@ -36,7 +36,7 @@ def head_series(tables: Mapping[str, pa.Table], statistic: str) -> Series | None
 def off_head(
     series: Series, row: int, stretch: Stretch, worst_of: Callable[[Floats], np.intp]
 ) -> OffHead:
-    """The head of a row; `worst_of` (np.nanargmin or np.nanargmax) chooses the look that tells."""
+    """The head of a row; `worst_of` (np.nanargmin or np.nanargmax) chooses its worst sample."""
     value_N = series.value_KN[row]
     at = stretch.first + int(worst_of(value_N[stretch.first : stretch.last + 1]))
     before = value_N[: stretch.first]
@@ -54,9 +54,9 @@ def named_heads(found: list[OffHead]) -> str:
 def evidence_of(
     series: Series, one: OffHead, attempt: int, statistic: str, text: str, unit: str
 ) -> Evidence:
-    """A head's look that tells most. `text`: what follows "In step N "."""
+    """A head's sample that tells most. `text`: what follows "In step N "."""
     step = int(series.step_N[one.at])
-    asked = (
+    params = (
         ("step_min", step),
         ("step_max", step),
         ("layer", one.layer),
@@ -64,4 +64,4 @@ def evidence_of(
         ("attempt", attempt),
     )
     view = seen(attempt, "heads", statistic, one.layer, "", one.head)
-    return Evidence(f"In step {step} {text}", one.value, unit, "attention_health", asked, view)
+    return Evidence(f"In step {step} {text}", one.value, unit, "attention_health", params, view)

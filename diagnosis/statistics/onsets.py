@@ -35,8 +35,8 @@ FEWEST_BEFORE = MIN_VOTES
 
 
 @dataclass(frozen=True)
-class Rise:
-    """Compute of all ranks that rose. `episode`: indices of the steps."""
+class Onset:
+    """Since when all ranks compute longer. `episode`: indices of the steps."""
 
     episode: Episode
     before_ms: float  # of the median rank, per step
@@ -48,8 +48,8 @@ def not_comparable(name: str, times: PhaseTimes) -> tuple[NotEnoughData, ...]:
     if missing := steps_missing(name, times.step_S.size):
         return missing
     if times.waits_hidden:
-        said = "The log has no communication: compute that rose may be waiting for others."
-        return (NotEnoughData(name, said),)
+        reason = "The log has no communication: compute that rose may be waiting for others."
+        return (NotEnoughData(name, reason),)
     if not (np.nan_to_num(times.phases["compute"]) > 0).any():
         return (NotEnoughData(name, "No compute was recorded."),)
     if (kept := kept_from_cores(times)) is not None:
@@ -65,7 +65,7 @@ def checked_text(times: PhaseTimes) -> str:
     )
 
 
-def rises(times: PhaseTimes) -> list[Rise]:
+def onsets(times: PhaseTimes) -> list[Onset]:
     """Episodes in which all ranks compute longer than in the steps before."""
     work_RS = np.where(times.phases["compute"] > 0, times.phases["compute"], np.nan)
     work_RS = work_RS[np.isfinite(work_RS).any(axis=1), WARM_UP_STEPS:]
@@ -82,7 +82,7 @@ def rises(times: PhaseTimes) -> list[Rise]:
         risen = _risen_least(work_RS, episode)
         if risen >= MIN_RISE:
             first, last = episode.first + WARM_UP_STEPS, episode.last + WARM_UP_STEPS
-            found.append(Rise(Episode(first, last, risen), before_ms, before_ms * risen))
+            found.append(Onset(Episode(first, last, risen), before_ms, before_ms * risen))
     return found
 
 
@@ -95,24 +95,24 @@ def _risen_least(work_RS: Floats, episode: Episode) -> float:
     return float(np.nanquantile(ratios, LEAST_RISEN)) - 1
 
 
-def wall_share(times: PhaseTimes, rise: Rise) -> float:
+def wall_share(times: PhaseTimes, onset: Onset) -> float:
     """Share of a step by which it is longer for the rise: compute may be CPU time."""
-    span = slice(rise.episode.first, rise.episode.last + 1)
+    span = slice(onset.episode.first, onset.episode.last + 1)
     compute_RS, stretch_RS = (times.phases[name][:, span] for name in ("compute", "stretch"))
     per_work = middle((compute_RS + stretch_RS) / np.where(compute_RS > 0, compute_RS, np.nan))
-    return min(rise.longer_ms * per_work / middle(times.window_S[span]), 1.0)
+    return min(onset.longer_ms * per_work / middle(times.window_S[span]), 1.0)
 
 
-def evidence_of(times: PhaseTimes, rise: Rise, found: Finding) -> Evidence:
+def evidence_of(times: PhaseTimes, onset: Onset, finding: Finding) -> Evidence:
     """How much compute all ranks have now and had before."""
-    first = int(times.step_S[rise.episode.first])
+    first = int(times.step_S[onset.episode.first])
     return Evidence(
-        f"Nine of ten ranks compute {1 + rise.episode.excess:.2f}x their own level before step "
-        f"{first} or more: the median rank {in_ms(rise.before_ms + rise.longer_ms)} per step after "
-        f"{in_ms(rise.before_ms)}.",
-        round(1 + rise.episode.excess, 4),
+        f"The compute of nine in ten ranks takes at least {1 + onset.episode.excess:.2f}x as long "
+        f"as before step {first}: the median rank {in_ms(onset.before_ms + onset.longer_ms)} per "
+        f"step after {in_ms(onset.before_ms)}.",
+        round(1 + onset.episode.excess, 4),
         "x",
         "rank_phases",
-        found.evidence[0].params,
-        found.evidence[0].view,
+        finding.evidence[0].params,
+        finding.evidence[0].view,
     )

@@ -4,7 +4,7 @@ Such data (dumps of the Flight Recorder above all) compare nobody, but they say 
 A group waits for members that have no open collective while others of it do, and for those whose
 oldest open one is older than that of others: the oldest counts, not the newest enqueued.
 
-Source: order of decision of the fault list, hangs. Not judged here: why, and whether the job was
+Source: the rule is ours. Not judged here: why, and whether the job was
 only looked at in the middle of a collective.
 """
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 _MOST_NAMED = 8
 
 
-def standing(outstanding: pa.Table) -> str | None:
+def describe_open_collectives(outstanding: pa.Table) -> str | None:
     """Who is waited for, in words, of the answer of `outstanding`; None where nothing is open."""
     rows = outstanding.to_pylist()
     num_open = sum(row["num_open"] > 0 for row in rows)
@@ -26,7 +26,7 @@ def standing(outstanding: pa.Table) -> str | None:
     waiting = [row for row in rows if row["absent"] or row["ahead"]]
     if not waiting:
         which = f"{num_open} group{' has' if num_open == 1 else 's have'}"
-        return f"{which} open collectives, which all known members have entered alike."
+        return f"{which} open collectives, all entered by every known member."
     awaited = sorted({rank for row in waiting for rank in _awaited(row)})
     first = waiting[0]
     name = f"group {first['name'] or first['group_id']}"

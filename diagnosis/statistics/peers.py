@@ -132,7 +132,7 @@ def _against_past(values_NS: Floats, trusted_N: Bools, is_whole: bool) -> Floats
     others no slower.
     """
     few = 1 if is_whole else MIN_PEERS
-    if len(values_NS) <= few:  # a change of the workload could not be told apart
+    if len(values_NS) <= few:  # a change of the workload could not be distinguished
         return np.full(values_NS.shape, np.nan)
     past_N = np.array([level_before(row_S) for row_S in values_NS])
     ratio_NS = values_NS / past_N[:, None]

@@ -17,7 +17,7 @@ URGENT_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Words:
-    """What is told of one kind of finding. `loses`: completes "Rank 5 loses 12 ms per step ..."."""
+    """The texts of one kind of finding. `loses`: completes "Rank 5 loses 12 ms per step ..."."""
 
     kind: str
     title: str
@@ -77,8 +77,8 @@ def steps_missing(name: str, num_steps: int) -> tuple[NotEnoughData, ...]:
     """What is missing where fewer steps than needed are finished; nothing else."""
     if num_steps >= MIN_VOTES:
         return ()
-    said = f"{num_steps} finished step{'s are' if num_steps != 1 else ' is'} too few: at least"
-    return (NotEnoughData(name, f"{said} {MIN_VOTES:.0f} are needed."),)
+    reason = f"{num_steps} finished step{'s are' if num_steps != 1 else ' is'} too few: at least"
+    return (NotEnoughData(name, f"{reason} {MIN_VOTES:.0f} are needed."),)
 
 
 def _who(times: PhaseTimes, lost: Lost) -> str:
@@ -112,7 +112,7 @@ def _evidence(
 ) -> tuple[Evidence, ...]:
     episode = lost.episode
     first, last = int(times.step_S[episode.first]), int(times.step_S[episode.last])
-    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    params = (("step_min", first), ("step_max", last), ("attempt", attempt))
     shown = int(times.ranks.rank_R[lost.shown_row])
     link = (
         ("page", "timeline"),
@@ -122,13 +122,13 @@ def _evidence(
         ("steps", (first, min(first + 1, last))),
     )
     against = "beyond the median of its peers " if lost.rows else ""
-    found = [
+    evidence = [
         Evidence(
             f"{in_ms(lost_ms)} per step {words.loses} {against}in steps {first} to {last}.",
             round(lost_ms, 3),
             "ms per step",
             words.question,
-            asked,
+            params,
             link,
         ),
         Evidence(
@@ -136,25 +136,25 @@ def _evidence(
             round(lost.share, 4),
             "share",
             words.question,
-            asked,
+            params,
             link,
         ),
     ]
     if lost.rows and episode.first > 0:
         before = middle(times.late_RS[lost.rows[0], : episode.first])
         if math.isfinite(before):
-            found.append(
+            evidence.append(
                 Evidence(
                     f"Before step {first} rank {times.ranks.rank_R[lost.rows[0]]} came "
                     f"{_when(before)}.",
                     round(before, 4),
                     "share",
                     words.question,
-                    (("step_min", int(times.step_S[0])), ("step_max", first - 1), asked[2]),
+                    (("step_min", int(times.step_S[0])), ("step_max", first - 1), params[2]),
                     link,
                 )
             )
-    return tuple(found)
+    return tuple(evidence)
 
 
 def _when(late: float) -> str:

@@ -12,11 +12,11 @@ checkpoint  saving
 rest        none of these: host code, or nothing that was recorded
 
 Sources that log no communication at all (phase timers around forward and backward) hide waiting in
-what they call compute: there own time is what lies outside of compute, communication and waiting,
+what they call compute: there self time is what lies outside of compute, communication and waiting,
 and a rank that others wait for shows LESS compute than they do.
 
-Assumes: ranks of one stage have equal work, and the job synchronises at least once a step. Shape
-suffixes: see diagnosis/statistics/peers.py.
+Self time: a step less its communication. Assumes: ranks of one stage have equal work, and the job
+synchronises at least once a step. Shape suffixes: see diagnosis/statistics/peers.py.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ class PhaseTimes:
 
     @cached_property
     def late_RS(self) -> Floats:
-        """Own time beyond the median of the peers, share of the job's step."""
+        """Self time beyond the median of the peers, share of the job's step."""
         return self._beyond(self.self_RS)
 
-    def part(self, name: str) -> Floats:
-        """The same of one phase."""
-        return self._beyond(self.phases[name])
+    def beyond_peers(self, phase: str) -> Floats:
+        """Time in one phase beyond the median of the peers, share of the job's step."""
+        return self._beyond(self.phases[phase])
 
     def _beyond(self, value_RS: Floats) -> Floats:
         """Less the median of the others of the stage; NaN with fewer than 3 others."""
@@ -177,11 +177,11 @@ class Late:
 
 def late_by(times: PhaseTimes, phases: Iterable[str]) -> list[Late]:
     """Episodes of ranks that are late because of these phases, in order of ranks and time."""
-    reason_RS = np.sum([times.part(name) for name in phases], axis=0)
+    reason_RS = np.sum([times.beyond_peers(name) for name in phases], axis=0)
     excess_RS = np.fmin(reason_RS, times.late_RS)
     excess_RS[~(np.isfinite(reason_RS) & np.isfinite(times.late_RS))] = np.nan
     threshold_R = _thresholds(times, times.late_RS, NOISE_MADS)
-    found = []
+    lates = []
     for row in np.flatnonzero(may_be_slow(excess_RS, threshold_R)).tolist():
         for episode in episodes(excess_RS[row], float(threshold_R[row])):
             span = slice(episode.first, episode.last + 1)
@@ -189,8 +189,8 @@ def late_by(times: PhaseTimes, phases: Iterable[str]) -> list[Late]:
             if episode.excess < MAIN_SHARE * late:
                 continue
             beyond_S: Bools = excess_RS[row, span] >= threshold_R[row]
-            found.append(Late(row, episode, episode.excess, float(beyond_S.mean())))
-    return found
+            lates.append(Late(row, episode, episode.excess, float(beyond_S.mean())))
+    return lates
 
 
 def late_by_one(times: PhaseTimes, phase: str, mads: float) -> list[Late]:
@@ -198,9 +198,9 @@ def late_by_one(times: PhaseTimes, phase: str, mads: float) -> list[Late]:
     alone, against `mads` MAD of it. What else a rank does meanwhile, on shared cores above all
     being kept from them, does not hide it; that it comes late is asked of the whole episode.
     """
-    reason_RS = times.part(phase)
+    reason_RS = times.beyond_peers(phase)
     threshold_R = _thresholds(times, reason_RS, mads)
-    found = []
+    lates = []
     for row in np.flatnonzero(may_be_slow(reason_RS, threshold_R)).tolist():
         for episode in episodes(reason_RS[row], float(threshold_R[row])):
             span = slice(episode.first, episode.last + 1)
@@ -208,8 +208,8 @@ def late_by_one(times: PhaseTimes, phase: str, mads: float) -> list[Late]:
             if not min(episode.excess, late) >= MAIN_SHARE * max(episode.excess, late):
                 continue
             beyond_S: Bools = reason_RS[row, span] >= MIN_EXCESS
-            found.append(Late(row, episode, min(episode.excess, late), float(beyond_S.mean())))
-    return found
+            lates.append(Late(row, episode, min(episode.excess, late), float(beyond_S.mean())))
+    return lates
 
 
 def worth_telling(times: PhaseTimes, lates: Sequence[Late]) -> tuple[list[Late], list[str]]:
@@ -220,17 +220,17 @@ def worth_telling(times: PhaseTimes, lates: Sequence[Late]) -> tuple[list[Late],
         late.share * float(np.nansum(times.window_S[span]))
         for late, span in zip(lates, spans, strict=True)
     ]
-    told, minor = [], []
+    major, minor = [], []
     for late, own in zip(lates, cost, strict=True):
         if late.episode.last > newest or own >= MINOR * max(cost):
-            told.append(late)
+            major.append(late)
             continue
         first, last = times.step_S[late.episode.first], times.step_S[late.episode.last]
         minor.append(
             f"Rank {times.ranks.rank_R[late.row]} came late by {100 * late.share:.0f} % of a step "
-            f"in steps {first} to {last}: over, and next to nothing beside the worst."
+            f"in steps {first} to {last}: over, and small against the worst."
         )
-    return told, minor
+    return major, minor
 
 
 def _thresholds(times: PhaseTimes, excess_RS: Floats, mads: float) -> Floats:

@@ -1,8 +1,8 @@
-"""Statistics of a model over the steps that recorded them ("looks"): one series for each place.
+"""Statistics of a model over the steps that recorded them, the samples: one series for each place.
 
-A statistic with a known bad level is judged by two rules: it lies beyond the level in STAYS looks
-in a row, and before that it lay on the good side by more than its own noise. What hovers around a
-level is never said to have crossed it.
+A statistic with a known bad level is judged by two rules: it lies beyond the level in CONSECUTIVE
+samples in a row, and before that it lay on the good side by more than its own noise. What hovers
+around a level has not crossed it.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from diagnosis.findings import NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 
-STAYS = int(MIN_VOTES)
-"""Looks in a row beyond a level: as many as steps make an episode."""
+CONSECUTIVE = int(MIN_VOTES)
+"""Samples in a row beyond a level: as many as steps make an episode."""
 
 FEWEST_BEFORE = 8
-"""Looks on the good side that tell what was usual."""
+"""Samples on the good side that tell what was usual."""
 
 BEYOND_NOISE = 6 * 1.4826
-"""So many MAD from the usual: six sigma of Gaussian noise, none in 1e8 healthy looks."""
+"""So many MAD from the usual: six sigma of Gaussian noise, none in 1e8 healthy samples."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """One statistic of K places in N looks. `keys`: the columns that name each place."""
+    """One statistic of K places in N samples. `keys`: the columns that name each place."""
 
     step_N: Ints
     keys: tuple[tuple[Any, ...], ...]
@@ -62,14 +62,14 @@ class Series:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Looks beyond a level, indices both included."""
+    """Samples beyond a level, indices both included."""
 
     first: int
     last: int
 
-    def is_over(self, num_looks: int) -> bool:
-        """Whether OVER_AFTER_STEPS looks without it have followed."""
-        return num_looks - 1 - self.last >= OVER_AFTER_STEPS
+    def is_over(self, num_samples: int) -> bool:
+        """Whether OVER_AFTER_STEPS samples without it have followed."""
+        return num_samples - 1 - self.last >= OVER_AFTER_STEPS
 
 
 def series_of(table: pa.Table, by: Sequence[str], value: str) -> Series:
@@ -82,33 +82,33 @@ def series_of(table: pa.Table, by: Sequence[str], value: str) -> Series:
     _, first, place_row = np.unique(code, return_index=True, return_inverse=True)
     named = table.select(list(by)).take(pa.array(first)).to_pylist()
     value_KN = np.full((first.size, step_N.size), np.nan)
-    told = table[value].cast(pa.float64()).to_numpy(zero_copy_only=False)
-    value_KN[place_row, at_row] = np.where(np.isfinite(told), told, np.nan)
+    value_row = table[value].cast(pa.float64()).to_numpy(zero_copy_only=False)
+    value_KN[place_row, at_row] = np.where(np.isfinite(value_row), value_row, np.nan)
     return Series(step_N, tuple(tuple(row.values()) for row in named), value_KN)
 
 
 def too_few(detector: str, series: Series, what: str) -> Verdict | None:
-    """Verdict where fewer than STAYS steps have statistics of `what`; None where enough have."""
-    num_looks = series.step_N.size
-    if num_looks >= STAYS:
+    """Verdict where fewer than CONSECUTIVE steps have statistics of `what`, else None."""
+    num_samples = series.step_N.size
+    if num_samples >= CONSECUTIVE:
         return None
-    said = f"{num_looks} steps with {what} statistics are too few: {STAYS} are needed."
-    return Verdict(detector, not_enough=(NotEnoughData(detector, said),))
+    reason = f"{num_samples} steps with {what} statistics are too few: {CONSECUTIVE} are needed."
+    return Verdict(detector, not_enough=(NotEnoughData(detector, reason),))
 
 
 def lasting(is_off_N: Bools, known_N: Bools) -> list[Stretch]:
-    """Stretches of STAYS or more looks in a row that are off; unknown looks are left out."""
+    """Stretches of at least CONSECUTIVE samples that are off; unknown samples are left out."""
     known = np.flatnonzero(known_N)
     edges = np.flatnonzero(np.diff(np.concatenate(([0], is_off_N[known], [0])).astype(np.int8)))
-    runs = [(a, b - 1) for a, b in edges.reshape(-1, 2).tolist() if b - a >= STAYS]
+    runs = [(a, b - 1) for a, b in edges.reshape(-1, 2).tolist() if b - a >= CONSECUTIVE]
     return [Stretch(int(known[first]), int(known[last])) for first, last in runs]
 
 
 def rises_above(value_N: Floats, level: float) -> Stretch | None:
     """From where on values stay at or above a level that they were below before, beyond noise.
 
-    Beyond that of one look before, and that of their median since. What goes down and comes again
-    is one stretch, from its first look to its last.
+    Beyond that of one sample before, and that of their median since. What goes down and comes again
+    is one stretch, from its first sample to its last.
     """
     known_N = np.isfinite(value_N)
     found = lasting(value_N >= level, known_N)
@@ -126,7 +126,7 @@ def rises_above(value_N: Floats, level: float) -> Stretch | None:
 
 
 def noise_of(values: npt.NDArray[np.float64]) -> float:
-    """How far noise alone takes a value: told by how much neighbours differ, so no trend counts."""
+    """How far noise alone takes a value: by how much neighbours differ, so no trend counts."""
     steps = np.diff(values)
     return BEYOND_NOISE / math.sqrt(2) * float(np.median(np.abs(steps - np.median(steps))))
 

@@ -1,17 +1,18 @@
-"""Transfers of groups and of pairs of ranks: which are slow, against alike ones and their own past.
+"""Transfers of groups and of pairs of ranks: which are slow, against comparable ones and their
+past.
 
 Transfer = earliest end - latest start of an instance: nobody waits for late ranks in it, so that
-it is slow only where the network is (order of decision of the fault list). A channel is a group
-with its collectives, or two ranks that send to each other. Alike are channels of the same axis,
-size, number of instances and bytes that cross hosts alike or do not.
+it is slow only where the network is. A channel is a group
+with its collectives, or two ranks that send to each other. Comparable are channels of the same
+axis, size, number of instances and bytes that either all cross hosts or all do not.
 
-Slow is a channel beyond the median of the alike ones that are not slow themselves. Who may be slow
+Slow is a channel beyond the median of comparable ones that are not slow themselves. Who may be slow
 is judged against their quicker quarter first: what is slow on half of the channels is no peer of
-the others, since networks are only ever slower than they should be. Where all alike ones rise
-together, or one has no alike ones, they are compared with what they took before (a level that
+the others, since networks are only ever slower than they should be. Where all comparable ones rise
+together, or one has no comparable ones, they are compared with what they took before (a level that
 holds for a while, diagnosis/statistics/peers.py).
 
-Shape suffixes: K channels, N channels of one set of alike ones, S steps.
+Shape suffixes: K channels, N channels of one set of comparable ones, S steps.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ MIN_EXCESS = 0.25
 """Votes begin at 1.25x and are full at 1.5x, as causes of what-if analyses (docs/whatif.md)."""
 
 FEW_EXCESS = 0.5
-"""Where fewer than 3 alike ones tell what is usual, and against the quicker quarter: full at 2x."""
+"""Where fewer than 3 comparable ones tell what is usual, and against the quicker quarter: full at
+2x."""
 
 LEAST_COST = 0.03
 """Of a step: below S = 1.03 attribution means nothing (what-if study, 2505.05713)."""
@@ -70,13 +72,13 @@ class Transfers:
     num_KS: Floats  # instances
     longest_KS: Floats  # ms
     wait_KS: Floats  # ms, the most a member waited
-    alike_K: Ints  # number of the set of alike channels
+    set_K: Ints  # number of the set of comparable channels
     question: str = "transfers"  # that gives these numbers
 
     @property
     def sets(self) -> list[Ints]:
-        """Alike channels, by number."""
-        return [np.flatnonzero(self.alike_K == number) for number in np.unique(self.alike_K)]
+        """Comparable channels, by number."""
+        return [np.flatnonzero(self.set_K == number) for number in np.unique(self.set_K)]
 
     def spans_job(self, k: int) -> bool:
         """Whether all ranks are in the channel."""
@@ -85,7 +87,7 @@ class Transfers:
 
 @dataclass(frozen=True)
 class SlowChannel:
-    """A channel that was slow for a while. `num_others`: alike ones that tell so, 0: its past."""
+    """A channel that was slow for a while. `num_others`: comparable ones; 0: against its past."""
 
     k: int
     episode: Episode
@@ -96,8 +98,10 @@ class SlowChannel:
 
 
 @dataclass(frozen=True, eq=False)
-class Rise:
-    """A set of alike channels that takes longer than before. `level_ms`: of an instance, before."""
+class SetOnset:
+    """A set of comparable channels that takes longer than before. `level_ms`: of an instance,
+    before.
+    """
 
     rows_N: Ints
     episode: Episode
@@ -117,11 +121,11 @@ def transfers_of(tables: Mapping[str, pa.Table]) -> Transfers:
     rank_R = np.unique(tables["rank_phases"]["rank"].to_numpy()).astype(np.int64)
     ranks = placed(rank_R, tables["rank_places"])
     steps, window_S = steps_of(tables)
-    asked = tables["transfers"]
-    asked = asked.filter(pa.array(np.isin(asked["step"].to_numpy(), steps)))
-    key_K3, row = _keys(asked)
-    told = asked.drop_columns(["group_id", "rank", "peer"]).append_column("rank", pa.array(row))
-    _, step_S, of = spread_cells(told)
+    params = tables["transfers"]
+    params = params.filter(pa.array(np.isin(params["step"].to_numpy(), steps)))
+    key_K3, row = _keys(params)
+    rows = params.drop_columns(["group_id", "rank", "peer"]).append_column("rank", pa.array(row))
+    _, step_S, of = spread_cells(rows)
     channels = _channels(key_K3, tables["groups"], ranks)
     num_KS, bytes_KS = of["num_instances"], of["num_bytes"]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -137,7 +141,7 @@ def transfers_of(tables: Mapping[str, pa.Table]) -> Transfers:
         num_KS,
         of["longest_ms"],
         of["wait_ms"],
-        alike(channels, num_KS, bytes_KS),
+        comparable_sets(channels, num_KS, bytes_KS),
     )
 
 
@@ -147,10 +151,10 @@ def steps_of(tables: Mapping[str, pa.Table]) -> tuple[Ints, Floats]:
     return steps, middles(cells["step_ms"])
 
 
-def _keys(asked: pa.Table) -> tuple[Ints, Ints]:
+def _keys(params: pa.Table) -> tuple[Ints, Ints]:
     """(group, rank, peer) of every channel, and the number of the channel of every row."""
-    group_G, group_N = np.unique(asked["group_id"].to_numpy(), return_inverse=True)
-    rank_N, peer_N = (asked[name].to_numpy().astype(np.int64) + 1 for name in ("rank", "peer"))
+    group_G, group_N = np.unique(params["group_id"].to_numpy(), return_inverse=True)
+    rank_N, peer_N = (params[name].to_numpy().astype(np.int64) + 1 for name in ("rank", "peer"))
     width = int(peer_N.max(initial=0)) + 1
     key_K, row = np.unique((group_N * width + rank_N) * width + peer_N, return_inverse=True)
     parts = (group_G[key_K // width**2], key_K // width % width - 1, key_K % width - 1)
@@ -175,9 +179,9 @@ def _channels(key_K3: Ints, groups: pa.Table, ranks: Ranks) -> tuple[Channel, ..
     return tuple(found)
 
 
-def alike(channels: Sequence[Channel], num_KS: Floats, bytes_KS: Floats) -> Ints:
-    """Of every channel the number of its set of alike ones."""
-    told = [
+def comparable_sets(channels: Sequence[Channel], num_KS: Floats, bytes_KS: Floats) -> Ints:
+    """Of every channel the number of its set of comparable ones."""
+    described = [
         (
             "" if c.is_pair else c.axis,
             len(c.ranks),
@@ -187,8 +191,8 @@ def alike(channels: Sequence[Channel], num_KS: Floats, bytes_KS: Floats) -> Ints
         )
         for c, num_S, bytes_S in zip(channels, num_KS, bytes_KS, strict=True)
     ]
-    numbers = {one: number for number, one in enumerate(dict.fromkeys(told))}
-    return np.array([numbers[one] for one in told], np.int64)
+    numbers = {one: number for number, one in enumerate(dict.fromkeys(described))}
+    return np.array([numbers[one] for one in described], np.int64)
 
 
 def _rounded(num_bytes: float) -> int:
@@ -196,64 +200,64 @@ def _rounded(num_bytes: float) -> int:
     return round(np.log(num_bytes) * 20) if np.isfinite(num_bytes) and num_bytes > 0 else -1
 
 
-def slow_channels(found: Transfers) -> Slow:
+def slow_channels(transfers: Transfers) -> Slow:
     """Channels that were slow for a while and cost something, in their order and that of time."""
-    suspect_K = _suspects(found)
-    usual_KS, num_K = _peers(found, suspect_K)
-    rises, everywhere = _rises(found, suspect_K)
-    for rise in rises:
-        span = slice(rise.episode.first, rise.episode.last + 1)
-        usual_KS[rise.rows_N, span] = rise.level_ms
-        num_K[rise.rows_N] = 0
+    suspect_K = _suspects(transfers)
+    usual_KS, num_K = _peers(transfers, suspect_K)
+    onsets, everywhere = _onsets(transfers, suspect_K)
+    for onset in onsets:
+        span = slice(onset.episode.first, onset.episode.last + 1)
+        usual_KS[onset.rows_N, span] = onset.level_ms
+        num_K[onset.rows_N] = 0
     with np.errstate(invalid="ignore"):
-        slow_KS = found.time_KS / usual_KS - 1
-    least_K = _noises(found, slow_KS, suspect_K, num_K)
+        slow_KS = transfers.time_KS / usual_KS - 1
+    least_K = _noises(transfers, slow_KS, suspect_K, num_K)
     slow = []
     for k in np.flatnonzero(may_be_slow(slow_KS, least_K)).tolist():
         for episode in episodes(slow_KS[k], float(least_K[k])):
-            one = _measured(found, usual_KS[k], k, episode, int(num_K[k]))
-            if one.lost_ms >= LEAST_COST * _window_ms(found, episode):
+            one = _measured(transfers, usual_KS[k], k, episode, int(num_K[k]))
+            if one.lost_ms >= LEAST_COST * _window_ms(transfers, episode):
                 slow.append(one)
-    return Slow(tuple(slow), tuple(_shown(found, everywhere)))
+    return Slow(tuple(slow), tuple(_shown(transfers, everywhere)))
 
 
-def _shown(found: Transfers, everywhere: list[Rise]) -> list[SlowChannel]:
+def _shown(transfers: Transfers, everywhere: list[SetOnset]) -> list[SlowChannel]:
     """The costliest channel of each set that rose with all others, where they cost something."""
     shown = []
-    for rise in everywhere:
-        level_S = np.full(found.step_S.size, rise.level_ms)
-        told = [_measured(found, level_S, int(k), rise.episode, 0) for k in rise.rows_N]
-        shown.append(max(told, key=lambda one: np.nan_to_num(one.lost_ms, nan=-np.inf)))
+    for onset in everywhere:
+        level_S = np.full(transfers.step_S.size, onset.level_ms)
+        measured = [_measured(transfers, level_S, int(k), onset.episode, 0) for k in onset.rows_N]
+        shown.append(max(measured, key=lambda one: np.nan_to_num(one.lost_ms, nan=-np.inf)))
     lost_ms = sum(one.lost_ms for one in shown)
-    enough = bool(shown) and lost_ms >= LEAST_COST * _window_ms(found, shown[0].episode)
+    enough = bool(shown) and lost_ms >= LEAST_COST * _window_ms(transfers, shown[0].episode)
     return shown if enough else []
 
 
-def _window_ms(found: Transfers, episode: Episode) -> float:
-    return middle(found.window_S[episode.first : episode.last + 1])
+def _window_ms(transfers: Transfers, episode: Episode) -> float:
+    return middle(transfers.window_S[episode.first : episode.last + 1])
 
 
 def _measured(
-    found: Transfers, usual_S: Floats, k: int, episode: Episode, num_others: int
+    transfers: Transfers, usual_S: Floats, k: int, episode: Episode, num_others: int
 ) -> SlowChannel:
     span = slice(episode.first, episode.last + 1)
-    lost_S = (found.time_KS[k, span] - usual_S[span]) * found.num_KS[k, span]
+    lost_S = (transfers.time_KS[k, span] - usual_S[span]) * transfers.num_KS[k, span]
     return SlowChannel(
         k,
         episode,
         middle(lost_S),
-        middle(found.time_KS[k, span]),
+        middle(transfers.time_KS[k, span]),
         middle(usual_S[span]),
         num_others,
     )
 
 
-def _suspects(found: Transfers) -> Bools:
+def _suspects(transfers: Transfers) -> Bools:
     """Channels that are not to tell what is usual."""
-    suspect_K = np.zeros(len(found.channels), np.bool_)
-    for rows in found.sets:
+    suspect_K = np.zeros(len(transfers.channels), np.bool_)
+    for rows in transfers.sets:
         if rows.size > 1:
-            time_NS = found.time_KS[rows]
+            time_NS = transfers.time_KS[rows]
             known_NS = np.where(np.isfinite(time_NS), time_NS, np.inf)
             quick_S = np.quantile(known_NS, _QUICK, axis=0, method="lower")
             with np.errstate(invalid="ignore"):
@@ -268,53 +272,53 @@ def _step_noise(value_NS: Floats) -> float:
     return noise if np.isfinite(noise) else 0.0
 
 
-def _peers(found: Transfers, suspect_K: Bools) -> tuple[Floats, Ints]:
-    """What alike ones take, ms, and how many of them tell so."""
-    usual_KS = np.full(found.time_KS.shape, np.nan)
-    num_K = np.zeros(len(found.channels), np.int64)
-    for rows in found.sets:
+def _peers(transfers: Transfers, suspect_K: Bools) -> tuple[Floats, Ints]:
+    """What comparable ones take, ms, and how many of them tell so."""
+    usual_KS = np.full(transfers.time_KS.shape, np.nan)
+    num_K = np.zeros(len(transfers.channels), np.int64)
+    for rows in transfers.sets:
         trusted_N = ~suspect_K[rows]
-        usual_KS[rows] = medians_of_others(found.time_KS[rows], trusted_N)
+        usual_KS[rows] = medians_of_others(transfers.time_KS[rows], trusted_N)
         num_K[rows] = trusted_N.sum() - trusted_N
     return usual_KS, num_K
 
 
-def _rises(found: Transfers, suspect_K: Bools) -> tuple[list[Rise], list[Rise]]:
+def _onsets(transfers: Transfers, suspect_K: Bools) -> tuple[list[SetOnset], list[SetOnset]]:
     """Sets that take longer than before: some of them; all of them together."""
-    rises, known = [], 0
-    for rows in found.sets:
+    onsets, known = [], 0
+    for rows in transfers.sets:
         trusted = rows[~suspect_K[rows]]
-        level_S = middles(found.time_KS[trusted])
+        level_S = middles(transfers.time_KS[trusted])
         before = level_before(level_S)
         if not np.isfinite(before):
             continue
         known += 1
         excess_S = level_S / before - 1
         least = max(_step_noise(excess_S), MIN_EXCESS)
-        rises += [
-            Rise(rows, episode, before)
+        onsets += [
+            SetOnset(rows, episode, before)
             for episode in episodes(excess_S, least)
             if episode.first >= _FEWEST_BEFORE
         ]
-    for rise in rises:
-        same = [other for other in rises if overlap(rise.episode, other.episode)]
+    for onset in onsets:
+        same = [other for other in onsets if overlap(onset.episode, other.episode)]
         if len({int(other.rows_N[0]) for other in same}) == known:
-            return [other for other in rises if other not in same], same
-    return rises, []
+            return [other for other in onsets if other not in same], same
+    return onsets, []
 
 
-def overlap(one: Episode, other: Episode) -> bool:
+def overlap(episode: Episode, other: Episode) -> bool:
     """Whether two episodes share more than half of the longer one."""
-    shared = min(one.last, other.last) - max(one.first, other.first) + 1
-    return shared > max(one.last - one.first, other.last - other.first) / 2
+    shared = min(episode.last, other.last) - max(episode.first, other.first) + 1
+    return shared > max(episode.last - episode.first, other.last - other.first) / 2
 
 
-def _noises(found: Transfers, slow_KS: Floats, suspect_K: Bools, num_K: Ints) -> Floats:
-    """From where on a channel is slow: 3 MAD of the alike ones that are not slow, of its own steps
+def _noises(transfers: Transfers, slow_KS: Floats, suspect_K: Bools, num_K: Ints) -> Floats:
+    """From where on a channel is slow: 3 MAD of comparable ones that are not slow, of its own steps
     where they are few.
     """
-    noise_K = np.full(len(found.channels), MIN_EXCESS)
-    for rows in found.sets:
+    noise_K = np.full(len(transfers.channels), MIN_EXCESS)
+    for rows in transfers.sets:
         cells = slow_KS[rows[~suspect_K[rows]]]
         noise = NOISE_MADS * middle(np.abs(cells - middle(cells)))
         noise_K[rows] = np.fmax(noise, MIN_EXCESS)
@@ -325,16 +329,18 @@ def _noises(found: Transfers, slow_KS: Floats, suspect_K: Bools, num_K: Ints) ->
 
 
 def transfers_missing(
-    name: str, found: Transfers, tables: Mapping[str, pa.Table]
+    name: str, transfers: Transfers, tables: Mapping[str, pa.Table]
 ) -> tuple[NotEnoughData, ...]:
     """Why transfers judge nothing here, for the detector `name`; empty where they do.
 
     `tables`: hold the answers of rank_phases and rank_places.
     """
-    if not np.isfinite(found.time_KS).any():
-        said = "No transfers are known: collectives with all members, on aligned clocks, tell them."
-        return (NotEnoughData(name, said),)
-    if missing := steps_missing(name, found.step_S.size):
+    if not np.isfinite(transfers.time_KS).any():
+        reason = (
+            "No transfers are known: collectives with all members, on aligned clocks, tell them."
+        )
+        return (NotEnoughData(name, reason),)
+    if missing := steps_missing(name, transfers.step_S.size):
         return missing
     kept = kept_from_cores(phase_times(tables))
     return () if kept is None else (NotEnoughData(name, kept),)

@@ -8,3 +8,12 @@ def in_ms(value: float) -> str:
     return (
         f"{value / 1000:.1f} s" if value >= 10_000 else f"{value:,.{0 if value >= 10 else 1}f} ms"
     )
+
+
+def waits_of_each(num_ranks: int, total_ms: float, is_past: bool = False) -> str:
+    """What ranks wait per step, from the sum over them: "7 ranks wait 12 ms each per step"."""
+    verb = "waited" if is_past else "wait" if num_ranks != 1 else "waits"
+    if num_ranks == 1:
+        return f"1 rank {verb} {in_ms(total_ms)} per step"
+    each_ms = total_ms / max(num_ranks, 1)
+    return f"{num_ranks:,} ranks {verb} {in_ms(each_ms)} each per step on average"

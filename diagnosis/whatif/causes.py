@@ -23,7 +23,7 @@ from diagnosis.whatif.suspects import Suspect
 from diagnosis.whatif.uneven_compute import Compute
 
 MIN_COST = 0.01
-"""Share of the step below which a cause is not told."""
+"""Share of the step below which a cause is left out."""
 
 MOST_SUSPECTS = 40
 """The farthest from their peers; each costs one replay."""

@@ -92,7 +92,7 @@ class Operations:
     rank_PD: Ints
     start_OSD: npt.NDArray[np.floating]
     duration_OSD: npt.NDArray[np.floating]
-    inside_OSD: npt.NDArray[np.floating] | None  # s, of durations; None: not told
+    inside_OSD: npt.NDArray[np.floating] | None  # s, of durations; None: unknown
     reference: int  # index of the step whose dp rank 0 gives the order of ops
     notes: tuple[str, ...] = ()
     members: Members | None = None  # None: each cell is one rank, or nothing tells them apart

@@ -49,7 +49,7 @@ def timeline(prepared: Prepared, step: int, cells: Sequence[Cell]) -> Timeline:
     )
     members = [np.flatnonzero(ops.stage_O == stage) for stage, _ in cells]
     op_N = np.concatenate(members)
-    dp_N = np.repeat([dp for _, dp in cells], [len(one) for one in members])
+    dp_N = np.repeat([dp for _, dp in cells], [len(member) for member in members])
     first = float(ops.start_OSD[:, at].min())
     columns = {
         "stage": ops.stage_O[op_N],

@@ -43,7 +43,7 @@ class Pauses:
 
 
 def pauses(prepared: Prepared) -> Pauses | None:
-    """Pauses that hit forwards only, and ever other cells; None where there are too few."""
+    """Pauses of forwards only, on a different cell each time; None where there are too few."""
     ops = prepared.ops
     if len(ops.step_S) < _FEWEST_STEPS_FOR_SPIKES:
         return None
@@ -168,7 +168,7 @@ class Compute:
         return fix
 
     def spikes(self) -> Iterator[Suspect]:
-        """Pauses in forwards only, on ever other cells: garbage collections."""
+        """Pauses in forwards only, on a different cell each time: garbage collections."""
         found = pauses(self.prepared)
         if found is None:
             return

@@ -96,7 +96,7 @@ def test_its_parts_check_themselves() -> None:
         replace(EVIDENCE, number=float("nan"))
     with pytest.raises(ValueError, match="needs a sentence"):
         replace(EVIDENCE, question="")
-    with pytest.raises(ValueError, match="says nothing"):
+    with pytest.raises(ValueError, match="nothing checked and nothing missing"):
         Verdict("x")
 
 

@@ -1,23 +1,23 @@
 """slow_link, slow_dp_network, slow_node_link, slow_host, many_hosts_slow, comm_regression: data
 moves slowly, however late anybody came (diagnosis/statistics/transfer_times.py).
 
-Channels that are slow in the same steps are told together, by what they have in common:
+Channels that are slow in the same steps make one finding, by what they have in common:
 
-slow_node_link   all groups of an axis inside one host, and none that leaves it (F07)
-slow_host        all channels by which one host reaches others (F08)
-many_hosts_slow  the same of several hosts, where no single one explains it: a switch (F38)
-slow_dp_network  groups over the replicas of a stage (F11)
-slow_link        two ranks, the links of one rank or between two hosts; any other group (F11)
-comm_regression  all channels take longer than before (F12); what was always so shows only against
+slow_node_link   all groups of an axis inside one host, and none that leaves it
+slow_host        all channels by which one host reaches others
+many_hosts_slow  the same of several hosts, where no single one explains it: a switch
+slow_dp_network  groups over the replicas of a stage
+slow_link        two ranks, the links of one rank or between two hosts; any other group
+comm_regression  all channels take longer than before; what was always so shows only against
                  a baseline (diagnosis/detectors/against_baseline.py)
 
-Source: F07, F08, F11, F12, F38 and the order of decision of the fault list. Assumes: aligned
-clocks, collectives with all members recorded. Known false positives: links that are slower by the
-way the network is built (an oversubscribed rack), where fewer than three of four alike ones share
-it; more bytes where bytes were not recorded. Not separable without counters of the host: NVLink
-and PCIe of one node; NIC, cable and neighbour. Blind spots: what is slow on all alike channels
-from the first step on; senders that are through before the receiver has begun; groups that all
-cross one slow host. Cost: one pass over the steps of each channel.
+Source: the rules are ours. Assumes: aligned clocks, collectives with all members recorded. Known
+false positives: links that are slower by the way the network is built (an oversubscribed rack),
+where fewer than three of four comparable ones share it; more bytes where bytes were not recorded.
+Not separable without counters of the host: NVLink and PCIe of one node; NIC, cable and neighbour.
+Blind spots: what is slow on all comparable channels from the first step on; senders that are
+through before the receiver has begun; groups that all cross one slow host. Cost: one pass over the
+steps of each channel.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ Channels = frozenset[int]
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
-    found = known_transfers(tables)
-    if missing := transfers_missing(NAME, found, tables):
+    transfers = known_transfers(tables)
+    if missing := transfers_missing(NAME, transfers, tables):
         return Verdict(NAME, not_enough=missing)
-    slow = slow_channels(found)
+    slow = slow_channels(transfers)
     causes = [Slowness("comm_regression", slow.everywhere, ())] if slow.everywhere else []
     for same_time in _together(slow.channels):
-        causes += _causes(found, same_time)
-    told = tuple(finding_of(found, cause, attempt) for cause in causes if cause.kind)
-    set_aside = tuple(_of_all_ranks(found, cause) for cause in causes if not cause.kind)
-    known = int(np.isfinite(found.time_KS).any(axis=1).sum())
+        causes += _causes(transfers, same_time)
+    findings = tuple(finding_of(transfers, cause, attempt) for cause in causes if cause.kind)
+    set_aside = tuple(_of_all_ranks(transfers, cause) for cause in causes if not cause.kind)
+    known = int(np.isfinite(transfers.time_KS).any(axis=1).sum())
     checked = (
-        f"No {'other ' if told else ''}one of {known} groups and links moved data more slowly than "
-        "alike ones or than before (by 1.5x and 3 % of the step)."
+        f"No {'other ' if findings else ''}one of {known} groups and links moved data more slowly "
+        "than comparable ones or than before (by 1.5x and 3 % of the step)."
     )
-    return Verdict(NAME, told, checked, set_aside=set_aside)
+    return Verdict(NAME, findings, checked, set_aside=set_aside)
 
 
 def _together(slow: Sequence[SlowChannel]) -> list[list[SlowChannel]]:
@@ -82,46 +82,46 @@ def _together(slow: Sequence[SlowChannel]) -> list[list[SlowChannel]]:
     return found
 
 
-def _causes(found: Transfers, slow: Sequence[SlowChannel]) -> list[Slowness]:
+def _causes(transfers: Transfers, slow: Sequence[SlowChannel]) -> list[Slowness]:
     """What channels that are slow at the same time have in common, hosts first."""
     causes: list[Slowness] = []
     left = list(slow)
-    for kind, hosts in _hosts(found, frozenset(one.k for one in slow)):
-        told = set(hosts)
-        explained = [one for one in left if _explains(found, one.k, told, kind)]
-        rows = tuple(r for r, host in enumerate(found.ranks.host_R) if host in told)
+    for kind, hosts in _hosts(transfers, frozenset(one.k for one in slow)):
+        named = set(hosts)
+        explained = [one for one in left if _explains(transfers, one.k, named, kind)]
+        rows = tuple(r for r, host in enumerate(transfers.ranks.host_R) if host in named)
         causes.append(Slowness(kind, tuple(explained), rows, hosts))
         left = [one for one in left if one not in explained]
-    return causes + _of_channels(found, left)
+    return causes + _of_channels(transfers, left)
 
 
-def _explains(found: Transfers, k: int, hosts: set[str], kind: str) -> bool:
-    touched = found.channels[k].hosts
+def _explains(transfers: Transfers, k: int, hosts: set[str], kind: str) -> bool:
+    touched = transfers.channels[k].hosts
     return touched <= hosts if kind == "slow_node_link" else bool(touched & hosts)
 
 
-def _hosts(found: Transfers, slow: Channels) -> list[tuple[str, tuple[str, ...]]]:
+def _hosts(transfers: Transfers, slow: Channels) -> list[tuple[str, tuple[str, ...]]]:
     """Kinds and hosts where whole hosts are meant."""
     known = [
         k
-        for k, time_S in enumerate(found.time_KS)
-        if np.isfinite(time_S).any() and not found.spans_job(k)
+        for k, time_S in enumerate(transfers.time_KS)
+        if np.isfinite(time_S).any() and not transfers.spans_job(k)
     ]
-    told = []
-    if outside := _reaching_out(found, known, slow):
+    kinds = []
+    if outside := _reaching_out(transfers, known, slow):
         kind = "slow_host" if len(outside) == 1 else "many_hosts_slow"
-        told.append((kind, outside))
-    inside = [host for host in _inside(found, known, slow) if host not in outside]
-    return told + [("slow_node_link", (host,)) for host in inside]
+        kinds.append((kind, outside))
+    inside = [host for host in _inside(transfers, known, slow) if host not in outside]
+    return kinds + [("slow_node_link", (host,)) for host in inside]
 
 
-def _reaching_out(found: Transfers, known: Sequence[int], slow: Channels) -> tuple[str, ...]:
+def _reaching_out(transfers: Transfers, known: Sequence[int], slow: Channels) -> tuple[str, ...]:
     """Hosts all whose channels to others are slow: the one that explains all slow ones, else all
     such hosts; none where several explain them one by one.
     """
     outer: dict[str, set[int]] = {}
     for k in known:
-        hosts = found.channels[k].hosts
+        hosts = transfers.channels[k].hosts
         for host in hosts if len(hosts) > 1 else ():
             outer.setdefault(host, set()).add(k)
     slow_outer = set().union(*outer.values()) & slow if outer else set()
@@ -133,42 +133,42 @@ def _reaching_out(found: Transfers, known: Sequence[int], slow: Channels) -> tup
     return tuple(whole) if slow_outer <= explained else ()
 
 
-def _inside(found: Transfers, known: Sequence[int], slow: Channels) -> list[str]:
-    """Hosts all whose inner groups of one axis are slow; replicas are told by their stage."""
+def _inside(transfers: Transfers, known: Sequence[int], slow: Channels) -> list[str]:
+    """Hosts all whose inner groups of one axis are slow; replicas are named by their stage."""
     inner: dict[tuple[str, str], set[int]] = {}
     for k in known:
-        channel = found.channels[k]
+        channel = transfers.channels[k]
         if len(channel.hosts) == 1 and not channel.is_pair and channel.axis != "dp":
             inner.setdefault((next(iter(channel.hosts)), channel.axis), set()).add(k)
     return sorted({host for (host, _), own in inner.items() if own <= slow})
 
 
-def _of_channels(found: Transfers, left: Sequence[SlowChannel]) -> list[Slowness]:
+def _of_channels(transfers: Transfers, left: Sequence[SlowChannel]) -> list[Slowness]:
     """Causes that are groups and links by themselves."""
     causes: list[Slowness] = []
     networks: dict[int, list[SlowChannel]] = {}
     for one in left:
-        channel = found.channels[one.k]
+        channel = transfers.channels[one.k]
         if channel.is_pair:
             continue
         if channel.axis == "dp":
-            stage = int(found.ranks.coords_R["pp"][channel.rows[0]]) if channel.rows else -1
+            stage = int(transfers.ranks.coords_R["pp"][channel.rows[0]]) if channel.rows else -1
             networks.setdefault(stage, []).append(one)
         else:
-            kind = "" if found.spans_job(one.k) else "slow_link"
+            kind = "" if transfers.spans_job(one.k) else "slow_link"
             causes.append(Slowness(kind, (one,), channel.rows))
     for stage, same in networks.items():
-        rows = sorted({row for one in same for row in found.channels[one.k].rows})
+        rows = sorted({row for one in same for row in transfers.channels[one.k].rows})
         stages = (stage,) if stage >= 0 else ()
         causes.append(Slowness("slow_dp_network", tuple(same), tuple(rows), stages=stages))
-    return causes + _of_links(found, [one for one in left if found.channels[one.k].is_pair])
+    return causes + _of_links(transfers, [one for one in left if transfers.channels[one.k].is_pair])
 
 
-def _of_links(found: Transfers, links: Sequence[SlowChannel]) -> list[Slowness]:
-    """Links that share ranks are told together, and those between the same two hosts."""
+def _of_links(transfers: Transfers, links: Sequence[SlowChannel]) -> list[Slowness]:
+    """Links that share ranks make one finding, and those between the same two hosts."""
     parts: list[tuple[set[object], list[SlowChannel]]] = []
     for one in links:
-        channel = found.channels[one.k]
+        channel = transfers.channels[one.k]
         ends: set[object] = set(channel.ranks)
         if len(channel.hosts) > 1:
             ends.add(channel.hosts)
@@ -177,19 +177,19 @@ def _of_links(found: Transfers, links: Sequence[SlowChannel]) -> list[Slowness]:
             parts.remove(part)
             ends, same = ends | part[0], [*part[1], *same]
         parts.append((ends, same))
-    return [_of_connected(found, same) for _, same in parts]
+    return [_of_connected(transfers, same) for _, same in parts]
 
 
-def _of_connected(found: Transfers, same: Sequence[SlowChannel]) -> Slowness:
+def _of_connected(transfers: Transfers, same: Sequence[SlowChannel]) -> Slowness:
     """The rank that all of them share, else all their ranks."""
-    counts = Counter(row for one in same for row in found.channels[one.k].rows)
+    counts = Counter(row for one in same for row in transfers.channels[one.k].rows)
     shared = [row for row, count in counts.items() if count == len(same) > 1]
     return Slowness("slow_link", tuple(same), tuple(sorted(shared or counts)))
 
 
-def _of_all_ranks(found: Transfers, cause: Slowness) -> str:
+def _of_all_ranks(transfers: Transfers, cause: Slowness) -> str:
     one = cause.worst
     return (
         f"Collectives of all ranks take {one.own_ms / one.others_ms:.1f}x as long since step "
-        f"{found.step_S[one.episode.first]} as before: no part of the network is told by them."
+        f"{transfers.step_S[one.episode.first]} as before: they point to no part of the network."
     )

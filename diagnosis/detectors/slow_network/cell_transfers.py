@@ -2,7 +2,7 @@
 
 Which sends and receives belong together, and what of each is waiting, is the what-if analysis'
 matter (diagnosis/whatif); here its transfers become channels, as those of recorded collectives are.
-Times of such a trace count from the first operation of each step, for all cells alike.
+Times of such a trace count from the first operation of each step, for all cells.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ import pyarrow as pa
 from diagnosis.statistics.rank_tables import Floats, Ranks
 from diagnosis.statistics.straggler_cells import CELLS, straggler_cells
 from diagnosis.statistics.transfer_times import QUESTIONS as OF_COLLECTIVES
-from diagnosis.statistics.transfer_times import Channel, Transfers, alike, steps_of, transfers_of
+from diagnosis.statistics.transfer_times import (
+    Channel,
+    Transfers,
+    comparable_sets,
+    steps_of,
+    transfers_of,
+)
 from diagnosis.whatif.analysis import Prepared
 from diagnosis.whatif.optypes import BACKWARD_SEND, FORWARD_SEND
 
@@ -53,7 +59,7 @@ def _of_cells(tables: Mapping[str, pa.Table], ranks: Ranks, prepared: Prepared) 
         np.broadcast_to(num_KS, shape),
         np.array([time_NS.max(axis=0) for time_NS in times]).reshape(shape),
         unknown_KS,
-        alike(channels, np.broadcast_to(num_KS, shape), unknown_KS),
+        comparable_sets(channels, np.broadcast_to(num_KS, shape), unknown_KS),
         CELLS,
     )
 

@@ -34,35 +34,38 @@ class Slowness:
         return max(self.channels, key=lambda one: one.lost_ms)
 
 
-def finding_of(found: Transfers, slowness: Slowness, attempt: int) -> Finding:
+def finding_of(transfers: Transfers, slowness: Slowness, attempt: int) -> Finding:
     """The finding of one episode."""
     worst = slowness.worst
-    first, last = int(found.step_S[worst.episode.first]), int(found.step_S[worst.episode.last])
-    ongoing = found.step_S.size - 1 - worst.episode.last < OVER_AFTER_STEPS
-    longer_ms, share = _longer(found, worst)
-    num_ranks = found.ranks.rank_R.size
-    who, why, others, then = _told(found, slowness)
+    first, last = (
+        int(transfers.step_S[worst.episode.first]),
+        int(transfers.step_S[worst.episode.last]),
+    )
+    ongoing = transfers.step_S.size - 1 - worst.episode.last < OVER_AFTER_STEPS
+    longer_ms, share = _longer(transfers, worst)
+    num_ranks = transfers.ranks.rank_R.size
+    who, why, others, then = _texts(transfers, slowness)
     since = f"since step {first}" if ongoing else f"from step {first} to {last}, now over"
     ratio = worst.own_ms / worst.others_ms
-    what = "before" if not worst.num_others else "alike ones"
+    what = "before" if not worst.num_others else "comparable ones"
     urgent = "urgent" if share >= URGENT_SHARE else "warning"
     return Finding(
         kind=slowness.kind,
         attempt=attempt,
         severity=urgent if ongoing else "past",
-        confidence=_confidence(found, slowness),
+        confidence=_confidence(transfers, slowness),
         title=f"{who}: data moves slowly",
         text=f"Transfers take {ratio:.1f}x {what} {since}: {in_ms(worst.own_ms)} each instead of "
         f"{in_ms(worst.others_ms)}; a step is up to {in_ms(longer_ms)} longer "
         f"({100 * share:.0f} %).",
-        culprits=tuple(place_of(found.ranks, row) for row in slowness.rows),
+        culprits=tuple(place_of(transfers.ranks, row) for row in slowness.rows),
         victims=(),
         first_step=first,
         last_step=last,
         ongoing=ongoing,
         slowdown=round(ratio, 4),
         cost=Cost(round(longer_ms * num_ranks, 3), round(share, 5), round(longer_ms, 3)),
-        evidence=_evidence(found, slowness, attempt),
+        evidence=_evidence(transfers, slowness, attempt),
         alternatives=others,
         next_step=then,
         stages=slowness.stages,
@@ -71,29 +74,29 @@ def finding_of(found: Transfers, slowness: Slowness, attempt: int) -> Finding:
     )
 
 
-def _confidence(found: Transfers, slowness: Slowness) -> str:
-    plain = slowness.worst.num_others >= MIN_PEERS and found.ranks.has_roles
+def _confidence(transfers: Transfers, slowness: Slowness) -> str:
+    plain = slowness.worst.num_others >= MIN_PEERS and transfers.ranks.has_roles
     return "high" if plain and slowness.kind not in ("slow_host", "slow_node_link") else "medium"
 
 
-def _longer(found: Transfers, worst: SlowChannel) -> tuple[float, float]:
+def _longer(transfers: Transfers, worst: SlowChannel) -> tuple[float, float]:
     """What a step is longer by, ms, and its share: the transfers' excess, or what steps became
     longer by if that is less; transfers may hide behind compute or other stages.
     """
     span = slice(worst.episode.first, worst.episode.last + 1)
-    window_ms, longer_ms = middle(found.window_S[span]), worst.lost_ms
-    before_ms = middle(found.window_S[: worst.episode.first])
+    window_ms, longer_ms = middle(transfers.window_S[span]), worst.lost_ms
+    before_ms = middle(transfers.window_S[: worst.episode.first])
     if worst.episode.first >= MIN_VOTES and math.isfinite(before_ms):
         longer_ms = min(longer_ms, max(window_ms - before_ms, 0.0))
     return longer_ms, min(longer_ms / window_ms, 1.0) if window_ms > 0 else 0.0
 
 
-def _evidence(found: Transfers, slowness: Slowness, attempt: int) -> tuple[Evidence, ...]:
+def _evidence(transfers: Transfers, slowness: Slowness, attempt: int) -> tuple[Evidence, ...]:
     worst = slowness.worst
     span = slice(worst.episode.first, worst.episode.last + 1)
-    first, last = int(found.step_S[span.start]), int(found.step_S[span.stop - 1])
-    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
-    channel = found.channels[worst.k]
+    first, last = int(transfers.step_S[span.start]), int(transfers.step_S[span.stop - 1])
+    params = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    channel = transfers.channels[worst.k]
     shown = channel.ranks[:_MOST_LANES]
     link = (
         ("page", "timeline"),
@@ -103,44 +106,44 @@ def _evidence(found: Transfers, slowness: Slowness, attempt: int) -> tuple[Evide
         ("steps", (first, min(first + 1, last))),
     )
     against = (
-        f"the median of {worst.num_others} alike ones is {in_ms(worst.others_ms)}"
+        f"the median of {worst.num_others} comparable ones is {in_ms(worst.others_ms)}"
         if worst.num_others
         else f"before, it was {in_ms(worst.others_ms)}"
     )
-    wait_ms = middle(found.wait_KS[worst.k, span]) / middle(found.num_KS[worst.k, span])
-    told = [
+    wait_ms = middle(transfers.wait_KS[worst.k, span]) / middle(transfers.num_KS[worst.k, span])
+    evidence = [
         Evidence(
             f"A transfer of {_name(channel)} takes {in_ms(worst.own_ms)} in steps {first} to "
             f"{last}; {against}.",
             round(worst.own_ms, 4),
             "ms",
-            found.question,
-            asked,
+            transfers.question,
+            params,
             link,
         ),
         Evidence(
-            f"Slow in these steps: {len(slowness.channels)} of {len(found.channels)} groups and "
-            f"links, all of {_where(found, slowness)}.",
+            f"Slow in these steps: {len(slowness.channels)} of {len(transfers.channels)} groups "
+            f"and links, all of {_where(transfers, slowness)}.",
             len(slowness.channels),
             "groups and links",
-            found.question,
-            asked,
+            transfers.question,
+            params,
             link,
         ),
     ]
     if math.isfinite(wait_ms):
-        told.append(
+        evidence.append(
             Evidence(
                 f"Its members come at most {in_ms(wait_ms)} apart: late ranks are not the reason, "
                 "transfers count from the last one's start.",
                 round(wait_ms, 4),
                 "ms",
-                found.question,
-                asked,
+                transfers.question,
+                params,
                 link,
             )
         )
-    return tuple(told)
+    return tuple(evidence)
 
 
 def _name(channel: Channel) -> str:
@@ -155,17 +158,17 @@ def _named(ranks: tuple[int, ...]) -> str:
     return f"ranks {shown}" + (f" and {more} others" if more > 0 else "")
 
 
-def _where(found: Transfers, slowness: Slowness) -> str:
+def _where(transfers: Transfers, slowness: Slowness) -> str:
     if not slowness.rows:
         return "all axes"
     if slowness.hosts:
         return ", ".join(slowness.hosts)
-    return _named(tuple(found.ranks.rank_R[list(slowness.rows)].tolist()))
+    return _named(tuple(transfers.ranks.rank_R[list(slowness.rows)].tolist()))
 
 
-def _told(found: Transfers, slowness: Slowness) -> tuple[str, str, tuple[str, ...], str]:
+def _texts(transfers: Transfers, slowness: Slowness) -> tuple[str, str, tuple[str, ...], str]:
     """Who, why, what else, what then."""
-    where = _where(found, slowness)
+    where = _where(transfers, slowness)
     who = {
         "slow_link": f"Link of {where}",
         "slow_dp_network": f"Data-parallel network of stage {(*slowness.stages, 'unknown')[0]}",
@@ -177,20 +180,20 @@ def _told(found: Transfers, slowness: Slowness) -> tuple[str, str, tuple[str, ..
     return who, *_TOLD[slowness.kind]
 
 
-_PCIE = "PCIe, NIC and cable of a host (slow_host): without its counters not told apart."
+_PCIE = "PCIe, NIC and cable of a host (slow_host): only its counters distinguish them."
 _TOLD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "slow_link": (
-        "its transfers are slow whoever comes last, and those of alike links are not.",
+        "its transfers are slow whoever comes last, and those of comparable links are not.",
         (
             "A NIC or port of one of its ends, the cable, or a neighbour's traffic on the same "
-            "path: not told apart by transfers.",
+            "path: transfers do not distinguish them.",
             _PCIE,
         ),
         "Test the link alone (ib_write_bw, nccl-tests between these ranks) and read the error and "
         "congestion counters of both ports.",
     ),
     "slow_dp_network": (
-        "collectives over its replicas are slow whoever comes last, alike ones are not.",
+        "collectives over its replicas are slow whoever comes last, comparable ones are not.",
         (
             "One host or link among its members (slow_host, slow_link): a collective goes at the "
             "pace of its slowest member.",
@@ -202,7 +205,7 @@ _TOLD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "slow_node_link": (
         "groups inside this host are slow, those of other hosts and those that leave it are not.",
         (
-            "NVLink and PCIe of the host (slow_host): without its counters not told apart.",
+            "NVLink and PCIe of the host (slow_host): only its counters distinguish them.",
             "The host's own processes that copy for the collectives (host_contention).",
         ),
         "Read the link states and error counters of this host (nvidia-smi nvlink -s and -e, "
@@ -211,8 +214,8 @@ _TOLD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "slow_host": (
         "all channels by which it reaches other hosts are slow, the others' are not.",
         (
-            "Its NIC, the cable, the port of the switch or PCIe: without its counters not told "
-            "apart.",
+            "Its NIC, the cable, the port of the switch or PCIe: only its counters "
+            "distinguish them.",
             "NVLink of the host (slow_node_link), where the groups inside it are slow, too.",
         ),
         "Read PCIe width and speed (lspci -vv), NIC errors and copies between host and device of "

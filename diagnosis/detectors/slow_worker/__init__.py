@@ -5,7 +5,7 @@ steps (diagnosis/statistics/episodes.py). Why believe it: it comes last to the c
 stage (wait_caused); late arrival names the culprit, not long calls (MegaScale, 2402.15627; what-if,
 2505.05713).
 
-A rank that is slow on and off, three times or more, is told once, from its first stretch to its
+A rank that is slow on and off, three times or more, is one finding, from its first stretch to its
 last; bursts too short to count by themselves count together (recurring), and single steps where
 they come more often than on its peers (sporadic).
 
@@ -63,7 +63,7 @@ MIN_EXCESS = 0.03
 """Smallest slowdown - 1 that is named: below S = 1.03 attribution means nothing (what-if study)."""
 
 _NEWEST_STEPS = 10
-"""What has begun is looked for in so many of the newest steps."""
+"""What has begun is searched in this many of the newest steps."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,8 @@ def _tell_apart(
             slow = float(np.median([found[r][-1].excess for r in rows])) + 1
             since = int(steps[min(found[r][-1].first for r in rows)])
             set_aside.append(
-                f"All {len(rows)} ranks of {name} compute {slow:.2f}x their peers since step "
-                f"{since}: that is {name}, not one slow worker."
+                f"All {len(rows)} ranks of {name} take {slow:.2f}x as long to compute as their "
+                f"peers since step {since}: that is {name}, not one slow worker."
             )
             left = {r: own for r, own in left.items() if r not in rows}
             continue
@@ -197,11 +197,11 @@ def _suspects(judged: _Judged, culprits: dict[int, list[Episode]]) -> list[Suspe
             culprit_rows=rows,
         )
         for row in rows.tolist()
-        for stretches in _told_together(culprits[row])
+        for stretches in _grouped(culprits[row])
     ]
 
 
-def _told_together(own: list[Episode]) -> list[tuple[Episode, ...]]:
+def _grouped(own: list[Episode]) -> list[tuple[Episode, ...]]:
     """All of them where a rank is slow on and off, else each by itself."""
     return [tuple(own)] if len(own) >= FEWEST_BURSTS else [(one,) for one in own]
 
@@ -240,7 +240,7 @@ def _missing(judged: _Judged, comparable_R: Bools) -> tuple[NotEnoughData, ...]:
     silent = ranks.world_size - len(ranks.rank_R)
     if silent > 0:
         sentences.append(
-            f"{silent} of {ranks.world_size} ranks have no finished step, so nothing is said of "
+            f"{silent} of {ranks.world_size} ranks have no finished step, so nothing is known of "
             "them."
         )
     unjudged = int((~comparable_R).sum())

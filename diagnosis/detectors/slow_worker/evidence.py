@@ -16,7 +16,7 @@ from diagnosis.statistics.units import in_ms
 _Link = tuple[tuple[str, object], ...]
 
 _ROWS_SHOWN = 10
-"""Rows that slowest_ranks and late_ranks give where `top` is not said."""
+"""Rows that slowest_ranks and late_ranks give without a parameter `top`."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def evidence_of(
     episode, rank = suspect.episode, int(work.ranks.rank_R[suspect.row])
     first, last = int(work.step_S[episode.first]), int(work.step_S[episode.last])
     steps = work.step_S[suspect.whole]
-    asked = (("step_min", int(steps[0])), ("step_max", int(steps[-1])), ("attempt", attempt))
+    params = (("step_min", int(steps[0])), ("step_max", int(steps[-1])), ("attempt", attempt))
     timeline = (
         ("page", "timeline"),
         ("attempt", attempt),
@@ -84,10 +84,10 @@ def evidence_of(
         ("steps", (first, min(first + 1, last))),
     )
     make = _own_past_evidence if suspect.whom == "own past" else _peers_evidence
-    found = make(work, suspect, attempt, timeline)
+    evidence = make(work, suspect, attempt, timeline)
     if waits is not None:
-        found += _late_evidence(waits, asked, timeline, work.ranks.has_roles)
-    return tuple(found)
+        evidence += _late_evidence(waits, params, timeline, work.ranks.has_roles)
+    return tuple(evidence)
 
 
 def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: _Link) -> list[Evidence]:
@@ -104,7 +104,7 @@ def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: _Link)
         if f"{number:.2f}" != f"{suspect.slowdown:.2f}"
         else ""
     )
-    found = [
+    evidence = [
         Evidence(
             f"{_measure(work)} of its compute is {suspect.slowdown:.2f}x the median of "
             f"{suspect.compared_with} in steps {first} to {last}{noise}.{with_accused}",
@@ -119,7 +119,7 @@ def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: _Link)
     if np.isfinite(before_S).any():
         begin, until = int(work.step_S[0]), int(work.step_S[suspect.whole.start - 1])
         before = float(np.nanmedian(before_S))
-        found.append(
+        evidence.append(
             Evidence(
                 f"Before, in steps {begin} to {until}, it was {before:.2f}x.",
                 round(before, 4),
@@ -129,7 +129,7 @@ def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: _Link)
                 _on_ranks_page(work, suspect, attempt, "slowdown"),
             )
         )
-    return found
+    return evidence
 
 
 def _own_past_evidence(
@@ -141,7 +141,7 @@ def _own_past_evidence(
     cells = _asked(int(work.step_S[0]), int(work.step_S[-1]), attempt)
     metric = "cpu" if work.measure == "cpu" else "compute"
     own_S = work.work_RS[suspect.row]
-    found = [
+    evidence = [
         Evidence(
             f"{_measure(work)} of its compute in steps {first} to {last} is "
             f"{suspect.slowdown:.2f}x its median before its greatest change, over the median of "
@@ -157,7 +157,7 @@ def _own_past_evidence(
     if np.isfinite(own_S[:start]).any():
         now = float(np.nanmedian(own_S[episode.first : episode.last + 1]))
         before, until = float(np.nanmedian(own_S[:start])), work.step_S[start - 1]
-        found.append(
+        evidence.append(
             Evidence(
                 f"Its median was {in_ms(before)} in steps {work.step_S[0]} to {until}, and "
                 f"{in_ms(now)} in steps {first} to {last}.",
@@ -168,7 +168,7 @@ def _own_past_evidence(
                 _on_ranks_page(work, suspect, attempt, metric),
             )
         )
-    return found
+    return evidence
 
 
 def _measure(work: Work) -> str:
@@ -184,9 +184,9 @@ def _medians(values_RS: Floats) -> Floats:
 
 
 def _asked(first: int, last: int, attempt: int, top: int = 0) -> tuple[tuple[str, int], ...]:
-    """Parameters of a question; `top`: rows needed, where it gives 10 unless told."""
-    asked = (("step_min", first), ("step_max", last), ("attempt", attempt))
-    return (*asked, ("top", top)) if top > _ROWS_SHOWN else asked
+    """Parameters of a question; `top`: rows needed, which is 10 by default."""
+    params = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    return (*params, ("top", top)) if top > _ROWS_SHOWN else params
 
 
 def _on_ranks_page(work: Work, suspect: Suspect, attempt: int, metric: str) -> _Link:
@@ -202,23 +202,23 @@ def _on_ranks_page(work: Work, suspect: Suspect, attempt: int, metric: str) -> _
 
 def _late_evidence(
     waits: Waits,
-    asked: tuple[tuple[str, int], ...],
+    params: tuple[tuple[str, int], ...],
     timeline: _Link,
     has_roles: bool,
 ) -> list[Evidence]:
     if waits.place > _ROWS_SHOWN:
-        asked = (*asked, ("top", waits.place))
+        params = (*params, ("top", waits.place))
     stage = "its stage" if has_roles else "the job"
     worst = f"more than any other rank of {stage}" if waits.is_worst else "not the most there"
     return [
         Evidence(
-            f"Coming last to the collectives of {stage} it makes others wait "
+            f"Coming last to the collectives of {stage} it costs the others in sum "
             f"{in_ms(waits.per_step_ms)} per step, {worst}; "
             f"the median rank {in_ms(waits.median_ms)}.",
             round(waits.per_step_ms, 3),
             "GPU-ms per step",
             "late_ranks",
-            asked,
+            params,
             timeline,
         ),
         Evidence(
@@ -226,7 +226,7 @@ def _late_evidence(
             round(waits.of_all, 4),
             "share",
             "late_ranks",
-            asked,
+            params,
             timeline,
         ),
     ]

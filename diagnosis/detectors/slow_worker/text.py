@@ -10,7 +10,7 @@ from diagnosis.findings import Cost, Finding
 from diagnosis.statistics.episodes import Episode
 from diagnosis.statistics.peers import Work
 from diagnosis.statistics.shared_location import place_of
-from diagnosis.statistics.units import in_ms
+from diagnosis.statistics.units import waits_of_each
 
 URGENT_SLOWDOWN = 1.1
 """Jobs at least 1.1 times as long as without stragglers count as straggling (2505.05713)."""
@@ -37,7 +37,7 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
         severity=severity if suspect.ongoing else "past",
         confidence=confidence,
         title=f"Rank {rank} {'is' if suspect.ongoing else 'was'} slow",
-        text=_text(suspect, waits, first, last),
+        text=_text(suspect, waits, first, last, ranks.rank_R.size - 1),
         culprits=(place_of(ranks, suspect.row),),
         victims=_victims(work, suspect, groups),
         first_step=first,
@@ -107,28 +107,25 @@ def _confidence(work: Work, suspect: Suspect, waits: Waits | None) -> str:
     return "high" if waits is not None and waits.is_worst else "medium"
 
 
-def _text(suspect: Suspect, waits: Waits | None, first: int, last: int) -> str:
-    whom = {"own past": "its own past", "all ranks": "the other ranks"}.get(
-        suspect.whom, "its peers"
+def _text(suspect: Suspect, waits: Waits | None, first: int, last: int, num_others: int) -> str:
+    whom = {"own past": "before", "all ranks": "that of the other ranks"}.get(
+        suspect.whom, "its peers'"
     )
     if not suspect.ongoing:
         when = f"from step {first} to {last}" if last > first else f"in step {first}"
-        text = f"It computed {suspect.slowdown:.2f}x {whom} {when}, now over"
+        text = f"Its compute took {suspect.slowdown:.2f}x as long as {whom} {when}, now over"
     else:
-        text = f"It computes {suspect.slowdown:.2f}x {whom} since step {first}"
+        text = f"Its compute takes {suspect.slowdown:.2f}x as long as {whom} since step {first}"
     if len(suspect.stretches) > 1:
-        num = sum(one.last - one.first + 1 for one in suspect.stretches)
+        num = sum(stretch.last - stretch.first + 1 for stretch in suspect.stretches)
         of = suspect.whole.stop - suspect.whole.start
         text += f", on and off ({len(suspect.stretches)} times, {num} of {of} steps)"
     if waits is None:
-        return f"{text}; what others wait for it is not known."
-    verb = "wait" if suspect.ongoing else "waited"
+        return f"{text}; time others lose waiting: unknown."
     share = 100 * waits.share
     shown = f"{share:.0f}" if share >= 1 else f"{share:.1g}"
-    return (
-        f"{text}; the others together {verb} {in_ms(waits.per_step_ms)} per step for it "
-        f"({shown} % of the job's time)."
-    )
+    waiting = waits_of_each(num_others, waits.per_step_ms, is_past=not suspect.ongoing)
+    return f"{text}; {waiting} ({shown} % of the job's time)."
 
 
 def _victims(work: Work, suspect: Suspect, groups: pa.Table) -> tuple[int, ...]:
@@ -143,7 +140,7 @@ def _victims(work: Work, suspect: Suspect, groups: pa.Table) -> tuple[int, ...]:
 
 
 def _alternatives(work: Work, suspect: Suspect, waits: Waits | None) -> tuple[str, ...]:
-    found = ["Slow memory instead of slow compute: told apart only by classes of operations."]
+    found = ["Slow memory instead of slow compute: only classes of operations distinguish them."]
     if work.measure == "wall":
         found.append(
             "Another process on its host (host_contention): CPU time was not recorded, so a rank "

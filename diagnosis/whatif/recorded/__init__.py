@@ -52,7 +52,7 @@ def recorded_operations(spans: pa.Table, sizes: Sizes) -> tuple[pa.Table, tuple[
     notes += _add_tail(rows, recorded, last_G)
     if sizes.has_dp_communication and not len(recorded.rows_of_kind("dp_comm")):
         notes.append(_NO_GRADIENTS)
-    return cells_of(rows, recorded, are_told=own_C is not None), tuple(notes)
+    return cells_of(rows, recorded, are_separate=own_C is not None), tuple(notes)
 
 
 def _add_tail(rows: Rows, spans: Spans, last_G: Ints) -> list[str]:
@@ -91,17 +91,17 @@ def _behind(spans: Spans, kind: str, last_G: Ints, until_G: Ints) -> Ints:
 
 
 def _add_merged(
-    rows: Rows, spans: Spans, optype: str, found: Ints, free_G: Ints, over: tuple[Ints, ...]
+    rows: Rows, spans: Spans, optype: str, ints: Ints, free_G: Ints, over: tuple[Ints, ...]
 ) -> None:
     """One op per group from all of them, not before `free_G`, which is moved to its end.
 
     `over`: columns (G) in which groups that take part in the same one are equal.
     """
-    if not len(found):
+    if not len(ints):
         return
-    begin_G = spans.first_of(spans.group_N[found], spans.begin_N[found])
-    end_G = spans.last_of(spans.group_N[found], spans.end_N[found])
-    groups = np.unique(spans.group_N[found])
+    begin_G = spans.first_of(spans.group_N[ints], spans.begin_N[ints])
+    end_G = spans.last_of(spans.group_N[ints], spans.end_N[ints])
+    groups = np.unique(spans.group_N[ints])
     begin = np.maximum(begin_G, free_G)[groups]
     end = np.maximum(begin, end_G[groups])
     ready = latest(joined_key(*(column_G[groups] for column_G in over)), begin)

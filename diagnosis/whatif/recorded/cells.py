@@ -17,10 +17,10 @@ _NS = 1e9
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-def cells_of(rows: Rows, spans: Spans, are_told: bool) -> pa.Table:
+def cells_of(rows: Rows, spans: Spans, are_separate: bool) -> pa.Table:
     """The table that `operations.dense` reads; times since the first op of each step.
 
-    `are_told`: whether the own times of rows tell the members of a cell apart.
+    `are_separate`: whether the own times of rows distinguish the members of a cell.
     """
     columns = rows.columns
     kept_R = _complete(columns[1], spans)
@@ -49,7 +49,7 @@ def cells_of(rows: Rows, spans: Spans, are_told: bool) -> pa.Table:
         "duration_s": (np.maximum(end_A, begin_A) - begin_A) / _NS,
         INSIDE: inside_A / _NS,
     }
-    if are_told:
+    if are_separate:
         lag_AT = _lag(op_R, spans.member(group_R), own_R, (len(first_A), spans.num_members))
         table[LAG] = pa.FixedSizeListArray.from_arrays(lag_AT.ravel() / _NS, spans.num_members)
         table[RANKS] = pa.FixedSizeListArray.from_arrays(ranks_AT.ravel(), spans.num_members)

@@ -51,7 +51,7 @@ class Spans:
             )
         if not _ints(spans, "is_aligned").all():
             raise NotAnswerable(
-                "the clocks of the ranks are not aligned, so waiting cannot be told from "
+                "the clocks of the ranks are not aligned, so waiting cannot be distinguished from "
                 "transferring"
             )
         step_S, step_N = np.unique(_ints(spans, "step"), return_inverse=True)
@@ -196,18 +196,18 @@ def numbered(key: Ints) -> Ints:
     return number
 
 
-def places(group: Ints, one: Ints, other: Ints) -> tuple[Ints, Ints, int]:
+def places(group: Ints, ints: Ints, other: Ints) -> tuple[Ints, Ints, int]:
     """The times of both from 0 on, and a number greater than all of them: `group` times it plus a
     time is in order of groups, then of times. Where that is too much for 64 bits, their places in
     the common order stand for the times.
     """
-    low = min(one.min(initial=_NEVER), other.min(initial=_NEVER))
-    high = max(one.max(initial=low), other.max(initial=low))
+    low = min(ints.min(initial=_NEVER), other.min(initial=_NEVER))
+    high = max(ints.max(initial=low), other.max(initial=low))
     size = int(high) - int(low) + 1
     if (int(group.max(initial=0)) + 1) * size < _NEVER:
-        return one - low, other - low, size
-    found = np.unique(np.concatenate([one, other]), return_inverse=True)[1].astype(np.int64)
-    return found[: len(one)], found[len(one) :], len(found)
+        return ints - low, other - low, size
+    found = np.unique(np.concatenate([ints, other]), return_inverse=True)[1].astype(np.int64)
+    return found[: len(ints)], found[len(ints) :], len(found)
 
 
 def joined_key(*columns: Ints) -> Ints:

@@ -64,7 +64,7 @@ def add_transfers(rows: Rows, spans: Spans, compute: Compute) -> list[str]:
     ready = arrived = np.maximum(sent, posted)
     instances = _instances(spans)
     known_L = _known(spans, compute, edges, instances)
-    if _is_told(spans, compute, known_L):
+    if _is_known(spans, compute, known_L):
         known_E = known_L[spans.lane(compute.group_C[edges.giver_E])]
         known_I = known_L[instances.key_I // spans.sizes.pp // spans.sizes.pp]
         taken = _Edges(edges.giver_E[known_E], edges.taker_E[known_E])
@@ -101,7 +101,7 @@ def _known(spans: Spans, compute: Compute, edges: _Edges, instances: _Instances)
     return ~differing
 
 
-def _is_told(spans: Spans, compute: Compute, known_L: Bools) -> bool:
+def _is_known(spans: Spans, compute: Compute, known_L: Bools) -> bool:
     """Whether in each step of each dp rank the transfers of some lane with compute are known."""
     computes_L = np.zeros(spans.num_lanes, np.bool_)
     computes_L[spans.lane(compute.group_C)] = True

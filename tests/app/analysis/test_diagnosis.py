@@ -166,7 +166,7 @@ def test_the_drawer_holds_evidence_alternatives_and_what_could_not_be_judged(
         assert evidence.sentence in said
         (asked,) = [
             part
-            for part in having(tree, title=f"question {evidence.question}")
+            for part in having(tree, title=f"saved query {evidence.question}")
             if parse_url(*part.href.split("?"))[0].args
             == tuple((name, str(value)) for name, value in evidence.params)
         ][:1]

@@ -46,7 +46,9 @@ def test_a_slow_host_is_calm_nowhere(hub: Hub) -> None:
     assert diagnosis.findings == ()
     said = headline(diagnosis)
     assert (said.tone, said.title) == ("unknown", "Noted, no finding")
-    assert said.text.startswith("All 4 ranks of host b compute 1.50x their peers since step 10")
+    assert said.text.startswith(
+        "All 4 ranks of host b take 1.50x as long to compute as their peers since step 10"
+    )
     assert "No single rank was slow" in said.text
     line = banner(diagnosis, View("slow_host"), "")
     assert line.className == "banner unknown"

@@ -23,7 +23,7 @@ def run(tmp_path: Path) -> Path:
 def test_findings_exit_3_and_name_the_rank(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", str(run)]) == 3
     said = capsys.readouterr().out
-    assert "URGENT  Rank 5 is slow. It computes 1." in said
+    assert "URGENT  Rank 5 is slow. Its compute takes 1." in said
     assert "evidence" in said
     assert "try " in said
 

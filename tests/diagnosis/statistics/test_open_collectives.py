@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from diagnosis.statistics.open_collectives import standing
+from diagnosis.statistics.open_collectives import describe_open_collectives
 
 _SCHEMA = pa.schema(
     [
@@ -26,7 +26,9 @@ _SCHEMA = pa.schema(
 
 def said(*rows: dict[str, Any]) -> str | None:
     usual = {"group_id": 1, "name": "7", "axis": "tp", "num_open": 2, "seq": 5, "op": "all_reduce"}
-    return standing(pa.Table.from_pylist([{**usual, **row} for row in rows], _SCHEMA))
+    return describe_open_collectives(
+        pa.Table.from_pylist([{**usual, **row} for row in rows], _SCHEMA)
+    )
 
 
 def test_the_members_behind_are_waited_for() -> None:
@@ -45,6 +47,6 @@ def test_members_without_an_open_collective_are_waited_for() -> None:
 
 def test_all_members_alike_and_nothing_open() -> None:
     assert said({"behind": [0, 1]}) == (
-        "1 group has open collectives, which all known members have entered alike."
+        "1 group has open collectives, all entered by every known member."
     )
     assert said({"num_open": 0, "seq": None}) is None

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from diagnosis.detectors import KINDS
 from diagnosis.whatif.analysis import prepare
 from diagnosis.whatif.causes import Cause, causes
 from diagnosis.whatif.operations import dense
-from diagnosis.whatif.suspects import beyond
 from sample_traces.generate.straggler_trace import MegatronJob
 from tests.whatif_traces import generated, needs_traces, published
 
@@ -105,14 +103,3 @@ def test_the_dose_is_the_ratio_and_the_cost_is_what_the_fault_added() -> None:
     assert cause.ratio == pytest.approx(1.4, rel=0.02)
     ends = [float((p.ops.end_OSD.max(axis=(0, 2))).mean()) for p in (healthy, slow)]
     assert cause.cost_s == pytest.approx(ends[1] - ends[0], rel=0.05)
-
-
-def test_beyond_is_judged_against_the_others() -> None:
-    ratio, found = beyond(np.array([1.0, 1.01, 0.99, 2.0]), 0.05)
-    assert found.tolist() == [3]
-    assert ratio[3] == pytest.approx(2.0)
-    assert beyond(np.array([1.0, 1.08]), 0.1)[1].tolist() == []
-    assert beyond(np.array([1.0, 1.2]), 0.1)[1].tolist() == [1]
-    assert beyond(np.array([0.0, 0.0, 3.0]), 0.05)[1].tolist() == []
-    noisy = np.array([0.8, 1.2, 0.9, 1.1, 1.25])
-    assert beyond(noisy, 0.05)[1].tolist() == []

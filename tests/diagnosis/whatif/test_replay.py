@@ -5,15 +5,13 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from diagnosis.whatif import replay
 from diagnosis.whatif.analysis import Prepared, prepare, what_if
 from diagnosis.whatif.graph import Node
-from diagnosis.whatif.operations import Floats, NotAnswerable, dense
+from diagnosis.whatif.operations import Floats, dense
 from diagnosis.whatif.optypes import reported_as
-from diagnosis.whatif.timeline import replica, timeline
 from sample_traces.generate.straggler_trace import MegatronJob
 from tests.whatif_traces import generated
 
@@ -91,80 +89,9 @@ def test_every_scenario_is_what_a_plain_replay_gives(job: MegatronJob) -> None:
         assert pytest.approx((T - plain(one, others)) / (T - T_ideal), rel=1e-9) == metrics.M_S
 
 
-@pytest.mark.parametrize("job", JOBS, ids=str)
-def test_the_slow_cell_is_the_hottest(job: MegatronJob) -> None:
-    metrics = what_if(prepared(job))
-    ((stage, dp, _),) = job.slow
-    assert np.unravel_index(np.argmax(metrics.S_w_PD), metrics.S_w_PD.shape) == (stage, dp)
-    assert metrics.M_W_ranks == (int(metrics.rank_PD[stage, dp]),)
-    assert metrics.S > 1.05
-    assert metrics.M_W is not None
-    assert metrics.M_W > 0.8
-
-
-@pytest.mark.parametrize("job", JOBS, ids=str)
-def test_a_healthy_job_loses_nothing(job: MegatronJob) -> None:
-    healthy = MegatronJob(
-        job.pp, job.dp, job.tp, job.vpp, job.num_microbatches, job.num_steps, seed=5
-    )
-    metrics = what_if(prepared(healthy))
-    assert metrics.S < 1.03
-    assert metrics.S_w_PD.max() < 1.03
-    assert 0 <= metrics.fidelity < 0.01  # up to 2 ms of uneven begin are no part of the replay
-
-
-def test_a_job_that_takes_no_time_is_refused() -> None:
-    table, sizes = generated(JOBS[0])
-    at = table.column_names.index("duration_s")
-    nothing = pa.array(np.zeros(table.num_rows, np.float32))
-    with pytest.raises(NotAnswerable, match="no time to compare"):
-        what_if(prepare(dense(table.set_column(at, "duration_s", nothing), sizes)))
-
-
 def test_blocks_of_steps_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     one = prepared(JOBS[2])
     whole = what_if(one)
     monkeypatch.setattr(replay, "_BLOCK_BYTES", 1)
     in_blocks = what_if(one)
     assert (in_blocks.S, in_blocks.S_t, in_blocks.S_dp) == (whole.S, whole.S_t, whole.S_dp)
-
-
-def test_equal_workers_are_chosen_by_rank() -> None:
-    one = prepared(MegatronJob(pp=2, dp=40, num_microbatches=2, num_steps=1))
-    metrics = what_if(one)
-    assert len(metrics.M_W_ranks) == 3  # 3 % of 80, rounded up
-    worst = sorted(metrics.S_w.items(), key=lambda item: (-item[1], item[0]))[:3]
-    assert metrics.M_W_ranks == tuple(sorted(rank for rank, _ in worst))
-
-
-def test_the_timeline_of_a_step_that_is_not_there() -> None:
-    one = prepared(JOBS[0])
-    for step, dp in ((99, 0), (0, 3), (0, -1)):
-        with pytest.raises(NotAnswerable, match="the steps are 0 to 2, the stages 0"):
-            timeline(one, step, [(0, dp)])
-    with pytest.raises(NotAnswerable, match="on no rank"):
-        timeline(one, 0, [])
-
-
-def test_the_timeline_shows_the_ideal_beside_the_real() -> None:
-    one = prepared(JOBS[2])
-    slow = timeline(one, 0, replica(one, 1)).rows.to_pandas()
-    compute = slow[(slow.stage == 2) & (slow.optype == "forward-compute")]
-    real = (compute.end_s - compute.start_s).mean()
-    ideal = (compute.ideal_end_s - compute.ideal_start_s).mean()
-    assert real == pytest.approx(0.030, rel=0.05)  # 1.5 times the generator's 20 ms
-    assert ideal == pytest.approx(0.020 * (11 + 1.5) / 12, rel=0.05)  # 1 of 12 cells is slow
-    assert (slow["rank"].to_numpy() == one.ops.rank_PD[slow.stage, 1]).all()
-    assert (slow["dp"] == 1).all()
-    own = slow.replayed_end_s - slow.own_s
-    assert (own >= slow.replayed_start_s - 1e-9).all()  # what lies before is waiting
-
-
-def test_the_timeline_of_one_stage_goes_over_the_replicas() -> None:
-    one = prepared(JOBS[2])
-    cells = [(2, 1), (2, 0)]
-    rows = timeline(one, 0, cells).rows.to_pandas()
-    assert list(dict.fromkeys(zip(rows.stage, rows.dp, strict=True))) == cells
-    whole = timeline(one, 0, replica(one, 1)).rows.to_pandas()
-    alone = rows[rows.dp == 1].reset_index(drop=True)
-    assert alone.equals(whole[whole.stage == 2].reset_index(drop=True))

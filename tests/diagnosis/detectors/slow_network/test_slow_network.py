@@ -45,7 +45,7 @@ def test_one_link(first: int, x: float) -> None:
     assert abs(finding.first_step - first) <= 1
     assert finding.slowdown == pytest.approx(x, rel=0.1)
     assert finding.confidence == "high"
-    assert "alike ones" in finding.evidence[0].sentence
+    assert "comparable ones" in finding.evidence[0].sentence
 
 
 def test_both_links_of_a_rank_name_the_rank() -> None:

@@ -90,8 +90,8 @@ def test_a_whole_stage_is_not_one_worker() -> None:
     verdict = judged(small, slow(2, 3))
     assert verdict.findings == ()
     assert verdict.set_aside == (
-        "All 2 ranks of pipeline stage 1 compute 1.30x their peers since step 8: "
-        "that is pipeline stage 1, not one slow worker.",
+        "All 2 ranks of pipeline stage 1 take 1.30x as long to compute as their peers "
+        "since step 8: that is pipeline stage 1, not one slow worker.",
     )
 
 
@@ -172,9 +172,7 @@ def test_waits_give_cost_evidence_and_confidence() -> None:
     assert finding.cost.share == pytest.approx(320 / (16 * 200))  # of all ranks' time
     assert finding.confidence == "high"
     assert finding.victims == (1, 3, 4, 7)  # not rank 9: next to nothing is waited for there
-    assert (
-        "the others together wait 320 ms per step for it (10 % of the job's time)" in finding.text
-    )
+    assert "15 ranks wait 21 ms each per step on average (10 % of the job's time)" in finding.text
     by_question = {e.question: e for e in finding.evidence}
     assert dict(by_question["late_ranks"].params) == {
         "step_min": SLOW_FROM,
@@ -185,30 +183,6 @@ def test_waits_give_cost_evidence_and_confidence() -> None:
     timeline = next(link for link in links if link["page"] == "timeline")
     assert timeline["ranks"] == (5, 13)  # its pipeline group, in order of the stages
     assert timeline["steps"] == (8, 9)
-
-
-def test_a_rank_for_which_nobody_waits_most_is_less_certain() -> None:
-    finding = judged(caused_ms=lambda rank, step: 99.0 if rank < 5 else 1.0).findings[0]
-    assert finding.confidence == "medium"
-    late = next(e for e in finding.evidence if e.question == "late_ranks")
-    assert "top" not in dict(late.params)  # it is the sixth of ten rows
-    hidden = judged(caused_ms=lambda rank, step: 1.0 if rank == 5 else 99.0).findings[0]
-    late = next(e for e in hidden.evidence if e.question == "late_ranks")
-    assert dict(late.params)["top"] == 16  # else its row would not be there
-    assert any("not the one others wait for" in one for one in finding.alternatives)
-
-
-def test_without_aligned_clocks_compute_alone_speaks_and_it_is_said() -> None:
-    verdict = judged()
-    finding = verdict.findings[0]
-    assert finding.cost is None
-    assert finding.victims == ()
-    link = dict(finding.evidence[0].view)  # the lanes can be looked at all the same
-    assert (link["page"], link["ranks"], link["steps"]) == ("timeline", (5, 13), (8, 9))
-    assert finding.confidence == "medium"
-    assert "what others wait for it is not known" in finding.text
-    assert any("clocks are not aligned" in one for one in finding.alternatives)
-    assert any("who waits for whom is not known" in one.missing for one in verdict.not_enough)
 
 
 def test_contention_is_told_apart_where_cpu_time_was_recorded() -> None:
@@ -248,7 +222,7 @@ def test_without_a_layout_a_rank_must_have_changed_to_be_named() -> None:
     finding = changed.findings[0]
     assert finding.confidence == "low"
     assert "all 7 other ranks (the layout is not known)" in finding.evidence[0].sentence
-    assert "x the other ranks since" in finding.text
+    assert "x as long as that of the other ranks since" in finding.text
     assert any("its role is not known" in one for one in finding.alternatives)
     told = " ".join(
         e.sentence

@@ -1,0 +1,21 @@
+"""How sentences write times."""
+
+from __future__ import annotations
+
+import pytest
+
+from diagnosis.statistics.units import in_ms, waits_of_each
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0.25, "0.2 ms"), (9.96, "10.0 ms"), (10, "10 ms"), (1234.6, "1,235 ms"), (12_345, "12.3 s")],
+)
+def test_a_time_has_as_many_digits_as_are_read(ms: float, text: str) -> None:
+    assert in_ms(ms) == text
+
+
+def test_waits_are_those_of_each_rank() -> None:
+    assert waits_of_each(127, 760.0) == "127 ranks wait 6.0 ms each per step on average"
+    assert waits_of_each(1, 50.0) == "1 rank waits 50 ms per step"
+    assert waits_of_each(1, 50.0, is_past=True) == "1 rank waited 50 ms per step"

@@ -1,0 +1,30 @@
+"""Pauses in forwards, and what only looks like them."""
+
+from __future__ import annotations
+
+import pytest
+
+from diagnosis.whatif.uneven_compute import pauses
+from sample_traces.generate.straggler_trace import MegatronJob
+from tests.diagnosis.whatif.test_replay import prepared
+
+
+def test_pauses_are_found_on_other_cells_in_each_step() -> None:
+    paused = pauses(prepared(MegatronJob(2, 4, num_steps=20, pause_s=0.1)))
+    assert paused is not None
+    assert paused.num_cells > 2
+    assert paused.pause_NSD.max() == pytest.approx(0.1, rel=0.2)
+    assert "cells pause" in paused.text
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        MegatronJob(2, 4, num_steps=20),
+        MegatronJob(2, 4, num_steps=20, slow=((0, 1, 1.5),)),
+        MegatronJob(2, 4, num_steps=3, pause_s=0.1),
+    ],
+    ids=["healthy", "a slow cell", "too few steps"],
+)
+def test_without_pauses_there_are_none(job: MegatronJob) -> None:
+    assert pauses(prepared(job)) is None
