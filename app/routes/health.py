@@ -11,10 +11,10 @@ from starlette.routing import Route
 from app.runs.hub import Hub
 from app.web.caller import ROLE
 from app.web.metrics import METRICS, gauge, resident_bytes
-from app.web.request_queue import Turns
+from app.web.request_queue import RequestQueue
 
 
-def routes(hub: Hub, places: Sequence[Turns]) -> list[Route]:
+def routes(hub: Hub, places: Sequence[RequestQueue]) -> list[Route]:
     """GET /healthz (answers without a token) and /metrics."""
 
     async def healthz(request: Request) -> Response:

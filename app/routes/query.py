@@ -22,7 +22,7 @@ from app.views.run.query import CSV_LIMIT_S, Query, answered, csv_pieces, prepar
 from app.web.answers import BUSY, answer, body_of, busy
 from app.web.caller import SESSION, require_page_header
 from app.web.connections import connection_of
-from app.web.request_queue import Busy, Owner, Turns, owner_of
+from app.web.request_queue import Busy, Owner, RequestQueue, owner_of
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop
@@ -40,7 +40,7 @@ _BY_ADDRESS = (
 )
 
 
-def routes(hub: Hub, questions: Turns, sql: Turns) -> list[Route]:
+def routes(hub: Hub, questions: RequestQueue, sql: RequestQueue) -> list[Route]:
     """Saved questions by GET api/run/RUN/query and query.csv, ?q=NAME&q.KEY=VALUE; SQL that people
     write by POST to the same, {"sql": SELECT}; a link to its CSV by POST query.csv/ticket.
     """
@@ -99,7 +99,9 @@ def routes(hub: Hub, questions: Turns, sql: Turns) -> list[Route]:
     ]
 
 
-async def _page(request: Request, asked: Callable[[], tuple[Run, Query]], turns: Turns) -> Response:
+async def _page(
+    request: Request, asked: Callable[[], tuple[Run, Query]], turns: RequestQueue
+) -> Response:
     session = request.scope.get(SESSION)
 
     def compute(stop: Stop) -> bytes:
@@ -111,7 +113,9 @@ async def _page(request: Request, asked: Callable[[], tuple[Run, Query]], turns:
     return await answer(request, compute, respond, turns)
 
 
-async def _csv(request: Request, asked: Callable[[], tuple[Run, Query]], turns: Turns) -> Response:
+async def _csv(
+    request: Request, asked: Callable[[], tuple[Run, Query]], turns: RequestQueue
+) -> Response:
     owner = owner_of(request.scope)
 
     def compute(stop: Stop) -> tuple[bytes, Iterator[bytes], Stop]:
@@ -145,7 +149,7 @@ class _File(StreamingResponse):
 
     def __init__(
         self,
-        turns: Turns,
+        turns: RequestQueue,
         owner: Owner,
         made: tuple[bytes, Iterator[bytes], Stop],
         headers: dict[str, str],
@@ -199,7 +203,7 @@ class _Sql(msgspec.Struct):
 
 
 async def _body(
-    turns: Turns, owner: Owner, first: bytes, pieces: Iterator[bytes], stop: Stop
+    turns: RequestQueue, owner: Owner, first: bytes, pieces: Iterator[bytes], stop: Stop
 ) -> AsyncIterator[bytes]:
     """The pieces; what a browser that left does not want is not computed."""
     close: Any = getattr(pieces, "close", lambda: None)

@@ -14,7 +14,7 @@ from app.runs.hub import Hub
 from app.share.page import shared_page
 from app.view_state import PAGES, View, parse_url
 from app.web.answers import answer
-from app.web.request_queue import Turns
+from app.web.request_queue import RequestQueue
 from ingest.stopping import Stop
 
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+", re.ASCII)
@@ -34,7 +34,7 @@ def shown_finding(hub: Hub, view: View) -> str | None:
     return finding.id if finding else None
 
 
-def routes(hub: Hub, turns: Turns, public_url: str = "") -> list[Route]:
+def routes(hub: Hub, turns: RequestQueue, public_url: str = "") -> list[Route]:
     """GET api/run/RUN/share?page=...&<fields of the view>: the file as a download."""
 
     async def share(request: Request) -> Response:

@@ -24,7 +24,7 @@ from app.views.whatif.analysis import Answer, Refusal, Steps, stop_here, whatif_
 from app.views.whatif.answer import causes_told, cell_of, numbers, replayed
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE, pack_arrays
-from app.web.request_queue import Turns
+from app.web.request_queue import RequestQueue
 from diagnosis.whatif.causes import causes
 from ingest.stopping import Stop
 
@@ -85,7 +85,7 @@ def _refused(found: Refusal) -> dict[str, object]:
     return {"reason": found.reason}
 
 
-def routes(hub: Hub, turns: Turns) -> list[Route]:
+def routes(hub: Hub, turns: RequestQueue) -> list[Route]:
     """The routes of this module, worked on in turns."""
     answers = _Answers(hub)
 

@@ -12,12 +12,12 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.access.auth import Everybody
+from app.access.auth import NoGuard
 from app.routes import query
 from app.routes.tickets import MOST_CHARACTERS, MOST_OF_ONE_SESSION, VALID_S, Kept, Tickets
 from app.runs.hub import Hub
 from app.server import make_app
-from app.web.request_queue import AT_ONCE, Owner, Turns
+from app.web.request_queue import AT_ONCE, Owner, RequestQueue
 from ingest.errors import UserError
 from tests.app.in_process import Client
 from tests.runs_builder import two_rank_run
@@ -68,12 +68,12 @@ def test_the_place_of_a_file_is_given_back(tmp_path: Path) -> None:
 def test_a_ticket_is_spent_by_a_file_and_by_nothing_else(tmp_path: Path) -> None:
     two_rank_run(tmp_path / "two")
     with closing(Hub(tmp_path)) as hub:
-        questions, sql = Turns("saved questions"), Turns("SQL")
+        questions, sql = RequestQueue("saved questions"), RequestQueue("SQL")
         client = Client(
             Starlette(
                 routes=query.routes(hub, questions, sql),
                 exception_handlers={UserError: as_sentence},
-                middleware=[Middleware(Everybody)],
+                middleware=[Middleware(NoGuard)],
             )
         )
         path, body = "/api/run/two/query.csv", {"sql": "SELECT 42 AS answer"}

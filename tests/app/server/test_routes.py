@@ -395,8 +395,13 @@ async def exchanged(
 @pytest.mark.parametrize(
     ("route", "num_taken", "waited_for", "says"),
     [
-        ("query", OF_ONE_ACCOUNT + MOST_WAITING // 2, ["SQL"], b"8 questions wait for an answer"),
-        ("query.csv", FILES_OF_ONE_SESSION, [], b"you are being sent 2 files; ask again"),
+        (
+            "query",
+            OF_ONE_ACCOUNT + MOST_WAITING // 2,
+            ["SQL"],
+            b"8 requests are waiting for an answer",
+        ),
+        ("query.csv", FILES_OF_ONE_SESSION, [], b"2 files are being sent to you; try again"),
     ],
 )
 def test_slow_queries_of_one_session_hold_nobody_else_up(
