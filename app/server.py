@@ -123,9 +123,8 @@ def _as_sentence(_request: Request, error: Exception) -> Response:
 
 
 def _unknown(request: Request) -> Response:
-    return JSONResponse(
-        {"error": f"There is no {request.url.path}. Reload: this page is out of date."}, 404
-    )
+    text = f"There is no {request.url.path}. Reload: this page is out of date."
+    return JSONResponse({"error": text}, 404)
 
 
 def _failed(_request: Request, _error: Exception) -> Response:

@@ -17,7 +17,7 @@ from app.analysis.live_status import pulse
 from app.analysis.run_board import RunBoard
 from app.live.claims import Claims
 from app.live.connected_rank import Hello
-from app.live.shipped_files import ReceivedFiles
+from app.live.shipped_files import ShippedFiles
 from app.runs.hub import Hub
 from app.server import make_app
 from ingest.errors import UserError
@@ -112,7 +112,7 @@ def test_an_import_works_again(disk: Disk, tmp_path: Path) -> None:
 
 def test_files_of_ranks_are_stored_again(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.live.shipped_files.LEAST_FREE", 0)
-    files = ReceivedFiles(disk.folder / "job", 0, lambda _path, _segment: "")
+    files = ShippedFiles(disk.folder / "job", 0, lambda _path, _segment: "")
     parcel = rank_file(0)
     disk.fill()
     with pytest.raises(UserError, match="make room"):

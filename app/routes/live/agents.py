@@ -24,12 +24,12 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.access.auth import AGENT_PATH
 from app.live.claims import Claims, NotYours, TooMany
-from app.live.connected_rank import ENDED, Hello, LiveRank, OtherVersion
+from app.live.connected_rank import ENDED, ConnectedRank, Hello, OtherVersion
 from app.live.connected_ranks import Crowded
 from app.live.frame_cache import key_of
 from app.live.jobs import LiveJobs
 from app.live.segment_check_processes import SegmentChecks
-from app.live.shipped_files import ReceivedFiles
+from app.live.shipped_files import ShippedFiles
 from app.web.caller import JOB
 from app.web.plain_json import loads
 from ingest.errors import UserError
@@ -158,7 +158,7 @@ class _Line:
         }
         await asyncio.wait_for(self._websocket.send_json(welcome), SEND_S)
 
-    async def _entered(self, message: dict[str, Any]) -> LiveRank:
+    async def _entered(self, message: dict[str, Any]) -> ConnectedRank:
         """The rank that a hello claims to be; raises _Refused where it may not be."""
         try:
             hello = Hello.from_json(message)
@@ -202,7 +202,7 @@ class _Line:
             raise _Refused(MALFORMED, "this text of a rank is not a JSON object")
         return value
 
-    async def _take(self, rank: LiveRank) -> None:
+    async def _take(self, rank: ConnectedRank) -> None:
         while True:
             message = await self._message(SILENT_S)
             rank.seen()
@@ -217,13 +217,13 @@ class _Line:
             except ValueError as error:
                 raise _Refused(MALFORMED, str(error)) from error
 
-    def _take_frame(self, rank: LiveRank, content: bytes) -> None:
+    def _take_frame(self, rank: ConnectedRank, content: bytes) -> None:
         hello = rank.hello
         frame = replace(decode(content), attempt=hello.attempt, rank=hello.rank)
         rank.received += 1
         self._jobs.frames.put(key_of(hello.run, hello.rank, frame), frame.encode())
 
-    async def _take_file(self, rank: LiveRank, parcel: file_transfer.Parcel) -> None:
+    async def _take_file(self, rank: ConnectedRank, parcel: file_transfer.Parcel) -> None:
         """Store a file of a rank that shares no disk with this server, and say so."""
         hello = rank.hello
         if not _may_send(hello, parcel):
@@ -237,15 +237,15 @@ class _Line:
             answer = {"type": "not_stored", "name": parcel.name, "text": str(error)}
         await asyncio.wait_for(self._websocket.send_json(answer), SEND_S)
 
-    def _files(self, hello: Hello) -> ReceivedFiles:
+    def _files(self, hello: Hello) -> ShippedFiles:
         """Files of a rank. Raises UserError where none are kept."""
         known = self._jobs.ranks.runs[hello.run].files
         if hello.rank not in known:
             folder = self._disk.claims.folder(hello.run)
-            known[hello.rank] = ReceivedFiles(folder, hello.rank, self._disk.checks.problem_of)
+            known[hello.rank] = ShippedFiles(folder, hello.rank, self._disk.checks.problem_of)
         return known[hello.rank]
 
-    async def _end(self, rank: LiveRank, is_complete: bool) -> None:
+    async def _end(self, rank: ConnectedRank, is_complete: bool) -> None:
         """A rank says good-bye; what it has sent is complete, or a later start sends the rest."""
         rank.state = ENDED
         files = self._jobs.ranks.runs[rank.hello.run].files.get(rank.hello.rank)
@@ -253,13 +253,13 @@ class _Line:
             with suppress(UserError):  # the disk is full, and the attempt stays open
                 await self._disk.run("files", files.end, rank.hello.attempt)
 
-    def _take_text(self, rank: LiveRank, message: dict[str, Any]) -> bool:
+    def _take_text(self, rank: ConnectedRank, message: dict[str, Any]) -> bool:
         """Take one text; False where the rank says good-bye."""
         kind = message.get("type")
         if kind == "heartbeat":
             rank.beat(message)
         elif kind == "ack":
-            rank.heard(message)
+            rank.acknowledge(message)
         elif kind == "hello":
             self._jobs.ranks.again(rank, Hello.from_json(message))
         elif kind == "bye":
@@ -268,11 +268,11 @@ class _Line:
             raise _Refused(MALFORMED, "a rank sends hello, heartbeat, ack, bye and frames")
         return True
 
-    async def _give(self, rank: LiveRank) -> None:
+    async def _give(self, rank: ConnectedRank) -> None:
         while True:
             command = await rank.commands.get()
             await asyncio.wait_for(self._websocket.send_json(command), SEND_S)
 
-    async def _until_replaced(self, rank: LiveRank) -> None:
+    async def _until_replaced(self, rank: ConnectedRank) -> None:
         await rank.replaced.wait()
         raise _Refused(REPLACED, f"rank {rank.hello.rank} has connected again")

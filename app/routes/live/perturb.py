@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from app.live.commands import layers_of
-from app.live.connected_rank import LiveRank
+from app.live.connected_rank import ConnectedRank
 from app.live.jobs import LiveJobs
 from app.routes.ranks import Asked
 from app.runs.hub import Hub
@@ -91,7 +91,7 @@ def _route(name: str, compute: Any) -> Route:
     return Route(_PATH + name, handle)
 
 
-def _summary(ranks: list[LiveRank]) -> dict[str, Any]:
+def _summary(ranks: list[ConnectedRank]) -> dict[str, Any]:
     """Of connected ranks: who they are, what they have, allow and are asked for."""
     asked: dict[Perturbation, list[int]] = defaultdict(list)
     for rank in ranks:

@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.live.frame_cache import Reader, Wanted
-from app.live.frame_pacing import Rounds
+from app.live.frame_pacing import FramePacing
 from app.live.jobs import LiveJobs
 from app.live.prompt import begin_prompt
 from app.settings import Role
@@ -155,7 +155,7 @@ def _wanted(websocket: WebSocket) -> Wanted:
 
 
 async def _serve(jobs: LiveJobs, websocket: WebSocket, reader: Reader) -> None:
-    rounds = Rounds(reader, tells=websocket.query_params.get("tells") == "1")
+    rounds = FramePacing(reader, tells=websocket.query_params.get("tells") == "1")
     sender = asyncio.create_task(_send(jobs, websocket, reader, rounds))
     receiver = asyncio.create_task(_hear(websocket, rounds))
     try:
@@ -172,7 +172,7 @@ async def _serve(jobs: LiveJobs, websocket: WebSocket, reader: Reader) -> None:
             raise error
 
 
-async def _send(jobs: LiveJobs, websocket: WebSocket, reader: Reader, rounds: Rounds) -> None:
+async def _send(jobs: LiveJobs, websocket: WebSocket, reader: Reader, rounds: FramePacing) -> None:
     """Frames as they come and the state each second, one after the other."""
     loop = asyncio.get_running_loop()
     due_s = loop.time()
@@ -193,7 +193,7 @@ def _state(jobs: LiveJobs, reader: Reader) -> dict[str, Any]:
     return {**state, "skipped": reader.skipped}
 
 
-async def _hear(websocket: WebSocket, rounds: Rounds) -> None:
+async def _hear(websocket: WebSocket, rounds: FramePacing) -> None:
     """Read what the browser says, until it leaves."""
     while True:
         message = await websocket.receive()

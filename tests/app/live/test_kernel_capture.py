@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.live.connected_rank import Hello, LiveRank
+from app.live.connected_rank import ConnectedRank, Hello
 from app.live.first_step import AHEAD_STEPS, with_first_step
 from app.settings import Settings
 from ingest.imports.importer import import_paths
@@ -150,7 +150,7 @@ def test_a_rank_that_is_past_the_step_refuses(captured: Captured) -> None:
 
 
 def test_the_first_step_is_beyond_what_any_rank_may_have_begun() -> None:
-    ranks = [LiveRank(Hello("a", 0, rank, 2)) for rank in range(2)]
+    ranks = [ConnectedRank(Hello("a", 0, rank, 2)) for rank in range(2)]
     ranks[0].step, ranks[1].step, ranks[1].steps_per_s = 10, 12, 2.0
     assert with_first_step({"steps": 2}, ranks) == {"steps": 2, "from": 12 + 6 + AHEAD_STEPS}
     assert with_first_step({"steps": 2, "from": 40}, ranks)["from"] == 40

@@ -119,7 +119,7 @@ def test_a_restart_goes_on_with_its_run_and_a_stranger_of_that_name_does_not(
         time.sleep(2.0)  # it is told so at its first connection
         (other / "stop").touch()
         err = ended(job)
-    assert "this run is another job's; keep TRACE_HOOKS_FOLDER over restarts" in err
+    assert "this run is another job's; keep TRACE_HOOKS_FOLDER across restarts" in err
     assert "they wait in the run's folder" in err
     with open_run(runs / "job") as run:
         assert run.attempts == [0, 1]

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.live.segment_check import problem_of
-from app.live.shipped_files import ReceivedFiles, has_ended
+from app.live.shipped_files import ShippedFiles, has_ended
 from ingest.errors import UserError
 from ingest.index.quarantine import Quarantine
 from tests.runs_builder import table
@@ -44,9 +44,9 @@ def rows_of(name: str, attempt: int) -> bytes:
     return buffer.getvalue()
 
 
-def received(folder: Path, rank: int = 3) -> ReceivedFiles:
+def received(folder: Path, rank: int = 3) -> ShippedFiles:
     folder.mkdir(exist_ok=True)
-    return ReceivedFiles(folder, rank, problem_of)
+    return ShippedFiles(folder, rank, problem_of)
 
 
 def stored(folder: Path) -> dict[str, bytes]:

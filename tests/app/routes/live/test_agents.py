@@ -17,8 +17,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from app.live.claims import Claims
 from app.live.connected_rank import Hello
-from app.live.connected_ranks import Crowded, LiveRanks
-from app.live.frame_cache import LiveFrames
+from app.live.connected_ranks import ConnectedRanks, Crowded
+from app.live.frame_cache import FrameCache
 from app.routes.live import agents
 from app.settings import Settings, Token
 from tests.app.server.ranks import (
@@ -381,7 +381,7 @@ def test_a_server_that_was_away_learns_from_the_ranks_what_is_watched(tmp_path: 
 def test_runs_and_ranks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.live.connected_ranks.MOST_RUNS", 2)
     monkeypatch.setattr("app.live.connected_ranks.MOST_RANKS", 4)
-    known = LiveRanks()
+    known = ConnectedRanks()
     first = known.enter(Hello("a", 0, 0, 8))
     known.enter(Hello("b", 0, 0, 8))
     with pytest.raises(Crowded, match="ranks of 2 runs"):
@@ -400,7 +400,7 @@ def test_runs_and_ranks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_frames_of_runs_that_are_let_go_go_with_them() -> None:
-    kept = LiveFrames()
+    kept = FrameCache()
     for run in ("a", "b"):
         kept.put((run, 0, "w1", "mlp", 0, 0, "", "", 0), b"12345678")
     kept.forget("a")
