@@ -1,4 +1,4 @@
-"""How the server itself is: /healthz for whoever watches it, /metrics for Prometheus."""
+"""Health of the server itself: /healthz for monitors, /metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from app.web.metrics import METRICS, gauge, resident_bytes
 from app.web.request_queue import RequestQueue
 
 
-def routes(hub: Hub, places: Sequence[RequestQueue]) -> list[Route]:
+def routes(hub: Hub, queues: Sequence[RequestQueue]) -> list[Route]:
     """GET /healthz (answers without a token) and /metrics."""
 
     async def healthz(request: Request) -> Response:
         problems = hub.problems()
-        full = [turns.kind for turns in places if turns.is_full]
+        full = [queue.kind for queue in queues if queue.is_full]
         health: dict[str, object] = {
             "status": "degraded" if problems or full else "ok",
             "uptime_s": round(METRICS.uptime_s, 1),

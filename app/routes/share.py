@@ -1,4 +1,4 @@
-"""A view as one HTML file to keep or send."""
+"""A view as one HTML file to store or send."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _NOT_IN_NAMES = re.compile(r"[^\w.-]+", re.ASCII)
 
 
 def file_name(run: str, finding: str | None) -> str:
-    """Name of the file for a run and what it shows."""
+    """Name of the file for a run and the finding that it shows."""
     name = f"{run}-{finding}" if finding else run
     return f"rankscope-{_NOT_IN_NAMES.sub('-', name).strip('-')[:120]}.html"
 
 
 def shown_finding(hub: Hub, view: View) -> str | None:
-    """Id of the finding that the file of a view shows, None where the view names none."""
+    """Id of the finding that the file of a view shows, None if the view names none."""
     if view.run is None or view.finding is None:
         return None
     finding = chosen(diagnosis_of(hub, view.run, view.attempt), view.finding)
     return finding.id if finding else None
 
 
-def routes(hub: Hub, turns: RequestQueue, public_url: str = "") -> list[Route]:
+def routes(hub: Hub, queue: RequestQueue, public_url: str = "") -> list[Route]:
     """GET api/run/RUN/share?page=...&<fields of the view>: the file as a download."""
 
     async def share(request: Request) -> Response:
@@ -48,11 +48,11 @@ def routes(hub: Hub, turns: RequestQueue, public_url: str = "") -> list[Route]:
             return file_name(name, shown_finding(hub, view)), content
 
         def respond(made: tuple[str, bytes]) -> Response:
-            named, content = made
-            disposition = f'attachment; filename="{named}"'
+            download_name, content = made
+            disposition = f'attachment; filename="{download_name}"'
             headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
             return Response(content, media_type="text/html", headers=headers)
 
-        return await answer(request, compute, respond, turns)
+        return await answer(request, compute, respond, queue)
 
     return [Route("/api/run/{run}/share", share)]

@@ -1,12 +1,12 @@
 """Data of the what-if page.
 
-what-if           the numbers, or {"reason": sentence} where the data do not allow them
-what-if/causes    who costs how much, beyond the paper
-what-if/replay    one step as it is replayed and without stragglers, as arrays
+what-if           the numbers, or {"reason": sentence} if the data do not allow them
+what-if/causes    which rank, stage or operation costs how much
+what-if/replay    one step as replayed and without stragglers, as arrays
 
-All take `attempt` and `steps=FIRST..LAST`; replay also `step` and `rank`. While a run has news they
-are made anew every NEW_EVERY_S at most, more seldom where that takes long; the numbers say whether
-there is newer data.
+All take `attempt` and `steps=FIRST..LAST`; replay also `step` and `rank`. While a run has new data,
+they are recomputed at most every NEW_EVERY_S, less often if that takes long; `is_outdated` says
+whether there is newer data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from app.routes.ranks import Asked
 from app.runs.held_answers import Made, Steady
 from app.runs.hub import Hub
 from app.views.whatif.analysis import Answer, Refusal, Steps, stop_here, whatif_or_why_not
-from app.views.whatif.answer import causes_told, cell_of, numbers, replayed
+from app.views.whatif.answer import causes_json, cell_of, numbers, replayed
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE, pack_arrays
 from app.web.request_queue import RequestQueue
@@ -35,7 +35,7 @@ _PATH = "/api/run/{run}/what-if"
 
 
 class _Answers:
-    """What each route answers."""
+    """The answers of this module's routes."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -43,28 +43,28 @@ class _Answers:
 
     def numbers(self, asked: Asked, stop: Stop) -> Response:
         made = self._made(asked, stop)
-        told = _refused(made.value) if isinstance(made.value, Refusal) else numbers(made.value)
-        return JSONResponse(told | {"is_outdated": self._steady.is_outdated(asked.run, made)})
+        content = _refused(made.value) if isinstance(made.value, Refusal) else numbers(made.value)
+        return JSONResponse(content | {"is_outdated": self._steady.is_outdated(asked.run, made)})
 
     def causes(self, asked: Asked, stop: Stop) -> Response:
         made = self._made(asked, stop)
-        found = made.value
-        if isinstance(found, Refusal):
-            return JSONResponse(_refused(found))
+        analysis = made.value
+        if isinstance(analysis, Refusal):
+            return JSONResponse(_refused(analysis))
         named = self._steady.get(
             asked.run,
             ("causes", made.version, _scope(asked)),
-            lambda _run: causes(found.prepared, lambda: stop_here(stop)),
+            lambda _run: causes(analysis.prepared, lambda: stop_here(stop)),
         )
-        return JSONResponse(causes_told(named.value, found))
+        return JSONResponse(causes_json(named.value, analysis))
 
     def replay(self, asked: Asked, stop: Stop) -> Response:
-        found = self._made(asked, stop).value
-        if isinstance(found, Refusal):
-            return Response(pack_arrays({}, _refused(found)), media_type=MEDIA_TYPE)
-        cell = cell_of(self._hub.run(asked.run), found, asked.whole("rank"))
+        analysis = self._made(asked, stop).value
+        if isinstance(analysis, Refusal):
+            return Response(pack_arrays({}, _refused(analysis)), media_type=MEDIA_TYPE)
+        cell = cell_of(self._hub.run(asked.run), analysis, asked.whole("rank"))
         stop_here(stop)
-        made = replayed(found, asked.whole("step"), cell)
+        made = replayed(analysis, asked.whole("step"), cell)
         return Response(pack_arrays(made.arrays, made.meta), media_type=MEDIA_TYPE)
 
     def _made(self, asked: Asked, stop: Stop) -> Made[Answer | Refusal]:
@@ -77,22 +77,22 @@ class _Answers:
 
 
 def _scope(asked: Asked) -> tuple[int | None, Steps | None]:
-    """Attempt and steps that are looked at."""
+    """The requested attempt and steps."""
     return asked.whole("attempt"), asked.pair("steps")
 
 
-def _refused(found: Refusal) -> dict[str, object]:
-    return {"reason": found.reason}
+def _refused(refusal: Refusal) -> dict[str, object]:
+    return {"reason": refusal.reason}
 
 
-def routes(hub: Hub, turns: RequestQueue) -> list[Route]:
-    """The routes of this module, worked on in turns."""
+def routes(hub: Hub, queue: RequestQueue) -> list[Route]:
+    """The routes of this module, computed in this queue."""
     answers = _Answers(hub)
 
     def route(path: str, compute: Compute) -> Route:
         async def handle(request: Request) -> Response:
             return await answer(
-                request, lambda stop: compute(Asked(request), stop), lambda made: made, turns
+                request, lambda stop: compute(Asked(request), stop), lambda made: made, queue
             )
 
         return Route(_PATH + path, handle)

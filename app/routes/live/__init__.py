@@ -1,1 +1,1 @@
-"""Routes and sockets of running jobs: agents of ranks, live status, watching, perturbing."""
+"""Routes and sockets of running jobs: agents of ranks, live status, capture requests, perturbing."""

@@ -86,7 +86,7 @@ def _worst(metrics: WhatIf) -> list[dict[str, Any]]:
     ]
 
 
-def causes_told(found: Sequence[Cause], answer: Answer) -> dict[str, Any]:
+def causes_json(found: Sequence[Cause], answer: Answer) -> dict[str, Any]:
     """Causes with what they cost, s and share of a replayed step, and what none can tell."""
     causes = [
         {

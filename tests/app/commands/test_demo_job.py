@@ -34,7 +34,7 @@ def job() -> Iterator[subprocess.Popen[bytes]]:
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     shutil.copytree(RECORDED / "slow_rank", tmp_path / "job")
     monkeypatch.setattr(demo_job, "PRINT_EVERY_S", 0.0)
-    monkeypatch.setattr(demo_job, "NEWS_EVERY_S", 0.5)
+    monkeypatch.setattr(demo_job, "STATUS_EVERY_S", 0.5)
     monkeypatch.setattr(demo_job, "LAST_PASS_S", 1.0)
     opened = Hub(tmp_path)
     yield opened

@@ -118,7 +118,7 @@ def test_a_revoked_token_starts_no_server_again(
     assert main(["serve", str(tmp_path / "runs"), "--port", "0", "--token", SECRET]) == 2
     assert "was revoked with `rankscope token revoke`" in capsys.readouterr().err
     assert main(["token", "list"]) == 0
-    assert "No server of this user has taken a token" in capsys.readouterr().out
+    assert "No server of this user has used a token" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_a_file_travels_as_it_is(name: str) -> None:
     ],
 )
 def test_a_name_that_no_rank_has_a_file_of_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="is no file of a rank"):
+    with pytest.raises(ValueError, match="is not a file of a rank"):
         Parcel(name, b"")
 
 
@@ -204,15 +204,15 @@ def test_the_run_file_is_the_first_ones(tmp_path: Path) -> None:
     ("parcel", "sentence"),
     [
         (rank_file(rank=4), "of another rank or attempt"),
-        (Parcel("ranks/0000-00003.json", b"{"), "is not read"),
-        (Parcel("ranks/0000-00003.json", b"[" * 100_000), "is not read"),
+        (Parcel("ranks/0000-00003.json", b"{"), "cannot be read"),
+        (Parcel("ranks/0000-00003.json", b"[" * 100_000), "cannot be read"),
         (Parcel("ranks/0000-00003.json", b'{"schema": "9.0"}'), "upgrade rankscope"),
         (rank_file(hooks="x" * (1 << 20)), "at most 1,048,576"),
-        (rank_file(world_size=1 << 40), "is not read"),
+        (rank_file(world_size=1 << 40), "cannot be read"),
         (run_file("day"), "of another run"),
         (run_file("night", source="kineto"), "of another run"),
         (run_file("night", importing=True), "of another run"),
-        (Parcel("run.json", b"\xff"), "is not read"),
+        (Parcel("run.json", b"\xff"), "cannot be read"),
     ],
 )
 def test_json_that_is_not_what_it_claims_to_be_is_set_aside(
@@ -284,7 +284,7 @@ def test_what_comes_after_a_rank_has_ended_an_attempt_is_set_aside(tmp_path: Pat
     for later in (files, received(tmp_path)):  # as well of a server that was started since
         assert has_ended(tmp_path, 0, 3)
         assert later.store(segment(0)) == later.store(last) == ""  # they were sent again
-    late = "came after rank 3 had ended attempt 0"
+    late = "arrived after rank 3 had ended attempt 0"
     assert late in files.store(segment(1))
     assert late in received(tmp_path).store(rank_file(end={"ts_ns": 2}))
     assert json.loads((tmp_path / last.name).read_text())["end"] == {"ts_ns": 1}
@@ -338,7 +338,7 @@ def test_a_note_that_is_damaged_gets_a_sentence(tmp_path: Path, content: str) ->
 
 def test_ranks_that_write_into_the_served_folder_send_nothing(tmp_path: Path) -> None:
     (tmp_path / "job-secret").touch()
-    with pytest.raises(UserError, match="leave TRACE_HOOKS_SHIP out"):
+    with pytest.raises(UserError, match="unset TRACE_HOOKS_SHIP"):
         received(tmp_path).store(segment(0))
 
 

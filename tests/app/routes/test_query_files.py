@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.access.auth import NoGuard
 from app.routes import query
-from app.routes.tickets import MOST_CHARACTERS, MOST_OF_ONE_SESSION, VALID_S, Kept, Tickets
+from app.routes.tickets import MOST_CHARACTERS, MOST_OF_ONE_SESSION, VALID_S, Order, Tickets
 from app.runs.hub import Hub
 from app.server import make_app
 from app.web.request_queue import AT_ONCE, Owner, RequestQueue
@@ -27,7 +27,7 @@ async def as_sentence(_request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 400)
 
 
-def text_of(kept: Kept | None) -> str | None:
+def text_of(kept: Order | None) -> str | None:
     return None if kept is None else kept.text
 
 

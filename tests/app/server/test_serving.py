@@ -214,16 +214,16 @@ def test_behind_a_proxy_with_a_prefix(prefixed: Served, strips: bool) -> None:
 def test_a_taken_port_is_a_sentence_or_the_next_one() -> None:
     with take_port(Settings(port=0)) as first:
         port = first.getsockname()[1]
-        with pytest.raises(UserError, match=f"port {port} of 127.0.0.1 is taken; stop what"):
+        with pytest.raises(UserError, match=f"port {port} of 127.0.0.1 is taken; stop the program"):
             take_port(Settings(port=port))
         with take_port(Settings(port=port), or_next=True) as other:
             assert other.getsockname()[1] > port
 
 
 def test_a_host_that_is_none_is_a_sentence() -> None:
-    with pytest.raises(UserError, match="is no address here"):
+    with pytest.raises(UserError, match="is not an address of this machine"):
         take_port(Settings(host="no.such.host.invalid"))
-    with pytest.raises(UserError, match="cannot be listened on"):
+    with pytest.raises(UserError, match="cannot listen on"):
         take_port(Settings(host="192.0.2.1", port=0))
 
 
@@ -302,7 +302,7 @@ def test_it_says_what_to_start_jobs_with_where_it_has_made_their_token(
     assert running_one.process.stdout is not None
     printed = running_one.process.stdout.readline()
     assert re.fullmatch(
-        f"live from jobs started with TRACE_HOOKS_SERVER=ws://{address} "
+        f"watch jobs live by starting them with TRACE_HOOKS_SERVER=ws://{address} "
         r"TRACE_HOOKS_TOKEN=[\w-]{32}\n",
         printed,
     )

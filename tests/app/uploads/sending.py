@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-PLACE = ".uploads"
+UPLOADS_FOLDER = ".uploads"
 TUS = {"tus-resumable": "1.0.0"}
 STREAM = {**TUS, "content-type": "application/offset+octet-stream"}
 
@@ -92,7 +92,7 @@ def imported(client, *files):
 
 def left(runs):
     """Names below the place of uploads, and of imports that were not finished."""
-    place = runs / PLACE
+    place = runs / UPLOADS_FOLDER
     unfinished = [path.name for path in runs.glob(".import-*")]
     return sorted(path.name for path in place.iterdir()) + unfinished if place.is_dir() else []
 

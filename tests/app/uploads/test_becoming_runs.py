@@ -17,8 +17,8 @@ from app.uploads.files import FileHead
 from app.uploads.uploads import Uploads
 from ingest.errors import DiskFull
 from tests.app.uploads.sending import (
-    PLACE,
     TUS,
+    UPLOADS_FOLDER,
     begun,
     ended,
     endless,
@@ -64,7 +64,7 @@ def test_what_cannot_be_read_is_one_sentence_and_leaves_nothing(client, runs):
     told = imported(client, ("notes.txt", b"no trace at all"))
     assert told["state"] == "failed"
     assert "notes.txt" in told["error"]
-    assert PLACE not in told["error"]
+    assert UPLOADS_FOLDER not in told["error"]
     assert "\n" not in told["error"]
     assert left(runs) == []
     assert client.get("/api/runs").json()["runs"] == []
@@ -118,7 +118,7 @@ def test_a_full_disk_keeps_the_files_and_is_waited_for(client, hub, runs, monkey
     assert told["error"].startswith("The disk of the server is full; all files are kept")
     assert told["offset"] == told["total_bytes"]
     [place] = left(runs)
-    assert (runs / PLACE / place / "files" / "a.json").read_bytes() == trace(0)
+    assert (runs / UPLOADS_FOLDER / place / "files" / "a.json").read_bytes() == trace(0)
     free[0] += 5 << 20  # too little more
     time.sleep(0.1)
     assert client.get(url).json()["state"] == "waiting"
@@ -171,14 +171,14 @@ def test_a_server_that_waits_for_room_leaves_the_files_to_the_next_one(runs, mon
     first.import_if_whole(upload)
     until = time.monotonic() + 10
     while upload.state != "waiting":
-        assert time.monotonic() < until, upload.told()
+        assert time.monotonic() < until, upload.as_json()
         time.sleep(0.01)
     first.close()
     monkeypatch.undo()
     second = Uploads(runs)
-    again = second.get(upload.place.id)
+    again = second.get(upload.storage.id)
     while again.state != "done":
-        assert time.monotonic() < until + 10, again.told()
+        assert time.monotonic() < until + 10, again.as_json()
         time.sleep(0.01)
     second.close()
 

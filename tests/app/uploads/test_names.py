@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.uploads.files import FileHead, Files, parse_list, run_name, safe_name, safe_place, title
+from app.uploads.files import FileHead, Files, parse_list, run_name, safe_name, safe_path, title
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_names_have_no_folders_and_no_surprises(name, safe):
     ],
 )
 def test_places_are_below_their_folder(name, place):
-    assert safe_place(name) == Path(place)
+    assert safe_path(name) == Path(place)
 
 
 def test_long_names_keep_their_ending():

@@ -139,7 +139,7 @@ def test_an_unknown_upload_is_a_sentence(client, name):
 
 
 def test_there_is_an_end_to_uploads_under_way(runs, monkeypatch):
-    monkeypatch.setattr(app.uploads.uploads, "MOST_UNDER_WAY", 2)
+    monkeypatch.setattr(app.uploads.uploads, "MOST_UNFINISHED", 2)
     uploads = Uploads(runs)
     for _ in range(2):
         uploads.create([FileHead("a", 10)])

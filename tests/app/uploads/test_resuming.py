@@ -66,7 +66,7 @@ def test_two_connections_never_mix(runs, monkeypatch):
     upload.append(second, b"34")
     upload.release(first)
     upload.append(second, b"5")
-    assert upload.place.files.paths[0].read_bytes() == b"12345"
+    assert upload.storage.files.paths[0].read_bytes() == b"12345"
     uploads.close()
 
 

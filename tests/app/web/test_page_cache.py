@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from app.routes.live.status import _place
+from app.routes.live.status import _free_number
 from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Settings
@@ -129,10 +129,10 @@ def test_answers_of_a_run_are_the_same_cached_compressed_or_not(client: Client) 
 
 def test_each_socket_gets_the_first_free_number() -> None:
     taken: set[int] = set()
-    with _place(taken) as first, _place(taken) as second:
+    with _free_number(taken) as first, _free_number(taken) as second:
         assert (first, second) == (0, 1)
-        with _place(taken) as third:
+        with _free_number(taken) as third:
             assert third == 2
-        with _place(taken) as again:
+        with _free_number(taken) as again:
             assert again == 2
     assert not taken

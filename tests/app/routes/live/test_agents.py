@@ -85,7 +85,7 @@ def test_tokens_of_people_and_of_jobs_are_apart(tmp_path: Path) -> None:
             guarded.socket("/live/frames", additional_headers=BEARER),
         ):
             pass
-    with pytest.raises(ValueError, match="--job-token is a --token as well"):
+    with pytest.raises(ValueError, match="--job-token is also a --token"):
         Settings(tokens=(Token(OPERATOR),), job_token=OPERATOR)
 
 
