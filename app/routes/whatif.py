@@ -20,7 +20,7 @@ from starlette.routing import Route
 from app.routes.ranks import Asked
 from app.runs.held_answers import Made, Steady
 from app.runs.hub import Hub
-from app.views.whatif.analysis import Answer, Refusal, Steps, stop_here, whatif_or_why_not
+from app.views.whatif.analysis import Answer, Refusal, Steps, stop_here, whatif_or_refusal
 from app.views.whatif.answer import causes_json, cell_of, numbers, replayed
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE, pack_arrays
@@ -72,7 +72,7 @@ class _Answers:
         return self._steady.get(
             asked.run,
             ("numbers", attempt, steps),
-            lambda run: whatif_or_why_not(run, attempt, steps, stop),
+            lambda run: whatif_or_refusal(run, attempt, steps, stop),
         )
 
 

@@ -25,7 +25,7 @@ from app.runs.hub import Hub
 from app.settings import Role
 from app.view_state import format_ranks
 from app.views.model.losses import logged_losses, losses
-from app.views.model.perturbations import recorded, told
+from app.views.model.perturbations import as_json, recorded
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE, pack_arrays
 from app.web.caller import ROLE
@@ -44,9 +44,9 @@ def routes(hub: Hub, jobs: LiveJobs) -> list[BaseRoute]:
 
     def perturbed(asked: Asked, stop: Stop) -> Response:
         run = hub.run(asked.run)
-        found = told(hub.paced(asked.run, "perturbations", recorded, stop), run)
-        said = {"perturbations": found, "attempts": run.attempts, "state": run.state}
-        return JSONResponse(said, headers=_NO_STORE)
+        shown = as_json(hub.paced(asked.run, "perturbations", recorded, stop), run)
+        content = {"perturbations": shown, "attempts": run.attempts, "state": run.state}
+        return JSONResponse(content, headers=_NO_STORE)
 
     def captures(asked: Asked, stop: Stop) -> Response:
         rows = (
