@@ -7,7 +7,7 @@ import time
 from app.analysis.diagnosis import diagnosis_of
 from app.runs.hub import Hub
 from app.view_state import View
-from app.views.run.kpis import Kpi, Scope, measured, with_heard
+from app.views.run.kpis import Kpi, Scope, measured, with_reporting
 from diagnosis.findings import Diagnosis
 from ingest.stopping import Stop
 
@@ -36,10 +36,10 @@ def kpis_of(
     key = ("kpis", view.attempt, scope)
     kept = hub.followed(view.run, key, lambda run: measured(run, view.attempt, scope))
     if now_ns is not None:
-        return with_heard(hub.run(view.run), view.attempt, kept, now_ns)
+        return with_reporting(hub.run(view.run), view.attempt, kept, now_ns)
     return hub.recent(
         view.run,
         ("tiles", view.attempt, scope),
-        lambda run: with_heard(run, view.attempt, kept, time.time_ns()),
+        lambda run: with_reporting(run, view.attempt, kept, time.time_ns()),
         HEARD_EVERY_S,
     )

@@ -98,9 +98,8 @@ def as_text(answer: Answer) -> str:
         worst = worst_first(metrics.M_W_ranks, metrics)
         named, num_more = ", ".join(map(str, worst[:_WORKERS_SHOWN])), len(worst) - _WORKERS_SHOWN
         named += f" and {num_more} more" if num_more > 0 else ""
-        lines.append(
-            f"M_W        {100 * metrics.M_W:.1f} % of the lost time is recovered without rank {named}"
-        )
+        recovered = f"{100 * metrics.M_W:.1f} % of the lost time is recovered"
+        lines.append(f"M_W        {recovered} without rank {named}")
     if metrics.M_S is not None:
         lines.append(
             f"M_S        {100 * metrics.M_S:.1f} % of it is recovered without the last stage"

@@ -159,7 +159,7 @@ def drawn(
     With an `axis` columns are equally wide on it, and `place` has where each stands.
     """
     if height < 1 or width < 1 or height * width > MOST_CELLS:
-        raise UserError(f"a map of {height} x {width} cells cannot be drawn; ask for a smaller one")
+        raise UserError(f"a map of {height} x {width} cells cannot be drawn; request a smaller one")
     value_RS = tensors.values.get(statistic.name, np.zeros((0, 0), dtype=np.float32))
     steps_S = tensors.steps_S[: value_RS.shape[1]].astype(np.float64)
     rows_H, columns_W = edges(value_RS.shape[0], height), _columns(steps_S, width, axis)

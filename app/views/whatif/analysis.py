@@ -111,7 +111,7 @@ def _fidelity_note(fidelity: float) -> tuple[str, ...]:
     if fidelity > 0:
         return (
             f"Measured steps are {100 * fidelity:.0f} % longer than replayed ones: gaps between "
-            "operations (launches, pauses, waiting for data) cost that, and no number here includes it.",
+            "operations (launches, pauses, waiting for data) cost that, which no number here includes.",
         )
     return (
         f"Measured steps are {-100 * fidelity:.0f} % shorter than replayed ones: operations ran "

@@ -151,7 +151,7 @@ def test_columns_stand_where_their_steps_are_in_time_and_tokens(site: Site) -> N
     told = site.client.get("/api/run/health/model/axes").json()["axes"]
     assert [(one["name"], one["why_not"][:28]) for one in told] == [
         ("time", ""),
-        ("tokens", "the run tells no tokens per "),
+        ("tokens", "the run logs no tokens per "),
     ]
     told = site.client.get("/api/run/plain/model/axes").json()["axes"]
     assert [one["why_not"] for one in told] == ["", ""]

@@ -58,9 +58,9 @@ def test_an_earlier_attempt_does_not_know_of_a_later_one(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("tokens", "says"),
     [
-        (lambda _, step: None, "tells no tokens per step"),
-        (lambda _, step: 0.0, "tells no tokens per step"),
-        (lambda _, step: None if step == 2 else 8.0, "1 of its 6 steps tell no tokens"),
+        (lambda _, step: None, "logs no tokens per step"),
+        (lambda _, step: 0.0, "logs no tokens per step"),
+        (lambda _, step: None if step == 2 else 8.0, "1 of its 6 steps log no tokens"),
     ],
 )
 def test_tokens_that_are_not_told_are_no_axis(tmp_path: Path, tokens: Tokens, says: str) -> None:

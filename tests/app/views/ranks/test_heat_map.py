@@ -17,7 +17,7 @@ from app.views.ranks.heat_map import (
     row_order,
     worst_cells,
 )
-from app.views.ranks.host_map import NOBODY, host_map
+from app.views.ranks.host_map import NO_RANK, host_map
 from app.views.ranks.scales import IN_NOISE, NO_DATA
 from ingest.errors import UserError
 from tests.app.ranks_helpers import cells_of, places_of
@@ -123,7 +123,7 @@ def test_hosts_of_any_names_have_an_order():
 
 @pytest.mark.parametrize("size", [(0, 10), (10, 0), (10_000, 10_000)])
 def test_a_size_that_cannot_be_drawn_is_a_sentence(size):
-    with pytest.raises(UserError, match="cannot be drawn; ask for a smaller one"):
+    with pytest.raises(UserError, match="cannot be drawn; request for a smaller one"):
         heat_map(cells_of(np.zeros((2, 2))), height=size[0], width=size[1])
 
 
@@ -155,7 +155,7 @@ def test_hosts_have_a_row_each_and_places_without_a_rank_are_nobody():
     found = host_map(grid(cells_of(deviation, per_host=4)))
     assert found.hosts == ["host-0", "host-1", "host-2"]
     assert found.code_HP.shape == (3, 4)
-    assert list(found.rank_HP[2]) == [8, 9, NOBODY, NOBODY]
+    assert list(found.rank_HP[2]) == [8, 9, NO_RANK, NO_RANK]
     assert list(found.code_HP[2] > IN_NOISE) == [False, True, False, False]
     assert list(found.code_HP[2, 2:]) == [NO_DATA] * 2
 

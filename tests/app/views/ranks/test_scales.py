@@ -71,7 +71,7 @@ def test_metrics_are_complete():
 
 def test_an_unknown_metric_is_a_sentence():
     assert metric_of(None).name == "slowdown"
-    with pytest.raises(UserError, match="there is no metric 'x'; take one of slowdown, step_time"):
+    with pytest.raises(UserError, match="there is no metric 'x'; choose one of slowdown"):
         metric_of("x")
 
 

@@ -65,7 +65,7 @@ def test_steps_marks_and_restarts(hub: Hub) -> None:
         (8, "checkpoint"),
     ]
     said = {mark.kind: mark.text for mark in strip.marks}
-    assert said["restart"] == "Attempt 1 goes on from step 4."
+    assert said["restart"] == "Attempt 1 continues from step 4."
     assert said["checkpoint"].startswith("Checkpoint, ")
     assert said["error"] == HOSTILE  # as it is: the browser shows it as text
 
