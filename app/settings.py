@@ -1,4 +1,4 @@
-"""Settings of a server, checked when created: address, prefix, public name, TLS, tokens, proxies."""
+"""Settings of a server, checked when created: address, public name, TLS, tokens, proxies."""
 
 from __future__ import annotations
 

@@ -75,7 +75,9 @@ def training_job(
 
 
 def _end(job: subprocess.Popen[bytes]) -> None:
-    """Ask the launcher to end its ranks, then kill the whole job; a second Ctrl-C kills it at once."""
+    """Ask the launcher to end its ranks, then kill the whole job; a second Ctrl-C kills it at
+    once.
+    """
     if job.poll() is None:
         print("stopping the job", flush=True)
         job.terminate()

@@ -28,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Index everything once, or until interrupted; 0. Raises UserError if another process indexes."""
+    """Index everything once, or until interrupted; 0. Raises UserError if another process
+    indexes.
+    """
     store, keep = RunStore(arguments.runs), keep_of(arguments)
     if not arguments.follow and not store.folders():
         raise UserError(f"{arguments.runs} contains no run; give a run folder or a folder of runs")

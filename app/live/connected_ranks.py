@@ -79,7 +79,9 @@ class LiveRun:
             }
 
     def costs(self) -> dict[str, dict[str, float]]:
-        """Costs of each capture request: the maximum over ranks of per-step values, else the sum."""
+        """Costs of each capture request: the maximum over ranks of per-step values, else the
+        sum.
+        """
         totals: dict[str, dict[str, float]] = {}
         for rank in self.connected:
             for cost in rank.costs:

@@ -142,7 +142,9 @@ def _check_rows(rows: pa.Table, footer: pq.FileMetaData, name: SegmentName) -> N
 
 
 def _check_statistics(rows: pa.Table, footer: pq.FileMetaData, index: int, column: str) -> None:
-    """Compare the footer's statistics with the rows: they later decide which queries read the file."""
+    """Compare the footer's statistics with the rows: they later decide which queries read the
+    file.
+    """
     extents = []
     for group in range(footer.num_row_groups):
         statistics = footer.row_group(group).column(index).statistics

@@ -156,7 +156,9 @@ class ShippedFiles:
         return problem
 
     def _late(self, name: str, attempt: int | None) -> str:
-        """What is wrong with a file of an attempt that the rank has ended; '' for other attempts."""
+        """What is wrong with a file of an attempt that the rank has ended; '' for other
+        attempts.
+        """
         if attempt is None or _ended(attempt) not in self._last:
             return ""
         return f"{name} arrived after rank {self._rank} had ended attempt {attempt}"

@@ -91,7 +91,9 @@ def axes_of(run: Run, wanted: Wanted, kind: str, unit: bool, stop: Stop | None =
 
 
 def principal_directions(state_NC: Floats) -> Floats:
-    """The NUM_AXES directions of greatest variance, CA; the largest component of each is positive."""
+    """The NUM_AXES directions of greatest variance, CA; the largest component of each is
+    positive.
+    """
     centred_NC = state_NC.astype(np.float64) - state_NC.mean(0, dtype=np.float64)
     # the smaller of the two products gives the same directions
     is_wide = len(centred_NC) < centred_NC.shape[1]

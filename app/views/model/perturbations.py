@@ -68,7 +68,9 @@ class Recorded:
 
 
 def recorded_in(rows: Iterable[_Row]) -> list[Recorded]:
-    """Perturbations in rows of the query `marks`, in order of their first step; skips damaged rows."""
+    """Perturbations in rows of the query `marks`, in order of their first step; skips damaged
+    rows.
+    """
     perturbations: dict[tuple[int, Perturbation], Recorded] = {}
     for row in rows:
         try:

@@ -36,7 +36,9 @@ _LAYER = re.compile(r"(?:^|\.)[0-9]+(?:\.|$)")
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the map. `layer`: in the whole model, -1 outside of layers; `head`: -1 for none."""
+    """One row of the map. `layer`: in the whole model, -1 outside of layers; `head`: -1 for
+    none.
+    """
 
     layer: int
     name: str

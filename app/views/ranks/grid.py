@@ -106,7 +106,9 @@ def _median(value_RS: Floats) -> Floats:
 
 
 def why_no_steps(run: Run, otherwise: str) -> str:
-    """Why there is no value if no step is finished; `otherwise`: the reason if the run has ended."""
+    """Why there is no value if no step is finished; `otherwise`: the reason if the run has
+    ended.
+    """
     return otherwise if run.state == "finished" else "No finished step yet."
 
 

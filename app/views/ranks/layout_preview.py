@@ -43,7 +43,7 @@ def _groups_sentence(run: Run, layout: ParallelLayout) -> str:
     if not rows:
         return "No recorded process group shows whether this layout is right."
     if all(len(row["ranks"]) == layout.world_size for row in rows):
-        return "All recorded process groups span the whole job, which does not show whether it is right."
+        return "All recorded process groups span the whole job: they do not show if it is right."
     along = Counter(layout.axis_of(row["ranks"]) for row in rows)
     unfit = along.pop("unknown", 0)
     fit = ", ".join(

@@ -167,7 +167,9 @@ def _framework(name: str, versions: Mapping[str, Any]) -> str:
 
 
 def summed(sentences: Sequence[str]) -> tuple[Sentence, ...]:
-    """Sentences in order; three or more that differ only in names and numbers are folded into one."""
+    """Sentences in order; three or more that differ only in names and numbers are folded into
+    one.
+    """
     similar: dict[str, list[str]] = {}
     for sentence in sentences:
         text = printable(sentence)

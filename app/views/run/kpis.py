@@ -1,4 +1,4 @@
-"""The key figures on top of the overview: now, compared with a baseline of the run, and over time."""
+"""The key figures on top of the overview: now, against a baseline of the run, and over time."""
 
 from __future__ import annotations
 
@@ -195,7 +195,9 @@ def baseline_of(series: Series, now: Series, until: int | None) -> Baseline | No
 
 
 def _with_noise_of(base: Baseline | None, now: Series) -> Baseline | None:
-    """The baseline with the greater of the noise before and now: three steps say little about it."""
+    """The baseline with the greater of the noise before and now: three steps say little about
+    it.
+    """
     return None if base is None else replace(base, noise=max(base.noise, _noise(now)))
 
 

@@ -189,7 +189,9 @@ def activity_ns(card: Card) -> int:
 
 
 def _last_sign_ns(card: Card, state: str) -> int:
-    """When the run was last active: an ended run at its end, even if its files were copied later."""
+    """When the run was last active: an ended run at its end, even if its files were copied
+    later.
+    """
     ended_ns = (card.facts or {}).get("ended_ns")
     is_over = state == "finished" and card.is_live and ended_ns is not None
     return int(ended_ns) if is_over else activity_ns(card)

@@ -110,8 +110,8 @@ def _fidelity_note(fidelity: float) -> tuple[str, ...]:
         return ()
     if fidelity > 0:
         return (
-            f"Measured steps are {100 * fidelity:.0f} % longer than replayed ones: gaps between "
-            "operations (launches, pauses, waiting for data) cost that, which no number here includes.",
+            f"Measured steps are {100 * fidelity:.0f} % longer than replayed ones, because of gaps "
+            "between operations (launches, pauses, waiting for data); no number here includes them.",
         )
     return (
         f"Measured steps are {-100 * fidelity:.0f} % shorter than replayed ones: operations ran "

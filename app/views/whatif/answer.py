@@ -87,7 +87,9 @@ def _worst(metrics: WhatIf) -> list[dict[str, Any]]:
 
 
 def causes_json(causes: Sequence[Cause], answer: Answer) -> dict[str, Any]:
-    """Causes with their costs, in s and as share of a replayed step, and what is not identifiable."""
+    """Causes with their costs, in s and as share of a replayed step, and what is not
+    identifiable.
+    """
     costs = [
         {
             "kind": cause.kind,
@@ -158,7 +160,9 @@ def _lanes(prepared: Prepared, step_index: int, cell: Cell | None) -> list[Cell]
 
 
 def _busy(prepared: Prepared, step_index: int) -> npt.NDArray[np.float64]:
-    """Compute of the busiest stage of each dp rank in one step, s: the others wait for the largest."""
+    """Compute of the busiest stage of each dp rank in one step, s: the others wait for the
+    largest.
+    """
     ops = prepared.ops
     members = [[op for t in COMPUTE for op in ops.of_type(t, p)] for p in range(ops.sizes.pp)]
     busy_D: npt.NDArray[np.float64] = np.max(
