@@ -154,7 +154,7 @@ def _ranks(client: httpx.Client) -> list[dict[str, Any]]:
 
 def _wait_for_ranks(client: httpx.Client, number: int) -> None:
     deadline = time.monotonic() + CONNECT_S
-    while sum(one["state"] == "connected" for one in _ranks(client)) < number:
+    while sum(rank["state"] == "connected" for rank in _ranks(client)) < number:
         if time.monotonic() > deadline:
             raise SystemExit("the ranks did not connect; see what the server says")
         time.sleep(0.2)
@@ -169,7 +169,7 @@ def _post(client: httpx.Client, asked: dict[str, Any]) -> None:
 
 
 def _told(rank: Mapping[str, Any]) -> float:
-    return max((one["cost_ms_per_step"] for one in rank["watches"]), default=0.0)
+    return max((watch["cost_ms_per_step"] for watch in rank["watches"]), default=0.0)
 
 
 def _step_starts(run: Path) -> dict[int, np.ndarray]:

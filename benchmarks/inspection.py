@@ -132,7 +132,9 @@ class Watched:
         most = {"rows": MAX_ROWS, "bytes_per_s": MAX_BYTES_PER_S, "every": EVERY}
         acks = self.tracer.inspect({**most, **watch})
         assert all(ack.ok for ack in acks), acks
-        self.source: Any = next(one for one in self.tracer.sources if one.name == "inspection")
+        self.source: Any = next(
+            source for source in self.tracer.sources if source.name == "inspection"
+        )
         self._training = training
         self._number = 0
         drain = next(one for one in threading.enumerate() if one.name == "trace_hooks drain")

@@ -176,8 +176,8 @@ def summary(times: Times) -> dict[str, Any]:
     parts = [p for s in seen if times.happened.get(s, 0) > first and (p := times.parts(s))]
     return {
         "conditions": conditions(ranks=8, recording=RECORDED.name),
-        "event to pixel": spread([sum(one.values()) for one in parts]),
-        "parts": {name: spread([one[name] for one in parts]) for name in PARTS},
+        "event to pixel": spread([sum(part.values()) for part in parts]),
+        "parts": {name: spread([part[name] for part in parts]) for name in PARTS},
     }
 
 

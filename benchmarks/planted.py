@@ -153,12 +153,12 @@ def said(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     """What counts of the findings."""
     return [
         {
-            "kind": one.kind,
-            "ranks": tuple(place.rank for place in one.culprits),
-            "steps": (one.first_step, one.last_step),
-            "stages": one.stages,
+            "kind": finding.kind,
+            "ranks": tuple(place.rank for place in finding.culprits),
+            "steps": (finding.first_step, finding.last_step),
+            "stages": finding.stages,
         }
-        for one in diagnosis.findings
+        for finding in diagnosis.findings
     ]
 
 
@@ -176,8 +176,8 @@ def score(job: Job, step_ms: Mapping[int, float], mark_ns: Mapping[int, int]) ->
             episode.step_s = statistics.median(own) / 1e3
             episode.step_ratio = statistics.median(own) / statistics.median(beside)
     for at_ns, findings in job.said:
-        for one in findings:
-            _judge(job, at_ns, one)
+        for finding in findings:
+            _judge(job, at_ns, finding)
 
 
 def _judge(job: Job, at_ns: int, one: Mapping[str, Any]) -> None:

@@ -46,7 +46,7 @@ def tables(machines: list[tuple[Machine, list[Result]]]) -> str:
     if not machines:
         rows = [f"| ({part.letter}) {part.shows} | not run |" for part in PARTS]
         return "\n| part | |\n|---|---|\n" + "\n".join(rows) + "\n\n"
-    return "\n" + "\n".join(_of_machine(*one) for one in machines) + "\n"
+    return "\n" + "\n".join(_of_machine(*machine) for machine in machines) + "\n"
 
 
 def _of_machine(machine: Machine, results: list[Result]) -> str:

@@ -91,7 +91,9 @@ def test_the_default_level_may_take_nothing_of_the_device(more: int, holds: bool
     alone, found = memory([MIB] * 4, peak=100 * MIB), memory([3 * MIB] * 4, 100 * MIB + more)
     given = figures("layers", alone, found, is_promised=True)
     assert given[0].holds is holds
-    assert [one.holds for one in figures("watch", alone, found, is_promised=False)] == [None] * 5
+    assert [figure.holds for figure in figures("watch", alone, found, is_promised=False)] == [
+        None
+    ] * 5
     host = next(one for one in given if "host" in one.name)
     assert host.value == 2
     assert "growth per 1,000 steps 0.00 MiB" in host.note

@@ -113,7 +113,7 @@ def test_a_kernel_belongs_to_the_step_that_launched_it(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(json.dumps(seen).encode()))
     found = read_file(path)
     assert capture.in_steps(found) == [1, 1]
-    assert [one.begin_us for one in found.kernels] == [40, 45, 50]
+    assert [kernel.begin_us for kernel in found.kernels] == [40, 45, 50]
     assert found.unix_ns(40) == BASE_NS + 40_000
 
 
@@ -178,7 +178,7 @@ def test_spans_of_the_hooks_carry_the_number_that_the_profiler_has(tmp_path: Pat
     finally:
         tracer.stop()
     pairs = compared(rows_of(tmp_path / "runs", "spans"), found)
-    assert len([one for one in pairs if one.kind == "optimizer"]) == 2
-    assert {"forward", "backward", "optimizer"} <= {one.kind for one in pairs}
-    assert all(one.error_us > 0 for one in pairs)
-    assert all(0 < one.busy_us <= one.work_us for one in pairs)
+    assert len([pair for pair in pairs if pair.kind == "optimizer"]) == 2
+    assert {"forward", "backward", "optimizer"} <= {pair.kind for pair in pairs}
+    assert all(pair.error_us > 0 for pair in pairs)
+    assert all(0 < pair.busy_us <= pair.work_us for pair in pairs)

@@ -154,7 +154,7 @@ def _say_times(place: Place, name: str, training: Training, stepping: Stepping =
 def _say_compared(place: Place, name: str, spans: list[Compared], kinds: Sequence[str]) -> None:
     """Figures of each kind of span; raises ValueError where one was not recorded at all."""
     for kind in kinds:
-        own = [one for one in spans if one.kind == kind]
+        own = [span for span in spans if span.kind == kind]
         if not own:
             raise ValueError(f"no {kind} of the hooks has kernels of torch.profiler in it")
         errors = sorted(one.error_us for one in own)
@@ -178,7 +178,7 @@ def _say_compared(place: Place, name: str, spans: list[Compared], kinds: Sequenc
                 note=f"by more than {TOO_SHORT_US:g} us",
             )
         )
-    late = sorted(one.late_us for one in spans)
+    late = sorted(span.late_us for span in spans)
     place.say_of_gpu(
         Figure(
             f"{name}: ends of spans, later by our clock than by the profiler's",

@@ -100,10 +100,12 @@ def _growth_note(alone: Memory, found: Memory, value: Callable[[Sample], int]) -
 
 def growth(samples: Sequence[Sample], value: Callable[[Sample], int]) -> float:
     """Bytes per 1,000 steps by least squares, the first quarter of the steps left out."""
-    late = [one for one in samples if one.step >= samples[-1].step / 4]
+    late = [sample for sample in samples if sample.step >= samples[-1].step / 4]
     if len(late) < 2:
         return 0.0
-    slope = statistics.linear_regression([one.step for one in late], list(map(value, late))).slope
+    slope = statistics.linear_regression(
+        [sample.step for sample in late], list(map(value, late))
+    ).slope
     return 1_000 * slope
 
 

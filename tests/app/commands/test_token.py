@@ -67,16 +67,16 @@ def test_a_token_is_revoked_while_the_server_runs_with_all_it_opened(
     assert f"token {roles['viewer'][:12]} and its session are revoked\n" == capsys.readouterr().out
     for headers in (bearer, cookie):
         wait_until(lambda headers=headers: ask(address, "/api/runs", **headers)[0] == 401)  # type: ignore[misc]
-    for one in sockets:
-        with one, pytest.raises(ConnectionClosed):
-            drain(one)
+    for socket in sockets:
+        with socket, pytest.raises(ConnectionClosed):
+            drain(socket)
     assert ask(address, "/api/runs", Authorization=f"Bearer {SECRET}")[0] == 200
 
 
 def test_a_session_is_revoked_alone(started: Command, capsys: pytest.CaptureFixture[str]) -> None:
     address = urlsplit(started.url()).netloc
     first, second = logged_in(address, SECRET), logged_in(address, SECRET)
-    oldest, _ = sorted(listed(capsys)["sessions"], key=lambda one: one["began_s"])
+    oldest, _ = sorted(listed(capsys)["sessions"], key=lambda session: session["began_s"])
     assert main(["token", "revoke", oldest["digest"][:12]]) == 0
     wait_until(lambda: ask(address, "/api/runs", **first)[0] == 401)
     assert ask(address, "/api/runs", **second)[0] == 200

@@ -205,8 +205,8 @@ def test_twenty_browsers_on_one_watch_one_of_them_very_slow(
             browsers = [threading.Thread(target=browse) for _ in range(NUM_BROWSERS - 1)]
             for one in browsers:
                 one.start()
-            for one in browsers:
-                one.join(6 * WAIT_S)
+            for browser in browsers:
+                browser.join(6 * WAIT_S)
             assert len(seen) == NUM_BROWSERS - 1
             grown = server.resident_bytes() - before
             assert grown < num_frames * size / 2  # what a queue for the slow one would hold

@@ -44,11 +44,11 @@ class Captured:
     def __init__(self, folder: Path, answer: dict[str, Any], late: dict[str, Any]) -> None:
         self.folder, self.answer, self.late = folder, answer, late
         self.losses: list[list[float]] = []
-        self.spans = [one for one in rows(folder, "spans") if one["mode"] == "imported"]
+        self.spans = [row for row in rows(folder, "spans") if row["mode"] == "imported"]
 
 
 def marks(folder: Path) -> list[dict[str, Any]]:
-    return [one for one in rows(folder, "marks") if one["kind"] == "kernel_capture"]
+    return [row for row in rows(folder, "marks") if row["kind"] == "kernel_capture"]
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def _wait_for_pace(server: Served) -> None:
 @pytest.mark.torch
 def test_all_ranks_begin_with_the_same_step(captured: Captured) -> None:
     assert captured.answer["silent"] == []
-    assert [one["ok"] for one in captured.answer["acks"]] == [True] * RANKS
+    assert [ack["ok"] for ack in captured.answer["acks"]] == [True] * RANKS
     by_rank = {rank: set[int]() for rank in range(RANKS)}
     for span in captured.spans:
         by_rank[span["rank"]].add(span["step"])
@@ -98,7 +98,7 @@ def test_all_ranks_begin_with_the_same_step(captured: Captured) -> None:
 
 @pytest.mark.torch
 def test_operators_lie_within_their_steps(captured: Captured) -> None:
-    steps = {(one["rank"], one["step"]): one for one in rows(captured.folder, "steps")}
+    steps = {(row["rank"], row["step"]): row for row in rows(captured.folder, "steps")}
     names = set()
     for span in captured.spans:
         step = steps[span["rank"], span["step"]]
@@ -109,8 +109,8 @@ def test_operators_lie_within_their_steps(captured: Captured) -> None:
         assert (span["kind"], span["track"][:4]) == ("host", "ops ")
     assert {"aten::addmm", "aten::embedding", "aten::_log_softmax"} <= names
     assert max(span["depth"] for span in captured.spans) > 1
-    forwards = [one for one in rows(captured.folder, "spans") if one["kind"] == "forward"]
-    inside = [one for one in forwards if one["step"] == captured.spans[0]["step"]]
+    forwards = [row for row in rows(captured.folder, "spans") if row["kind"] == "forward"]
+    inside = [forward for forward in forwards if forward["step"] == captured.spans[0]["step"]]
     products = [one for one in captured.spans if one["name"] == "aten::addmm"]
     assert any(
         span["rank"] == outer["rank"]
@@ -132,14 +132,14 @@ def test_training_is_the_same_with_and_without(captured: Captured, tmp_path: Pat
 def test_what_it_cost_and_the_profilers_own_trace_are_kept(
     captured: Captured, tmp_path: Path
 ) -> None:
-    told = [json.loads(one["args"]) for one in marks(captured.folder) if one["args"]]
+    told = [json.loads(mark["args"]) for mark in marks(captured.folder) if mark["args"]]
     assert [one["steps"] for one in told] == [STEPS] * RANKS
     assert all(one["step_ms"] > 0 and one["start_and_stop_ms"] > 0 for one in told)
     kept = sorted((captured.folder / "runs" / "job" / "kernels").iterdir())
     assert [path.name[:15] for path in kept] == [f"0000-rank-{n:05d}" for n in range(RANKS)]
     import_paths(kept, tmp_path / "runs")
-    steps = {(one["rank"], one["step"]) for one in rows(tmp_path, "steps")}
-    assert steps == {(one["rank"], one["step"]) for one in captured.spans}
+    steps = {(row["rank"], row["step"]) for row in rows(tmp_path, "steps")}
+    assert steps == {(span["rank"], span["step"]) for span in captured.spans}
 
 
 @pytest.mark.torch

@@ -52,7 +52,7 @@ def test_all_ranks_go_after_the_same_step_or_none_does(server: Served) -> None:
         heard[5] = listening(found[5], refuses="this rank is busy")
         status, answer = prompt(server, "all", ASKED)
         assert (status, answer["step"]) == (200, None)
-        assert [one["text"] for one in answer["acks"] if not one["ok"]] == ["this rank is busy"]
+        assert [ack["text"] for ack in answer["acks"] if not ack["ok"]] == ["this rank is busy"]
         assert all(one[-1] == Word(answer["id"], False) for one in heard)
 
 

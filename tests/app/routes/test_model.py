@@ -69,9 +69,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 def test_what_was_recorded_stands_in_the_order_of_the_model(site: Site) -> None:
     told = site.recorded("health")
-    names = [one["name"] for one in told["tensors"]]
+    names = [tensor["name"] for tensor in told["tensors"]]
     assert names == ["residual", "mlp", "output", "gradient", "weight", "update", "heads"]
-    by_name = {one["name"]: {s["name"] for s in one["statistics"]} for one in told["tensors"]}
+    by_name = {
+        tensor["name"]: {s["name"] for s in tensor["statistics"]} for tensor in told["tensors"]
+    }
     assert "update_ratio" in by_name["update"]
     assert "update_ratio" not in by_name["residual"]
     assert by_name.pop("heads") == {"max_logit", "entropy"}

@@ -275,9 +275,9 @@ def test_the_servers_time_is_filled_in(hub):
 def test_the_page_has_every_question_with_its_documentation(hub):
     rendered = page.render(hub, View("two", "query"))
     options = json.loads(getattr(rendered, "data-options"))
-    assert [one["name"] for one in options["questions"]] == list(all_questions())
+    assert [question["name"] for question in options["questions"]] == list(all_questions())
     assert options["questions"] == json.loads(json.dumps(questions()))
-    one = next(one for one in options["questions"] if one["name"] == "late_ranks")
+    one = next(question for question in options["questions"] if question["name"] == "late_ranks")
     assert one["doc"]
     assert one["empty"]
     assert ["rank", "global rank"] in one["columns"]

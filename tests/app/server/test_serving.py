@@ -168,7 +168,9 @@ def prefixed(job: RunBuilder) -> Iterator[Served]:
 
 def page_callback(dependencies: list[dict[str, Any]]) -> bytes:
     """What the browser asks for the page at an address."""
-    found = next(one for one in dependencies if "page.children" in one["output"])
+    found = next(
+        dependency for dependency in dependencies if "page.children" in dependency["output"]
+    )
     address = {"pathname": f"{PREFIX}/run/job/query", "search": ""}
     outputs = [one.split(".") for one in found["output"].strip(".").split("...")]
 

@@ -247,7 +247,7 @@ def test_the_server_knows_who_is_there_who_left_and_who_is_gone(server: Served) 
         connection.socket.shutdown(2)
         wait_until(lambda: state(server, "who")["gone"] == 1)
         told = state(server, "who")
-        assert [(one["rank"], one["state"]) for one in told["ranks"]] == [
+        assert [(rank["rank"], rank["state"]) for rank in told["ranks"]] == [
             (0, "connected"),
             (1, "ended"),
             (2, "gone"),
@@ -259,7 +259,7 @@ def test_watches_are_forwarded_and_answered_by_each_rank(server: Served) -> None
     with ranks(server, "watched") as found:
         status, answer = post(server, "watched", {"watches": [W1]})
         assert status == 200
-        assert [one["id"] for one in answer["watches"]] == ["w1"]
+        assert [watch["id"] for watch in answer["watches"]] == ["w1"]
         assert answer["silent"] == []
         assert answer["acks"] == [
             {"attempt": 0, "rank": rank, "ok": True, "text": "watching 1"} for rank in (0, 1)
@@ -283,7 +283,7 @@ def test_watches_are_forwarded_and_answered_by_each_rank(server: Served) -> None
 def test_a_watch_that_a_rank_refuses_is_told_rank_by_rank(server: Served) -> None:
     with ranks(server, "refused"):
         _, answer = post(server, "refused", {"watches": [W1 | {"layers": [99]}]})
-        assert [(one["ok"], one["text"]) for one in answer["acks"]] == [
+        assert [(ack["ok"], ack["text"]) for ack in answer["acks"]] == [
             (False, "there is no layer 99 here")
         ] * 2
         assert answer["watches"] == []  # nobody takes it
@@ -329,7 +329,7 @@ def test_a_rank_that_does_not_answer_holds_nobody_up(
         opened.send(hello("mute", rank=5))
         wait_until(lambda: state(server, "mute")["connected"] == 2)
         _, answer = post(server, "mute", {"watches": [W1]})
-        assert [one["rank"] for one in answer["acks"]] == [0]
+        assert [ack["rank"] for ack in answer["acks"]] == [0]
         assert answer["silent"] == [5]
 
 
@@ -342,7 +342,7 @@ def test_commands_go_to_the_ranks_that_are_named(server: Served) -> None:
         assert status == 200
         assert answer["acks"] == [{"attempt": 0, "rank": 1, "ok": True, "text": "5"}]
         _, answer = post(server, "commands", {"name": "sub"}, "/api/command")
-        assert [one["ok"] for one in answer["acks"]] == [False, False]
+        assert [ack["ok"] for ack in answer["acks"]] == [False, False]
         for wrong in ({}, {"name": 5}, {"name": "add", "ranks": "all"}, {"name": "a", "eval": "1"}):
             assert post(server, "commands", wrong, "/api/command")[0] == 400
         status, answer = post(server, "commands", {"name": "add", "ranks": [7]}, "/api/command")
@@ -371,11 +371,11 @@ def test_a_server_that_was_away_learns_from_the_ranks_what_is_watched(tmp_path: 
     with served(tmp_path, settings) as second, line(second) as opened:
         opened.send(hello("kept", watches=told[:1]))
         wait_until(lambda: state(second, "kept").get("connected") == 1)
-        assert [one["id"] for one in state(second, "kept")["watches"]] == ["w1"]
+        assert [watch["id"] for watch in state(second, "kept")["watches"]] == ["w1"]
         with line(second) as other:  # a rank that was started since
             other.send(hello("kept", rank=1))
             assert json.loads(other.recv(WAIT_S))["type"] == "welcome"
-            assert [one["id"] for one in json.loads(other.recv(WAIT_S))["watches"]] == ["w1"]
+            assert [watch["id"] for watch in json.loads(other.recv(WAIT_S))["watches"]] == ["w1"]
 
 
 def test_runs_and_ranks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ def client(hub: Hub) -> Iterator[Client]:
 
 def test_perturbations_are_put_together_from_the_marks_of_their_ranks(client: Client) -> None:
     told = client.get("/api/run/job/model/perturbations").json()
-    found = {one["key"]: one for one in told["perturbations"]}
+    found = {perturbation["key"]: perturbation for perturbation in told["perturbations"]}
     assert list(found) == ["0.gaussian.10", "0.short.20", "0.gaussian.35"]
     over, short, cut = found.values()
     assert (over["first"], over["last"], over["ranks"], over["num_tensors"]) == (10, 12, "0-1", 16)
