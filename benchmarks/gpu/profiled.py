@@ -153,13 +153,13 @@ def read_trace(trace: Mapping[str, Any]) -> Profile:
     )
 
 
-def counts(found: Profile) -> Counts:
+def counts(profile: Profile) -> Counts:
     """Calls and work of the steps; raises ValueError without a step."""
-    if not found.steps:
+    if not profile.steps:
         raise ValueError("torch.profiler recorded no step")
-    begin_us, end_us = found.steps[0][0], found.steps[-1][1]
-    calls = Counter(call.name for call in found.calls if begin_us <= call.at_us <= end_us)
-    work = [item for item in found.work if begin_us <= item.launched_us <= end_us]
+    begin_us, end_us = profile.steps[0][0], profile.steps[-1][1]
+    calls = Counter(call.name for call in profile.calls if begin_us <= call.at_us <= end_us)
+    work = [item for item in profile.work if begin_us <= item.launched_us <= end_us]
     copies = [item for item in work if item.kind == "gpu_memcpy"]
     pageable = sum("Pageable" in copy.name for copy in copies)
     return Counts(

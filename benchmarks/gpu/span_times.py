@@ -74,18 +74,18 @@ def numbered(recorder: Recorder) -> Iterator[None]:
         del watched.open, watched.close
 
 
-def compared(spans: pa.Table, found: Profile) -> list[Compared]:
+def compared(spans: pa.Table, profile: Profile) -> list[Compared]:
     """Spans with work in them; `spans`: rows that the hooks wrote. Those of the first step are left
     out where there are steps: the profiler itself has things to do for the first time.
     """
-    first_us = found.steps[0][1] if found.steps else float("-inf")
-    work = sorted(found.work, key=lambda item: item.launched_us)
+    first_us = profile.steps[0][1] if profile.steps else float("-inf")
+    work = sorted(profile.work, key=lambda item: item.launched_us)
     launched = [item.launched_us for item in work]
     columns = ["kind", "name", "ts_ns", "dur_ns", "args"]
     pairs = []
     for row in spans.select(columns).to_pylist():
-        begin_us = found.marks.get(f"{_OPEN}{row['args']}")
-        end_us = found.marks.get(f"{_CLOSE}{row['args']}")
+        begin_us = profile.marks.get(f"{_OPEN}{row['args']}")
+        end_us = profile.marks.get(f"{_CLOSE}{row['args']}")
         if begin_us is None or end_us is None or begin_us < first_us:
             continue
         inside = work[bisect.bisect_left(launched, begin_us) : bisect.bisect(launched, end_us)]
@@ -99,7 +99,7 @@ def compared(spans: pa.Table, found: Profile) -> list[Compared]:
                 row["dur_ns"] / 1e3,
                 last_us - min(item.begin_us for item in inside),
                 busy_us([(item.begin_us, item.end_us) for item in inside]),
-                (row["ts_ns"] + row["dur_ns"] - found.base_ns) / 1e3 - last_us,
+                (row["ts_ns"] + row["dur_ns"] - profile.base_ns) / 1e3 - last_us,
             )
         )
     return pairs

@@ -152,13 +152,13 @@ def test_a_run_that_was_refused_for_want_of_room_is_opened_when_there_is_room(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.live.shipped_files.LEAST_FREE", 0)
-    told = Hello("job", 0, 0, 1, start="start-of-this", secret="x" * 32)
+    hello = Hello("job", 0, 0, 1, start="start-of-this", secret="x" * 32)
     disk.fill()
     with pytest.raises(UserError, match="No space left"):
-        Claims(disk.folder).check(told)
+        Claims(disk.folder).check(hello)
     disk.make_room()
-    Claims(disk.folder).check(told)
-    assert (disk.folder / "job" / "attempts" / "0000").read_text("utf-8").strip() == told.start
+    Claims(disk.folder).check(hello)
+    assert (disk.folder / "job" / "attempts" / "0000").read_text("utf-8").strip() == hello.start
 
 
 def test_no_run_is_opened_where_the_disk_is_almost_full(disk: Disk) -> None:

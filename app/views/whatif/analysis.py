@@ -111,7 +111,7 @@ def _fidelity_note(fidelity: float) -> tuple[str, ...]:
     if fidelity > 0:
         return (
             f"Measured steps are {100 * fidelity:.0f} % longer than replayed ones, because of gaps "
-            "between operations (launches, pauses, waiting for data); no number here includes them.",
+            "between operations (launches, pauses, waiting for data); no number includes them.",
         )
     return (
         f"Measured steps are {-100 * fidelity:.0f} % shorter than replayed ones: operations ran "

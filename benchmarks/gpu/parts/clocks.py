@@ -147,8 +147,8 @@ def _say_times(place: Place, name: str, training: Training, stepping: Stepping =
 
         settle(place, tracer, step)
         with numbered(tracer.recorder):
-            found = profiled_kernels(place, step, 1 + STEPS)
-    _say_compared(place, name, compared(rows_of(folder, "spans"), found), KINDS)
+            profile = profiled_kernels(place, step, 1 + STEPS)
+    _say_compared(place, name, compared(rows_of(folder, "spans"), profile), KINDS)
 
 
 def _say_compared(place: Place, name: str, spans: list[Compared], kinds: Sequence[str]) -> None:
@@ -233,8 +233,8 @@ def _graph(place: Place) -> None:
 
         warm_up(place, step)
         with numbered(tracer.recorder):
-            found = profiled_kernels(place, step, 1 + STEPS)
-    spans = compared(rows_of(folder, "spans"), found)
+            profile = profiled_kernels(place, step, 1 + STEPS)
+    spans = compared(rows_of(folder, "spans"), profile)
     _say_compared(place, "CUDA graph", spans, ("forward", "optimizer"))
 
 

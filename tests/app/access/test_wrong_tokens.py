@@ -108,9 +108,9 @@ def test_a_link_from_elsewhere_comes_again_from_here_once(guarded: Client) -> No
     for headers in (HTML, HTML | {"sec_fetch_site": "cross-site"} | PAGE):
         first = guarded.get(target, **headers)
         assert first.status == 401
-        found = re.search(r'http-equiv="refresh" content="0;url=([^"]+)"', first.text)
-        assert found
-        again = found[1].replace("&amp;", "&")
+        match = re.search(r'http-equiv="refresh" content="0;url=([^"]+)"', first.text)
+        assert match
+        again = match[1].replace("&amp;", "&")
         assert again.startswith(target)
         second = guarded.get(again, **headers)
         assert "<form" in second.text  # no loop

@@ -113,8 +113,13 @@ def test_index_says_what_it_did_and_then_nothing(tmp_path, capsys):
 
 def test_index_as_json(tmp_path, capsys):
     two_rank_run(tmp_path / "a")
-    told = json.loads(said(capsys, "index", tmp_path / "a", "--json"))
-    assert (told["run"], told["new_files"], told["set_aside"], told["merged"]) == ("a", 8, 0, 0)
+    answer = json.loads(said(capsys, "index", tmp_path / "a", "--json"))
+    assert (answer["run"], answer["new_files"], answer["set_aside"], answer["merged"]) == (
+        "a",
+        8,
+        0,
+        0,
+    )
 
 
 def test_index_of_nothing_and_of_a_run_that_is_taken(tmp_path, capsys):

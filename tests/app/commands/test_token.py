@@ -47,8 +47,8 @@ def started(tmp_path: Path) -> Iterator[Command]:
 
 def listed(capsys: pytest.CaptureFixture[str]) -> dict[str, list[dict[str, str]]]:
     assert main(["token", "list", "--json"]) == 0
-    told: dict[str, list[dict[str, str]]] = json.loads(capsys.readouterr().out)
-    return told
+    output: dict[str, list[dict[str, str]]] = json.loads(capsys.readouterr().out)
+    return output
 
 
 def test_a_token_is_revoked_while_the_server_runs_with_all_it_opened(
@@ -159,8 +159,8 @@ def test_off_loopback_it_says_that_nothing_is_encrypted(tmp_path: Path) -> None:
 
 
 def test_with_a_certificate_it_speaks_tls(tmp_path: Path) -> None:
-    given = ["--certfile", str(CERTIFICATE), "--keyfile", str(KEY), "--token", SECRET]
-    command = Command(str(tmp_path), "--port", "0", "--host", "0.0.0.0", *given)
+    arguments = ["--certfile", str(CERTIFICATE), "--keyfile", str(KEY), "--token", SECRET]
+    command = Command(str(tmp_path), "--port", "0", "--host", "0.0.0.0", *arguments)
     url = urlsplit(command.url())
     assert url.scheme == "https"
     assert command.process.stdout is not None
@@ -197,8 +197,8 @@ def test_what_is_no_certificate_is_a_sentence(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    given = ["--certfile", str(certfile), "--keyfile", str(keyfile)]
-    assert main(["serve", str(tmp_path), "--port", "0", *given]) == 2
+    arguments = ["--certfile", str(certfile), "--keyfile", str(keyfile)]
+    assert main(["serve", str(tmp_path), "--port", "0", *arguments]) == 2
     assert sentence in capsys.readouterr().err
 
 
@@ -206,8 +206,8 @@ def test_a_key_with_a_password_is_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing waits for somebody to type it in."""
-    given = ["--certfile", str(CERTIFICATE), "--keyfile", str(TLS / "locked_key.pem")]
-    assert main(["serve", str(tmp_path), "--port", "0", *given]) == 2
+    arguments = ["--certfile", str(CERTIFICATE), "--keyfile", str(TLS / "locked_key.pem")]
+    assert main(["serve", str(tmp_path), "--port", "0", *arguments]) == 2
     assert "a PEM certificate and its key, without a password" in capsys.readouterr().err
 
 

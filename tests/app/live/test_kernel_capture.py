@@ -26,10 +26,10 @@ SOURCES = {"TRACE_HOOKS_SOURCES": "modules,optimizer,kernel_capture"}
 
 def begin_job(folder: Path, *more: str, **environ: str) -> list[Fork]:
     script = REPO / "tests" / "trace_hooks" / "kernel_capture_job.py"
-    given = (str(RANKS), str(folder / "store"), str(folder / "stop"), *more)
+    arguments = (str(RANKS), str(folder / "store"), str(folder / "stop"), *more)
     own = environment(folder, **SOURCES, **environ)
     return [
-        fork(folder / f"rank{rank}", [str(script), str(rank), *given], own, folder)
+        fork(folder / f"rank{rank}", [str(script), str(rank), *arguments], own, folder)
         for rank in range(RANKS)
     ]
 
@@ -132,9 +132,9 @@ def test_training_is_the_same_with_and_without(captured: Captured, tmp_path: Pat
 def test_what_it_cost_and_the_profilers_own_trace_are_kept(
     captured: Captured, tmp_path: Path
 ) -> None:
-    told = [json.loads(mark["args"]) for mark in marks(captured.folder) if mark["args"]]
-    assert [one["steps"] for one in told] == [STEPS] * RANKS
-    assert all(one["step_ms"] > 0 and one["start_and_stop_ms"] > 0 for one in told)
+    answer = [json.loads(mark["args"]) for mark in marks(captured.folder) if mark["args"]]
+    assert [one["steps"] for one in answer] == [STEPS] * RANKS
+    assert all(one["step_ms"] > 0 and one["start_and_stop_ms"] > 0 for one in answer)
     kept = sorted((captured.folder / "runs" / "job" / "kernels").iterdir())
     assert [path.name[:15] for path in kept] == [f"0000-rank-{n:05d}" for n in range(RANKS)]
     import_paths(kept, tmp_path / "runs")

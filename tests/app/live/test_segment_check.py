@@ -41,8 +41,8 @@ def written(rows: pa.Table, **options: Any) -> bytes:
 
 
 def labelled(rows: pa.Table, **labels: str) -> pa.Table:
-    told = {f"rankscope.{name}".encode(): text.encode() for name, text in labels.items()}
-    return rows.replace_schema_metadata({**(rows.schema.metadata or {}), **told})
+    metadata = {f"rankscope.{name}".encode(): text.encode() for name, text in labels.items()}
+    return rows.replace_schema_metadata({**(rows.schema.metadata or {}), **metadata})
 
 
 def cast(rows: pa.Table, column: str, kind: pa.DataType) -> pa.Table:

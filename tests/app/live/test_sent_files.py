@@ -219,6 +219,6 @@ def test_ranks_of_nodes_that_share_no_disk_share_the_secret_of_their_run(
     (folder,) = runs.iterdir()
     assert not (tmp_path / "node1" / "runs" / folder.name / "job-secret").exists()
     with open_run(folder) as run:
-        found = run.sql("SELECT rank, count(*) AS n FROM steps GROUP BY rank ORDER BY rank")
-        assert found.to_pylist() == [{"rank": rank, "n": 20} for rank in range(2)]
+        rows = run.sql("SELECT rank, count(*) AS n FROM steps GROUP BY rank ORDER BY rank")
+        assert rows.to_pylist() == [{"rank": rank, "n": 20} for rank in range(2)]
         assert run.state == "finished"

@@ -168,12 +168,12 @@ def test_a_disk_that_was_full_at_any_moment_stores_it_once_there_is_room(
 
 
 def rank_file(attempt: int = 0, rank: int = 3, **more: Any) -> Parcel:
-    told = {"schema": SCHEMA_VERSION, "attempt": attempt, "rank": rank, "world_size": 8}
-    return Parcel(f"ranks/{attempt:04d}-00003.json", json.dumps({**told, **more}).encode())
+    info = {"schema": SCHEMA_VERSION, "attempt": attempt, "rank": rank, "world_size": 8}
+    return Parcel(f"ranks/{attempt:04d}-00003.json", json.dumps({**info, **more}).encode())
 
 
 def run_file(run: str, **more: Any) -> Parcel:
-    told = {
+    info = {
         "schema": SCHEMA_VERSION,
         "run": run,
         "created_ns": 1,
@@ -182,7 +182,7 @@ def run_file(run: str, **more: Any) -> Parcel:
         "framework": "",
         "versions": {},
     }
-    return Parcel("run.json", json.dumps({**told, **more}).encode())
+    return Parcel("run.json", json.dumps({**info, **more}).encode())
 
 
 def test_another_start_with_the_same_number_is_told_apart(tmp_path: Path) -> None:
@@ -263,9 +263,9 @@ def test_the_quarantine_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for number in range(5):
         files.store(segment(number, data=b"rows"))
     assert len(list((tmp_path / "quarantine").glob("*.parquet"))) == 3
-    told = Quarantine(tmp_path).sentences()
-    assert len(told) == 4
-    assert told[-1] == "2 more files of ranks were not what they claimed to be"
+    sentences = Quarantine(tmp_path).sentences()
+    assert len(sentences) == 4
+    assert sentences[-1] == "2 more files of ranks were not what they claimed to be"
     monkeypatch.setattr("ingest.index.quarantine.MOST_BYTES", 10)
     other = received(tmp_path / "other")
     other.store(segment(0, data=b"x" * 11))

@@ -168,21 +168,21 @@ def prefixed(job: RunBuilder) -> Iterator[Served]:
 
 def page_callback(dependencies: list[dict[str, Any]]) -> bytes:
     """What the browser asks for the page at an address."""
-    found = next(
+    match = next(
         dependency for dependency in dependencies if "page.children" in dependency["output"]
     )
     address = {"pathname": f"{PREFIX}/run/job/query", "search": ""}
-    outputs = [one.split(".") for one in found["output"].strip(".").split("...")]
+    outputs = [one.split(".") for one in match["output"].strip(".").split("...")]
 
     def filled(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [one | {"value": address.get(one["property"])} for one in wanted]
 
     return json.dumps(
         {
-            "output": found["output"],
+            "output": match["output"],
             "outputs": [{"id": name, "property": what} for name, what in outputs],
-            "inputs": filled(found["inputs"]),
-            "state": filled(found["state"]),
+            "inputs": filled(match["inputs"]),
+            "state": filled(match["state"]),
             "changedPropIds": ["url.pathname"],
         }
     ).encode()
@@ -200,8 +200,8 @@ def test_behind_a_proxy_with_a_prefix(prefixed: Served, strips: bool) -> None:
             assert ask(address, link)[0] == 200
         assert ask(address, f"{PREFIX}/api/runs")[0] == 200
         path = f"{PREFIX}/_dash-update-component"
-        given = page_callback(json.loads(ask(address, f"{PREFIX}/_dash-dependencies")[1]))
-        status, page = ask(address, path, "POST", given, **own, **{"Content-Type": JSON})
+        answer = page_callback(json.loads(ask(address, f"{PREFIX}/_dash-dependencies")[1]))
+        status, page = ask(address, path, "POST", answer, **own, **{"Content-Type": JSON})
         assert status == 200
         assert b'"page"' in page
         assert ask(address, path, "POST", b"{}", Origin="http://evil.example")[0] == 403

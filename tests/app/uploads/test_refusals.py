@@ -112,8 +112,8 @@ def test_uploads_are_for_uploaders(runs):
     url = f"/api/uploads/{answer.json()['id']}"
     for method in ("GET", "HEAD", "PATCH", "DELETE"):
         for headers, status in (({}, 401), ({"authorization": "Bearer a-secret-for-viewers"}, 403)):
-            given = {**STREAM, "upload-offset": "0", **headers}
-            assert client.request(method, url, headers=given).status_code == status
+            sent_headers = {**STREAM, "upload-offset": "0", **headers}
+            assert client.request(method, url, headers=sent_headers).status_code == status
     viewer = create(client, ("a", b"1"), authorization="Bearer a-secret-for-viewers")
     foreign = create(client, ("a", b"1"), origin="http://evil.example", **may)
     taken = patch(client, url, 0, trace(0), **may)

@@ -83,10 +83,10 @@ def test_files_that_end_the_server_are_not_tried_for_ever(runs):
     (runs / UPLOADS_FOLDER / f"up-{upload_id}" / "tries").write_text("2")
     hub = Hub(runs)
     client = Client(make_app(hub))
-    told = ended(client, f"/api/uploads/{upload_id}")
+    answer = ended(client, f"/api/uploads/{upload_id}")
     client.close()
     hub.close()
-    assert "ended 2 times" in told["error"]
+    assert "ended 2 times" in answer["error"]
     assert left(runs) == []
 
 

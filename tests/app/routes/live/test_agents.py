@@ -246,13 +246,13 @@ def test_the_server_knows_who_is_there_who_left_and_who_is_gone(server: Served) 
         found[2].agent._stopping.set()
         connection.socket.shutdown(2)
         wait_until(lambda: state(server, "who")["gone"] == 1)
-        told = state(server, "who")
-        assert [(rank["rank"], rank["state"]) for rank in told["ranks"]] == [
+        answer = state(server, "who")
+        assert [(rank["rank"], rank["state"]) for rank in answer["ranks"]] == [
             (0, "connected"),
             (1, "ended"),
             (2, "gone"),
         ]
-        assert told["ranks"][0]["allow_content"] is True
+        assert answer["ranks"][0]["allow_content"] is True
 
 
 def test_watches_are_forwarded_and_answered_by_each_rank(server: Served) -> None:
@@ -337,8 +337,8 @@ def test_commands_go_to_the_ranks_that_are_named(server: Served) -> None:
     with ranks(server, "commands") as found:
         for one in found:
             one.recorder.live.commands.register("add", lambda value: f"{value['a'] + 1}")
-        told = {"name": "add", "args": {"a": 4}, "ranks": [1]}
-        status, answer = post(server, "commands", told, "/api/command")
+        message = {"name": "add", "args": {"a": 4}, "ranks": [1]}
+        status, answer = post(server, "commands", message, "/api/command")
         assert status == 200
         assert answer["acks"] == [{"attempt": 0, "rank": 1, "ok": True, "text": "5"}]
         _, answer = post(server, "commands", {"name": "sub"}, "/api/command")
@@ -359,8 +359,8 @@ def test_only_operators_ask_for_something(tmp_path: Path) -> None:
             assert "needs the role operator" in answer["error"]
         assert state(guarded, "x", **viewer)["watches"] == []
         for headers, may_ask in ((viewer, False), ({"authorization": f"Bearer {OPERATOR}"}, True)):
-            told = json.loads(guarded.ask("/api/connected?run=x", **headers)[1])
-            assert (told["may_ask"], told["connected"]) == (may_ask, 0)
+            content = json.loads(guarded.ask("/api/connected?run=x", **headers)[1])
+            assert (content["may_ask"], content["connected"]) == (may_ask, 0)
 
 
 def test_a_server_that_was_away_learns_from_the_ranks_what_is_watched(tmp_path: Path) -> None:

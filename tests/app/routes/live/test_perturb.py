@@ -77,9 +77,13 @@ def test_those_that_have_the_layer_begin_together(server: Served) -> None:
         assert first > 8
         assert last == first + 4
         wait_until(lambda: connected(server, "stages")["asked"])
-        told = connected(server, "stages")
-        assert (told["allow_perturbation"], told["ranks"], told["heads"]) == ("0-1", "0-1", 4)
-        assert [(one["ranks"], one["perturbation"]["id"]) for one in told["asked"]] == [
+        content = connected(server, "stages")
+        assert (content["allow_perturbation"], content["ranks"], content["heads"]) == (
+            "0-1",
+            "0-1",
+            4,
+        )
+        assert [(one["ranks"], one["perturbation"]["id"]) for one in content["asked"]] == [
             ("1", "gaussian")
         ]
         found[0].agent.stop()

@@ -101,8 +101,8 @@ def _next(opened: ClientConnection, what: str) -> Frame:
 
 
 def costs(server: Served) -> dict[str, Any]:
-    found: dict[str, Any] = state(server, "job")["costs"]
-    return found
+    answer: dict[str, Any] = state(server, "job")["costs"]
+    return answer
 
 
 def test_a_job_that_keeps_its_content_says_so(tmp_path: Path, server: Served) -> None:

@@ -204,5 +204,5 @@ def test_causes_of_the_recorded_samples(
     shutil.copytree(RECORDED / name, tmp_path / "run")
     assert main(["whatif", str(tmp_path / "run")]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    found = [(line[1].rstrip(":"), line[3]) for line in lines if line and line[0] == "cause"]
-    assert found == ([] if cause is None else [(cause, "5")])
+    rows = [(line[1].rstrip(":"), line[3]) for line in lines if line and line[0] == "cause"]
+    assert rows == ([] if cause is None else [(cause, "5")])
