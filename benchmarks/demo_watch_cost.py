@@ -190,7 +190,7 @@ def compared(
     shown: Mapping[int, float],
 ) -> dict[int, dict[str, Any]]:
     """By rank, CPU ms of a step."""
-    by_name = {}
+    by_rank = {}
     for rank, used in sorted(used_ns.items()):
         steps_ms = [_step_ms(block, at_ns, used, starts[rank]) for block in blocks]
         more: dict[str, list[float]] = {NULL: [], WATCHED: []}
@@ -199,14 +199,14 @@ def compared(
         ):
             more[block.turn].append(one - (before + after) / 2)
         null, watched = (statistics.quantiles(more[turn], n=4) for turn in (NULL, WATCHED))
-        by_name[rank] = {
+        by_rank[rank] = {
             "alone_ms": statistics.median(steps_ms[::2]),
             "null_ms": null,
             "more_ms": watched,
             "shown_ms": shown[rank],
             "covered": watched[1] - shown[rank] <= null[2],
         }
-    return by_name
+    return by_rank
 
 
 def _step_ms(

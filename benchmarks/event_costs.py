@@ -217,7 +217,7 @@ def drain_costs() -> dict[str, float]:
         recorder.add_collective(row)
     with tempfile.TemporaryDirectory() as folder:
         writer = SegmentWriter(Path(folder), 0, 0)
-        by_name: dict[str, float] = {}
+        costs: dict[str, float] = {}
         for name, make in (
             ("spans", lambda: span_table(recorder.spans, recorder.sites, str, anchor)),
             ("collectives", lambda: collective_table(recorder.collectives, anchor)),
@@ -227,8 +227,8 @@ def drain_costs() -> dict[str, float]:
                 begun = time.process_time_ns()
                 writer.write(name, [make()])
                 times.append(time.process_time_ns() - begun)
-            by_name[f"drain: one of {name}, ns"] = min(times) / ROWS
+            costs[f"drain: one of {name}, ns"] = min(times) / ROWS
             path, *_ = Path(folder, "segments").glob(f"{name}-*")
-            by_name[f"drain: one of {name}, bytes"] = path.stat().st_size / ROWS
+            costs[f"drain: one of {name}, bytes"] = path.stat().st_size / ROWS
     assert len(recorder.spans) == ROWS * SPAN_FIELDS
-    return by_name
+    return costs

@@ -110,7 +110,7 @@ Seen = tuple[int, float, float, float]
 def seen_by_client(server: Server, seconds: float) -> tuple[list[Seen], list[int]]:
     """Frames that a plain client gets, and bytes of each."""
     address = f"ws://127.0.0.1:{server.port}/live/frames?run={RUN}"
-    rows: list[Seen] = []
+    frames: list[Seen] = []
     sizes = []
     with connect(address, max_size=None, compression=None) as opened:
         until_s = time.monotonic() + seconds
@@ -119,9 +119,9 @@ def seen_by_client(server: Server, seconds: float) -> tuple[list[Seen], list[int
             if isinstance(message, bytes):
                 now_ms = time.time_ns() / 1e6
                 frame = decode(message)
-                rows.append((frame.step, frame.ts_ns / 1e6, now_ms, now_ms))
+                frames.append((frame.step, frame.ts_ns / 1e6, now_ms, now_ms))
                 sizes.append(len(message))
-    return rows, sizes
+    return frames, sizes
 
 
 def seen_on_page(server: Server, seconds: float) -> tuple[list[Seen], list[int]]:

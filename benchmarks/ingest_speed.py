@@ -230,18 +230,18 @@ def main() -> None:
     for package in PACKAGES:
         compileall.compile_dir(ROOT / package, quiet=1)
     with tempfile.TemporaryDirectory() as folder:
-        rows = [] if options.dumps else ways_of_profiles(Path(folder), options.source, num_bytes)
-        rows += ways_of_dumps(Path(folder))
+        ways = [] if options.dumps else ways_of_profiles(Path(folder), options.source, num_bytes)
+        ways += ways_of_dumps(Path(folder))
         for _ in range(rounds):
-            for one in rows:
+            for one in ways:
                 one.turn()
                 print(f"{one.name}: {one.seconds[-1]:.2f} s", file=sys.stderr)
-    ratios = report(rows)
+    ratios = report(ways)
     if options.json:
-        plain = [{**asdict(one), "command": None} for one in rows]
+        plain = [{**asdict(one), "command": None} for one in ways]
         print(json.dumps({"conditions": meta, "ways": plain, "ratios": ratios}))
         return
-    show(rows, ratios)
+    show(ways, ratios)
     print("\n" + ", ".join(f"{name} {value}" for name, value in meta.items()))
 
 

@@ -224,7 +224,7 @@ def _stored(folder: Path) -> tuple[int, int]:
 def idle_costs(training: Training) -> dict[str, float]:
     """CPU ns of what is called in every step, without a watch and in steps between captures."""
     tensors = torch.randn(3, 1, 1, 4, 4)
-    by_name = {}
+    idle = {}
     for name, watches in (
         ("no watch", []),
         ("a watch, between its steps", [{"what": "attention", "every": EVERY}]),
@@ -236,14 +236,14 @@ def idle_costs(training: Training) -> dict[str, float]:
             for number in (1, 2):  # the first step takes the watch
                 with tracer.step(number):
                     training.step()
-            by_name[f"{name}: begin and end of a step"] = cpu_ns(
+            idle[f"{name}: begin and end of a step"] = cpu_ns(
                 lambda source=source: (source.step_begin(), source.step_end()), 1_000
             )
-            by_name[f"{name}: a tiny call of attention"] = cpu_ns(
+            idle[f"{name}: a tiny call of attention"] = cpu_ns(
                 lambda: functional.scaled_dot_product_attention(*tensors), 1_000
             )
             tracer.stop()
-    return by_name
+    return idle
 
 
 def costs(training: Training, rounds: int) -> tuple[dict[str, Cost], tuple[float, float, float]]:

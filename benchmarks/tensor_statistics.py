@@ -54,14 +54,14 @@ def turn(training: Training, every: int) -> float:
     """The median step of one turn, CPU ms of this thread; two steps before it warm up."""
     with tempfile.TemporaryDirectory() as folder:
         tracer = th.start(folder, model=training.model, statistics=every)
-        rows = []
+        times_ms = []
         for number in range(1, STEPS + 3):  # not from 0, which every interval records
             begun = time.thread_time_ns()
             with tracer.step(number):
                 tracer.log(loss=training.step())
-            rows.append((time.thread_time_ns() - begun) / 1e6)
+            times_ms.append((time.thread_time_ns() - begun) / 1e6)
         tracer.stop()
-    return statistics.median(rows[2:])
+    return statistics.median(times_ms[2:])
 
 
 def costs(rounds: int) -> dict[str, Cost]:

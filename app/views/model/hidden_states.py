@@ -144,9 +144,7 @@ def projection(
         whole += float(np.square(centred_TC[finite], dtype=np.float64).sum())
         points.append(point_TA)
     if not points:
-        raise UserError(
-            f"no hidden states were recorded in step {wanted.step}; choose another step"
-        )
+        raise UserError(f"no hidden states recorded in step {wanted.step}; choose another step")
     meta = {
         "step": wanted.step,
         "layers": layers,

@@ -38,16 +38,16 @@ class Named:
 
 def chosen(outcomes: Sequence[Outcome], per_kind: int) -> list[Outcome]:
     """Jobs of our tables for all tools: small ones with one place at fault, and healthy ones."""
-    by_name: dict[tuple[str, str], list[Outcome]] = {}
+    by_kind: dict[tuple[str, str], list[Outcome]] = {}
     for o in outcomes:
         one_place = len({(label.kind, label.ranks, label.stages) for label in o.labels}) <= 1
         told = all(label.is_identifiable for label in o.labels)
         small = 1 < o.rank_steps <= MOST_RANKS * 40
         if o.case.schema == NATIVE and o.case.dose in AUDIBLE and one_place and told and small:
-            by_name.setdefault((o.case.kind, o.case.dose), []).append(o)
+            by_kind.setdefault((o.case.kind, o.case.dose), []).append(o)
     taken = [
         o
-        for (kind, _), some in by_name.items()
+        for (kind, _), some in by_kind.items()
         for o in some[: per_kind * (_HEALTHY_MORE if kind == HEALTHY else 1)]
     ]
     return [o for o in taken if not o.error]

@@ -84,7 +84,7 @@ def test_queries_that_always_fail_are_told_in_a_sentence_and_the_job_goes_on(
     assert job.poll() == 0
     _, *waiting, last = capsys.readouterr().out.splitlines()
     assert 1 <= len(waiting) <= 6
-    assert all(str(TOO_SLOW) in line and "the job goes on" in line for line in waiting)
+    assert all(str(TOO_SLOW) in line and "the job continues" in line for line in waiting)
     assert last == f"the last steps could not be printed: {TOO_SLOW}"
 
 

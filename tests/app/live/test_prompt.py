@@ -67,8 +67,8 @@ def test_a_prompt_takes_all_ranks(server: Served) -> None:
             ({"tokens": 10**9}, "tokens is 1000000000"),
             ({"text": "a" * 30_000}, "30000 charac"),
             ({"layers": "__import__('os')"}, "layers are"),
-            ({"id": "p1"}, "the server's"),
-            ({"step": 3}, "the server's"),
+            ({"id": "p1"}, "the server sets"),
+            ({"step": 3}, "the server sets"),
             ({"go": "p1"}, "has no 'go'"),
         ):
             status, answer = prompt(server, "some", ASKED | more)

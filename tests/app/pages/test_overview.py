@@ -187,14 +187,14 @@ def test_baselines() -> None:
     assert now == series[-5:]
     long = baseline_of(series, now, None)
     assert long is not None
-    assert long.said == "steps 45 to 94"
+    assert long.text == "steps 45 to 94"
     assert (long.value, long.noise) == (101.0, 3.0)
     before = baseline_of(series[:20], series[15:20], 8)
     assert before is not None
-    assert before.said == "steps 2 to 6"  # after the warm-up, before step 8
+    assert before.text == "steps 2 to 6"  # after the warm-up, before step 8
     short = baseline_of(series[:20], series[15:20], 5)
     assert short is not None
-    assert short.said == "steps 2 to 4"
+    assert short.text == "steps 2 to 4"
     assert baseline_of(series[:20], series[15:20], 4) is None
     assert baseline_of([], [], None) is None
 

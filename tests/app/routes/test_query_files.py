@@ -102,5 +102,5 @@ def test_a_ticket_that_is_put_back_ends_when_it_would_have() -> None:
     tickets.give("me", "run", "SELECT 2")
     tickets.put_back(ticket, kept)
     assert tickets.take(ticket, "me", "run") == kept
-    tickets.put_back(ticket, replace(kept, given_s=kept.given_s - VALID_S))
+    tickets.put_back(ticket, replace(kept, issued_s=kept.issued_s - VALID_S))
     assert tickets.take(ticket, "me", "run") is None

@@ -60,11 +60,11 @@ def test_more_bytes_than_told_are_refused(client):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "damaged"),
-        (b"{}", "damaged"),
-        (b"[}", "damaged"),
-        (b"[" * 100_000, "damaged"),
-        (b'{"files": [{"n": 1}]}', "damaged"),
+        (b"", "malformed"),
+        (b"{}", "malformed"),
+        (b"[}", "malformed"),
+        (b"[" * 100_000, "malformed"),
+        (b'{"files": [{"n": 1}]}', "malformed"),
         (b'{"files": []}', "1 to 16384 files"),
         (b'{"files": [{"name": "a", "size": 0}]}', "empty"),
     ],
@@ -143,6 +143,6 @@ def test_there_is_an_end_to_uploads_under_way(runs, monkeypatch):
     uploads = Uploads(runs)
     for _ in range(2):
         uploads.create([FileHead("a", 10)])
-    with pytest.raises(UserError, match="2 uploads are under way"):
+    with pytest.raises(UserError, match="2 uploads are unfinished"):
         uploads.create([FileHead("a", 10)])
     uploads.close()

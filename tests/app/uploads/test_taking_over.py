@@ -110,7 +110,7 @@ def test_an_upload_belongs_to_one_server(runs):
     first = Uploads(runs)
     upload = first.create([FileHead("a", 10)])
     second = Uploads(runs)
-    with pytest.raises(UserError, match="not known"):
+    with pytest.raises(UserError, match="no longer exists"):
         second.get(upload.storage.id)
     first.close()
     assert second.get(upload.storage.id).offset == 0
@@ -131,7 +131,7 @@ def test_what_nobody_comes_back_to_is_removed(runs, monkeypatch):
     monkeypatch.setenv("RANKSCOPE_UPLOAD_KEEP_HOURS", "1")
     uploads.sweep()
     assert left(runs) == [new.storage.folder.name]
-    with pytest.raises(UserError, match="not known"):
+    with pytest.raises(UserError, match="no longer exists"):
         uploads.get(old.storage.id)
     uploads.close()
 

@@ -292,7 +292,7 @@ def test_a_watch_that_a_rank_refuses_is_told_rank_by_rank(server: Served) -> Non
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ([], "no JSON object"),
+        ([], "not a JSON object"),
         ({"watches": [{"what": "eval"}]}, "a watch's what"),
         ({"watches": [W1 | {"rows": 10**9}]}, "rows"),
         ({"watches": [W1 | {"code": "__import__('os')"}]}, "has no"),
@@ -300,7 +300,7 @@ def test_a_watch_that_a_rank_refuses_is_told_rank_by_rank(server: Served) -> Non
         ({"watches": [W1] * 17}, "at most 16"),
         ({"watches": [W1, W1]}, "two watches"),
         ({"watches": "w1"}, "give a list"),
-        ({"end": "w1"}, "end is no list"),
+        ({"end": "w1"}, "end is not a list"),
         ({"wathces": []}, "there is no 'wathces' here"),
         ({"watches": [W1 | {"id": f"x{i}"} for i in range(16)], "end": ["x" * 70_000]}, "longer"),
     ],

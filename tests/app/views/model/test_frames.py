@@ -122,7 +122,7 @@ def test_a_thumbnail_is_the_mean_of_blocks_and_enlarges_what_is_small() -> None:
         ("tiles", {"what": "<b>", "step": "10"}, "give one of attention"),
         ("tiles", {"what": "mlp", "step": "10", "width": "9999", "height": "9999"}, "smaller ones"),
         ("frame", {"what": "mlp", "step": "10"}, "layer is missing"),
-        ("frame", {"what": "mlp", "step": "11", "layer": "0"}, "no mlp of layer 0 was kept"),
+        ("frame", {"what": "mlp", "step": "11", "layer": "0"}, "no mlp of layer 0 was recorded"),
         ("frame", {"what": "mlp", "step": "10", "layer": "0", "head": "-2"}, "whole number"),
         ("frame", {"what": "mlp", "step": "1e3", "layer": "0"}, "whole number"),
     ],

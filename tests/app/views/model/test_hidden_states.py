@@ -102,12 +102,12 @@ def test_directions_have_a_sign_and_are_there_for_few_states() -> None:
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({"what": "mlp", "step": 10}, "ask for what=residual"),
+        ({"what": "mlp", "step": 10}, "request what=residual"),
         ({"what": "residual"}, "step is missing"),
         ({"what": "residual", "step": 11}, "no hidden states recorded in step 11"),
         ({"what": "residual", "step": 11, "axes": "own"}, "no hidden states of finite values"),
         ({"what": "residual", "step": 10, "axes": "<b>"}, "axes is '<b>'; give one of first"),
-        ({"what": "residual", "step": 10, "sample": 9}, "no residual was kept"),
+        ({"what": "residual", "step": 10, "sample": 9}, "no residual was recorded"),
     ],
 )
 def test_damaged_requests_are_explained(client: Client, params: dict[str, Any], said: str) -> None:

@@ -56,7 +56,7 @@ def test_without_a_layout_the_reason_is_said():
     unknown = {axis: np.full(3, -1) for axis in ("pp", "dp", "cp", "tp")}
     meta = layout_meta(Places(np.arange(3), ["a", "a", "b"], unknown))
     assert meta["axes"] == {}
-    assert "layout of this run is not known" in meta["reason"]
+    assert "layout of this run is unknown" in meta["reason"]
     assert meta["hosts"] == ["a", "b"]
 
 

@@ -123,7 +123,7 @@ def test_hosts_of_any_names_have_an_order():
 
 @pytest.mark.parametrize("size", [(0, 10), (10, 0), (10_000, 10_000)])
 def test_a_size_that_cannot_be_drawn_is_a_sentence(size):
-    with pytest.raises(UserError, match="cannot be drawn; request for a smaller one"):
+    with pytest.raises(UserError, match="cannot be drawn; request a smaller one"):
         heat_map(cells_of(np.zeros((2, 2))), height=size[0], width=size[1])
 
 

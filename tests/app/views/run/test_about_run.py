@@ -180,7 +180,7 @@ def test_what_cannot_be_compared_by_time_is_no_fault(hub: Hub, tmp_path: Path) -
     with open_run(hub.run("recorded").folder) as run:
         run.info["clock"] = "per_step_relative"
         assert unaligned_note(clocks(run)) is None
-        assert "anew in each step" in clocks(run).sentence
+        assert "again in each step" in clocks(run).sentence
 
 
 def test_the_panel_follows_news_and_keeps_open_what_was(tmp_path: Path) -> None:
@@ -292,12 +292,12 @@ def test_viewers_and_foreign_pages_change_nothing(served: tuple[Hub, Client, str
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"", "no layout"),
-        (b"[]", "no layout"),
-        (b'{"sizes": {"tp": "4"}}', "no layout"),
-        (b'{"sizes": {"tp": 4.5}}', "no layout"),
-        (b'{"sizes": {"tp": 8}, "mesh": [0]}', "no layout"),
-        (b'{"sizes": {"tp": 99999999999999999999999}}', "no layout|whole number"),
+        (b"", "not a layout"),
+        (b"[]", "not a layout"),
+        (b'{"sizes": {"tp": "4"}}', "not a layout"),
+        (b'{"sizes": {"tp": 4.5}}', "not a layout"),
+        (b'{"sizes": {"tp": 8}, "mesh": [0]}', "not a layout"),
+        (b'{"sizes": {"tp": 99999999999999999999999}}', "not a layout|whole number"),
         (b'{"sizes": {"tp": 4}}', "must multiply to 8"),
         (b'{"sizes": {"tp": 8}, "order": "<b>"}', "is no axis"),
         (b'{"sizes": {"tp": 8}, "order": "' + b"x" * 5000 + b'"}', "no more than 4096 bytes"),

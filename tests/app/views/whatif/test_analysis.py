@@ -135,7 +135,7 @@ def test_a_slow_rank_of_a_recorded_job(tmp_path: Path, capsys: pytest.CaptureFix
     assert "by rank    11 " in text
     assert "cause      slow_worker: rank 11 computes 1.4" in text  # 1.5 less the shared all-reduces
     assert "compare with a baseline run" in text
-    assert "gone without rank 11" in text
+    assert "recovered without rank 11" in text
     assert "The first step (0) is left out" in text
 
 
